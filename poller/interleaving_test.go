@@ -629,8 +629,11 @@ func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, m
 
 func (s *simulation) byAddress(e told) *inquiry {
 	contact, _ := e.body["contact"].(map[string]any)
+	at, _ := time.Parse(time.RFC3339, fmt.Sprint(e.body["createdAt"]))
 	for _, l := range s.leads {
-		if contact["email"] == fmt.Sprintf("nora%d@example.org", l.number) {
+		// One whose first answer got lost on its way may be redacted by the next.
+		if contact["email"] == fmt.Sprintf("nora%d@example.org", l.number) ||
+			contact["email"] == nil && !l.redacted.IsZero() && l.reference == e.body["propertyReferenceId"] && at.Equal(l.created.Truncate(time.Second)) {
 			return l
 		}
 	}

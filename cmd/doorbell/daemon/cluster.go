@@ -65,7 +65,7 @@ func (a *Daemon) clusterStatus() *ops.ClusterStatus {
 	}
 	member, view, own := s.member.Load(), new(cluster.View), watches(wanted)
 	if member != nil {
-		view = member.View()
+		view, c.Rate = member.View(), member.Rate()
 	}
 	differ := false
 	for _, m := range view.Members {

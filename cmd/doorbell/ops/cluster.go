@@ -20,7 +20,8 @@ type ClusterStatus struct {
 
 	Permits   int             `json:"permits"` // there are so many, each an equal part of the ceiling
 	Held      int             `json:"permitsHeld"`
-	NewEpochs uint64          `json:"newEpochs"` // claims, by whomever, since the start of this member
+	Rate      float64         `json:"requestsPerSecond"` // that this member may send, by its permits
+	NewEpochs uint64          `json:"newEpochs"`         // claims, by whomever, since the start of this member
 	Members   []ClusterMember `json:"members"`
 	Agencies  []ClusterAgency `json:"agencies"` // those of this member's configuration
 }

@@ -33,6 +33,11 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text())
 		}
 	}
+	s.Cluster = &ClusterStatus{Rate: 2.5}
+	if !strings.Contains(text(), "at most 2.5 of the cluster's 5 a second") {
+		t.Errorf("a member's part is not said:\n%s", text())
+	}
+	s.Cluster = nil
 	if n := strings.Count(text(), "\n"); n > 13 {
 		t.Errorf("%d lines for two agencies:\n%s", n, text())
 	}

@@ -225,10 +225,22 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 // ceiling is the requests a second that may be sent, and what is left of them.
 func (s Status) ceiling() string {
 	text := fmt.Sprintf("%g", s.Watch.RequestsPerSecond)
-	if left := s.Watch.Effective; left < s.Watch.RequestsPerSecond {
+	if s.Cluster != nil {
+		text = fmt.Sprintf("%.4g of the cluster's %s", s.Cluster.Rate, text)
+	}
+	if left := s.Watch.Effective; s.Throttled() {
 		text += fmt.Sprintf(" (%.4g now, since the API asked for patience)", left)
 	}
 	return text
+}
+
+// Throttled says whether less may be sent than the ceiling, or this member's part of it, because the API asked for that.
+func (s Status) Throttled() bool {
+	may := s.Watch.RequestsPerSecond
+	if s.Cluster != nil {
+		may = s.Cluster.Rate
+	}
+	return s.Watch.Effective < 0.999*may // both are rounded
 }
 
 // freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.

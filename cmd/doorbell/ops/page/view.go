@@ -199,7 +199,7 @@ func budgetFigure(s ops.Status) figure {
 	if w.RequestsPerSecond > 0 {
 		f.Share = int(math.Round(100 * min(1, spent/w.RequestsPerSecond)))
 	}
-	if w.Effective < w.RequestsPerSecond {
+	if s.Throttled() {
 		f.Tone, f.Sub = warn, fmt.Sprintf("%s now: the API asked for patience", rate(w.Effective))
 	}
 	return f

@@ -47,7 +47,7 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return l.make(ctx, events)
 	case err != nil:
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
-	case l.isNew() && l.inUse(c.CachedInfo()):
+	case !l.f.o.InTurn && l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
 	}
 	l.follow(ctx, c.CachedInfo())

@@ -82,7 +82,14 @@ func (a *Daemon) forward(ctx context.Context) {
 		all.Go(func() { a.keepDeadLetters(ctx) })
 	}
 	for _, r := range a.forwarders {
-		all.Go(func() { a.forwardTo(ctx, r) })
+		all.Go(func() {
+			a.inTurn(ctx, "forwarder/"+r.Name, func(ctx context.Context) {
+				a.forwardTo(ctx, r)
+				if a.sharing.on {
+					r.set(nil, "") // it is another member's now
+				}
+			})
+		})
 	}
 	if len(a.forwarders) > 0 {
 		all.Go(func() { a.countDeadLetters(ctx) })
@@ -135,8 +142,12 @@ func (f Forwarder) Distinct() (routes []forward.Route) {
 
 // ForwardOptions are what all forwarders have in common.
 func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
+	shared, replicas := o.Cluster.Name != "", 1
+	if shared {
+		replicas = clusterReplicas
+	}
 	return forward.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
+		Conn: conn, InTurn: shared, Replicas: replicas, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }
@@ -194,6 +205,9 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 		r.mu.Lock()
 		now, problem := r.now, r.problem
 		r.mu.Unlock()
+		if now == nil && problem == "" && a.sharing.on {
+			continue // another member's
+		}
 		if now == nil {
 			all = append(all, ops.ForwarderStatus{Name: r.Name, Problem: problem})
 			continue

@@ -104,7 +104,7 @@ func (a *Daemon) connect() error {
 		Synced: a.admission.admit,
 	}
 	if o.Cluster.Name != "" {
-		options.StoreID, options.Replicas = o.Cluster.Name, 3
+		options.StoreID, options.Replicas = o.Cluster.Name, clusterReplicas
 		options.Owner, options.Run, options.Shared, options.Lost = a.store.ID(), a.sharing.run, a.store, a.sharing.lose
 	}
 	r, err := relay.New(options)

@@ -87,6 +87,8 @@ const (
 	claimWithin = 30 * time.Second
 	// claimsAtOnce is how many agencies are claimed and loaded side by side.
 	claimsAtOnce = 4
+	// clusterReplicas is how many copies the servers keep of each stream.
+	clusterReplicas = 3
 )
 
 // ours are those of a list that this member owns.
@@ -192,6 +194,50 @@ func (a *Daemon) share(ctx, publishing context.Context) error {
 		case <-member.View().Changed:
 		case <-s.news:
 		}
+	}
+}
+
+// handOver is how long a member waits before it begins what another one may still do: by then that one has heard of it and has sent what
+// it had in hand. One that hears nothing stops by its lease, which ends earlier for itself than for others.
+const handOver = 8 * time.Second
+
+// inTurn does something as long as it is this member's part, again and again, until ctx ends: of several doorbells one does it. Where the agencies are
+// shared with nobody, it just does it.
+func (a *Daemon) inTurn(ctx context.Context, what string, do func(context.Context)) {
+	s := &a.sharing
+	if !s.on {
+		do(ctx)
+		return
+	}
+	ours := func() bool {
+		m := s.member.Load()
+		return m != nil && m.Alive() && m.Wanted(what) == a.store.ID()
+	}
+	until := func(is bool, long time.Duration) bool { // that has been so for so long
+		tick := time.NewTicker(settleEvery / 4)
+		defer tick.Stop()
+		for since := time.Now(); time.Since(since) < long || ours() != is; {
+			if ours() != is {
+				since = time.Now()
+			}
+			select {
+			case <-ctx.Done():
+				return false
+			case <-tick.C:
+			}
+		}
+		return true
+	}
+	for until(true, handOver) {
+		turn, end := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do(turn)
+		}()
+		until(false, 0)
+		end()
+		<-done
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events"
+	"doorbell/events/forward"
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
@@ -36,6 +37,54 @@ type shared struct {
 	url   string
 	leads map[string][]string // by agency
 	log   io.Writer
+
+	receiver *counter // nil: none
+}
+
+// counter is a receiver that counts.
+type counter struct {
+	mu   sync.Mutex
+	told map[string]int // by contact request
+}
+
+func (c *counter) Send(_ context.Context, d forward.Delivery) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range d.Events {
+		var data struct {
+			ContactRequestID string `json:"contactRequestId"`
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			return err
+		}
+		c.told[data.ContactRequestID]++
+	}
+	return nil
+}
+
+func (*counter) Traits() forward.Traits {
+	return forward.Traits{Destination: forward.Destination("counter", "one")}
+}
+
+// told waits until all contact requests have come, and fails if one came twice.
+func (c *counter) wants(t *testing.T, leads map[string][]string) {
+	t.Helper()
+	n := 0
+	for _, of := range leads {
+		n += len(of)
+	}
+	eventually(t, "all have come", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.told) >= n
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, times := range c.told {
+		if times != 1 {
+			t.Errorf("contact request %s came %d times", id, times)
+		}
+	}
 }
 
 // logged is what daemons have logged.
@@ -71,8 +120,13 @@ func newShared(t *testing.T) *shared {
 // join starts a daemon in a directory; stop ends it in order.
 func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	s.t.Helper()
+	var forwarders []Forwarder
+	if s.receiver != nil {
+		forwarders = []Forwarder{{Name: "counter", Routes: []forward.Route{{Receiver: s.receiver, Filter: forward.Filter{Types: []string{string(events.TypeContactRequestCreated)}}}}}}
+	}
 	d, err := New(s.t.Context(), Options{
-		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
+		Forwarders: forwarders,
+		DataDir:    dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
 		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
@@ -248,5 +302,35 @@ func TestAKeyThatTheAPIAsksToWaitWaitsInAllDoorbells(t *testing.T) {
 	eventually(t, "it waits", func() bool { return said.holds("the API throttles a key elsewhere") })
 	if more := s.model.Requests(sandbox.Filter{}) - asked; more > 0 {
 		t.Errorf("the API was asked %d times", more)
+	}
+}
+
+// TestOneOfTheDoorbellsForwardsAndAnotherGoesOn lets the one that has its turn leave, crash and come back.
+func TestOneOfTheDoorbellsForwardsAndAnotherGoesOn(t *testing.T) {
+	s := newShared(t)
+	s.receiver = &counter{told: map[string]int{}}
+	var daemons []*Daemon
+	var stops []func()
+	dirs := []string{s.dir(), s.dir()}
+	for _, dir := range dirs {
+		d, stop := s.join(dir)
+		daemons, stops = append(daemons, d), append(stops, stop)
+	}
+	at := func() (n int) {
+		return slices.IndexFunc(daemons, func(d *Daemon) bool { return len(d.forwarderStatus()) == 1 && d.forwarderStatus()[0].Destination != "" })
+	}
+	polled := func() bool { return len(owned(daemons[0]))+len(owned(daemons[1])) == len(sharedAgencies) }
+	eventually(t, "all are watched and one forwards", func() bool { return polled() && at() >= 0 })
+	s.write()
+	s.receiver.wants(t, s.leads)
+	for range 2 {
+		n := at()
+		stops[n]()
+		s.write()
+		s.receiver.wants(t, s.leads) // from the other one
+		daemons[n], stops[n] = s.join(dirs[n])
+		s.write()
+		s.receiver.wants(t, s.leads)
+		eventually(t, "all are watched and one forwards", func() bool { return polled() && at() >= 0 })
 	}
 }

@@ -381,11 +381,14 @@ func (a *Daemon) giveUp(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	err := a.currentRelay().Release(ctx, id)
-	if err == nil {
+	switch {
+	case errors.Is(err, relay.ErrLog):
+		return err
+	case err == nil:
 		s.mu.Lock()
 		delete(s.held, id)
 		s.mu.Unlock()
-	} else if ctx.Err() == nil {
+	case ctx.Err() == nil:
 		a.o.Log.Warn("the agency is not released yet", "agency", id, "err", err.Error())
 	}
 	return nil

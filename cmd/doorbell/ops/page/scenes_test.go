@@ -119,7 +119,7 @@ func troubledScene(now time.Time) (ops.Status, []events.Event) {
 // ofThree is a cluster whose other members poll two agencies, and one has no owner.
 func ofThree(now time.Time) *ops.ClusterStatus {
 	return &ops.ClusterStatus{
-		Name: "east", Member: "k2x7", Permits: 12, Held: 12,
+		Name: "east", Member: "k2x7", Permits: 12, Held: 12, Rate: 5,
 		Members: []ops.ClusterMember{
 			{Name: "k2x7", Host: "doorbell-0", Since: now.Add(-76 * time.Hour), Permits: 6, Agencies: 3, Generation: 1, InForce: true},
 			{Name: "p9qd", Host: "doorbell-1", Since: now.Add(-2 * time.Minute), Permits: 6, Agencies: 1, Generation: 1, InForce: true, OtherList: true},

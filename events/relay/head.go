@@ -254,7 +254,7 @@ func (r *Relay) load(ctx context.Context, agency string, h Head, claim events.Cl
 	if err != nil {
 		return fmt.Errorf("load agency %s: %w", agency, err)
 	}
-	messages, err := c.Messages()
+	messages, err := c.Messages(jetstream.PullHeartbeat(time.Second)) // one that has just been made on a replica may not answer: then another is made
 	if err != nil {
 		return fmt.Errorf("load agency %s: %w", agency, err)
 	}

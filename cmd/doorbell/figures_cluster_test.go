@@ -54,7 +54,7 @@ func TestFiguresOfACluster(t *testing.T) {
 				asked[id] = c.oracle.model.Requests(sandbox.Filter{AgencyID: id})
 			}
 			for len(lost) > 0 {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // doorbells are other processes: there is no signal to wait for
 				lost = slices.DeleteFunc(lost, func(id string) bool {
 					polled := c.oracle.model.Requests(sandbox.Filter{AgencyID: id}) > asked[id]
 					if polled {
@@ -94,6 +94,6 @@ func TestIdleTrafficOfACluster(t *testing.T) {
 	time.Sleep(6 * time.Minute) // until each insertion was polled for the first time, which is news
 	before := written()
 	const during = 2 * time.Minute
-	time.Sleep(during)
+	time.Sleep(during) // what is written meanwhile is what is measured
 	t.Logf("%.2f messages a second are written", float64(written()-before)/during.Seconds())
 }

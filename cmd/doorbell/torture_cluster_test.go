@@ -242,8 +242,8 @@ func newClusteredOf(t *testing.T, seed uint64, lease time.Duration, perMinute fl
 		c.members = append(c.members, m)
 		m.start()
 	}
-	time.Sleep(time.Duration(c.random.Int64N(int64(2 * time.Second))))
-	m := c.one() // perhaps while its first watch begins
+	time.Sleep(time.Duration(c.random.Int64N(int64(2 * time.Second)))) // the moment is the point: perhaps its first watch begins
+	m := c.one()
 	m.end(syscall.SIGKILL)
 	m.start()
 	within(t, 10*time.Minute, "all agencies are watched", func() bool { // many of them need many requests
@@ -342,7 +342,7 @@ var acts = []struct {
 			m.end(syscall.SIGTERM)
 			m.environ = append(m.environ, fmt.Sprint("DOORBELL_CLUSTER_GENERATION=", c.generation), fmt.Sprintf("DOORBELL_HOLD_FOR=%dms", 2000+c.generation))
 			m.start()
-			time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2))))
+			time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2)))) // both settings are in use meanwhile
 		}
 	}},
 	{"another machine in the place of one", func(c *clustered) {
@@ -389,7 +389,7 @@ func liveClustered(t *testing.T, seed uint64) (told int) {
 		a := acts[order[n%len(acts)]]
 		t.Logf("%s %s", time.Now().Format("05.000"), a.name)
 		a.do(c)
-		time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2))))
+		time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2)))) // or the next one comes before the others have noticed
 	}
 	c.rest()
 	t.Logf("%s rest", time.Now().Format("05.000"))

@@ -50,7 +50,9 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	case !l.f.o.InTurn && l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
 	}
-	l.follow(ctx, c.CachedInfo())
+	if err := l.follow(ctx, c.CachedInfo()); err != nil {
+		return nil, err
+	}
 	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
 	if err := events.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -61,29 +63,49 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
 // backup. A consumer of the worker's name may be that of another worker, of a destination that is no more.
-func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
+func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) error {
 	var lost, behind bool
+	floor, known := info.AckFloor.Stream, info.AckFloor.Consumer > 0
+	if start := info.Config.OptStartSeq; !known && start > 0 { // made anew behind what was done, and nothing more has come since
+		floor, known = start-1, true
+	}
 	l.remembered(func(s *workerState) {
 		lost = l.f.fresh && s.Since.IsZero()
-		behind = s.Consumer == l.consumer && info.AckFloor.Consumer > 0 && (s.Position == nil || s.Position.Sequence < info.AckFloor.Stream)
+		behind = s.Consumer == l.consumer && known && (s.Position == nil || s.Position.Sequence < floor)
 	})
 	if lost || behind {
-		at := l.at(ctx, info.AckFloor.Stream)
+		at, err := l.at(ctx, floor)
+		if err != nil {
+			return err
+		}
 		l.remembered(func(s *workerState) { s.Position = at })
 	}
 	if lost {
 		l.begin(info.Created)
 	}
+	return nil
 }
 
 // at is a message of the stream as a position; without an id where there is none.
-func (l *worker) at(ctx context.Context, sequence uint64) *position {
+func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
 	p := &position{Sequence: sequence, Stream: l.stream}
+	if sequence == 0 {
+		return p, nil
+	}
 	messages := stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
-	if m, err := messages.Get(ctx, stream.Query{Sequence: sequence}); err == nil && m != nil {
+	m, err := messages.Get(ctx, stream.Query{Sequence: sequence})
+	if err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
-	return p
+	return p, err
+}
+
+// stands says whether a position is one of this stream: its message is there, or was. A row of a cluster, which may be the last that was
+// passed over, goes when a newer one comes.
+func (l *worker) stands(ctx context.Context, p *position, s jetstream.StreamState) (bool, error) {
+	now, err := l.at(ctx, p.Sequence)
+	gone := now.ID == "" && p.Stream.Equal(l.stream) && s.FirstSeq <= p.Sequence && p.Sequence <= s.LastSeq
+	return gone || now.ID != "" && now.is(p), err
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
@@ -126,9 +148,15 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 	var at *position
 	var early bool
 	l.remembered(func(s *workerState) { since, at, early = s.Since, s.Position, s.Early })
-	waited := time.Since(l.started)
+	waited, same := time.Since(l.started), false
+	if !since.IsZero() && at != nil {
+		var err error
+		if same, err = l.stands(ctx, at, stream.CachedInfo().State); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, at.Sequence).is(at): // the stream is the one in which the worker was
+	case same: // the stream is the one in which the worker was
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 	case !since.IsZero() && at == nil && !early && stream.CachedInfo().Created.Before(since): // nothing came yet: by the server's clock
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
@@ -151,7 +179,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 		began = info.Created
 	}
 	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
-		if before := l.at(ctx, info.AckFloor.Stream); before.ID != "" {
+		if before, err := l.at(ctx, info.AckFloor.Stream); err == nil && before.ID != "" {
 			l.remembered(func(s *workerState) { s.Position = before })
 		}
 	}

@@ -182,3 +182,58 @@ func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
 		}
 	})
 }
+
+func TestForwardersThatTakeTurnsGoOnWhereTheOneBeforeStood(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.InTurn = true
+		var want []events.Event
+		one, two := w.o.Dir, tempDir(t)
+		turn := func(dir string, leads int) {
+			w.o.Dir = dir
+			w.run(time.Minute, func() {
+				for range leads {
+					want = append(want, w.lead("A100"))
+				}
+			})
+		}
+		turn(one, 2)
+		turn(two, 2)
+		turn(two, 0) // a consumer made anew that has acknowledged nothing
+		turn(one, 2)
+		wantIDs(t, s, want)
+	})
+}
+
+// A replicated consumer may stand at what it passed over: here a halt, elsewhere a row of a cluster, which goes when a newer one comes.
+func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.InTurn = true
+		var want []events.Event
+		one := w.o.Dir
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		w.o.Dir = tempDir(t)
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		w.halt("A100", "sha256:1")
+		stream, err := w.js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.DeleteMsg(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Dir = one
+		f := w.forwarder()
+		f.state.change(func(m *memory) { m.Workers["a/leads"].Position = &position{3, "", stream.CachedInfo().Created} })
+		if err := f.state.save(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		w.run(time.Minute)
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, s, want)
+	})
+}

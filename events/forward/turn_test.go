@@ -237,3 +237,17 @@ func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 		wantIDs(t, s, want)
 	})
 }
+
+func TestWhatComesBeforeTheFirstTurnIsNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.lead("A100")
+		time.Sleep(time.Minute)
+		w.o.InTurn, w.o.Since = true, time.Now()
+		want := []events.Event{w.lead("A100")}
+		time.Sleep(8 * time.Second)
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, s, want)
+	})
+}

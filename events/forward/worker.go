@@ -24,7 +24,7 @@ type worker struct {
 	consumer string
 	status   board
 
-	started  time.Time // when the worker began to look for its consumer
+	started  time.Time // from when on what comes is new
 	late     bool      // it was not there at once
 	stream   time.Time // when the stream of its consumer was made
 	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
@@ -64,7 +64,10 @@ func (l *worker) save() {
 func (l *worker) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
-	l.started = time.Now()
+	l.started = l.f.o.Since
+	if l.started.IsZero() {
+		l.started = time.Now()
+	}
 	for {
 		l.turn()
 		c, err := l.attach(ctx)

@@ -103,7 +103,9 @@ func (a *Daemon) forward(ctx context.Context) {
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
 	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
-		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
+		o := a.o.ForwardOptions(r.Forwarder, conn)
+		o.InTurn, o.Since = a.sharing.on, a.started // the turn begins later
+		f, err := forward.New(o)
 		if err != nil {
 			return err
 		}
@@ -142,12 +144,12 @@ func (f Forwarder) Distinct() (routes []forward.Route) {
 
 // ForwardOptions are what all forwarders have in common.
 func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
-	shared, replicas := o.Cluster.Name != "", 1
-	if shared {
+	replicas := 1
+	if o.Cluster.Name != "" {
 		replicas = clusterReplicas
 	}
 	return forward.Options{
-		Conn: conn, InTurn: shared, Replicas: replicas, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
+		Conn: conn, Replicas: replicas, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
@@ -96,4 +98,55 @@ func TestIdleTrafficOfACluster(t *testing.T) {
 	const during = 2 * time.Minute
 	time.Sleep(during) // what is written meanwhile is what is measured
 	t.Logf("%.2f messages a second are written", float64(written()-before)/during.Seconds())
+}
+
+// TestLatencyOfACluster compares how long an event is on its way from the answer that holds it into the stream: of three doorbells, and of a single
+// one on the same servers.
+func TestLatencyOfACluster(t *testing.T) {
+	if *clusterFigures == 0 {
+		t.Skip("it measures, and proves nothing: set -cluster.figures")
+	}
+	c := newClusteredOf(t, 1, 20*time.Second, 600, "A100", "B200", "C300")
+	_, js := connected(t, c.nats.URL())
+	measure := func(name, stream string) {
+		time.Sleep(time.Duration(*clusterFigures) * time.Minute) // what comes meanwhile is what is measured
+		in, err := js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages, err := in.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var took []time.Duration
+		for pending := uint64(1); pending > 0; {
+			m, err := messages.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta, err := m.Metadata()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pending = meta.NumPending
+			if e, err := events.Decode(m.Headers(), m.Data()); err == nil && e.Origin == events.OriginLive && e.Type == events.TypeContactRequestCreated {
+				took = append(took, meta.Timestamp.Sub(e.Time))
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%s: from answer to stream p50 %s, p99 %s (%d contact requests, %d replicas)", name, took[len(took)/2], took[len(took)*99/100], len(took),
+			in.CachedInfo().Config.Replicas)
+	}
+	measure("cluster", "LISTINGS")
+	for _, m := range c.members {
+		m.end(syscall.SIGTERM)
+	}
+	alone := c.members[0]
+	alone.environ = append(alone.environ, "DOORBELL_CLUSTER=", "DOORBELL_SUBJECT_PREFIX=single", "DOORBELL_STREAM=SINGLE", "DOORBELL_DATA_DIR="+shortDir(t))
+	alone.start()
+	within(t, time.Minute, "it has a stream", func() bool {
+		_, err := js.Stream(t.Context(), "SINGLE")
+		return err == nil
+	})
+	measure("alone", "SINGLE")
 }

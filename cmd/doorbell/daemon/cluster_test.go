@@ -148,3 +148,66 @@ func TestNewEpochsAreCountedFromTheSecondHeadOn(t *testing.T) {
 		t.Errorf("%d", s.newEpochs)
 	}
 }
+
+// TestADoorbellThatKnowsNoClusterOnItsSubjectsLosesAndDoublesNothing lets a doorbell with a store of its own watch the agencies of a
+// cluster. One of the two stops publishing an agency, whichever the fence has refused more often, and says so.
+func TestADoorbellThatKnowsNoClusterOnItsSubjectsLosesAndDoublesNothing(t *testing.T) {
+	s := newShared(t)
+	said := map[*Daemon]*logged{}
+	start := func(cluster string) (d *Daemon, stop func()) {
+		own := &logged{}
+		s.log = own
+		d, stop = s.start(s.dir(), cluster)
+		said[d] = own
+		return d, stop
+	}
+	one, _ := start("three")
+	two, _ := start("three")
+	settled(t, "A100", one, two)
+	s.write()
+	s.told()
+	plain, stop := start("")
+	left := func(id string) (by []*Daemon) { // those that have stopped publishing it
+		for d := range said {
+			if slices.ContainsFunc(seen(t, d).Relay, func(a ops.RelayStatus) bool { return a.AgencyID == id && a.Contested }) {
+				by = append(by, d)
+			}
+		}
+		return by
+	}
+	eventually(t, "it watches all as well", func() bool { return len(owned(plain)) == len(sharedAgencies) && plain.Health().Ready })
+	undecided := func(id string) bool { return len(left(id)) == 0 }
+	for n := 0; slices.ContainsFunc(sharedAgencies, undecided); n++ {
+		if n == 60 {
+			t.Fatal("nobody stops publishing")
+		}
+		s.write()
+		s.told()
+	}
+	for _, id := range sharedAgencies {
+		by := left(id)
+		if len(by) != 1 {
+			t.Fatalf("%d have stopped publishing %s", len(by), id)
+		}
+		if by[0].Health().Ready {
+			t.Errorf("it is ready though it does not publish %s", id)
+		}
+		if words := `"another doorbell publishes this agency: nothing more is published here" part=relay agency=` + id; !said[by[0]].holds(words) {
+			t.Errorf("it does not say: %s", words)
+		}
+	}
+	ids := []string{one.store.ID(), two.store.ID()}
+	for _, a := range seen(t, one).Cluster.Agencies {
+		if !slices.Contains(ids, a.Owner) {
+			t.Errorf("%s has claimed %s", a.Owner, a.AgencyID)
+		}
+	}
+	stop()
+	for _, id := range sharedAgencies {
+		one.currentRelay().TakeOver(id)
+		two.currentRelay().TakeOver(id)
+	}
+	s.write()
+	s.told()
+	settled(t, "A100", one, two)
+}

@@ -120,6 +120,12 @@ func newShared(t *testing.T) *shared {
 // join starts a daemon in a directory; stop ends it in order.
 func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	s.t.Helper()
+	return s.start(dir, "three")
+}
+
+// start is join of the cluster of this name; empty: of none.
+func (s *shared) start(dir, cluster string) (d *Daemon, stop func()) {
+	s.t.Helper()
 	var forwarders []Forwarder
 	if s.receiver != nil {
 		forwarders = []Forwarder{{Name: "counter", Routes: []forward.Route{{Receiver: s.receiver, Filter: forward.Filter{Types: []string{string(events.TypeContactRequestCreated)}}}}}}
@@ -127,7 +133,7 @@ func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	d, err := New(s.t.Context(), Options{
 		Forwarders: forwarders,
 		DataDir:    dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
-		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: cluster, Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(sharedAgencies...),

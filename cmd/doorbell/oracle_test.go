@@ -25,6 +25,7 @@ type oracle struct {
 	// began is the moment before the watch of all agencies began, as exactly as a test knows it: what was created before
 	// from is old, from until on it is news, in between it may be either.
 	from, until time.Time
+	clocks      time.Duration // by how much those of doorbells may differ from the API's
 }
 
 // message is one message of the stream, decoded by hand: header names and payload members as the contract pins them.
@@ -219,7 +220,7 @@ func (o oracle) judgeInsertions(all []message, truth sandbox.Truth, say sayer) {
 				say("insertion %q of %s disappeared twice in a row", k.reference, k.agency)
 			}
 			gone[k] = true
-			if !absentBetween(i, m.body.LastSeenAt, m.body.ObservedAt) {
+			if !absentBetween(i, m.body.LastSeenAt.Add(-o.clocks), m.body.ObservedAt.Add(o.clocks)) {
 				say("insertion %q of %s was published all the time and is said to have disappeared", k.reference, k.agency)
 			}
 		case events.TypeInsertionReappeared:
@@ -268,7 +269,7 @@ func (o oracle) settled(all []message) []string {
 		case events.TypeContactRequestCreated:
 			told[m.body.ContactRequestID] = true
 		case events.TypeWatchBaselined:
-			baselined[m.body.AgencyID] = m.body.ObservedAt
+			baselined[m.body.AgencyID] = m.body.ObservedAt.Add(o.clocks)
 		}
 	}
 	now := time.Now()

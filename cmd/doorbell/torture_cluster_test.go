@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -36,6 +37,9 @@ var (
 // The test binary is a member of a cluster where this is set to the time of a lease: the real daemon, configured by its environment.
 const memberLease = "TEST_MEMBER_LEASE"
 
+// memberClock is how much its clock is ahead, if it is set.
+const memberClock = "TEST_MEMBER_CLOCK"
+
 const (
 	shortLease     = 6 * time.Second
 	clusterCeiling = 60 // requests per second
@@ -43,6 +47,15 @@ const (
 
 // runMember lives until SIGTERM.
 func runMember(lease string) error {
+	if ahead := os.Getenv(memberClock); ahead != "" {
+		by, err := time.ParseDuration(ahead)
+		if err == nil {
+			err = setClock(by)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	c, err := config.Read(os.Environ(), config.GroupPoll)
@@ -229,16 +242,21 @@ func newClustered(t *testing.T, seed uint64) *clustered {
 	return newClusteredOf(t, seed, shortLease, 900, "A100", "B200", "C300", "D400", "E500", "F600")
 }
 
-// newClusteredOf has these leases, contact requests per minute, and agencies.
+// newClusteredOf has these leases, contact requests per minute, and agencies. With an even seed the clocks of the doorbells are five seconds
+// apart from each other.
 func newClusteredOf(t *testing.T, seed uint64, lease time.Duration, perMinute float64, agencies ...string) *clustered {
 	t.Helper()
 	c := &clustered{t: t, generation: 1, random: rand.New(rand.NewPCG(seed, 19)), nats: natsdtest.Start(t)}
 	c.agencies = agencies
 	c.restless = newRestlessOf(t, seed, sandbox.Flat(), "", perMinute, agencies...)
-	for range 3 {
+	for n := range 3 {
 		m := &member{t: t, dir: shortDir(t), gate: newGate(t, strings.Split(strings.ReplaceAll(c.nats.URL(), "nats://", ""), ","))}
 		m.environ = append(slices.Clone(c.environ), "DOORBELL_DATA_DIR="+m.dir, "DOORBELL_CLUSTER=leads", "NATS_URL=nats://"+m.gate.listener.Addr().String(),
 			fmt.Sprint("DOORBELL_REQUESTS_PER_SECOND=", clusterCeiling), memberLease+"="+lease.String(), "DOORBELL_HTTP_LISTEN=off", "DOORBELL_POLL_INTERVAL=500ms", "DOORBELL_WALK_INTERVAL=500ms")
+		if seed%2 == 0 && clocksCanBeSet {
+			c.oracle.clocks = 5 * time.Second
+			m.environ = append(m.environ, fmt.Sprint(memberClock, "=", time.Duration(n-1)*c.oracle.clocks))
+		}
 		c.members = append(c.members, m)
 		m.start()
 	}
@@ -391,15 +409,77 @@ func liveClustered(t *testing.T, seed uint64) (told int) {
 		a.do(c)
 		time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2)))) // or the next one comes before the others have noticed
 	}
-	c.rest()
 	t.Logf("%s rest", time.Now().Format("05.000"))
-	messages := c.oracle.mustKeepItsPromises(t, c.nats.URL(), 90*time.Second)
+	return c.judge()
+}
+
+// judge brings the API to rest, holds the stream against the truth and the requests against the ceiling, and ends the doorbells.
+func (c *clustered) judge() (told int) {
+	c.t.Helper()
+	c.rest()
+	messages := c.oracle.mustKeepItsPromises(c.t, c.nats.URL(), 90*time.Second)
 	for _, m := range c.members {
 		m.end(syscall.SIGTERM)
 	}
 	const window = 10 * time.Second // in a shorter one it counts how unevenly requests travel
 	if most, may := c.most(window), int(window.Seconds()*clusterCeiling)+len(c.members); most > may {
-		t.Errorf("%d requests came within %s; %d may", most, window, may)
+		c.t.Errorf("%d requests came within %s; %d may", most, window, may)
 	}
 	return len(messages)
+}
+
+// TestDoorbellsWhoseClocksDifferWaitAsLongAsTheAPIAsks lets the API throttle one of them: the end of the wait is a time, and each has
+// another one.
+func TestDoorbellsWhoseClocksDifferWaitAsLongAsTheAPIAsks(t *testing.T) {
+	t.Parallel()
+	if raced {
+		t.Skip("it runs without the race detector, as the test of schedules")
+	}
+	if !clocksCanBeSet {
+		t.Skip("clocks of processes are set on Linux on amd64 only")
+	}
+	agencies := make([]string, 20) // a hash decides who owns them
+	for n := range agencies {
+		agencies[n] = fmt.Sprint("A", 100+n)
+	}
+	c := newClusteredOf(t, 2, shortLease, 900, agencies...)
+	claimed := func(m *member, agency string) bool {
+		return slices.ContainsFunc(strings.Split(m.process.stderr.String(), "\n"), func(line string) bool {
+			return strings.Contains(line, "agency claimed") && strings.Contains(line, agency)
+		})
+	}
+	ahead := c.members[2] // its wait would end too early
+	var others []string
+	within(t, 2*time.Minute, "the one whose clock is ahead owns agencies, and another one does", func() bool {
+		others = slices.DeleteFunc(slices.Clone(agencies), func(agency string) bool { return claimed(ahead, agency) })
+		return len(others) < len(agencies) && slices.ContainsFunc(others, func(agency string) bool { return claimed(c.members[0], agency) || claimed(c.members[1], agency) })
+	})
+	const wait, spread = 15 * time.Second, 2 * time.Second // the latter for what is under way, and the news
+	var asked atomic.Int64
+	c.oracle.model.SetFault(func(call sandbox.Call) *sandbox.Fault {
+		if !slices.Contains(others, call.AgencyID) || !asked.CompareAndSwap(0, time.Now().UnixNano()) {
+			return nil
+		}
+		f := sandbox.Refuse(http.StatusTooManyRequests)
+		f.Header = http.Header{"Retry-After": {fmt.Sprint(wait.Seconds())}}
+		return &f
+	})
+	within(t, time.Minute, "a key has waited, and is used again", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		from := time.Unix(0, asked.Load())
+		return asked.Load() > 0 && c.arrivals[len(c.arrivals)-1].After(from.Add(wait-spread/2))
+	})
+	c.mu.Lock()
+	from, early := time.Unix(0, asked.Load()), 0
+	for _, at := range c.arrivals {
+		if after := at.Sub(from); after > spread && after < wait-spread/2 {
+			early++
+		}
+	}
+	c.mu.Unlock()
+	if early > 0 {
+		t.Errorf("%d requests came while the key had to wait", early)
+	}
+	c.judge()
 }

@@ -47,6 +47,8 @@ const (
 
 // runMember lives until SIGTERM.
 func runMember(lease string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
 	if ahead := os.Getenv(memberClock); ahead != "" {
 		by, err := time.ParseDuration(ahead)
 		if err == nil {
@@ -56,8 +58,6 @@ func runMember(lease string) error {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	c, err := config.Read(os.Environ(), config.GroupPoll)
 	if err != nil {
 		return err
@@ -115,8 +115,11 @@ func (m *member) id() string {
 
 func (m *member) end(s syscall.Signal) {
 	m.t.Helper()
-	if code := m.process.end(m.t, s); s == syscall.SIGTERM && code != exit.Done {
-		m.t.Errorf("exit code %d after SIGTERM:\n%s", code, m.process.stderr.String())
+	code, said := m.process.end(m.t, s), m.process.stderr.String()
+	died, _ := m.process.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	early := died.Signaled() && died.Signal() == s && said == "" // before it could take notice of signals
+	if s == syscall.SIGTERM && code != exit.Done && !early {
+		m.t.Errorf("exit code %d after SIGTERM:\n%s", code, said)
 	}
 	m.process = nil
 }

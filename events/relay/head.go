@@ -295,7 +295,8 @@ func (r *Relay) load(ctx context.Context, agency string, h Head, claim events.Cl
 }
 
 // Release ends the claim on an agency that is not polled any more, once all of it is published, so that another doorbell can
-// claim it at once. One of which our claim was not known to have succeeded is released as well; one that is not ours needs nothing.
+// claim it at once. What is left to a doorbell beside the cluster is not published: the next owner finds it again, as after a crash. One
+// of which our claim was not known to have succeeded is released as well; one that is not ours needs nothing.
 func (r *Relay) Release(ctx context.Context, agency string) error {
 	l := r.worker(agency)
 	if l.owned.Load() {
@@ -303,7 +304,7 @@ func (r *Relay) Release(ctx context.Context, agency string) error {
 		if err != nil {
 			return fmt.Errorf("relay: %w", err)
 		}
-		if err := l.finish(ctx, s); err != nil {
+		if err := l.finish(ctx, s); err != nil && !errors.Is(err, errContested) {
 			return err
 		}
 	}
@@ -327,9 +328,11 @@ func (r *Relay) Release(ctx context.Context, agency string) error {
 	return r.noteClaim(agency, claim)
 }
 
+// disown ends what was ours. Whoever owns the agency next finds out himself whether a doorbell beside the cluster publishes it.
 func (l *worker) disown() {
 	l.claim = nil
 	l.owned.Store(false)
+	l.rival.contested.Store(false)
 }
 
 // own looks whether the agency is still ours, after a doubt, and finds the fence of the next batch. Where the stream has lost the claim,

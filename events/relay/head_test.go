@@ -146,13 +146,17 @@ func (m *member) known(agency string) (ids []string) {
 // drained waits until the stream has all of an agency.
 func (m *member) drained(agency string) {
 	m.t.Helper()
-	eventually(m.t, m.name+" is drained", func() bool {
-		b, err := m.store.Batch(agency, 1, 1)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		return len(b.Events)+len(b.Rows) == 0
-	})
+	eventually(m.t, m.name+" is drained", func() bool { return m.waiting(agency) == 0 })
+}
+
+// waiting is how much of an agency the stream is to take next.
+func (m *member) waiting(agency string) int {
+	m.t.Helper()
+	b, err := m.store.Batch(agency, 1, 1)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return len(b.Events) + len(b.Rows)
 }
 
 // wantAll holds the stream's events of an agency against what the API shows: no gap in the numbers, no id twice, none missing.
@@ -232,6 +236,43 @@ func TestAnAgencyGoesFromOwnerToOwnerWithoutLoss(t *testing.T) {
 		last.poll(api, agency)
 		last.drained(agency)
 		api.wantAll(t, last.js, agency)
+	}
+}
+
+// TestAnOwnerThatLeavesAnAgencyToAnotherDoorbellReleasesIt lets one that knows of no owners publish it as well.
+func TestAnOwnerThatLeavesAnAgencyToAnotherDoorbellReleasesIt(t *testing.T) {
+	c, api := natsdtest.Start(t), shown{}
+	one, two := join(t, c, "one"), join(t, c, "two")
+	one.claim("A100")
+	plain := clusterBell(t, c)
+	relay := plain.relay()
+	t.Cleanup(plain.start(relay))
+	for n := 0; !contested(one.relay); n++ {
+		if n == 20 {
+			t.Fatal("both go on")
+		}
+		plain.log.ring(t, "A100", 1)
+		eventually(t, "the other doorbell publishes", func() bool {
+			relay.TakeOver("A100")
+			return plain.published("A100")
+		})
+		api.write("A100", 1)
+		one.poll(api, "A100")
+		eventually(t, "the owner publishes, or leaves it", func() bool { return contested(one.relay) || one.waiting("A100") == 0 })
+	}
+	owner := one
+	for _, next := range []*member{two, one} {
+		if err := owner.relay.Release(t.Context(), "A100"); err != nil {
+			t.Fatal(err)
+		}
+		h, err := next.relay.Claim(t.Context(), "A100", func(string, string) (bool, error) { return false, nil })
+		if owner = next; err != nil || h.Owner != owner.name {
+			t.Fatalf("it is owned by %q: %v", h.Owner, err)
+		}
+		api.write("A100", 1)
+		owner.poll(api, "A100")
+		owner.drained("A100")
+		api.wantAll(t, owner.js, "A100")
 	}
 }
 

@@ -3,11 +3,12 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // knownNames are all variables that begin with DOORBELL_, of every group, whichever were read. The most used come first:
-// of two that are equally near the first is meant.
-func knownNames() []string {
+// of two that are equally near the first is meant. A daemon reads its settings again every few seconds: they are listed once.
+var knownNames = sync.OnceValue(func() []string {
 	var names []string
 	for _, s := range slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}), settingsOf(GroupForward, &Forward{})) {
 		names = append(names, s.Name)
@@ -16,7 +17,7 @@ func knownNames() []string {
 		}
 	}
 	return append(names, "DOORBELL_NATS_URL")
-}
+})
 
 // warnUnknown finds names that nobody reads, which are mostly spelling mistakes, and says the nearest right one.
 func (r *reader) warnUnknown() {

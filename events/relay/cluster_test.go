@@ -28,6 +28,7 @@ func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
 }
 
 func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
+	t.Parallel()
 	c := natsdtest.Start(t)
 	b := clusterBell(t, c)
 	b.o.BatchEvents = 20

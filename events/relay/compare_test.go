@@ -45,6 +45,7 @@ func (b *bell) erase(places ...uint64) {
 }
 
 func TestALogAndItsStreamAreEqual(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 700)
 	b.log.ring(t, "C#300", 3)

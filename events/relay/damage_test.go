@@ -104,6 +104,7 @@ func damage(t *testing.T, r *rand.Rand, dir string) string {
 // TestNoDamageOfTheStreamsFolderLosesAnEvent damages a folder in one place, as it was left in peace or by a crash, and looks
 // whether the stream tells all of the log again. `go test ./events/relay -run TestNoDamage -damages 6000` is the long form.
 func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
+	t.Parallel()
 	b, folders := damageable(t)
 	var mu sync.Mutex
 	outcomes := map[string]int{}

@@ -115,8 +115,10 @@ func ways(t *testing.T) map[string]struct {
 }
 
 func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
+	t.Parallel()
 	for name, way := range ways(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := startConfigured(t, same, way.settings)
 			stranger := p.dialled(way.wrong)
 			stranger.log.ring(t, "A100", 1)
@@ -163,6 +165,7 @@ func TestAServerThatIsAwayAtTheFirstStartGetsEverythingWhenItIsThere(t *testing.
 
 // TestAStreamThatLostItsTailIsMendedOnAnExternalServer: a server that syncs lazily and loses power.
 func TestAStreamThatLostItsTailIsMendedOnAnExternalServer(t *testing.T) {
+	t.Parallel()
 	p := startConfigured(t, same)
 	b := p.dialled(natsd.Dial{})
 	stop := b.start(b.relay())

@@ -175,6 +175,7 @@ func TestALogThatHoldsALeadTwiceSendsItAgainOnce(t *testing.T) {
 
 // TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage: each commit is an fsync, and nothing else goes on meanwhile.
 func TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	d := b.doorbell(t.TempDir())
 	d.ring(upTo(1, 1000)...)
@@ -249,6 +250,7 @@ func (d *doorbell) wantSound() {
 // TestAStreamThatIsMadeAnewInTheMiddleOfARepairIsFilled: the newest event was passed over, because another doorbell has told it, so
 // it has no place of ours; and then the process dies, and the stream is deleted.
 func TestAStreamThatIsMadeAnewInTheMiddleOfARepairIsFilled(t *testing.T) {
+	t.Parallel()
 	for cut := range 12 {
 		b, folder := newFolderBell(t)
 		first := b.doorbell(t.TempDir())

@@ -184,6 +184,7 @@ func (api shown) wantAll(t *testing.T, js jetstream.JetStream, agency string) {
 // TestAnAgencyGoesFromOwnerToOwnerWithoutLoss lets three doorbells take two agencies from each other, each as if the one before had
 // stopped past its deadline and went on: it commits what nobody will hear of. Meanwhile leaders of the stream are killed.
 func TestAnAgencyGoesFromOwnerToOwnerWithoutLoss(t *testing.T) {
+	t.Parallel()
 	c := natsdtest.Start(t)
 	members := []*member{join(t, c, "one"), join(t, c, "two"), join(t, c, "three")}
 	owners, api := map[string]*member{}, shown{}
@@ -278,6 +279,7 @@ func TestAnOwnerThatLeavesAnAgencyToAnotherDoorbellReleasesIt(t *testing.T) {
 
 // TestHeadsShowWhoOwnsWhatNowAndLater reads heads that stand, and one that is written while they are read.
 func TestHeadsShowWhoOwnsWhatNowAndLater(t *testing.T) {
+	t.Parallel()
 	c := natsdtest.Start(t)
 	one, two := join(t, c, "one"), join(t, c, "two")
 	const odd = "A 1.ü"
@@ -316,6 +318,7 @@ func TestHeadsShowWhoOwnsWhatNowAndLater(t *testing.T) {
 
 // TestAnOwnerSeedsAgainWhatTheStreamLost takes the head and the rows of an agency away from its owner, and lets another doorbell go on.
 func TestAnOwnerSeedsAgainWhatTheStreamLost(t *testing.T) {
+	t.Parallel()
 	c := natsdtest.Start(t)
 	one, two := join(t, c, "one"), join(t, c, "two")
 	for name, lose := range map[string]func(context.Context, jetstream.JetStream) error{
@@ -372,6 +375,7 @@ func TestAnOwnerSeedsAgainWhatTheStreamLost(t *testing.T) {
 // TestACommitLargerThanABatchAndAnEntryLargerThanAMessage… fills more batches than one with one commit, and puts an entry into it that the
 // server does not take.
 func TestACommitLargerThanABatchAndAnEntryLargerThanAMessageHoldNothingUp(t *testing.T) {
+	t.Parallel()
 	c := natsdtest.Start(t)
 	one, two := join(t, c, "one"), join(t, c, "two")
 	one.relay.o.BatchEvents = serverBatch

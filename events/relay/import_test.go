@@ -178,6 +178,7 @@ func (d *doorbell) wantReported(want ...string) {
 }
 
 func TestALostStoreGoesOnWithTheSequencesOfTheStream(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 700)...)
@@ -192,6 +193,7 @@ func TestALostStoreGoesOnWithTheSequencesOfTheStream(t *testing.T) {
 }
 
 func TestALostStoreThatBeganWithoutNATSGivesItsEventsOtherSequences(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 700)...)
@@ -310,6 +312,7 @@ func (f *flaky) Import(agency string, list []events.Event, c events.Cursor) erro
 }
 
 func TestAnImportThatIsInterruptedGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 1000)...)
@@ -330,6 +333,7 @@ func TestAnImportThatIsInterruptedGoesOn(t *testing.T) {
 }
 
 func TestThePollerWritesWhileTheStreamIsTakenOver(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 800)...)
@@ -350,6 +354,7 @@ func TestThePollerWritesWhileTheStreamIsTakenOver(t *testing.T) {
 }
 
 func TestTwoDoorbellsOfOneAgencyAgreeAndKeepQuiet(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 5)...)
@@ -379,6 +384,7 @@ func TestTwoDoorbellsOfOneAgencyAgreeAndKeepQuiet(t *testing.T) {
 }
 
 func TestTwoDoorbellsAtOnceAgree(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
 	first.ring(1)

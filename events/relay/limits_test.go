@@ -278,6 +278,7 @@ func TestTailFollowsUntilItsContextEnds(t *testing.T) {
 }
 
 func TestTailGoesOnWhereTheStreamIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 3)
 	b.deliver()

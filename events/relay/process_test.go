@@ -211,6 +211,7 @@ func (p *process) bell() *bell {
 }
 
 func TestAServerKilledInMidBatchGetsEveryEventOnce(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t)
 	b := p.bell()
 	b.o.BatchEvents = 50

@@ -3,10 +3,13 @@ package relay
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +35,10 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(serverConfig); file != "" {
 		serveConfigured(file)
 		return
+	}
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // tests that are parallel mostly wait for servers
+		_ = p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()
@@ -232,6 +239,7 @@ func (b *bell) published(agency string) bool {
 }
 
 func TestEventsOfThreeAgenciesArriveOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	stop := b.start(b.relay())
 	agencies := []string{"A100", "B 200", "C#300"}
@@ -293,6 +301,7 @@ func TestACommitOfTheCursorThatFailsEndsTheRelay(t *testing.T) {
 }
 
 func TestDrainPublishesWhatIsThere(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 2500)
 	r := b.relay()

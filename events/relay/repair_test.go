@@ -71,6 +71,7 @@ func newBellOn(b *bell, log *memLog) *bell {
 }
 
 func TestTwoRelaysAtOnceDoubleNothing(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 300)
 	twin := newBellOn(b, b.log.copyOf())

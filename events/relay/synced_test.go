@@ -11,6 +11,7 @@ import (
 
 // TestEveryAgencyOfALostStoreIsSyncedWhenTheLogHasWhatTheStreamHolds: also one that comes while the relay runs.
 func TestEveryAgencyOfALostStoreIsSyncedWhenTheLogHasWhatTheStreamHolds(t *testing.T) {
+	t.Parallel()
 	b := newBell(t)
 	var names []string
 	for i := range 30 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"doorbell/events/natsd/natsdtest"
@@ -21,6 +22,7 @@ func BenchmarkTakeover(b *testing.B) {
 		m.relay.o.BatchEvents = serverBatch
 	}
 	members[0].claim("A100")
+	before := heap()
 	err := members[0].store.Update(func(tx *store.Tx) (err error) {
 		record := bytes.Repeat([]byte("x"), 2<<10)
 		for n := range insertions {
@@ -33,6 +35,7 @@ func BenchmarkTakeover(b *testing.B) {
 		b.Fatal(err)
 	}
 	members[0].drained("A100")
+	held := heap() - before
 	info, err := members[0].js.Stream(context.Background(), "LISTINGS")
 	if err != nil {
 		b.Fatal(err)
@@ -42,4 +45,12 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 	b.ReportMetric(float64(info.CachedInfo().State.Bytes), "bytes-in-stream")
 	b.ReportMetric(float64(info.CachedInfo().State.Msgs), "messages-in-stream")
+	b.ReportMetric(held/3, "bytes-of-heap/server") // and what the doorbells hold
+}
+
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -206,6 +206,36 @@ func TestForwardersThatTakeTurnsGoOnWhereTheOneBeforeStood(t *testing.T) {
 	})
 }
 
+func TestWhereverAForwarderCrashesInItsTurnTheNextOneLosesNothing(t *testing.T) {
+	for _, step := range []string{stepSent, stepMarked, stepDone} {
+		t.Run(step, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", 1)
+				w := newWorld(t, leadsTo(s))
+				w.o.InTurn = true
+				var want []events.Event
+				one, two := w.o.Dir, tempDir(t)
+				if !w.crash(step, 2, func() {
+					for range 4 {
+						want = append(want, w.lead("A100"))
+					}
+				}) {
+					t.Fatal("it did not crash")
+				}
+				w.o.Dir = two
+				w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+				w.o.Dir = one // it is back
+				w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+				doubles := 1 // what was sent and not acknowledged
+				if step == stepDone {
+					doubles = 0
+				}
+				onceButFor(t, s, want, doubles)
+			})
+		})
+	}
+}
+
 // A replicated consumer may stand at what it passed over: here a halt, elsewhere a row of a cluster, which goes when a newer one comes.
 func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -226,7 +226,8 @@ func (tx *Tx) putJSON(bucket, key []byte, value any) error {
 	return tx.put(bucket, key, v)
 }
 
-// writer and reader are the form of the many small values: varints and fixed hashes. A reader remembers the first failure; the caller asks for it once, at the end.
+// writer and reader are the form of the many small values: varints and fixed hashes. A reader remembers the first failure; the caller
+// asks for it once, at the end.
 type writer struct{ b []byte }
 
 func (w *writer) byte(v byte)    { w.b = append(w.b, v) }

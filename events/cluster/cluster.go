@@ -24,7 +24,8 @@
 //
 // [Cluster.Wanted] is a rendezvous hash over the members of the configuration in force that hold permits: when one goes, only its
 // agencies move. They are claimed at once, but an owner that lives gives an agency up only for a member that has held permits for a
-// whole TTL without a break ([Cluster.Release]): one that comes and goes moves nothing. What a member declines ([Cluster.Decline]) falls to another one.
+// whole TTL without a break ([Cluster.Release]): one that comes and goes moves nothing. What a member declines ([Cluster.Decline]) falls
+// to another one.
 //
 // A member acts only under the configuration in force. Whoever brings a higher generation replaces it; a lower one, or the
 // same with another digest, gives its permits up, stays visible, and says why in [View.Problem].
@@ -215,8 +216,8 @@ func (c *Cluster) Dead(ctx context.Context, member, run string) (bool, error) {
 	return err == nil && (e.gone || e.value.Run != run), err
 }
 
-// Pause lets all members know that nothing is to be sent for a scope, which is the base URL's name or a key's fingerprint and no secret. It returns
-// at once; what was said is written as soon as it can be. A pause that lasts longer stands.
+// Pause lets all members know that nothing is to be sent for a scope, which is the base URL's name or a key's fingerprint and no secret.
+// It returns at once; what was said is written as soon as it can be. A pause that lasts longer stands.
 func (c *Cluster) Pause(scope string, until time.Time, why string) {
 	c.mu.Lock()
 	if until.After(c.pauses[scope].Until) {

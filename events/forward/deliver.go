@@ -308,8 +308,8 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 }
 
 // probe finds out whether the message or the receiver is why a message is not taken after so many tries: it sends the next one. If
-// that is taken, or refused for good, the receiver works, and the message has one more try. A restart before its turn doubles it: it cannot be remembered as done, as what
-// is done may cover what has a lower number.
+// that is taken, or refused for good, the receiver works, and the message has one more try. A restart before its turn doubles it: it
+// cannot be remembered as done, as what is done may cover what has a lower number.
 func (l *worker) probe(ctx context.Context, c jetstream.Consumer) error {
 	if err := l.fill(ctx, c); err != nil {
 		return err

@@ -22,7 +22,8 @@ const replayTries = 10
 
 // SendReplayed sends events of the past to the receivers of those routes whose filters want them, each as a message of its own, at the pace
 // of the receivers, with origin replay. It remembers nothing and makes no dead letters: what a receiver can never take is counted. It calls
-// progress after every delivery, and with an error where a receiver takes nothing, once for each reason. The error is that of the list, of ctx, or of a receiver that takes nothing for long: what was sent is sent.
+// progress after every delivery, and with an error where a receiver takes nothing, once for each reason. The error is that of the list,
+// of ctx, or of a receiver that takes nothing for long: what was sent is sent.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], progress func(Replayed, error)) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for e, err := range list {

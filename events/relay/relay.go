@@ -103,8 +103,8 @@ type Options struct {
 	StoreID  string        // names the store in the stream's metadata
 	Logger   *slog.Logger  // default: nothing is logged
 
-	// Owner is set where several doorbells share agencies: it names this one, and Run this process of it. Then Shared is required, only claimed agencies are
-	// published, and Lost, which must not block, is called when another doorbell has claimed one.
+	// Owner is set where several doorbells share agencies: it names this one, and Run this process of it. Then Shared is required, only
+	// claimed agencies are published, and Lost, which must not block, is called when another doorbell has claimed one.
 	Owner  string
 	Run    string
 	Shared Shared

@@ -202,8 +202,8 @@ func (c ContactRequest) Digest(ignore []string) [32]byte {
 }
 
 // Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
-// reference, creation time (its text, where it is a date that cannot be read), e-mail, phone and message. Where none of the last four is there, all of the record but the
-// score stands in for them.
+// reference, creation time (its text, where it is a date that cannot be read), e-mail, phone and message. Where none of the last four is
+// there, all of the record but the score stands in for them.
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
 	phone := cmp.Or(p.Phone, p.PhoneRaw)

@@ -31,7 +31,8 @@ const maxControlBody = 1 << 20
 //	curl $C/requests                                                       → an array of Count
 //
 // Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch has those that change, and
-// null for those that go. A member below extra is replaced whole. A daemon that was refused with 403 sends requests again only after `doorbell resume`, or with another key.
+// null for those that go. A member below extra is replaced whole. A daemon that was refused with 403 sends requests again only after
+// `doorbell resume`, or with another key.
 func Control(m *Model) http.Handler {
 	mux := http.NewServeMux()
 	for path, change := range map[string]func(change) (any, error){

@@ -15,7 +15,8 @@
 //
 // What is urgent comes first, with nine turns of thirteen as long as others wait; what failed gets every second of the others.
 // Agencies share the turns fairly. An insertion that is close to the cap goes before all that, at first in every second turn.
-// What is in flight is not given out again before its result. Nothing is polled more often than Options.Interval; the rest of the budget is not spent.
+// What is in flight is not given out again before its result. Nothing is polled more often than Options.Interval; the rest of the budget
+// is not spent.
 //
 //	Add, Prioritize ──► heaps by due ──Next──► in flight ──Polled──► λ anew, heap
 //	                        ▲                      └──────Put──────► wait, then Retry

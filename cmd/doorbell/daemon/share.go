@@ -201,8 +201,8 @@ func (a *Daemon) share(ctx, publishing context.Context) error {
 // it had in hand. One that hears nothing stops by its lease, which ends earlier for itself than for others.
 const handOver = 8 * time.Second
 
-// inTurn does something as long as it is this member's part, again and again, until ctx ends: of several doorbells one does it. Where the agencies are
-// shared with nobody, it just does it.
+// inTurn does something as long as it is this member's part, again and again, until ctx ends: of several doorbells one does it. Where the
+// agencies are shared with nobody, it just does it.
 func (a *Daemon) inTurn(ctx context.Context, what string, do func(context.Context)) {
 	s := &a.sharing
 	if !s.on {

@@ -22,8 +22,9 @@
 //
 // One transaction serves all recipients. Some may be refused while others are taken; then the mail is sent to those that
 // take it, and this receiver remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
-// memory: after a restart a retry goes to all of them again, under the same Message-ID; a dead letter says who has it.) A recipient who takes nothing for an
-// hour while others do holds them up no longer: what is Retry below is Permanent then, for that recipient, until one is taken.
+// memory: after a restart a retry goes to all of them again, under the same Message-ID; a dead letter says who has it.) A recipient who
+// takes nothing for an hour while others do holds them up no longer: what is Retry below is Permanent then, for that recipient, until one
+// is taken.
 //
 //	connection, TLS, greeting, EHLO    anything but yes            Retry
 //	no STARTTLS offered, bad certificate                           Retry, in 5 minutes or more; the reason says what to set

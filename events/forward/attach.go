@@ -42,23 +42,27 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	l.stream = events.CachedInfo().Created
 	l.f.clean(ctx, events)
 	c, err := events.Consumer(ctx, l.consumer)
+	missing := errors.Is(err, jetstream.ErrConsumerNotFound)
 	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return l.make(ctx, events)
-	case err != nil:
+	case err != nil && !missing:
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
-	case !l.f.o.InTurn && l.isNew() && l.inUse(c.CachedInfo()):
+	case !missing && !l.f.o.InTurn && l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
+	case !missing:
+		if err := l.follow(ctx, c.CachedInfo()); err != nil {
+			return nil, err
+		}
+		l.save()
 	}
-	if err := l.follow(ctx, c.CachedInfo()); err != nil {
+	same, err := l.stands(ctx, events) // or the next one whose turn it is finds nothing to follow
+	if err != nil {
 		return nil, err
 	}
-	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
 	if err := events.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
-	return l.make(ctx, events)
+	return l.make(ctx, events, same)
 }
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
@@ -70,7 +74,7 @@ func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) error
 		floor, known = start-1, true
 	}
 	l.remembered(func(s *workerState) {
-		lost = l.f.fresh && s.Since.IsZero()
+		lost = (l.f.fresh || l.f.o.InTurn) && s.Since.IsZero()
 		behind = s.Consumer == l.consumer && known && (s.Position == nil || s.Position.Sequence < floor)
 	})
 	if lost || behind {
@@ -97,15 +101,33 @@ func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
 	if err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
-	return p, err
+	if err != nil && l.f.o.InTurn { // this one does not know what others have done: it may not begin too early
+		return nil, err
+	}
+	return p, nil
 }
 
-// stands says whether a position is one of this stream: its message is there, or was. A row of a cluster, which may be the last that was
-// passed over, goes when a newer one comes.
-func (l *worker) stands(ctx context.Context, p *position, s jetstream.StreamState) (bool, error) {
+// stands says whether the stream is the one in which the worker was: what it did last is there. Where the consumer stood at a message without
+// an id, a row of a cluster, none is there either, as a newer one may have come.
+func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) {
+	var p *position
+	l.remembered(func(s *workerState) {
+		if !s.Since.IsZero() {
+			p = s.Position
+		}
+	})
+	if p == nil {
+		return false, nil
+	}
 	now, err := l.at(ctx, p.Sequence)
-	gone := now.ID == "" && p.Stream.Equal(l.stream) && s.FirstSeq <= p.Sequence && p.Sequence <= s.LastSeq
-	return gone || now.ID != "" && now.is(p), err
+	if err != nil || p.ID != "" {
+		return err == nil && now.is(p), err
+	}
+	info, err := in.Info(ctx)
+	if err != nil {
+		return false, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
+	}
+	return now.ID == "" && p.Stream.Equal(info.Created) && info.State.FirstSeq <= p.Sequence && p.Sequence <= info.State.LastSeq, nil
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
@@ -142,19 +164,13 @@ func (l *worker) config() jetstream.ConsumerConfig {
 }
 
 // make makes the consumer. What it must not deliver again is passed over later: it may begin too early, never too late.
-func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+func (l *worker) make(ctx context.Context, stream jetstream.Stream, same bool) (jetstream.Consumer, error) {
 	c := l.config()
 	var since, began time.Time
 	var at *position
 	var early bool
 	l.remembered(func(s *workerState) { since, at, early = s.Since, s.Position, s.Early })
-	waited, same := time.Since(l.started), false
-	if !since.IsZero() && at != nil {
-		var err error
-		if same, err = l.stands(ctx, at, stream.CachedInfo().State); err != nil {
-			return nil, err
-		}
-	}
+	waited := time.Since(l.started)
 	switch {
 	case same: // the stream is the one in which the worker was
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1

@@ -236,6 +236,60 @@ func TestWhereverAForwarderCrashesInItsTurnTheNextOneLosesNothing(t *testing.T) 
 	}
 }
 
+func TestANumberOfALostTailThatIsUsedAgainIsNoPlaceToGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("A100")
+		})
+		stream, err := w.js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := w.forwarder()
+		f.state.change(func(m *memory) {
+			m.Workers["a/leads"].Position = &position{5, "an event of the lost tail", stream.CachedInfo().Created}
+		})
+		if err := f.state.save(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		w.lead("A100")
+		w.lead("A100")
+		if _, err := w.js.Publish(t.Context(), "listings.v1.A100.row", []byte("x")); err != nil { // without an id
+			t.Fatal(err)
+		}
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestAKindThatIsAddedGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.InTurn = true
+		one, two := w.o.Dir, tempDir(t)
+		turn := func(dir string, do ...func()) {
+			w.o.Dir = dir
+			w.run(time.Minute, do...)
+		}
+		turn(one, func() { w.lead("A100") })
+		turn(two, func() { w.lead("A100") })
+		w.o.Routes, w.o.Since = []Route{{Receiver: s}}, time.Now() // alerts, too
+		turn(one, func() {
+			w.halt("A100", "sha256:1")
+			w.halt("A100", "sha256:2")
+		})
+		time.Sleep(time.Hour)
+		w.halt("A100", "sha256:4") // between the turns
+		turn(two, func() { w.halt("A100", "sha256:3") })
+		wantIDs(t, s, w.history)
+	})
+}
+
 // A replicated consumer may stand at what it passed over: here a halt, elsewhere a row of a cluster, which goes when a newer one comes.
 func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -105,6 +105,9 @@ func (a *Daemon) forwardTo(ctx context.Context, r *running) {
 	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
 		o := a.o.ForwardOptions(r.Forwarder, conn)
 		o.InTurn, o.Since = a.sharing.on, a.started // the turn begins later
+		if most := time.Now().Add(-time.Minute); o.Since.Before(most) {
+			o.Since = most // where the consumer got lost, others have sent what came long before
+		}
 		f, err := forward.New(o)
 		if err != nil {
 			return err

@@ -158,7 +158,7 @@ func (m *memory) reroute(workers []*worker, now time.Time, retention time.Durati
 			case !strings.HasSuffix(key, workerKey("", l.kind)) || other.Since.IsZero():
 			case s.Since.IsZero():
 				s.Since, s.Position, s.Early = other.Since, other.Position, true
-				if key == l.key { // the only one of its kind so far: its consumer may stand further on than the state
+				if other.Consumer == l.consumer { // the only one of its kind so far: its consumer may stand further on than the state
 					s.Consumer = other.Consumer
 				}
 			default:

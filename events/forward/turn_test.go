@@ -290,6 +290,29 @@ func TestAKindThatIsAddedGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
 	})
 }
 
+func TestAChangedAddressGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		before, after := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, leadsTo(before))
+		w.o.InTurn = true
+		var want []events.Event
+		one, two := w.o.Dir, tempDir(t)
+		turn := func(dir string, do func()) {
+			w.o.Dir = dir
+			w.run(time.Minute, do)
+		}
+		turn(one, func() { w.lead("A100") })
+		turn(two, func() {
+			w.lead("A100")
+			w.lead("A100")
+		})
+		w.o.Routes = []Route{leadsTo(after)}
+		turn(two, func() { want = append(want, w.lead("A100")) })
+		turn(one, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, after, want)
+	})
+}
+
 // A replicated consumer may stand at what it passed over: here a halt, elsewhere a row of a cluster, which goes when a newer one comes.
 func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

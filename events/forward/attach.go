@@ -54,7 +54,7 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		}
 		l.save()
 	}
-	same, err := l.stands(ctx, events) // or the next one whose turn it is finds nothing to follow
+	same, err := l.stands(ctx, events) // before the consumer goes: a failure in between would leave nothing to follow
 	if err != nil {
 		return nil, err
 	}

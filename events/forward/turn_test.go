@@ -183,6 +183,13 @@ func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
 	})
 }
 
+// turn has the forwarder with this directory at work, as long as it is its turn.
+func (w *world) turn(dir string, meanwhile ...func()) {
+	w.t.Helper()
+	w.o.Dir = dir
+	w.run(time.Minute, meanwhile...)
+}
+
 func TestForwardersThatTakeTurnsGoOnWhereTheOneBeforeStood(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
@@ -190,18 +197,11 @@ func TestForwardersThatTakeTurnsGoOnWhereTheOneBeforeStood(t *testing.T) {
 		w.o.InTurn = true
 		var want []events.Event
 		one, two := w.o.Dir, tempDir(t)
-		turn := func(dir string, leads int) {
-			w.o.Dir = dir
-			w.run(time.Minute, func() {
-				for range leads {
-					want = append(want, w.lead("A100"))
-				}
-			})
-		}
-		turn(one, 2)
-		turn(two, 2)
-		turn(two, 0) // a consumer made anew that has acknowledged nothing
-		turn(one, 2)
+		leads := func() { want = append(want, w.lead("A100"), w.lead("A100")) }
+		w.turn(one, leads)
+		w.turn(two, leads)
+		w.turn(two) // a consumer made anew that has acknowledged nothing
+		w.turn(one, leads)
 		wantIDs(t, s, want)
 	})
 }
@@ -222,11 +222,9 @@ func TestWhereverAForwarderCrashesInItsTurnTheNextOneLosesNothing(t *testing.T) 
 				}) {
 					t.Fatal("it did not crash")
 				}
-				w.o.Dir = two
-				w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
-				w.o.Dir = one // it is back
-				w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
-				doubles := 1 // what was sent and not acknowledged
+				w.turn(two, func() { want = append(want, w.lead("A100")) })
+				w.turn(one, func() { want = append(want, w.lead("A100")) }) // it is back
+				doubles := 1                                                // what was sent and not acknowledged
 				if step == stepDone {
 					doubles = 0
 				}
@@ -272,20 +270,16 @@ func TestAKindThatIsAddedGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.o.InTurn = true
 		one, two := w.o.Dir, tempDir(t)
-		turn := func(dir string, do ...func()) {
-			w.o.Dir = dir
-			w.run(time.Minute, do...)
-		}
-		turn(one, func() { w.lead("A100") })
-		turn(two, func() { w.lead("A100") })
+		w.turn(one, func() { w.lead("A100") })
+		w.turn(two, func() { w.lead("A100") })
 		w.o.Routes, w.o.Since = []Route{{Receiver: s}}, time.Now() // alerts, too
-		turn(one, func() {
+		w.turn(one, func() {
 			w.halt("A100", "sha256:1")
 			w.halt("A100", "sha256:2")
 		})
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour)      // virtual: the turn is long
 		w.halt("A100", "sha256:4") // between the turns
-		turn(two, func() { w.halt("A100", "sha256:3") })
+		w.turn(two, func() { w.halt("A100", "sha256:3") })
 		wantIDs(t, s, w.history)
 	})
 }
@@ -297,18 +291,14 @@ func TestAChangedAddressGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
 		w.o.InTurn = true
 		var want []events.Event
 		one, two := w.o.Dir, tempDir(t)
-		turn := func(dir string, do func()) {
-			w.o.Dir = dir
-			w.run(time.Minute, do)
-		}
-		turn(one, func() { w.lead("A100") })
-		turn(two, func() {
+		w.turn(one, func() { w.lead("A100") })
+		w.turn(two, func() {
 			w.lead("A100")
 			w.lead("A100")
 		})
 		w.o.Routes = []Route{leadsTo(after)}
-		turn(two, func() { want = append(want, w.lead("A100")) })
-		turn(one, func() { want = append(want, w.lead("A100")) })
+		w.turn(two, func() { want = append(want, w.lead("A100")) })
+		w.turn(one, func() { want = append(want, w.lead("A100")) })
 		wantIDs(t, after, want)
 	})
 }
@@ -350,10 +340,10 @@ func TestWhatComesBeforeTheFirstTurnIsNew(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		w.lead("A100")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual: nobody forwards yet
 		w.o.InTurn, w.o.Since = true, time.Now()
 		want := []events.Event{w.lead("A100")}
-		time.Sleep(8 * time.Second)
+		time.Sleep(8 * time.Second) // virtual, as the first turn begins later than the daemon
 		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
 		wantIDs(t, s, want)
 	})

@@ -66,7 +66,7 @@ func (*counter) Traits() forward.Traits {
 	return forward.Traits{Destination: forward.Destination("counter", "one")}
 }
 
-// told waits until all contact requests have come, and fails if one came twice.
+// wants waits until all contact requests have come, and fails if one came twice.
 func (c *counter) wants(t *testing.T, leads map[string][]string) {
 	t.Helper()
 	n := 0
@@ -311,7 +311,7 @@ func TestAKeyThatTheAPIAsksToWaitWaitsInAllDoorbells(t *testing.T) {
 	}
 }
 
-// TestOneOfTheDoorbellsForwardsAndAnotherGoesOn lets the one that has its turn leave, crash and come back.
+// TestOneOfTheDoorbellsForwardsAndAnotherGoesOn lets the one that has its turn leave, and come back.
 func TestOneOfTheDoorbellsForwardsAndAnotherGoesOn(t *testing.T) {
 	s := newShared(t)
 	s.receiver = &counter{told: map[string]int{}}

@@ -43,6 +43,7 @@ const (
 // ContactRequestCreated: a person wrote about an insertion.
 type ContactRequestCreated struct {
 	Common
+	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	ContactRequestID    string           `json:"contactRequestId"`
 	Identity            Identity         `json:"identity"`
@@ -58,6 +59,7 @@ type ContactRequestCreated struct {
 // not kept, so only the names of the fields are told.
 type ContactRequestChanged struct {
 	Common
+	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	ContactRequestID    string           `json:"contactRequestId"`
 	Identity            Identity         `json:"identity"`

@@ -23,6 +23,16 @@ type Contact struct {
 	Portal           string   `json:"portal,omitempty"`
 }
 
+// People says what of a person goes into events. The zero value is full.
+type People string
+
+// What of a person goes into events.
+const (
+	PeopleFull    People = "full"    // all that the API says
+	PeopleContact People = "contact" // no message, and no record, which holds it
+	PeopleNone    People = "none"    // an empty contact, and no record
+)
+
 // Address is where a person lives.
 type Address struct {
 	Street     string `json:"street,omitempty"`

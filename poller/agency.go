@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
@@ -45,6 +46,7 @@ type agency struct {
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
+	people   atomic.Pointer[events.People]  // what of a person is said
 	refusals atomic.Pointer[watch.Refusals] // only changeRefusals replaces it
 	owed     []watch.AccessChange           // in force and not stored, because the disk was full; guarded by committing
 
@@ -93,6 +95,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		},
 		dirty: map[failureName]struct{}{},
 	}
+	a.people.Store(&k.People)
 	a.snapshot.Store(&snapshot{})
 	a.refusals.Store(&watch.Refusals{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})

@@ -15,8 +15,9 @@ import (
 	"doorbell/store"
 )
 
-// configure gives the agency the pair of keys that is configured now.
+// configure gives the agency the pair of keys that is configured now, and what of a person its events say.
 func (a *agency) configure(k AgencyKeys) error {
+	a.people.Store(&k.People)
 	if now, keys := watch.NewKeys(k.Key, k.Next), a.access().Keys; now.Current == keys.Current && now.Next == keys.Next {
 		return nil
 	}

@@ -377,7 +377,7 @@ func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
 func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	return watch.Poll{
-		AgencyID: p.a.id, Announce: o.Announce, Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
+		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
 		Before: p.state.Polls, Sizes: p.a.windows(), CatchUp: p.catchUp,
 	}
 }

@@ -181,6 +181,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=C300"}, "DOORBELL_SLACK_AGENCIES names C300, which is not watched"},
 		{[]string{"DOORBELL_LANGUAGE=C300=de"}, "DOORBELL_LANGUAGE names C300, which is not watched"},
+		{[]string{"DOORBELL_PEOPLE=C300=none"}, "DOORBELL_PEOPLE names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},
 		{[]string{"DOORBELL_EMAIL_SMTP_FILE=/x"}, "did you mean DOORBELL_EMAIL_SMTP?"},
 	} {

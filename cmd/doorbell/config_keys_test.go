@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/events"
 )
 
 // watched says who is watched with which keys: "A100=key|next B200=key".
@@ -51,6 +53,15 @@ func TestAFileOfKeysHasOneALine(t *testing.T) {
 	c := mustRead(t, []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + file})
 	if got, want := watched(c), "A100=a|x B200=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestPeopleByAgencyComeFromAFileToo(t *testing.T) {
+	file := write(t, "people", "# who says what\nA100=none\nB200=contact\n", 0o600)
+	c := mustRead(t, fit("DOORBELL_PEOPLE_FILE="+file))
+	got := options.Poller(c, release).Agencies
+	if len(got) != 2 || got[0].People != events.PeopleNone || got[1].People != events.PeopleContact || len(c.Warnings) > 0 {
+		t.Errorf("of people is said %s, with the warnings %q", c.Poll.People.Masked(), c.Warnings)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
 )
 
 // fit is an environment that is good enough to run; more comes after it and wins.
@@ -46,12 +47,15 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := config.Poll{
-		BaseURL: "https://api.example.com", Agencies: config.AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent",
+		BaseURL: "https://api.example.com", Agencies: config.AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent", People: c.Poll.People,
 		RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute, RequestTimeout: 30 * time.Second,
 		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, ConfirmDisappeared: 2, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
 	}
 	if !reflect.DeepEqual(c.Poll, p) {
 		t.Errorf("Poll is %+v, want %+v", c.Poll, p)
+	}
+	if c.Poll.People.People("A100") != events.PeopleFull {
+		t.Errorf("of people of A100 is said: %s", c.Poll.People.Masked())
 	}
 	if c.Poll.APIKey.Reveal() != sentinel {
 		t.Error("the key did not arrive")
@@ -66,7 +70,7 @@ func TestEverySettingArrives(t *testing.T) {
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off", "DOORBELL_CLUSTER=three", "DOORBELL_CLUSTER_GENERATION=2",
 		"DOORBELL_RETENTION=1h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
-		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a|n,B200=b", "DOORBELL_BASELINE=emit",
+		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a|n,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
 		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m", "DOORBELL_PAGE_SIZE=20",
 		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_MAX_BODY=1MiB", "DOORBELL_CONFIRM_DISAPPEARED=3", "DOORBELL_HOLD_FOR=1h",
 		"DOORBELL_INSERTIONS_FILTER=offerType=RENT&searchQuery=8005", "DOORBELL_IGNORE_FIELDS=insertion:/views,contact_request:/read,insertion:/a~1b",
@@ -82,7 +86,8 @@ func TestEverySettingArrives(t *testing.T) {
 		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
 		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
 		"nats": c.NATS.URL == "nats://ours:4222" && c.NATS.User == "u" && c.NATS.Password.Reveal() == "p", "timezone": p.Timezone.String() == "UTC",
-		"agencies": len(c.Agencies) == 2 && c.Agencies[0].Key.Reveal() == "a" && c.Agencies[0].Next.Reveal() == "n" && c.Agencies[1].Next.IsZero(),
+		"of people": p.People.People("A100") == events.PeopleNone && p.People.People("B200") == events.PeopleContact,
+		"agencies":  len(c.Agencies) == 2 && c.Agencies[0].Key.Reveal() == "a" && c.Agencies[0].Next.Reveal() == "n" && c.Agencies[1].Next.IsZero(),
 	} {
 		if !ok {
 			t.Errorf("%s did not arrive: %+v %+v", what, c.Base, p)
@@ -136,6 +141,9 @@ var badInputs = []struct {
 	says    string // part of the sentence
 }{
 	{"base URL of an operation", []string{"DOORBELL_BASE_URL=https://api.example.com/v1/insertion-funnel/integration/A100/insertions"}, "DOORBELL_BASE_URL", "what stands before /insertion-funnel"},
+	{"people that are none", []string{"DOORBELL_PEOPLE=nome"}, "DOORBELL_PEOPLE", `says "nome"; write full, contact or none (did you mean none?)`},
+	{"people of one agency that are none", []string{"DOORBELL_PEOPLE=A100=contacts,*=none"}, "DOORBELL_PEOPLE", `says for A100 "contacts"; write full, contact or none (did you mean contact?)`},
+	{"people that could be a secret", []string{"DOORBELL_PEOPLE=" + sentinel}, "DOORBELL_PEOPLE", "says something; write full, contact or none"},
 	{"no base URL", []string{"DOORBELL_BASE_URL="}, "DOORBELL_BASE_URL", "is not set; write"},
 	{"base URL without scheme", []string{"DOORBELL_BASE_URL=api.example.com"}, "DOORBELL_BASE_URL", "write it whole, like https://"},
 	{"base URL with host and port only", []string{"DOORBELL_BASE_URL=api.example.com:443"}, "DOORBELL_BASE_URL", "write it whole, like https://"},

@@ -168,6 +168,7 @@ var examples = map[string]string{
 	"DOORBELL_EMAIL_TO":          "'A100=nora@agency.example;max@agency.example,*=leads@agency.example'",
 	"DOORBELL_EMAIL_ALERTS_TO":   "it@agency.example",
 	"DOORBELL_LANGUAGE":          "en",
+	"DOORBELL_PEOPLE":            "full",
 	"DOORBELL_AGENCY_NAMES":      "'A100=Muster Immobilien AG'",
 	"DOORBELL_EMAIL_AGENCIES":    "A100",
 	"DOORBELL_EMAIL_MIN_SCORE":   "50",

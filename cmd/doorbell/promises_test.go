@@ -51,6 +51,10 @@ var promises = []struct {
 		"events":          "TestHeadersAreSmallPrintableASCII TestEventsOfOneThingNameOneEntityAndNoPerson TestAPayloadOfAnotherFormIsAnErrorThatQuotesNothing",
 	}},
 
+	{"Of a person, events say what is configured, and the setting changes nothing else.", map[string]string{
+		"poller":       "TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape TestAnotherSettingOfPeopleIsNoEventAndCountsFromTheNextOn",
+		"poller/watch": "TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered",
+	}},
 	{"What was there before the watch is not announced, and what is made meanwhile is.", map[string]string{
 		"poller": "TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile TestTheBaselineIsAnnouncedAsSuchOnRequest TestOldOnesOfOneMomentAreNotAnnounced TestWhatIsMadeInTheSecondOfTheBeginIsNews",
 	}},

@@ -32,6 +32,7 @@ func (r Prior) full() (a store.Alarm, is bool) {
 type Poll struct {
 	AgencyID string
 	Announce bool // the baseline is announced
+	People   events.People
 	Rules    Rules
 	IDFields []string // that may be the id of contact requests
 	Skew     time.Duration
@@ -121,7 +122,7 @@ func (p Poll) observe(prior Prior, at time.Time) contactsObservation {
 	s, i := prior.State, prior.Insertion
 	return contactsObservation{
 		Observation: Observation{AgencyID: p.AgencyID, At: at.UTC(), After: after.UTC(), Emit: p.Announce && !refiltered(s, i)},
-		Insertion:   i, Summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}),
+		Insertion:   i, Summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), People: p.People,
 		Rules: p.Rules.after(s.FieldsVersion), Skew: p.Skew,
 		IDField: s.IDField, PastIDs: s.PastIDFields, NoIDs: s.RefusedIDFields,
 		Names: prior.Fields, Drifts: s.Operation(string(listings.OperationContactRequests)).Drifts,

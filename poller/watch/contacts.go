@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ type contactsObservation struct {
 	Observation
 	Insertion store.Insertion
 	Summary   events.InsertionSummary
+	People    events.People
 	IDField   string        // empty: contact requests have no usable id
 	PastIDs   []string      // members that were the id under other settings
 	NoIDs     []string      // members that turned out to be none
@@ -191,10 +193,23 @@ func (d *contactsDiff) add(s contactsObservation, f identified) {
 			return
 		}
 	}
+	common, contact, record := s.person(origin, f)
 	d.Events = append(d.Events, &events.ContactRequestCreated{
-		Common: s.common(origin), PropertyReferenceID: s.Insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact(f.Contact()), Insertion: s.Summary, Defects: f.Defects, Record: f.Record,
+		Common: common, PropertyReferenceID: s.Insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.Summary, Defects: f.Defects, Record: record,
 	})
+}
+
+// person is what events say of the person behind a contact request. All else is made of the whole answer, whatever they say.
+func (s contactsObservation) person(origin events.Origin, f identified) (common events.Common, c events.Contact, record json.RawMessage) {
+	common, c, record = s.common(origin), contact(f.Contact()), f.Record
+	switch s.People {
+	case events.PeopleNone:
+		common.Truncated, c, record = true, events.Contact{}, nil
+	case events.PeopleContact:
+		common.Truncated, c.Message, record = true, "", nil
+	}
+	return common, c, record
 }
 
 // isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
@@ -243,10 +258,11 @@ func (d *contactsDiff) update(s contactsObservation, judged uint32, k store.Cont
 	k.Digest, k.Rules, k.Fields = f.digest, s.Rules.contactRequest, now
 	if !silent {
 		k.Revision++
+		common, contact, record := s.person(events.OriginLive, f)
 		d.Events = append(d.Events, &events.ContactRequestChanged{
-			Common: s.common(events.OriginLive), PropertyReferenceID: s.Insertion.Reference, ContactRequestID: k.ID,
+			Common: common, PropertyReferenceID: s.Insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
-			Contact: contact(f.Contact()), Insertion: s.Summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: f.ContactRequest.Digest(s.Rules.ignoreContactRequest),
+			Contact: contact, Insertion: s.Summary, Defects: f.Defects, Record: record, Revision: k.Revision, Digest: f.ContactRequest.Digest(s.Rules.ignoreContactRequest),
 		})
 	}
 	d.Puts = append(d.Puts, k)

@@ -3,6 +3,7 @@ package watch
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -267,6 +268,58 @@ func TestARedactionIsFinal(t *testing.T) {
 	more := diffContactRequests(s, d.Puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
 	if len(more.Events) != 1 {
 		t.Error("a further redaction is not told")
+	}
+}
+
+func TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered(t *testing.T) {
+	at := epoch.Add(-time.Hour) // before the start: old, and announced as such
+	read := func(message string, times ...time.Time) (a Answer) {
+		for n, at := range times {
+			record := fmt.Sprintf(`{"id":"c%d","sender":{"email":"nora@example.org","message":%q}}`, n, message)
+			a.Requests = append(a.Requests, listings.ContactRequest{Record: json.RawMessage(record), CreatedAt: at})
+		}
+		return a
+	}
+	type outcome struct {
+		Puts []store.ContactRequest
+		IDs  []string
+	}
+	outcomes := map[events.People]outcome{}
+	for _, people := range []events.People{events.PeopleFull, events.PeopleContact, events.PeopleNone} {
+		s := contactsObservation{
+			Observation: Observation{AgencyID: "A100", At: epoch, Emit: true}, IDField: "id", Rules: NewRules(nil, nil), People: people,
+			Insertion: store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Minute)},
+		}
+		first := diffContactRequests(s, nil, read("Guten Tag", at, epoch))
+		second := diffContactRequests(s, first.Puts, read("Guten Abend", at, epoch))
+		var o outcome
+		for _, p := range slices.Concat(first.Events, second.Events) {
+			e, err := events.New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.IDs = append(o.IDs, string(e.Type)+" "+string(e.Origin)+" "+e.ID)
+			if err := schematest.Check(string(e.Type), e.Data); err != nil {
+				t.Error(err)
+			}
+			if said := strings.Contains(string(e.Data), "Guten"); said != (people == events.PeopleFull) {
+				t.Errorf("%s: the message is in %s: %v", people, e.Type, said)
+			}
+			if said := strings.Contains(string(e.Data), "nora"); said != (people != events.PeopleNone) {
+				t.Errorf("%s: the address is in %s: %v", people, e.Type, said)
+			}
+		}
+		o.Puts = append(first.Puts, second.Puts...)
+		outcomes[people] = o
+	}
+	whole := outcomes[events.PeopleFull]
+	if len(whole.IDs) != 4 || len(whole.Puts) != 4 {
+		t.Fatalf("%d events and %d contact requests, want 4 of each", len(whole.IDs), len(whole.Puts))
+	}
+	for people, o := range outcomes {
+		if !reflect.DeepEqual(o, whole) {
+			t.Errorf("%s: what is remembered, or the ids of events, are not those of full", people)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"doorbell/events"
 )
 
 // MostAgencies bounds what one process is asked to watch.
@@ -78,6 +80,34 @@ const AnyAgency = "*"
 
 // Decode reads keys. Values may be secrets: errors count entries and quote nothing.
 func (p *PerAgency) Decode(text string) error { return p.decodeStrict(text, "key") }
+
+// shownPerAgency is PerAgency with values that are no secrets, as who gets mail.
+type shownPerAgency struct{ PerAgency }
+
+// Masked shows all.
+func (p shownPerAgency) Masked() string { return p.shown(Secret.Reveal) }
+
+// PerAgencyPeople has what of a person goes into events.
+type PerAgencyPeople struct{ shownPerAgency }
+
+// Decode refuses what is none of the words, and says which one is the nearest to it.
+func (p *PerAgencyPeople) Decode(text string) error {
+	if err := p.decodeStrict(text, "word"); err != nil {
+		return err
+	}
+	words := []string{string(events.PeopleFull), string(events.PeopleContact), string(events.PeopleNone)}
+	for agency, v := range p.All() {
+		if word := v.Reveal(); !slices.Contains(words, word) {
+			return advise("says%s %s; write full, contact or none (did you mean %s?)", whose(agency), shortWord(word), Nearest(word, words))
+		}
+	}
+	return nil
+}
+
+// People is what of a person goes into the events of an agency.
+func (p PerAgencyPeople) People(agency string) events.People {
+	return events.People(p.Revealed(agency))
+}
 
 // decodeStrict reads values without commas: each separates.
 func (p *PerAgency) decodeStrict(text, what string) error {

@@ -71,7 +71,7 @@ func (r *reader) warnStrangers(c *Config) {
 	}
 	for _, s := range r.settings {
 		naming, ok := s.value.Interface().(interface{ named() []string })
-		if !ok || s.Group != GroupForward {
+		if !ok || s.Group != GroupForward && s.Name != "DOORBELL_PEOPLE" {
 			continue
 		}
 		for _, id := range naming.named() {

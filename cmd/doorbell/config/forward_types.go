@@ -44,12 +44,6 @@ func (p *PerAgencyWhsec) Decode(text string) error {
 	return p.decodeLoose(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
 }
 
-// shownPerAgency is PerAgency with values that are no secrets, as who gets mail.
-type shownPerAgency struct{ PerAgency }
-
-// Masked shows all.
-func (p shownPerAgency) Masked() string { return p.shown(Secret.Reveal) }
-
 // PerAgencyMail has recipients of mail, which have ; between them.
 type PerAgencyMail struct{ shownPerAgency }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
 	"doorbell/events/cluster"
 	"doorbell/events/relay"
 	"doorbell/poller"
@@ -43,11 +44,15 @@ func (o Options) digest() string {
 	return short(text)
 }
 
-// watches is a digest of agencies and keys.
+// watches is a digest of agencies, keys, and what of a person is said. That nothing is left out is not in it: members of releases
+// that could not leave anything out say the same.
 func watches(list []poller.AgencyKeys) string {
 	all := make([]string, len(list))
 	for n, k := range list {
 		all[n] = k.ID + " " + k.Key.Fingerprint() + " " + k.Next.Fingerprint()
+		if k.People != "" && k.People != events.PeopleFull {
+			all[n] += " " + string(k.People)
+		}
 	}
 	slices.Sort(all)
 	return short([]byte(strings.Join(all, "\n")))

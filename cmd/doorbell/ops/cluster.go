@@ -36,7 +36,7 @@ type ClusterMember struct {
 	Generation uint64    `json:"generation"`
 	Digest     string    `json:"digest"` // of its configuration
 	InForce    bool      `json:"inForce"`
-	OtherList  bool      `json:"otherAgencies,omitempty"` // or other keys than this member's
+	OtherList  bool      `json:"otherAgencies,omitempty"` // or other keys, or another DOORBELL_PEOPLE, than this member has
 }
 
 // ClusterAgency is an agency, and who polls it.
@@ -54,7 +54,7 @@ func (m ClusterMember) configuration() string {
 	case !m.InForce:
 		return fmt.Sprintf("not in force: generation %d, %s", m.Generation, m.Digest)
 	case m.OtherList:
-		return "other agencies or keys"
+		return "other agencies, keys or DOORBELL_PEOPLE"
 	}
 	return fmt.Sprintf("generation %d", m.Generation)
 }

@@ -37,7 +37,9 @@ func Poller(c *config.Config, version string) poller.Options {
 		o.API.ContactRequestsPath = path[0]
 	}
 	for _, a := range c.Agencies {
-		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal())})
+		o.Agencies = append(o.Agencies, poller.AgencyKeys{
+			ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal()), People: p.People.People(a.ID),
+		})
 	}
 	return o
 }

@@ -50,8 +50,9 @@ var house = map[string][]string{
 	"cmd/doorbell/receivers": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "events/forward", "events/forward/slack", "events/forward/email", "events/forward/webhook",
 	},
-	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
-	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
+	"cmd/doorbell/options":    {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
+	"cmd/doorbell/exit":       {"cmd/doorbell/config", "store"},
+	"cmd/doorbell/bytesearch": {},
 	"cmd/doorbell/check": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/receivers",
 		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/stream",

@@ -1,0 +1,424 @@
+package bytesearch
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// form is how the bytes at a place are read.
+type form uint8
+
+const (
+	plain form = iota
+	utf16le
+	utf16be
+	base64at0 // the text begins with the first byte of three
+	base64at1
+	base64at2
+	gzipped // compressed data
+	zlibbed
+)
+
+func (f form) String() string {
+	return [...]string{"utf-8", "utf-16le", "utf-16be", "base64", "base64", "base64", "gzip", "zlib"}[f]
+}
+
+// text is what is searched, ASCII letters in lower case.
+type text struct {
+	bytes []byte
+	units []uint16 // as UTF-16
+	own   escapes  // those that one of its characters begins: in a file that may be an escape, or the character
+}
+
+// index says by the first three bytes of a place what may be there. One pass is enough for all texts in all forms: nearly all
+// places end at the first table, which fits into the nearest cache.
+type index struct {
+	texts   []text
+	two     [1 << 10]uint64 // a bit for each pair of bytes
+	three   []uint64        // and for three
+	at      map[uint32][]candidate
+	longest int // bytes that a text, or the head of compressed data, takes at most
+}
+
+type candidate struct {
+	text int
+	form form
+}
+
+func compile(texts []string) (*index, error) {
+	ix := &index{three: make([]uint64, 1<<18), at: map[uint32][]candidate{}, longest: 1 << 17}
+	for i, s := range texts {
+		if len(s) < Shortest || !utf8.ValidString(s) {
+			return nil, fmt.Errorf("text %d: not valid UTF-8 of at least %d bytes", i, Shortest)
+		}
+		t := text{bytes: []byte(s)}
+		for k, c := range t.bytes {
+			t.bytes[k] = lower(c)
+			t.own |= escapedBy(c)
+		}
+		t.units = utf16.Encode([]rune(string(t.bytes)))
+		ix.texts = append(ix.texts, t)
+		ix.longest = max(ix.longest, 16*len(s)) // \u and four digits, with a soft line break after it, is less
+		for f := plain; f < gzipped; f++ {
+			for _, begin := range t.begins(f) {
+				ix.add(begin, candidate{i, f})
+			}
+		}
+	}
+	ix.add("\x1f\x8b\x08", candidate{form: gzipped})
+	for _, level := range []byte{0x01, 0x5e, 0x9c, 0xda} {
+		for c := range 256 {
+			if c&6 != 6 { // there is no such block
+				ix.add(string([]byte{0x78, level, byte(c)}), candidate{form: zlibbed})
+			}
+		}
+	}
+	return ix, nil
+}
+
+func (ix *index) add(begin string, c candidate) {
+	two := uint32(begin[0])<<8 | uint32(begin[1])
+	three := two<<8 | uint32(begin[2])
+	ix.two[two>>6] |= 1 << (two & 63)
+	ix.three[three>>6] |= 1 << (three & 63)
+	if !slices.Contains(ix.at[three], c) {
+		ix.at[three] = append(ix.at[three], c)
+	}
+}
+
+// begins returns the first three bytes of the text in a form, in every way that they may be written. For base64 these are the first
+// characters that the text alone decides.
+func (t text) begins(f form) (all []string) {
+	switch f {
+	case plain:
+		return t.escaped(0, 3)
+	case utf16le, utf16be:
+		for _, a := range cases(byte(t.units[0])) {
+			for _, b := range cases(byte(t.units[1])) {
+				if f == utf16le {
+					all = append(all, string([]byte{a, byte(t.units[0] >> 8), b}))
+				} else {
+					all = append(all, string([]byte{byte(t.units[0] >> 8), a, byte(t.units[1] >> 8)}))
+				}
+			}
+		}
+	default:
+		var ways func(v uint32, k int)
+		ways = func(v uint32, k int) {
+			if k < Shortest {
+				for _, c := range cases(t.bytes[k]) {
+					ways(v<<8|uint32(c), k+1)
+				}
+				return
+			}
+			v >>= map[form]int{base64at0: 14, base64at1: 10, base64at2: 12}[f]
+			for _, a := range characters(v >> 12 & 63) {
+				all = append(all, string([]byte{a, '\r', '\n'}))
+				for _, b := range characters(v >> 6 & 63) {
+					all = append(all, string([]byte{a, '\n', b}), string([]byte{a, b, '\r'}), string([]byte{a, b, '\n'}))
+					for _, c := range characters(v & 63) {
+						all = append(all, string([]byte{a, b, c}))
+					}
+				}
+			}
+		}
+		ways(0, 0)
+	}
+	return all
+}
+
+// escaped returns the first n bytes of the text from its k-th on, in every way that plain reads them.
+func (t text) escaped(k, n int) (all []string) {
+	if n <= 0 {
+		return []string{""}
+	}
+	way := func(written string, next, left int) {
+		for _, rest := range t.escaped(next, left) {
+			all = append(all, (written + rest)[:n])
+		}
+	}
+	raw := cases(t.bytes[k])
+	if t.bytes[k] == ' ' {
+		raw = append(raw, '+')
+	}
+	for _, c := range raw {
+		way(string([]byte{c}), k+1, n-1)
+		for _, high := range digits(c >> 4) {
+			for _, low := range digits(c & 15) {
+				way(string([]byte{'%', high, low}), k+1, n-3)
+				way(string([]byte{'=', high, low}), k+1, n-3)
+			}
+		}
+	}
+	if k > 0 {
+		way("=\r\n", k, n-3)
+		way("=\n", k, n-2)
+	}
+	if i := bytes.IndexByte([]byte(escapedInJSON), t.bytes[k]); i >= 0 {
+		way(string([]byte{'\\', inJSON[i]}), k+1, n-2)
+	}
+	if r, _ := utf8.DecodeRune(t.bytes[k:]); r != utf8.RuneError {
+		for _, digit := range digits(byte(utf16.Encode([]rune{r})[0] >> 12)) {
+			way(string([]byte{'\\', 'u', digit}), k+1, n-3)
+		}
+	}
+	return all
+}
+
+// The characters behind a backslash in JSON, and what they stand for.
+const (
+	inJSON        = `"\/bfnrt`
+	escapedInJSON = "\"\\/\b\f\n\r\t"
+)
+
+// match says whether the text stands in a form at b[i:], where exactly it begins, and how it is written.
+func (t text) match(f form, b []byte, i int) (begin int, encoding string, ok bool) {
+	switch f {
+	case plain:
+		for literal := escapes(0); literal <= t.own; literal++ {
+			if literal&^t.own == 0 {
+				if how, ok := t.plain(b, i, literal); ok {
+					return i, how.String(), true
+				}
+			}
+		}
+		return 0, "", false
+	case utf16le, utf16be:
+		if len(b)-i < 2*len(t.units) {
+			return 0, "", false
+		}
+		for k, u := range t.units {
+			at := b[i+2*k:]
+			have := uint16(at[0]) | uint16(at[1])<<8
+			if f == utf16be {
+				have = have>>8 | have<<8
+			}
+			if have < utf8.RuneSelf {
+				have = uint16(lower(byte(have)))
+			}
+			if have != u {
+				return 0, "", false
+			}
+		}
+		return i, f.String(), true
+	}
+	i, ok = t.base64(f, b, i)
+	return i, f.String(), ok
+}
+
+// escapes is a set of the ways in which characters were escaped.
+type escapes uint8
+
+const (
+	byJSON escapes = 1 << iota
+	byQuotedPrintable
+	byPercent
+)
+
+func (e escapes) String() string {
+	var names []string
+	for i, name := range []string{"json", "quoted-printable", "percent"} {
+		if e>>i&1 == 1 {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return plain.String()
+	}
+	return strings.Join(names, "+")
+}
+
+// plain says whether the text stands at b[p:], and with which escapes. The characters that begin the literal ones stand for
+// themselves, all other escapes are read.
+func (t text) plain(b []byte, p int, literal escapes) (how escapes, ok bool) {
+	var buffer [utf8.UTFMax]byte
+	for k := 0; k < len(t.bytes); {
+		if p >= len(b) {
+			return 0, false
+		}
+		c, want := b[p], t.bytes[k]
+		kind := escapedBy(c) &^ literal
+		switch rest := b[p+1:]; {
+		case kind == 0 && lower(c) == want:
+			p, k = p+1, k+1
+			continue
+		case c == '+' && want == ' ':
+			p, k, kind = p+1, k+1, byPercent
+		case kind == byQuotedPrintable && k > 0 && bytes.HasPrefix(rest, []byte("\r\n")):
+			p += 3
+		case kind == byQuotedPrintable && k > 0 && bytes.HasPrefix(rest, []byte("\n")):
+			p += 2
+		case kind == byQuotedPrintable, kind == byPercent:
+			v, ok := hex(rest, 2)
+			if !ok || lower(byte(v)) != want {
+				return 0, false
+			}
+			p, k = p+3, k+1
+		case kind == byJSON:
+			r, n := unescape(rest)
+			if r < utf8.RuneSelf {
+				r = rune(lower(byte(r)))
+			}
+			character := utf8.AppendRune(buffer[:0], r)
+			if n == 0 || !bytes.HasPrefix(t.bytes[k:], character) {
+				return 0, false
+			}
+			p, k = p+1+n, k+len(character)
+		default:
+			return 0, false
+		}
+		how |= kind
+	}
+	return how, true
+}
+
+// escapedBy returns the kind of escape that a character begins.
+func escapedBy(c byte) escapes {
+	switch c {
+	case '\\':
+		return byJSON
+	case '=':
+		return byQuotedPrintable
+	case '%':
+		return byPercent
+	}
+	return 0
+}
+
+// unescape reads an escape of JSON, behind its backslash, and how many bytes it takes.
+func unescape(b []byte) (r rune, n int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	if b[0] != 'u' {
+		if i := strings.IndexByte(inJSON, b[0]); i >= 0 {
+			return rune(escapedInJSON[i]), 1
+		}
+		return 0, 0
+	}
+	v, ok := hex(b[1:], 4)
+	if !ok {
+		return 0, 0
+	}
+	if r = rune(v); !utf16.IsSurrogate(r) {
+		return r, 5
+	}
+	if len(b) > 7 && b[5] == '\\' && b[6] == 'u' {
+		if v, ok = hex(b[7:], 4); ok {
+			return utf16.DecodeRune(r, rune(v)), 11
+		}
+	}
+	return 0, 0
+}
+
+// base64 says whether the text stands at b[i:], with i the first character that the text alone decides, and where it begins:
+// the character before may hold its first bits.
+func (t text) base64(f form, b []byte, i int) (begin int, ok bool) {
+	have, bits := uint32(0), 0
+	if f != base64at0 {
+		begin = i - 1
+		for begin >= 0 && begin > i-before && (b[begin] == '\r' || b[begin] == '\n') {
+			begin--
+		}
+		if begin < 0 || sextets[b[begin]] == 0 {
+			return 0, false
+		}
+		have, bits = uint32(sextets[b[begin]]-1), map[form]int{base64at1: 4, base64at2: 2}[f]
+	} else {
+		begin = i
+	}
+	for k, breaks := 0, 0; k < len(t.bytes); i++ {
+		if i >= len(b) {
+			return 0, false
+		}
+		if b[i] == '\r' || b[i] == '\n' {
+			if breaks++; breaks > 2 {
+				return 0, false
+			}
+			continue
+		}
+		if sextets[b[i]] == 0 {
+			return 0, false
+		}
+		breaks = 0
+		have, bits = have<<6|uint32(sextets[b[i]]-1), bits+6
+		if bits >= 8 {
+			bits -= 8
+			if lower(byte(have>>bits)) != t.bytes[k] {
+				return 0, false
+			}
+			k++
+		}
+	}
+	return begin, true
+}
+
+// sextets holds for each character of base64, of both alphabets, its value and one.
+var sextets = func() (s [256]byte) {
+	for v := range uint32(64) {
+		for _, c := range characters(v) {
+			s[c] = byte(v) + 1
+		}
+	}
+	return s
+}()
+
+// characters returns the characters of base64 that stand for six bits.
+func characters(v uint32) []byte {
+	switch {
+	case v < 26:
+		return []byte{'A' + byte(v)}
+	case v < 52:
+		return []byte{'a' + byte(v-26)}
+	case v < 62:
+		return []byte{'0' + byte(v-52)}
+	case v == 62:
+		return []byte("+-")
+	}
+	return []byte("/_")
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// cases returns both cases of an ASCII letter in lower case, and every other byte alone.
+func cases(c byte) []byte {
+	if 'a' <= c && c <= 'z' {
+		return []byte{c, c &^ 0x20}
+	}
+	return []byte{c}
+}
+
+// digits returns the hexadecimal digits of a value.
+func digits(v byte) []byte {
+	if v < 10 {
+		return []byte{'0' + v}
+	}
+	return []byte{'a' + v - 10, 'A' + v - 10}
+}
+
+// hex reads n hexadecimal digits.
+func hex(b []byte, n int) (v uint32, ok bool) {
+	if len(b) < n {
+		return 0, false
+	}
+	for _, c := range b[:n] {
+		switch c = lower(c); {
+		case '0' <= c && c <= '9':
+			v = v<<4 | uint32(c-'0')
+		case 'a' <= c && c <= 'f':
+			v = v<<4 | uint32(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return v, true
+}

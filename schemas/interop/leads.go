@@ -87,7 +87,7 @@ func take(header nats.Header, data []byte) error {
 		}
 		fmt.Println("ring:", l.ContactRequestID, "wrote to", l.AgencyID, "about", l.PropertyReferenceID)
 		if l.Truncated {
-			fmt.Println("a text was cut: it was too large for NATS")
+			fmt.Println("parts of it were left out")
 		}
 	}
 	done[id] = true

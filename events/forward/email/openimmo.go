@@ -72,7 +72,7 @@ func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
 	for _, e := range d.Events {
 		p, err := e.Payload()
 		created, is := p.(*events.ContactRequestCreated)
-		if err != nil || !is {
+		if err != nil || !is || created.Truncated && created.Contact == (events.Contact{}) { // a CRM would make a person of nothing
 			continue
 		}
 		f := files[e.AgencyID]

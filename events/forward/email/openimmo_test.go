@@ -182,6 +182,10 @@ func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
 			t.Errorf("%s has a feedback", kind)
 		}
 	}
+	erased := forward.Delivery{Events: []events.Event{lead(t, "one", "Nora", "Beispiel", "1").Erase()}}
+	if mail := newReceiver(t, nil).compose(erased, now); len(mail.feedback) > 0 {
+		t.Error("an erased person has a feedback")
+	}
 	if files := newReceiver(t, func(o *Options) { o.OpenImmo = false }).compose(delivery(t), now).feedback; len(files) > 0 {
 		t.Error("a feedback that nobody asked for")
 	}

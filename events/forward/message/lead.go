@@ -21,7 +21,7 @@ func (w writer) item(e events.Event) (i Item, place string) {
 	case *events.ContactRequestChanged:
 		i = w.request(&events.ContactRequestCreated{
 			Common: p.Common, PropertyReferenceID: p.PropertyReferenceID, Contact: p.Contact, Insertion: p.Insertion, CreatedAt: p.CreatedAt,
-			Score: p.Score, Defects: p.Defects,
+			Score: p.Score, Defects: p.Defects, Erased: p.Erased,
 		})
 		i.Label, i.Tone, place = w.t("Contact request changed"), Quiet, w.placeOf(p.Insertion)
 		i.Facts = append(facts(Fact{Label: w.t("Changed"), Text: names(p.ChangedFields)}), i.Facts...)
@@ -61,8 +61,12 @@ const unknown = "This version of doorbell cannot show more of it; the event itse
 // request says who wrote, how to reach them, what they wrote, and about what.
 func (w writer) request(p *events.ContactRequestCreated) Item {
 	c, place := p.Contact, w.placeOf(p.Insertion)
+	name := w.nameOf(c)
+	if name == "" && p.Truncated { // they may well have one
+		name = w.t("Somebody")
+	}
 	i := Item{
-		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(w.nameOf(c), w.t("Somebody without a name")),
+		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody without a name")),
 		Under: w.t("about") + " " + cmp.Or(place, cmp.Or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
 	}
 	if w.list { // the group says it
@@ -90,7 +94,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		i.Facts = facts(
 			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
 			Fact{Label: w.t("Prefers"), Text: Line(c.PreferredContact, maxWord)})
-		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" {
+		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" && !p.Truncated {
 			i.Note = joined(" ", i.Note, w.t("The portal gives no way to reach this person; look there."))
 		}
 	}
@@ -102,8 +106,11 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	i.Facts = append(i.Facts, facts(Fact{Label: label, Text: w.when(written)}, Fact{Label: w.t("Score"), Text: score})...)
 	i.Facts = append(append(i.Facts, w.about(c)...), w.property(p.Insertion)...)
 	i.Line = joined(" · ", Cut(i.Heading, 60), w.when(written), labelled(w.t("Score"), Cut(score, 20)))
-	if p.Truncated {
-		i.Note = joined(" ", i.Note, w.t("Parts were left out, because the whole was too large to send."))
+	switch {
+	case p.Erased:
+		i.Note = w.t("The data of this person was erased before this was sent.")
+	case p.Truncated:
+		i.Note = joined(" ", i.Note, w.t("Not all of it was sent on; the whole of it is in your portal."))
 	}
 	if len(p.Defects) > 0 {
 		i.Note = joined(" ", i.Note, w.t("The portal sent a record with faults; parts of this may be missing."))

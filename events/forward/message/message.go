@@ -124,12 +124,19 @@ func Write(all []events.Event, test bool, o Options) Message {
 	default:
 		m = w.digest(all)
 	}
-	if o.Short && slices.ContainsFunc(all, func(e events.Event) bool { return e.Type == events.TypeContactRequestCreated }) {
+	if o.Short && slices.ContainsFunc(all, showsPerson) {
 		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
 	}
 	m.Language = w.tag()
 	w.mark(&m, all, test)
 	return m
+}
+
+// showsPerson says whether an event is a new contact request of which more than an empty contact is left.
+func showsPerson(e events.Event) bool {
+	p, _ := e.Payload()
+	created, is := p.(*events.ContactRequestCreated)
+	return is && created.Contact != events.Contact{}
 }
 
 // IsAlert says whether an event is about the watch itself (access.*, watch.*).

@@ -184,6 +184,7 @@ var table = map[string][3]string{
 	"Score":                   {"Bewertung", "Score", "Punteggio"},
 	"Seen":                    {"Gesehen", "Vu", "Visto"},
 	"Size":                    {"Grösse", "Taille", "Dimensioni"},
+	"Somebody":                {"Jemand", "Quelqu’un", "Qualcuno"},
 	"Somebody without a name": {"Jemand ohne Namen", "Une personne sans nom", "Una persona senza nome"},
 	"Speaks":                  {"Spricht", "Parle", "Parla"},
 	"Was gone since":          {"War weg seit", "Absent depuis", "Assente dal"},
@@ -213,8 +214,11 @@ var table = map[string][3]string{
 		"Les personnes sont abrégées ici. E-mail et téléphone se trouvent sur le portail, et ici avec DOORBELL_SLACK_PEOPLE=full.",
 		"Le persone sono abbreviate qui. E-mail e telefono sono sul portale, e qui con DOORBELL_SLACK_PEOPLE=full.",
 	},
-	"Parts were left out, because the whole was too large to send.": {
-		"Teile fehlen, weil das Ganze zu gross zum Senden war.", "Des parties manquent, car le tout était trop volumineux.", "Mancano delle parti, perché il tutto era troppo grande.",
+	"Not all of it was sent on; the whole of it is in your portal.": {
+		"Nicht alles wurde weitergeleitet; ganz steht es in Ihrem Portal.", "Tout n’a pas été transmis ; le contenu entier se trouve sur votre portail.", "Non tutto è stato inoltrato; il contenuto completo è sul vostro portale.",
+	},
+	"The data of this person was erased before this was sent.": {
+		"Die Daten dieser Person wurden gelöscht, bevor dies gesendet wurde.", "Les données de cette personne ont été effacées avant l’envoi.", "I dati di questa persona sono stati cancellati prima dell’invio.",
 	},
 	"Some of this is not new: it was sent again on request, or was there before the watch began.": {
 		"Nicht alles davon ist neu: Einiges wurde auf Wunsch erneut gesendet oder war schon vorher da.",

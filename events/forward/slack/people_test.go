@@ -108,3 +108,27 @@ func TestLongMessagesAreCut(t *testing.T) {
 		}
 	}
 }
+
+func TestALeadWhosePersonWasLeftOutOrErasedSaysSo(t *testing.T) {
+	const noWay, portal, erased = "gives no way to reach", "the whole of it is in your portal", "was erased before this was sent"
+	for _, people := range []slack.People{slack.Short, slack.Full} {
+		none := func(p *events.ContactRequestCreated) {
+			p.Contact, p.Record, p.Truncated = events.Contact{}, nil, true
+		}
+		body := show(t, people, none)
+		if !strings.Contains(body, "New contact request: Somebody") || !strings.Contains(body, portal) || strings.Contains(body, "without a name") ||
+			strings.Contains(body, noWay) || strings.Contains(body, "SLACK_PEOPLE") {
+			t.Errorf("%s, without the person: %s", people, body)
+		}
+		body = show(t, people, func(p *events.ContactRequestCreated) { p.Contact.Message, p.Record, p.Truncated = "", nil, true })
+		if !strings.Contains(body, "Nora") || !strings.Contains(body, portal) {
+			t.Errorf("%s, without the message: %s", people, body)
+		}
+		e := request(t, func(*events.ContactRequestCreated) {}).Erase()
+		body = string(render(t, kind{"erased", people, forward.Delivery{Events: []events.Event{e}}}))
+		if !strings.Contains(body, "New contact request: Somebody") || !strings.Contains(body, erased) || strings.Contains(body, portal) ||
+			strings.Contains(body, "Nora") || strings.Contains(body, "SLACK_PEOPLE") {
+			t.Errorf("%s, erased: %s", people, body)
+		}
+	}
+}

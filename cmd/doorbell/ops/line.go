@@ -70,7 +70,14 @@ func Tell(e events.Event, people bool) Telling {
 	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
 	if people && e.Type == events.TypeContactRequestCreated {
 		name := strings.TrimSpace(v.Contact.FirstName + " " + v.Contact.LastName + v.Contact.FullName)
-		add("from %s: %s", short(name, 50), short(v.Contact.Message, 50))
+		if from := short(name, 50); from != "" && v.Contact.Message == "" {
+			add("from %s", from)
+		} else if from+v.Contact.Message != "" {
+			add("from %s: %s", from, short(v.Contact.Message, 50))
+		}
+	}
+	if v.Erased {
+		add("erased")
 	}
 	if len(v.Score) > 0 && e.Type == events.TypeContactRequestCreated {
 		add("score %s", short(string(v.Score), 20))
@@ -112,6 +119,7 @@ type said struct {
 	ChangedFields, RedactedFields                     []string
 	Scope, ProbableReason, Cause, Resume              string
 	Operation, Reason, Ends, Expected, Found, Approve string
+	Erased                                            bool
 	Status, Insertions                                int
 	Missing, Known, Reached, SentAgain                int
 	From, To                                          json.RawMessage
@@ -178,7 +186,7 @@ func short(text string, n int) string {
 // known to be harmless.
 var shownWhole = []string{
 	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
-	"score", "insertion", "changedFields", "redactedFields", "defects",
+	"erased", "score", "insertion", "changedFields", "redactedFields", "defects",
 }
 
 // hidden stands for what is not shown.

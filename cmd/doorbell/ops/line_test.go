@@ -71,3 +71,16 @@ func TestALineIsOneLineAndNotLongWhateverWasSent(t *testing.T) {
 		t.Errorf("%d characters: %.100q", len(text), text)
 	}
 }
+
+func TestALineWithPeopleIsWholeWhoeverIsLeftOut(t *testing.T) {
+	for want, data := range map[string]string{
+		"from Nora Beispiel":            `{"contact":{"firstName":"Nora","lastName":"Beispiel"},"truncated":true}`,
+		"from Nora Beispiel: Guten Tag": `{"contact":{"firstName":"Nora","lastName":"Beispiel","message":"Guten Tag"}}`,
+		"":                              `{"contact":{},"truncated":true}`,
+		"erased":                        `{"contact":{},"truncated":true,"erased":true}`,
+	} {
+		if got := Told(events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}, true); strings.Join(got, "|") != want {
+			t.Errorf("%s is told as %q, want %q", data, got, want)
+		}
+	}
+}

@@ -141,7 +141,7 @@ func (c *comparer) readStream(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.fence, err = readToEnd(ctx, c.stream, filter, at, c.meet); err == nil && c.fence < at {
+	if c.fence, err = c.stream.ReadToEnd(ctx, filter, at, c.meet); err == nil && c.fence < at {
 		return errReplica
 	}
 	return err

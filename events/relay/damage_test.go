@@ -233,7 +233,7 @@ func readSupervised(s *natsd.Server) error {
 		defer nc.Close()
 		c := stream.Client{Conn: nc, Stream: "LISTINGS", Wait: 10 * time.Second}
 		for _, a := range []string{"A100", "B200"} {
-			_, _ = readToEnd(ctx, c, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil }) // what is missing is for the parent
+			_, _ = c.ReadToEnd(ctx, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil }) // what is missing is for the parent
 		}
 	}()
 	return <-ended

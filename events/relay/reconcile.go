@@ -115,7 +115,7 @@ func (l *worker) resendLost(ctx context.Context, s session, reason string) (afte
 // imported, all else is stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
 func (l *worker) readOn(ctx context.Context, after uint64) error {
 	unplaced := l.cursor.StreamSequence == 0
-	last, err := readToEnd(ctx, l.r.stream, l.filter, after, l.meet)
+	last, err := l.r.stream.ReadToEnd(ctx, l.filter, after, l.meet)
 	if errCommit := l.commit(); errCommit != nil {
 		return errCommit
 	}
@@ -127,33 +127,6 @@ func (l *worker) readOn(ctx context.Context, after uint64) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	return nil
-}
-
-// readToEnd hands over the messages of a filter behind a place, and returns the place of the last one, also where it is not behind
-// that; 0 if there is none.
-func readToEnd(ctx context.Context, c stream.Client, filter string, after uint64, meet func(*stream.Message) error) (uint64, error) {
-	for last := (*stream.Message)(nil); ; {
-		read := false
-		for m, err := range c.Read(ctx, filter, after) {
-			if err != nil {
-				return 0, err
-			}
-			if err := meet(m); err != nil {
-				return 0, err
-			}
-			after, read = m.Sequence, true
-		}
-		if last != nil && !read { // a server that finds it from behind only
-			return last.Sequence, meet(last)
-		}
-		var err error
-		if last, err = c.Get(ctx, stream.Query{Last: filter}); err != nil || last == nil {
-			return 0, err
-		}
-		if last.Sequence <= after {
-			return last.Sequence, nil
-		}
-	}
 }
 
 // meet takes notice of one message.

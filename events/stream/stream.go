@@ -197,33 +197,12 @@ const noMessage jetstream.ErrorCode = 10037
 // Get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a replica that may
 // be behind: what is decided by it is whether events are sent again.
 func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
-	ask, err := json.Marshal(q)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
-	defer cancel()
-	reply, err := c.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+c.Stream, ask)
-	if err != nil {
-		return nil, fmt.Errorf("get message: %w", err)
-	}
-	var a struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject  string    `json:"subject"`
-			Sequence uint64    `json:"seq"`
-			Header   []byte    `json:"hdrs"`
-			Data     []byte    `json:"data"`
-			Time     time.Time `json:"time"`
-		} `json:"message"`
-	}
+	a, err := c.ask(ctx, "$JS.API.STREAM.MSG.GET."+c.Stream, q)
 	switch {
-	case json.Unmarshal(reply.Data, &a) != nil:
-		return nil, fmt.Errorf("get message: %w", ErrAnswer)
 	case a.Error != nil && a.Error.ErrorCode == noMessage:
 		return nil, nil
-	case a.Error != nil:
-		return nil, fmt.Errorf("get message: %w", a.Error)
+	case err != nil:
+		return nil, fmt.Errorf("get message: %w", err)
 	case a.Message == nil || a.Message.Sequence == 0:
 		return nil, fmt.Errorf("get message: %w", ErrAnswer)
 	}
@@ -248,4 +227,64 @@ func (c Client) Read(ctx context.Context, filter string, after uint64) iter.Seq2
 			after = m.Sequence
 		}
 	}
+}
+
+// ReadToEnd hands over the messages of a filter behind a place, and returns the place of the last one, also where it is not behind
+// that; 0 if there is none.
+func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet func(*Message) error) (uint64, error) {
+	for last := (*Message)(nil); ; {
+		read := false
+		for m, err := range c.Read(ctx, filter, after) {
+			if err != nil {
+				return 0, err
+			}
+			if err := meet(m); err != nil {
+				return 0, err
+			}
+			after, read = m.Sequence, true
+		}
+		if last != nil && !read { // a server that finds it from behind only
+			return last.Sequence, meet(last)
+		}
+		var err error
+		if last, err = c.Get(ctx, Query{Last: filter}); err != nil || last == nil {
+			return 0, err
+		}
+		if last.Sequence <= after {
+			return last.Sequence, nil
+		}
+	}
+}
+
+// answer is what JetStream answers where a message is to be got or erased.
+type answer struct {
+	Error   *jetstream.APIError `json:"error"`
+	Success bool                `json:"success"`
+	Message *struct {
+		Subject  string    `json:"subject"`
+		Sequence uint64    `json:"seq"`
+		Header   []byte    `json:"hdrs"`
+		Data     []byte    `json:"data"`
+		Time     time.Time `json:"time"`
+	} `json:"message"`
+}
+
+// ask puts a question to JetStream. An error that it answers is a [*jetstream.APIError].
+func (c Client) ask(ctx context.Context, subject string, question any) (a answer, err error) {
+	data, err := json.Marshal(question)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	reply, err := c.Conn.RequestWithContext(ctx, subject, data)
+	switch {
+	case err != nil:
+		return a, err
+	case json.Unmarshal(reply.Data, &a) != nil:
+		return a, ErrAnswer
+	case a.Error != nil:
+		return a, a.Error
+	}
+	return a, nil
 }

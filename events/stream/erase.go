@@ -1,0 +1,105 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrMayNotErase: stream, server or user do not allow that messages are erased. The text says what has to be changed.
+var ErrMayNotErase = errors.New("messages may not be erased")
+
+// Answers of a server that was asked to erase a message.
+const (
+	eraseFailed jetstream.ErrorCode = 10057 // there is none, or the stream denies it
+	noSequence  jetstream.ErrorCode = 10043
+	isSealed    jetstream.ErrorCode = 10109
+)
+
+// Erase removes every message of a filter that wants says so of, and returns how many. The server overwrites their bytes in its files
+// before it answers. What somebody else removes meanwhile, and a stream that is missing, are no errors. After an error the same may be
+// done again. It reads one message after the other: a filter that is narrow saves time.
+func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) bool) (n int, err error) {
+	_, err = c.ReadToEnd(ctx, filter, 0, func(m *Message) error {
+		if !wants(m) {
+			return nil
+		}
+		erased, err := c.EraseAt(ctx, m.Sequence)
+		if erased {
+			n++
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = nil
+	}
+	return n, err
+}
+
+// EraseAt erases one message. It is false where none is there any more.
+func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
+	err := c.erase(ctx, sequence)
+	if errors.As(err, new(*jetstream.APIError)) {
+		if m, failed := c.Get(ctx, Query{Sequence: sequence}); failed == nil && m == nil {
+			return false, nil
+		}
+	}
+	return err == nil, err
+}
+
+// MayErase says beforehand, and changes nothing, whether [Client.Erase] is allowed: nil, also where the stream is missing, an error that wraps
+// ErrMayNotErase, or why nobody knows.
+func (c Client) MayErase(ctx context.Context) error {
+	js, err := jetstream.New(c.Conn)
+	if err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	s, err := js.Stream(asking, c.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", c.Stream, Explain(c.Conn, err))
+	}
+	switch config := s.CachedInfo().Config; {
+	case config.Sealed:
+		return c.mayNot("it is sealed for good; delete the stream, and it is made anew from the event log")
+	case config.DenyDelete:
+		return c.mayNot("it was made with deny_delete, which stays; delete the stream, and it is made anew from the event log")
+	case config.Mirror != nil:
+		return c.mayNot("it is a mirror; erase where it comes from, and make the mirror anew")
+	}
+	err = c.erase(ctx, 0) // no message has this number
+	var answer *jetstream.APIError
+	if errors.As(err, &answer) && (answer.ErrorCode == eraseFailed || answer.ErrorCode == noSequence || errors.Is(err, jetstream.ErrStreamNotFound)) {
+		return nil
+	}
+	return err
+}
+
+func (c Client) mayNot(why string) error {
+	return fmt.Errorf("stream %s: %w: %s", c.Stream, ErrMayNotErase, why)
+}
+
+func (c Client) erase(ctx context.Context, sequence uint64) error {
+	subject := "$JS.API.STREAM.MSG.DELETE." + c.Stream
+	a, err := c.ask(ctx, subject, map[string]uint64{"seq": sequence})
+	last := c.Conn.LastError()
+	switch {
+	case a.Error != nil && a.Error.ErrorCode == isSealed:
+		return c.mayNot("it is sealed")
+	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), subject):
+		return c.mayNot("this user of NATS may not publish to " + subject + "; allow it that, or let a user do it who may")
+	case err != nil:
+		return fmt.Errorf("erase message: %w", Explain(c.Conn, err))
+	case !a.Success:
+		return fmt.Errorf("erase message: %w", ErrAnswer)
+	}
+	return nil
+}

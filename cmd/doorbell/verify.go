@@ -300,6 +300,7 @@ func printComparison(p *program, found []relay.Comparison) error {
 			{"published, and missing in the stream", ranges(c.Missing)},
 			{"in the stream, and not in the log", ranges(c.Unlogged)},
 			{"different in the stream", numbers(c.Different)},
+			{"erased, but still in the stream", numbers(c.Unerased)},
 			{"more than once in the stream", numbers(c.Doubled)},
 			{"out of order in the stream", numbers(c.Misplaced)},
 		} {

@@ -25,10 +25,12 @@ type Comparison struct {
 	Waiting  int    `json:"waiting"`  // events that are not published yet: nothing is wrong with them
 	Expired  int    `json:"expired"`  // events that the stream has forgotten by age
 	Trimmed  int    `json:"trimmed"`  // events that the log has forgotten by age, and the stream has not
+	Erased   int    `json:"erased"`   // events that were erased, and are not in the stream any more
 
 	Missing   []Range  `json:"missing,omitempty"`   // published once, in the log, and not in the stream
 	Unlogged  []Range  `json:"unlogged,omitempty"`  // in the stream and not in the log; the relay takes them over
 	Different []uint64 `json:"different,omitempty"` // of another id, or another payload, than in the log
+	Unerased  []uint64 `json:"unerased,omitempty"`  // erased in the log, and with the person in the stream
 	Doubled   []uint64 `json:"doubled,omitempty"`   // more than once in the stream
 	Misplaced []uint64 `json:"misplaced,omitempty"` // behind a later one, though not sent again
 	Foreign   int      `json:"foreign"`             // messages that are no events of this agency
@@ -43,7 +45,7 @@ type Range struct {
 
 // Well says whether log and stream tell the same.
 func (c Comparison) Well() bool {
-	return len(c.Missing)+len(c.Unlogged)+len(c.Different)+len(c.Doubled)+len(c.Misplaced) == 0
+	return len(c.Missing)+len(c.Unlogged)+len(c.Different)+len(c.Unerased)+len(c.Doubled)+len(c.Misplaced) == 0
 }
 
 // CountMissing is how many events are missing, as far as the list goes.
@@ -210,7 +212,8 @@ func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
 func (c *comparer) meet(m *stream.Message) error {
 	c.found.Streamed++
 	sequence, id, ok := claim(m)
-	if e, err := events.Decode(m.Header, m.Data); !ok || err != nil || e.AgencyID != c.agency {
+	there, err := events.Decode(m.Header, m.Data)
+	if !ok || err != nil || there.AgencyID != c.agency {
 		c.found.Foreign++
 		return nil
 	}
@@ -239,6 +242,10 @@ func (c *comparer) meet(m *stream.Message) error {
 	case e == nil:
 		c.span(&c.found.Unlogged, sequence)
 		return nil
+	case e.ID == id && e.Erased():
+		if there.HoldsPerson() {
+			c.note(&c.found.Unerased, sequence)
+		}
 	case e.ID != id, !samePayload(*e, m):
 		c.note(&c.found.Different, sequence)
 	}
@@ -318,7 +325,7 @@ func (c *comparer) missing(after uint64, visit func([]events.Event) error) (err 
 	if c.found.Waiting, err = c.o.Log.CountUnsent(c.agency); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	c.found.Logged, c.found.Expired = c.found.Waiting, 0
+	c.found.Logged, c.found.Expired, c.found.Erased = c.found.Waiting, 0, 0
 	visited := map[string]struct{}{}
 	for after < c.last {
 		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
@@ -348,9 +355,14 @@ func (c *comparer) missing(after uint64, visit func([]events.Event) error) (err 
 	return nil
 }
 
-// absent says whether an event was published and is not in the stream, though not for its age.
+// absent says whether an event was published and is not in the stream, though not for its age. One that was erased is absent on purpose, also
+// in a stream that was made anew: what is left of it would be delivered as a contact request of nobody.
 func (c *comparer) absent(e events.Event) bool {
 	if _, there := c.streamed[maphash.String(seed, e.ID)]; there {
+		return false
+	}
+	if e.Erased() {
+		c.found.Erased++
 		return false
 	}
 	if c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge {
@@ -454,7 +466,7 @@ func (r *Relay) compareAll(ctx context.Context) error {
 // compareEvery is how often a stream is compared whose server was not started anew.
 const compareEvery = 24 * time.Hour
 
-// compareOne sends again what is missing in an embedded stream. Reported is how much another one lacked when that was logged last.
+// compareOne sends again what is missing in an embedded stream, and erases in any what the log has erased. Reported is how much another one lacked when that was logged last.
 func (r *Relay) compareOne(ctx context.Context, agency string, reported map[string]int) error {
 	found, err := r.Compare(ctx, []string{agency})
 	if err != nil {
@@ -463,6 +475,17 @@ func (r *Relay) compareOne(ctx context.Context, agency string, reported map[stri
 	if len(found[0].Different) > 0 {
 		r.o.Logger.Error("messages of the stream are not those of the event log", "agency", agency, "count", len(found[0].Different),
 			"advice", "run doorbell verify")
+	}
+	if len(found[0].Unerased) > 0 {
+		n, err := r.eraseErased(ctx, agency)
+		switch {
+		case errors.Is(err, ErrLog):
+			return err
+		case err != nil:
+			r.o.Logger.Error("the stream holds people whom the event log has erased", "agency", agency, "count", len(found[0].Unerased), "err", err.Error())
+		default:
+			r.o.Logger.Warn("people whom the event log has erased are erased in the stream, too", "agency", agency, "count", n)
+		}
 	}
 	missing := found[0].CountMissing()
 	if missing > 0 && r.o.Embedded {

@@ -36,12 +36,18 @@ type member struct {
 // join starts a member on servers; its batches are small, so that many commits need several.
 func join(t testing.TB, c *natsdtest.Cluster, name string) *member {
 	t.Helper()
+	return clusterBell(t, c).member(name)
+}
+
+// member starts one on the bell's server.
+func (b *bell) member(name string) *member {
+	t := b.t
+	t.Helper()
 	m := &member{t: t, name: name, lost: map[string]bool{}}
 	var err error
 	if m.store, err = store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.org", Replicated: "shared"}); err != nil {
 		t.Fatal(err)
 	}
-	b := clusterBell(t, c)
 	m.js = b.js
 	b.o.Log, b.o.Owner, b.o.Shared, b.o.StoreID, b.o.BatchEvents = m.store, name, m.store, "shared", 8
 	b.o.Lost = func(agency string) {

@@ -115,10 +115,21 @@ func (l *memLog) Publish(agency string, list []events.Event, c events.Cursor) er
 		if at := &log[first+i]; at.ID != e.ID || first+i > 0 && e.Sequence <= log[first+i-1].Sequence {
 			panic(fmt.Sprintf("%s is published as %d behind %+v", e.ID, e.Sequence, at))
 		}
-		log[first+i] = e
+		log[first+i].Sequence = e.Sequence // it may have been erased meanwhile
 	}
 	l.cursors[agency] = c
 	return nil
+}
+
+// erase takes the person out of the events with these positions.
+func (l *memLog) erase(agency string, positions ...uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, e := range l.events[agency] {
+		if slices.Contains(positions, e.Position) {
+			l.events[agency][i] = e.Erase()
+		}
+	}
 }
 
 func (l *memLog) Append(e events.Event) error {

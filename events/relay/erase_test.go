@@ -1,0 +1,286 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// anybody wants all of an agency's people erased.
+func anybody(e events.Event) bool { return e.HoldsPerson() }
+
+// numbered wants contact requests that contactRequest has made.
+func numbered(agency string, numbers ...int) func(events.Event) bool {
+	wanted := map[string]bool{}
+	for _, n := range numbers {
+		wanted[fmt.Sprintf("%s-%d", agency, n)] = true
+	}
+	return func(e events.Event) bool {
+		p, err := e.Payload()
+		c, ok := p.(*events.ContactRequestCreated)
+		return err == nil && ok && wanted[c.ContactRequestID]
+	}
+}
+
+// wantErased erases in the stream, and wants so many.
+func wantErased(t *testing.T, r *Relay, agency string, wants func(events.Event) bool, want int) {
+	t.Helper()
+	if n, err := r.Erase(t.Context(), agency, wants); n != want || err != nil {
+		t.Fatalf("%d erased, want %d: %v", n, want, err)
+	}
+}
+
+func TestWhatWasErasedIsNeitherMissedNorSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 6)
+		b.log.ring(t, "B200", 1)
+		r := b.relay()
+		once := func() {
+			t.Helper()
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		once()
+		b.log.erase("A100", 1, 3, 6)
+		wantErased(t, r, "A100", numbered("A100", 1, 3, 6), 3)
+		wantErased(t, r, "A100", numbered("A100", 1, 3, 6), 0)
+		want := Comparison{AgencyID: "A100", Logged: 6, Streamed: 3, Erased: 3}
+		b.wantCompared(want)
+		b.log.ring(t, "A100", 2) // the relay that has erased goes on
+		once()
+		if c, _ := b.log.Cursor("A100"); c.Sequence != 8 {
+			t.Errorf("cursor %+v", c)
+		}
+		time.Sleep(3 * time.Minute) // the server has forgotten the ids
+		if n, err := r.Resend(t.Context(), "A100"); n != 0 || err != nil {
+			t.Errorf("%d sent again, %v", n, err)
+		}
+		b.deliver() // and one that is started anew
+		b.wantRepairs("A100")
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 8, Streamed: 5, Erased: 3})
+
+		b.log.erase("A100", 8)
+		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // the folder is being removed
+		for range 2 {
+			b.deliver()
+		}
+		b.log.ring(t, "A100", 1)
+		b.deliver()
+		b.wantRepairs("A100", "recreated 2-8 sent 4")
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 10, Streamed: 6, Erased: 4})
+		if held := b.compared("B200"); !held.Well() || held.Streamed != 2 { // one, and the report
+			t.Errorf("%+v", held)
+		}
+	})
+}
+
+func TestARelayThatRunsGoesOnBehindItsLastEventThatWasErased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r, stop := b.started(t, "A100")
+		defer stop()
+		wantErased(t, r, "A100", anybody, 1)
+		b.log.ring(t, "A100", 1)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		if failed := r.Status().Failures; len(failed) > 0 {
+			t.Errorf("%v", failed)
+		}
+	})
+}
+
+// whileRead calls once when the relay has read what it publishes next.
+type whileRead struct {
+	*memLog
+	once func()
+}
+
+func (l *whileRead) Unsent(agency string, most, size int) ([]events.Event, error) {
+	list, err := l.memLog.Unsent(agency, most, size)
+	if once := l.once; once != nil {
+		l.once = nil
+		once()
+	}
+	return list, err
+}
+
+func TestWhatWasReadBeforeItWasErasedAndPublishedAfterwardsIsErased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		log := &whileRead{memLog: b.log}
+		b.o.Log = log
+		r := b.relay()
+		done := make(chan error, 1)
+		log.once = func() {
+			b.log.erase("A100", 1, 2)
+			go func() {
+				n, err := r.Erase(t.Context(), "A100", anybody)
+				if err == nil && n != 2 {
+					err = fmt.Errorf("%d erased", n)
+				}
+				done <- err
+			}()
+			time.Sleep(time.Second) // the batch is still on its way when the erasure begins
+		}
+		b.log.ring(t, "A100", 2)
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 2, Erased: 2})
+	})
+}
+
+func TestABatchWithoutAnAnswerIsErased(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	unheard := b.log.copyOf()
+	b.deliver()
+	b.log, b.o.Log = unheard, unheard
+	b.log.erase("A100", 1)
+	wantErased(t, b.relay(), "A100", anybody, 2)
+	b.log.erase("A100", 2)
+	b.deliver()
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 2, Erased: 2})
+	b.wantRepairs("A100")
+}
+
+func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparison(t *testing.T) {
+	b := newBell(t)
+	var log bytes.Buffer
+	b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	b.log.ring(t, "A100", 4)
+	b.deliver()
+	b.log.erase("A100", 2, 4)
+	b.log.ring(t, "A100", 1)
+	b.log.erase("A100", 5) // before it is published: it holds nobody, and stays
+	b.deliver()
+	found := b.compared("A100")
+	if want := (Comparison{AgencyID: "A100", Logged: 5, Streamed: 5, Unerased: []uint64{2, 4}}); !reflect.DeepEqual(found, want) || found.Well() {
+		t.Fatalf("%+v", found)
+	}
+	config := b.stream().CachedInfo().Config
+	config.DenyDelete = true
+	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.relay().compareOne(t.Context(), "A100", map[string]int{}); err != nil || !strings.Contains(log.String(), "the stream holds people") {
+		t.Errorf("where it is denied: %v", err)
+	}
+}
+
+func TestTheComparisonErasesAndGoesOn(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 4)
+	b.deliver()
+	b.log.erase("A100", 2, 4)
+	if err := b.relay().compareOne(t.Context(), "A100", map[string]int{}); err != nil {
+		t.Fatal(err)
+	}
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 4, Streamed: 2, Erased: 2})
+}
+
+func TestAnAgencyOfAClusterGoesOnWithoutItsLastEvents(t *testing.T) {
+	b := newBell(t)
+	b.o.Embedded, b.o.AckWait = false, 2*time.Second
+	one, api := b.member("one"), shown{}
+	one.claim("A100")
+	api.write("A100", 9)
+	one.poll(api, "A100")
+	one.drained("A100")
+	before := held(t, b.js, "listings.state.v1.>")
+	people := len(held(t, b.js, "listings.v1.A100.contact_request.>"))
+	if people == 0 {
+		t.Fatal("nobody is there")
+	}
+	wantErased(t, one.relay, "A100", anybody, people)
+	if after := held(t, b.js, "listings.state.v1.>"); !reflect.DeepEqual(after, before) {
+		t.Errorf("%d rows and heads, before %d", len(after), len(before))
+	}
+	api.write("A100", 3)
+	one.poll(api, "A100")
+	one.drained("A100")
+	last := held(t, b.js, "listings.v1.A100.>")
+	wantErased(t, one.relay, "A100", anybody, len(last))
+	two := b.member("two")
+	two.claim("A100")
+	if n := len(two.known("A100")); n != len(api["A100"]) {
+		t.Errorf("the next owner knows %d contact requests of %d", n, len(api["A100"]))
+	}
+	api.write("A100", 3)
+	two.poll(api, "A100")
+	two.drained("A100")
+	now := held(t, b.js, "listings.v1.A100.>")
+	if len(now) == 0 || now[0].Header.Get("ce-sequence") != fmt.Sprintf("%020d", people+len(last)+1) {
+		t.Errorf("%d events behind the %d that were erased", len(now), people+len(last))
+	}
+	for _, n := range []int{len(now), 0} { // of an agency that is not its own, which it learns at the first time
+		wantErased(t, one.relay, "A100", anybody, n)
+	}
+}
+
+func TestOfAnAgencyThatIsLeftToAnotherDoorbellNothingIsImportedToErase(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	b.o.Log = newMemLog()
+	r := b.relay()
+	r.worker("A100").rival.contested.Store(true)
+	wantErased(t, r, "A100", anybody, 2)
+	if c, err := b.o.Log.Cursor("A100"); c.Sequence != 0 || err != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestAConsumerGoesOnOverWhatIsErased(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 6)
+	b.deliver()
+	c, err := b.stream().CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() jetstream.Msg {
+		t.Helper()
+		m, err := c.Next(jetstream.FetchMaxWait(5 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if err := next().DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inHand := next()
+	wantErased(t, b.relay(), "A100", numbered("A100", 1, 2, 3, 6), 4)
+	if err := inHand.Ack(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []uint64{4, 5} {
+		m := next()
+		if at, err := m.Metadata(); err != nil || at.Sequence.Stream != want {
+			t.Errorf("%+v, %v", at, err)
+		}
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "nothing is open", func() bool {
+		info, err := c.Info(t.Context())
+		return err == nil && info.NumAckPending == 0 && info.NumPending == 0
+	})
+}

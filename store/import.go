@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -67,6 +68,7 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 			if e.Sequence == 0 || e.Sequence > MaxImport {
 				return fmt.Errorf("import of %s: a sequence is out of all bounds", agency)
 			}
+			forgotten := tx.forgotten(e)
 			if before := tx.importedAs(agency, e.ID); before != 0 {
 				if e.Sequence <= top {
 					continue
@@ -77,7 +79,7 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 					}
 				}
 			}
-			if err := tx.importEvent(e, e.Sequence > top); err != nil {
+			if err := tx.importEvent(e, e.Sequence > top, forgotten); err != nil {
 				return err
 			}
 			top = max(top, e.Sequence)
@@ -107,7 +109,7 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 // Imports counts what Import has taken over since the store was opened. What was read of a snapshot before may be another now.
 func (s *Store) Imports() int64 { return s.imports.Load() }
 
-func (tx *Tx) importEvent(e events.Event, place bool) error {
+func (tx *Tx) importEvent(e events.Event, place, forgotten bool) error {
 	sequence := binary.BigEndian.AppendUint64(nil, e.Sequence)
 	if err := tx.put(bucketImported, key(e.AgencyID, e.ID), sequence); err != nil {
 		return err
@@ -127,6 +129,9 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 		if err := tx.importState(e); err != nil {
 			return err
 		}
+	}
+	if forgotten {
+		e = e.Erase()
 	}
 	e.Position = 0
 	return tx.putEvent(e.Sequence, e)
@@ -232,7 +237,7 @@ func (tx *Tx) publishedBefore(e events.Event, states map[string]string) (_ event
 		w = lastState{state: state}
 	}
 	if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
-		w.state = last.State(tx.store.digest)
+		w.state = cmp.Or(last.State(tx.store.digest), w.state) // an erased one has none
 	}
 	known := w.id == e.ID || w.state != "" && w.state == e.State(tx.store.digest)
 	outdated := w.id != "" && taken && !e.Time.After(w.recorded) && !tx.setBack(e, w) // another store has seen it too, and more since

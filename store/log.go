@@ -143,7 +143,9 @@ func (tx *Tx) publish(agency string, list []events.Event, c events.Cursor) error
 		sequence, c.Position = list[n].Sequence, list[n].Position
 		if imported {
 			var err error
-			if v, err = tx.noteState(list[n]); err != nil {
+			e := entry(k, v).event(agency) // not list[n]: it was read before, the person may be erased since
+			e.ID = list[n].ID
+			if v, err = tx.noteState(e); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,292 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+)
+
+// A person is in the log alone, in the events of a contact request. Erasing takes the person out of them and leaves the events where
+// they are, with their ids, so that nothing is sent again and no number is missing.
+//
+// Erase first puts the contact request into the snapshot as erased, and then goes through the log from its end. Publish moves an entry
+// only downwards, into what is still to come, and Import takes the person out of what is erased in the snapshot: so one pass finds
+// all. A kill between two commits leaves the rest to the next call.
+
+// eraseEvents and eraseBytes bound what one transaction erases: others wait for it.
+const (
+	eraseEvents = 300
+	eraseBytes  = 1 << 20
+)
+
+// Request names a contact request of an agency.
+type Request struct{ Reference, ID string }
+
+// Erased is what Erase did.
+type Erased struct {
+	Events    []events.Event // that held a person, as they are now, the newest first
+	Announced int            // contact requests of which a contact_request.redacted was appended
+}
+
+// Erase takes the person out of every event of contact requests, published or not, and remembers the requests as erased, also those that
+// the snapshot does not know: so a poll that still shows the person neither announces nor restores them. Of each one
+// contact_request.redacted is appended, if the store knows the agency. What is erased already stays as it is; after an error, the same
+// call goes on, and what Erased says is what was done until then.
+//
+// It works in small transactions, between which others commit, also when the store holds all that it may. What somebody has read
+// before, as the relay a batch, may reach the stream after it.
+func (s *Store) Erase(agency string, requests []Request) (done Erased, err error) {
+	people := map[Request]*person{}
+	for _, r := range requests {
+		if !Storable(r.Reference) || !Storable(r.ID) {
+			return done, fmt.Errorf("erase of %s: a contact request has no reference or id", agency)
+		}
+		people[r] = &person{fields: map[string]json.RawMessage{}}
+	}
+	asked := func(e events.Event) bool { return people[requestOf(e)] != nil }
+	var found []placed
+	for from := ^uint64(0); from != 0; {
+		if from, err = read(s, func(tx *Tx) (next uint64) {
+			found, next = tx.people(agency, from, asked)
+			return next
+		}); err != nil {
+			return done, err
+		}
+		for _, p := range found {
+			people[requestOf(p.Event)].note(p.Event)
+		}
+	}
+	if done.Announced, err = s.redact(agency, people); err != nil {
+		return done, err
+	}
+	for from := ^uint64(0); from != 0; {
+		var next uint64
+		if err := s.change(s.update, func(tx *Tx) (bool, error) {
+			found, next = tx.people(agency, from, asked)
+			return len(found) > 0, nil
+		}, func(tx *Tx) error { return tx.erase(found) }); err != nil {
+			return done, err
+		}
+		for _, p := range found {
+			done.Events = append(done.Events, p.Erase())
+		}
+		from = next
+	}
+	return done, nil
+}
+
+// placed is an event at its place in the log.
+type placed struct {
+	events.Event
+	n uint64
+}
+
+// people finds the events that hold a person and are wanted, in a bounded part of the log before a key, backwards, and where to go on; 0
+// at its end.
+func (tx *Tx) people(agency string, before uint64, wanted func(events.Event) bool) (found []placed, next uint64) {
+	var b bounds
+	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
+		if b.reached() {
+			return found, next
+		}
+		l := entry(k, v)
+		e, holds := l.person(agency)
+		holds = holds && wanted(e)
+		if b.visit(v, holds); holds {
+			found = append(found, placed{e, l.n})
+		}
+		next = l.n
+	}
+	return found, 0
+}
+
+// bounds are those of one transaction.
+type bounds struct{ events, bytes, erased, erasedBytes int }
+
+func (b *bounds) visit(v []byte, erased bool) {
+	b.events, b.bytes = b.events+1, b.bytes+len(v)
+	if erased {
+		b.erased, b.erasedBytes = b.erased+1, b.erasedBytes+len(v)
+	}
+}
+
+func (b *bounds) reached() bool {
+	return b.events >= trimEvents || b.bytes >= trimBytes || b.erased >= eraseEvents || b.erasedBytes >= eraseBytes
+}
+
+// person decodes an entry of the log if it holds a person.
+func (l logged) person(agency string) (e events.Event, holds bool) {
+	if bytes.Contains(l.line, []byte(`"contact_request.c`)) { // most do not: they are not decoded
+		e = l.event(agency)
+	}
+	return e, e.HoldsPerson()
+}
+
+func (tx *Tx) erase(list []placed) (err error) {
+	for _, p := range list {
+		err = errors.Join(err, tx.putEvent(p.n, p.Erase()))
+	}
+	return err
+}
+
+func requestOf(e events.Event) Request {
+	var p struct{ ContactRequestID string }
+	_ = json.Unmarshal(e.Data, &p) // of ours; else it is of nobody
+	return Request{e.Reference, p.ContactRequestID}
+}
+
+// person is what the events of a contact request say that its contact_request.redacted says too.
+type person struct {
+	identity  events.Identity
+	createdAt time.Time
+	fields    map[string]json.RawMessage
+}
+
+func (p *person) note(e events.Event) {
+	var data struct {
+		Identity  events.Identity
+		CreatedAt time.Time
+		Contact   map[string]json.RawMessage
+	}
+	_ = json.Unmarshal(e.Data, &data) // what cannot be read is left out
+	p.identity, p.createdAt = cmp.Or(p.identity, data.Identity), cmp.Or(p.createdAt, data.CreatedAt)
+	maps.Copy(p.fields, data.Contact)
+}
+
+// redactRows bounds how many contact requests one transaction makes erased ones in the snapshot.
+const redactRows = 100
+
+// redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
+func (s *Store) redact(agency string, people map[Request]*person) (announced int, err error) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(people)), redactRows) {
+		var rows map[Request]ContactRequest
+		known := false
+		if err := s.change(s.update, func(tx *Tx) (bool, error) {
+			rows = map[Request]ContactRequest{}
+			_, known = tx.Agency(agency)
+			for _, r := range some {
+				if row := tx.contactRequest(agency, r); !row.erased() {
+					rows[r] = row
+				}
+			}
+			return len(rows) > 0, nil
+		}, func(tx *Tx) (err error) {
+			for r, row := range rows {
+				err = errors.Join(err, tx.redact(agency, r, row, *people[r], known))
+			}
+			return err
+		}); err != nil {
+			return announced, err
+		}
+		if known {
+			announced += len(rows)
+		}
+	}
+	return announced, nil
+}
+
+// contactRequest is what is remembered of a contact request, the zero value if it is not.
+func (tx *Tx) contactRequest(agency string, r Request) (c ContactRequest) {
+	all := tx.asTheyCame(agency, r.Reference)
+	if n := slices.IndexFunc(all, func(c ContactRequest) bool { return c.ID == r.ID }); n >= 0 {
+		c = all[n]
+	}
+	return c
+}
+
+// erased says whether Erase has made it so. One of which the API has emptied fields keeps their names.
+func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 }
+
+// erasedDigest stands for the record in the id of the event.
+var erasedDigest = sha256.Sum256([]byte("erased on request"))
+
+func (tx *Tx) redact(agency string, r Request, row ContactRequest, p person, announce bool) error {
+	if row.ID == "" { // of a restored backup: it is learned now, and so is no overlap with what was seen before
+		i, _ := tx.Insertion(agency, r.Reference)
+		row = ContactRequest{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}
+	}
+	if p.identity == "" && row.Fingerprint != (Short{}) && strings.HasPrefix(r.ID, hex.EncodeToString(row.Fingerprint[:])) {
+		p.identity = events.IdentityFingerprint
+	}
+	row.Redacted, row.Fields, row.Revision = true, nil, row.Revision+1
+	err := tx.PutContactRequests(agency, r.Reference, row)
+	if err != nil || !announce {
+		return err
+	}
+	e, err := events.New(&events.ContactRequestRedacted{
+		Common: events.Common{AgencyID: agency, ObservedAt: tx.store.now()}, PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
+		Identity: cmp.Or(p.identity, events.IdentityID), RedactedFields: slices.Sorted(maps.Keys(p.fields)),
+		CreatedAt: cmp.Or(p.createdAt, row.CreatedAt), Revision: row.Revision, Digest: erasedDigest,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Append(e)
+	return err
+}
+
+// forgotten says whether a message of the stream tells of a person whom the log or the snapshot knows as erased.
+func (tx *Tx) forgotten(e events.Event) bool {
+	if !e.HoldsPerson() {
+		return false
+	}
+	was, there := tx.imported(e.AgencyID, e.ID)
+	return there && was.Erased() || tx.contactRequest(e.AgencyID, requestOf(e)).erased()
+}
+
+// People is how far ErasePeople has come in the log of an agency.
+type People struct {
+	Erased int       // events
+	Next   uint64    // the sequence to go on after: up to it nothing holds a person
+	Oldest time.Time // when the next event that holds a person was recorded; zero if none was met
+}
+
+// ErasePeople takes the person out of published events of an agency that were recorded before a moment, from the one after a sequence
+// on, as far as one small transaction goes; no event says so. Unsent ones stay. It comes to an end where Next is what it was called
+// with: at an event that holds a person and is younger, or at the end of the log.
+//
+// Whoever goes on at Next visits every event once. With the zero time it erases nothing and says what is the oldest.
+func (s *Store) ErasePeople(agency string, before time.Time, after uint64) (p People, err error) {
+	var old []placed
+	if err := s.change(s.update, func(tx *Tx) (bool, error) {
+		old, p = tx.oldPeople(agency, before, after)
+		return len(old) > 0, nil
+	}, func(tx *Tx) error { return tx.erase(old) }); err != nil {
+		return People{Next: after}, err
+	}
+	return p, nil
+}
+
+func (tx *Tx) oldPeople(agency string, before time.Time, after uint64) (old []placed, p People) {
+	p.Next = after
+	var b bounds
+	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
+		l := entry(k, v)
+		e, holds := l.person(agency)
+		if holds && (l.n >= unsent || !e.RecordedTime.Before(before)) {
+			p.Oldest = e.RecordedTime
+			break
+		}
+		if b.reached() {
+			break
+		}
+		if b.visit(v, holds); holds {
+			old = append(old, placed{e, l.n})
+		}
+		if l.n < unsent {
+			p.Next = l.n
+		}
+	}
+	p.Erased = len(old)
+	return old, p
+}

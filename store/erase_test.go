@@ -1,0 +1,414 @@
+package store_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/schemas/schematest"
+	"doorbell/store"
+)
+
+// nora is who is erased; her name is in every field.
+const nora = "Nora-Beispiel"
+
+func request(n int) store.Request { return store.Request{Reference: "a#b##", ID: fmt.Sprint("c", n)} }
+
+// asked is somebody's contact request, changed as often as revision says.
+func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Event {
+	t.Helper()
+	common := events.Common{AgencyID: "A100", ObservedAt: at}
+	record := fmt.Appendf(nil, `{"lastName":%q,"revision":%d}`, nora, revision)
+	var p events.Payload = &events.ContactRequestCreated{
+		Common: common, PropertyReferenceID: r.Reference, ContactRequestID: r.ID, Identity: events.IdentityID,
+		CreatedAt: era.Add(-time.Hour), Contact: events.Contact{LastName: nora, Email: nora}, Record: record,
+	}
+	if revision > 0 {
+		p = &events.ContactRequestChanged{
+			Common: common, PropertyReferenceID: r.Reference, ContactRequestID: r.ID, Identity: events.IdentityID,
+			ChangedFields: []string{"message"}, Contact: events.Contact{LastName: nora, Message: nora}, Record: record, Revision: revision,
+		}
+	}
+	e, err := events.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func erases(t testing.TB, s *store.Store, requests ...store.Request) store.Erased {
+	t.Helper()
+	done, err := s.Erase("A100", requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// holding are the contact requests of which an event of the log holds a person, or her name.
+func holding(t testing.TB, s *store.Store) (ids []string) {
+	t.Helper()
+	for _, e := range whole(t, s, "A100") {
+		if e.HoldsPerson() != bytes.Contains(e.Data, []byte(nora)) {
+			t.Errorf("%s: the event says %v of holding a person", e.Type, e.HoldsPerson())
+		}
+		if e.HoldsPerson() {
+			ids = append(ids, idOf(t, e))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func idOf(t testing.TB, e events.Event) string {
+	t.Helper()
+	var p struct{ ContactRequestID string }
+	if err := json.Unmarshal(e.Data, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p.ContactRequestID
+}
+
+// redactions counts the contact_request.redacted of each contact request.
+func redactions(t testing.TB, s *store.Store) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, e := range whole(t, s, "A100") {
+		if e.Type == events.TypeContactRequestRedacted {
+			schematest.Validate(t, string(e.Type), e.Data)
+			n[idOf(t, e)]++
+		}
+	}
+	return n
+}
+
+func knows(t testing.TB, s *store.Store) {
+	t.Helper()
+	update(t, s, func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) })
+}
+
+func row(t testing.TB, s *store.Store, r store.Request) (row store.ContactRequest) {
+	t.Helper()
+	if err := s.View(func(tx *store.Tx) error {
+		for _, c := range tx.ContactRequests("A100", r.Reference) {
+			if c.ID == r.ID {
+				row = c
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	known := store.ContactRequest{
+		ID: "c1", Fingerprint: store.Short{1}, Digest: store.Short{2}, Rules: 3, Epoch: 1, Revision: 1, CreatedAt: era,
+		Fields: []store.Field{{Name: "lastName", Digest: store.FieldDigest{9}}},
+	}
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", known) })
+	for _, e := range []events.Event{
+		asked(t, request(1), 0, era), asked(t, request(2), 0, era), event(t, "A100"), asked(t, request(1), 1, era),
+		asked(t, store.Request{Reference: "other", ID: "c1"}, 0, era), asked(t, request(1), 2, era),
+	} {
+		appended(t, s, e)
+	}
+	publish(t, s, "A100", 4)
+	before := whole(t, s, "A100")
+	done := erases(t, s, request(1), request(3))
+	if len(done.Events) != 3 || done.Announced != 2 || done.Events[0].Sequence != 0 || done.Events[1].Sequence != 4 || done.Events[2].Sequence != 1 {
+		t.Errorf("%d events were erased, %d announced", len(done.Events), done.Announced)
+	}
+	after := whole(t, s, "A100")
+	for n, was := range before {
+		want := was
+		if n == 0 || n == 3 || n == 5 {
+			want = was.Erase()
+		}
+		if !reflect.DeepEqual(after[n], want) {
+			t.Errorf("event %d is not as it should be", n)
+		}
+	}
+	known.Redacted, known.Fields, known.Revision = true, nil, 2
+	if got := row(t, s, request(1)); !reflect.DeepEqual(got, known) {
+		t.Errorf("remembered as %+v", got)
+	}
+	if got := row(t, s, request(3)); !got.Redacted || got.Fields != nil || got.ID != "c3" {
+		t.Errorf("unknown before, remembered as %+v", got)
+	}
+	if got := redactions(t, s); !reflect.DeepEqual(got, map[string]int{"c1": 1, "c3": 1}) {
+		t.Errorf("announced: %v", got)
+	}
+	for _, e := range after[6:] {
+		if text := string(e.Data); idOf(t, e) == "c1" && (!strings.Contains(text, `"redactedFields":["email","lastName","message"]`) ||
+			!strings.Contains(text, `"createdAt":"2026-11-20T08:00:00Z"`)) {
+			t.Errorf("announced: %s", text)
+		}
+	}
+	commits := s.Commits()
+	if again := erases(t, s, request(1), request(3)); again.Announced != 0 || len(again.Events) != 0 || s.Commits() != commits {
+		t.Errorf("the second time: %d events, %d announced, %d commits", len(again.Events), again.Announced, s.Commits()-commits)
+	}
+}
+
+func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
+	s := open(t, t.TempDir())
+	update(t, s, func(tx *store.Tx) error {
+		return tx.PutInsertion("A100", store.Insertion{Reference: "a#b##", Episode: 1, Epoch: 5})
+	})
+	appended(t, s, asked(t, request(1), 0, era))
+	if done := erases(t, s, request(1)); len(done.Events) != 1 || done.Announced != 0 || len(redactions(t, s)) != 0 {
+		t.Errorf("%d events, %d announced", len(done.Events), done.Announced)
+	}
+	if got := row(t, s, request(1)); !got.Redacted || got.Epoch != 5 || !got.CreatedAt.Equal(era.Add(-time.Hour)) { // it closes no window
+		t.Errorf("remembered as %+v", got)
+	}
+	if _, err := s.Erase("A100", []store.Request{{Reference: "a"}}); err == nil {
+		t.Error("a contact request without id was erased")
+	}
+}
+
+func TestWhatTheAPIHasRedactedBeforeIsErasedAndAnnouncedOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	update(t, s, func(tx *store.Tx) error {
+		return tx.PutContactRequests("A100", "a#b##", store.ContactRequest{ID: "c1", Redacted: true, Revision: 4, Fields: []store.Field{{Name: "message"}}})
+	})
+	appended(t, s, asked(t, request(1), 0, era))
+	for range 2 {
+		erases(t, s, request(1))
+	}
+	if got := redactions(t, s); got["c1"] != 1 || row(t, s, request(1)).Revision != 5 {
+		t.Errorf("announced: %v", got)
+	}
+}
+
+func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	knows(t, s)
+	var requests []store.Request
+	update(t, s, func(tx *store.Tx) (err error) {
+		for n := range 350 {
+			_, failed := tx.Append(asked(t, request(n%110), n/110, era))
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	for n := range 110 {
+		requests = append(requests, request(n))
+	}
+	publish(t, s, "A100", 170)
+	var copies []string
+	commits := s.Commits()
+	s.OnAppend(func(string) { // it runs after a commit, and before the next one
+		copies = append(copies, copied(t, s))
+	})
+	erases(t, s, requests...)
+	if n := s.Commits() - commits; len(copies) != 2 || n != 4 {
+		t.Errorf("%d commits, %d of which append", n, len(copies))
+	}
+	for _, dir := range append(copies, copied(t, s)) {
+		killed := open(t, dir)
+		erases(t, killed, requests[:40]...) // and once more in the middle
+		erases(t, killed, requests...)
+		if left := holding(t, killed); len(left) > 0 {
+			t.Errorf("%d contact requests are not erased", len(left))
+		}
+		announced := redactions(t, killed)
+		for _, r := range requests {
+			if announced[r.ID] != 1 {
+				t.Errorf("%s was announced %d times", r.ID, announced[r.ID])
+			}
+		}
+		for _, e := range whole(t, killed, "A100") {
+			if e.Type == events.TypeContactRequestRedacted && !strings.Contains(string(e.Data), `"lastName"`) {
+				t.Errorf("of %s it is not known any more what was erased", idOf(t, e))
+			}
+		}
+	}
+}
+
+// copied is a directory with the store as it is on disk.
+func copied(t testing.TB, s *store.Store) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"doorbell.db", "store-id"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Path()), name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestAFullStoreErases(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	appended(t, s, asked(t, request(1), 0, era))
+	h := store.NewHousekeeping(store.HousekeepingOptions{Store: s, Retention: time.Hour, Max: 1})
+	if err := h.RunOnce(t.Context()); err != nil || !h.Space().Full {
+		t.Fatalf("it is not full: %v", err)
+	}
+	erases(t, s, request(1))
+	if left := holding(t, s); len(left) > 0 {
+		t.Error("the person is still there")
+	}
+}
+
+// TestWhatWasReadBeforeDoesNotBringAnErasedPersonBack is of the relay, which has read a batch before, and notes it as sent after.
+func TestWhatWasReadBeforeDoesNotBringAnErasedPersonBack(t *testing.T) {
+	for _, with := range []string{"nothing", "imports", "rows"} {
+		s := share(t, t.TempDir())
+		sequence := uint64(0)
+		if with != "nothing" {
+			sequence = 1
+			imports(t, s, event(t, "A100").Stamp(1, era, "other").WithSequence(1))
+		}
+		own := appended(t, s, asked(t, request(1), 0, era))
+		b, err := s.Batch("A100", 10, 1<<20)
+		if err != nil || len(b.Events) != 1 {
+			t.Fatal(err)
+		}
+		erases(t, s, request(1))
+		b.Events[0].Sequence = sequence + 1
+		if with == "rows" {
+			err = s.Sent("A100", b, cursorAt(b.Events[0]), events.Claim{})
+		} else {
+			err = s.Publish("A100", b.Events, cursorAt(b.Events[0]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := whole(t, s, "A100")
+		if e := log[sequence]; e.ID != own.ID || e.Sequence != sequence+1 || len(holding(t, s)) > 0 {
+			t.Errorf("with %s: the person is back", with)
+		}
+	}
+}
+
+// share opens a store that shares its agencies with others.
+func share(t testing.TB, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, Replicated: "shared"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		check(t, s.Path())
+	})
+	return s
+}
+
+func TestAnImportDoesNotBringAnErasedPersonBack(t *testing.T) {
+	s := open(t, t.TempDir())
+	var list []events.Event
+	for n := range 3 {
+		list = append(list, asked(t, request(n), 0, era).Stamp(uint64(n+1), era, "other").WithSequence(uint64(n+1)))
+	}
+	imports(t, s, list[0], list[1])
+	erases(t, s, request(0), request(2)) // 2 is unknown: of a restored backup
+	if p, err := s.ErasePeople("A100", era.Add(time.Hour), 0); err != nil || p.Erased != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for n := range list { // the stream has them anew
+		list[n].Sequence += 10
+	}
+	imports(t, s, append(list, asked(t, request(4), 0, era).Stamp(4, era, "other").WithSequence(14))...)
+	if left := holding(t, s); !slices.Equal(left, []string{"c4"}) || len(whole(t, s, "A100")) != 4 {
+		t.Errorf("%v hold a person, of %d events", left, len(whole(t, s, "A100")))
+	}
+}
+
+func TestAnErasedEventStillTellsWhatWasPublished(t *testing.T) {
+	s := open(t, t.TempDir())
+	imports(t, s, asked(t, request(1), 1, era).Stamp(1, era, "other").WithSequence(1))
+	if p, err := s.ErasePeople("A100", era.Add(time.Hour), 0); err != nil || p.Erased != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	same := asked(t, request(1), 1, era)
+	same.ID += "x" // found by another one under another revision
+	appended(t, s, same)
+	if list, err := s.Unsent("A100", 10, 1<<20); err != nil || len(list) > 0 {
+		t.Errorf("%d are sent again: %v", len(list), err)
+	}
+}
+
+func TestOnlyOldPublishedEventsLoseThePerson(t *testing.T) {
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	for n := range 10 {
+		now = era.Add(time.Duration(n) * time.Minute)
+		appended(t, s, asked(t, request(n), 0, now))
+		appended(t, s, event(t, "A100"))
+	}
+	publish(t, s, "A100", 14) // up to the one at 6 minutes
+	want := func(before int, after uint64, want store.People, holds int) {
+		t.Helper()
+		commits := s.Commits()
+		got, err := s.ErasePeople("A100", era.Add(time.Duration(before)*time.Minute), after)
+		if err != nil || got != want || len(holding(t, s)) != holds || s.Commits()-commits != int64(min(1, want.Erased)) {
+			t.Errorf("before %d min after %d: %+v, want %+v; %d hold a person: %v", before, after, got, want, len(holding(t, s)), err)
+		}
+	}
+	at := func(minutes int) time.Time { return era.Add(time.Duration(minutes) * time.Minute) }
+	want(0, 0, store.People{Oldest: at(0)}, 10)
+	want(3, 0, store.People{Erased: 3, Next: 6, Oldest: at(3)}, 7)
+	want(3, 6, store.People{Next: 6, Oldest: at(3)}, 7)
+	want(-1<<20, 0, store.People{Next: 6, Oldest: at(3)}, 7)
+	want(60, 6, store.People{Erased: 4, Next: 14, Oldest: at(7)}, 3) // which is unsent
+	publish(t, s, "A100", 20)
+	want(60, 14, store.People{Erased: 3, Next: 20}, 0)
+	for n := range 700 {
+		update(t, s, func(tx *store.Tx) error { _, err := tx.Append(asked(t, request(n), 1, now)); return err })
+	}
+	publish(t, s, "A100", 720)
+	for after, calls := uint64(20), 0; calls < 4; calls++ {
+		p, err := s.ErasePeople("A100", now.Add(time.Hour), after)
+		if want := []int{300, 300, 100, 0}[calls]; err != nil || p.Erased != want {
+			t.Errorf("call %d: %+v, %v", calls, p, err)
+		}
+		after = p.Next
+	}
+}
+
+func TestAPersonIsFoundWhileTheEventsArePublished(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	const leads = 900
+	update(t, s, func(tx *store.Tx) (err error) {
+		for n := range leads {
+			_, failed := tx.Append(asked(t, request(n%2), n, era))
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	var relay sync.WaitGroup
+	relay.Go(func() {
+		for n := uint64(10); n <= leads; n += 10 {
+			publish(t, s, "A100", n)
+		}
+	})
+	erases(t, s, request(0), request(1))
+	relay.Wait()
+	if left := holding(t, s); len(left) > 0 || len(redactions(t, s)) != 2 {
+		t.Errorf("%v hold a person", left)
+	}
+}

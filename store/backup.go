@@ -88,7 +88,7 @@ func (r *remembering) Write(p []byte) (int, error) {
 
 // markCopy writes into a copy that it is one: run does not take it for the store that goes on.
 func markCopy(path string, at time.Time) (time.Time, error) {
-	db, _, err := openFile(path, time.Second)
+	db, _, _, err := openFile(path, time.Second)
 	if err != nil {
 		return at, err
 	}

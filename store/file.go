@@ -26,9 +26,9 @@ const growBy = 4 << 20
 // to ours is lost, and the lock of it keeps nobody out.
 var errReplaced = errors.New("the store was replaced")
 
-// openFile opens the bbolt file to be written, with its lock, and says whether one of its heads is torn. See errReplaced.
-func openFile(path string, wait time.Duration) (db *bolt.DB, torn bool, err error) {
-	var f *os.File
+// openFile opens the bbolt file to be written, with its lock, and says whether one of its heads is torn. f is the file that bbolt has
+// open, and closes. See errReplaced.
+func openFile(path string, wait time.Duration) (db *bolt.DB, f *os.File, torn bool, err error) {
 	db, err = openBolt(path, &bolt.Options{
 		Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
 		OpenFile: func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
@@ -38,13 +38,13 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, torn bool, err erro
 	})
 	switch {
 	case err == nil && !isAt(f, path):
-		return nil, false, errors.Join(errReplaced, db.Close())
+		return nil, nil, false, errors.Join(errReplaced, db.Close())
 	case err == nil:
 		db.AllocSize = growBy
 		_, whole := readHeads(f)
-		return db, whole < 2, ownersAlone(db)
+		return db, f, whole < 2, ownersAlone(db)
 	}
-	return nil, false, err
+	return nil, nil, false, err
 }
 
 // openAsItIs opens the bbolt file to be read; free asks also for what is free in it, which a file that nobody trusts may tell wrongly.

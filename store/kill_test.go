@@ -77,7 +77,7 @@ func limitMemory() {
 	}()
 }
 
-// busy appends, publishes, trims, copies and compacts without end, and prints the newest sequence after each commit.
+// busy appends, publishes, trims, scrubs, copies and compacts without end, and prints the newest sequence after each commit.
 func busy(dir string) error {
 	e, err := events.New(&events.WatchGapDetected{
 		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Operation: "insertions", Reason: "walk_incomplete", Reached: 3,
@@ -104,8 +104,9 @@ func busy(dir string) error {
 				return err
 			}
 		}
-		_, err = store.ReceiveBackup(context.Background(), filepath.Join(dir, "copy"), true, store.Verify, into(s))
-		if err = errors.Join(err, s.Close()); err == nil {
+		err = s.Scrub(context.Background())
+		_, failed := store.ReceiveBackup(context.Background(), filepath.Join(dir, "copy"), true, store.Verify, into(s))
+		if err = errors.Join(err, failed, s.Close()); err == nil {
 			_, err = store.Compact(context.Background(), store.Options{Dir: dir}, store.Verify, func(int64) error { return nil })
 		}
 	}

@@ -85,6 +85,7 @@ type meta struct {
 // Store is an open store. Its methods are safe for concurrent use.
 type Store struct {
 	db       *bolt.DB
+	file     *os.File // of db; see Scrub
 	path     string
 	meta     meta
 	now      func() time.Time
@@ -92,6 +93,7 @@ type Store struct {
 	onAppend atomic.Pointer[func(agency string)]
 	commits  atomic.Int64
 	imports  atomic.Int64
+	reading  atomic.Int64 // Views that are open
 
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then
@@ -136,7 +138,7 @@ func Open(o Options) (s *Store, err error) {
 	if err := checkFile(o, path); err != nil {
 		return nil, err
 	}
-	db, torn, err := openFile(path, o.LockTimeout)
+	db, file, torn, err := openFile(path, o.LockTimeout)
 	if errors.Is(err, errReplaced) {
 		return Open(o)
 	}
@@ -144,6 +146,7 @@ func Open(o Options) (s *Store, err error) {
 		return nil, err
 	}
 	s = newStore(db, path, o.Now)
+	s.file = file
 	s.accepted.Aside, s.accepted.Torn = aside, torn
 	if o.Digest != nil {
 		s.digest = o.Digest

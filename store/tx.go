@@ -24,7 +24,9 @@ type Tx struct {
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
 	return s.guard(func() error {
-		last := s.lastCommit.Load() // before it begins: others go on to commit
+		s.reading.Add(1) // before it begins; bbolt counts afterwards
+		defer s.reading.Add(-1)
+		last := s.lastCommit.Load() // likewise: others go on to commit
 		return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx, last)) })
 	})
 }

@@ -23,7 +23,7 @@ import (
 // scrubLooks and scrubWrites are how many pages one transaction looks at and overwrites: others wait for it.
 const (
 	scrubLooks  = 8192
-	scrubWrites = 1024
+	scrubWrites = 512
 )
 
 // scrubPause is how long Scrub waits for those who read, and the least that it leaves to those who write.

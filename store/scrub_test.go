@@ -226,7 +226,7 @@ func TestAScrubReachesTheEndOfTheFileInSmallCommits(t *testing.T) {
 	}
 	before := s.Commits()
 	scrubs(t, s)
-	if n := s.Commits() - before; n != 3 {
+	if n := s.Commits() - before; n != 6 {
 		t.Errorf("%d commits for 10 MB", n)
 	}
 	text, err := os.ReadFile(s.Path())

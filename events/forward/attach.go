@@ -96,8 +96,7 @@ func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
 	if sequence == 0 {
 		return p, nil
 	}
-	messages := stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
-	m, err := messages.Get(ctx, stream.Query{Sequence: sequence})
+	m, err := l.messages().Get(ctx, stream.Query{Sequence: sequence})
 	if err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
@@ -107,8 +106,9 @@ func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
 	return p, nil
 }
 
-// stands says whether the stream is the one in which the worker was: what it did last is there. Where the consumer stood at a message without
-// an id, a row of a cluster, none is there either, as a newer one may have come.
+// stands says whether the stream is the one in which the worker was: what it did last is there, or nothing is there any more: it was erased.
+// Where the consumer stood at a message without an id, a row of a cluster, none is there either, as a newer one may have come. Another
+// message at the place is of another history, whose tail was lost.
 func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) {
 	var p *position
 	l.remembered(func(s *workerState) {
@@ -119,15 +119,40 @@ func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) 
 	if p == nil {
 		return false, nil
 	}
-	now, err := l.at(ctx, p.Sequence)
-	if err != nil || p.ID != "" {
-		return err == nil && now.is(p), err
+	var m *stream.Message
+	var err error
+	if p.Sequence > 0 {
+		m, err = l.messages().Get(ctx, stream.Query{Sequence: p.Sequence})
+	}
+	switch {
+	case err != nil && l.f.o.InTurn: // see at
+		return false, err
+	case err != nil:
+		return false, nil
+	case m != nil && p.ID != "":
+		return m.Header.Get(nats.MsgIdHdr) == p.ID, nil
+	case m != nil && m.Header.Get(nats.MsgIdHdr) != "":
+		return false, nil
 	}
 	info, err := in.Info(ctx)
 	if err != nil {
 		return false, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
-	return now.ID == "" && p.Stream.Equal(info.Created) && info.State.FirstSeq <= p.Sequence && p.Sequence <= info.State.LastSeq, nil
+	return p.Stream.Equal(info.Created) && info.State.FirstSeq <= p.Sequence && p.Sequence <= info.State.LastSeq, nil
+}
+
+// messages reads the stream of the events.
+func (l *worker) messages() stream.Client {
+	return stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
+}
+
+// erased says whether a contact request that was fetched has been removed from the stream: then nobody may get it any more.
+func (l *worker) erased(ctx context.Context, i *item) (bool, error) {
+	if !i.event.HoldsPerson() {
+		return false, nil
+	}
+	m, err := l.messages().Get(ctx, stream.Query{Sequence: i.place})
+	return err == nil && m == nil, err
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.

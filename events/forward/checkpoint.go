@@ -203,9 +203,6 @@ type position struct {
 	Stream   time.Time `json:"stream,omitzero"` // when its stream was made
 }
 
-// is says whether the same message stands at the same place, if need be of another stream.
-func (p *position) is(other *position) bool { return p.Sequence == other.Sequence && p.ID == other.ID }
-
 // earlier is the position from which on neither misses anything; nil is the begin of the stream. The numbers of two streams say nothing
 // of each other.
 func (p *position) earlier(other *position) *position {

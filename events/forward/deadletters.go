@@ -153,6 +153,18 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	return nil
 }
 
+// Erase erases the letters whose events wants says so of, and returns how many. What cannot be read is nobody's.
+func (d *DeadLetters) Erase(ctx context.Context, wants func(events.Event) bool) (n int, err error) {
+	n, err = letters(d.js.Conn(), d.stream).Erase(ctx, deadSubjects(d.prefix), func(m *stream.Message) bool {
+		e, err := events.Decode(m.Header, m.Data)
+		return err == nil && wants(e)
+	})
+	if err != nil {
+		return n, fmt.Errorf("dead letters: %w", err)
+	}
+	return n, nil
+}
+
 // get returns the message of a letter.
 func (d *DeadLetters) get(ctx context.Context, number uint64) (*stream.Message, error) {
 	if number == 0 {
@@ -249,6 +261,9 @@ func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamC
 // newest on its subject.
 func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) error {
 	o := l.f.o
+	if gone, err := l.erased(ctx, m); gone || err != nil {
+		return err
+	}
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
 	last, err := look(ctx, o.Conn, deadStream(o.Stream), stream.Query{Last: subject})
@@ -273,7 +288,13 @@ func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reaso
 		letter.Header.Set(headerHad, strings.Join(had, " "))
 	}
 	fit(letter, m.event, o.Conn.MaxPayload())
-	return l.post(ctx, letter)
+	if err := l.post(ctx, letter); err != nil {
+		return err
+	}
+	if gone, _ := l.erased(ctx, m); gone { // while the letter was written: whoever erases may have looked for letters before
+		_, err = letters(o.Conn, deadStream(o.Stream)).Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
+	}
+	return err
 }
 
 // fit makes room for what a letter says beside its event, where that fills a message by itself.

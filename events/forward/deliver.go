@@ -28,12 +28,14 @@ type item struct {
 	pending uint64 // how many wait behind it
 	foreign bool   // no event of ours
 	sent    bool   // before its turn, to find out whether the receiver takes anything
+	fetched time.Time
+	gone    bool // it was erased since
 }
 
 // wanted says whether a worker has to send an event.
 func (i *item) wanted() (wanted bool) {
 	l := i.lane
-	if i.foreign || i.sent || i.event.Origin != events.OriginLive || kindOf(i.event.Type) != l.kind {
+	if i.foreign || i.sent || i.gone || i.event.Origin != events.OriginLive || kindOf(i.event.Type) != l.kind {
 		return false
 	}
 	for _, f := range l.filters {
@@ -75,9 +77,13 @@ func (l *worker) work(ctx context.Context, c jetstream.Consumer) error {
 			return err
 		}
 	}
+	l.passErased(ctx)
+	together := l.together()
+	if len(together) == 0 {
+		return l.finish(l.batch)
+	}
 	l.attempts++
 	l.status.write(func(s *WorkerStatus) { s.Attempts = l.attempts })
-	together := l.together()
 	err := l.deliver(ctx, together)
 	var permanent *Permanent
 	var gone *Gone
@@ -148,6 +154,18 @@ func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 		l.batch = last
 	}
 	return nil
+}
+
+// passErased passes over what was erased while it waited here for a while.
+func (l *worker) passErased(ctx context.Context) {
+	for _, i := range l.queue[:l.batch] {
+		if !i.wanted() || time.Since(i.fetched) < l.f.o.AckWait {
+			continue
+		}
+		if i.gone, _ = l.erased(ctx, i); i.gone {
+			l.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID)
+		}
+	}
 }
 
 // together are the items of the batch that are sent.

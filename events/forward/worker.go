@@ -203,7 +203,7 @@ func (l *worker) waiting() uint64 {
 
 // take puts a message into the queue, unless it is there: the server delivers again what is not acknowledged for long.
 func (l *worker) take(m jetstream.Msg) {
-	i := &item{lane: l, message: m}
+	i := &item{lane: l, message: m, fetched: time.Now()}
 	meta, err := m.Metadata()
 	if err == nil {
 		i.place, i.pending = meta.Sequence.Stream, meta.NumPending

@@ -65,6 +65,10 @@ type Options struct {
 	Embedded bool    // the server is ours: the stream is made, and changed to what it should be
 	Rate     float64 // events a second; 0: as fast as they are acknowledged
 
+	// Erased says whether the person was taken out of an event since it was read; nil: out of none. It is asked right before and right after an
+	// event is published: what the log erases later is erased in the stream later, too.
+	Erased func(events.Event) (bool, error)
+
 	AckWait time.Duration // how long to wait for an answer; default 5 s
 	Tries   int           // how often one event is tried, with growing pauses; default 10, about half a minute
 }
@@ -138,14 +142,20 @@ func (j *Job) connected(ctx context.Context) error {
 }
 
 // Run publishes the events of a list, which has those of each agency in the order of their sequences. Those up to the last one
-// that the stream holds are passed over. It calls progress after every event, and returns what was done; the error is that of the
+// that the stream holds are passed over, and those that were erased. It calls progress after every event, and returns what was done; the error is that of the
 // list, of ctx, or why an event could not be published: the same list, run again, goes on there.
 func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], progress func(Progress)) (p Progress, err error) {
 	for e, err := range list {
 		if err != nil {
 			return p, err
 		}
+		if e.Erased() {
+			continue
+		}
 		there, err := j.put(ctx, e)
+		if errors.Is(err, errErased) {
+			continue
+		}
 		if err != nil {
 			return p, err
 		}
@@ -186,9 +196,29 @@ func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
 	}
 }
 
+var (
+	errErased = errors.New("the event was erased meanwhile")
+	errLog    = errors.New("read the event again")
+)
+
+// mayStand returns errErased for an event that was erased since it was read.
+func (j *Job) mayStand(e events.Event) error {
+	if j.o.Erased == nil || !e.HoldsPerson() {
+		return nil
+	}
+	erased, err := j.o.Erased(e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLog, err)
+	}
+	if erased {
+		return errErased
+	}
+	return nil
+}
+
 // final says that trying again would not help.
 func final(err error) bool {
-	for _, e := range []error{ErrNoStream, ErrUnfit, ErrFull, ErrBusy, ErrForeign, nats.ErrConnectionClosed, nats.ErrMaxPayload} {
+	for _, e := range []error{ErrNoStream, ErrUnfit, ErrFull, ErrBusy, ErrForeign, errErased, errLog, nats.ErrConnectionClosed, nats.ErrMaxPayload} {
 		if errors.Is(err, e) {
 			return true
 		}

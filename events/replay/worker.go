@@ -57,6 +57,9 @@ func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, e
 		l.doubt = false
 		return !arrived, l.mustBe(e)
 	}
+	if err := j.mayStand(e); err != nil {
+		return false, err
+	}
 	m := j.message(e)
 	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{j.filter(l.agency)}
 	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(l.fence, 10)}
@@ -67,6 +70,13 @@ func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, e
 		return false, err
 	}
 	l.doubt, l.last, l.id, l.fence = false, e.Sequence, e.ID, place
+	if err := j.mayStand(e); errors.Is(err, errErased) {
+		l.known = false
+		if _, err := j.stream.EraseAt(ctx, place); err != nil {
+			return false, err
+		}
+		return false, errErased
+	}
 	return false, nil
 }
 

@@ -48,6 +48,10 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: replayStream(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate,
 		Choice: choiceOf(q.Query),
+		Erased: func(e events.Event) (bool, error) {
+			now, found, err := s.Lookup(e)
+			return found && now.Erased(), err
+		},
 	})
 	if err != nil {
 		return replay.Progress{}, hintOf(stream.Explain(conn, err), o.SubjectPrefix)

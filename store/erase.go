@@ -207,6 +207,13 @@ func (tx *Tx) contactRequest(agency string, r Request) (c ContactRequest) {
 // erased says whether Erase has made it so. One of which the API has emptied fields keeps their names.
 func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 }
 
+// HasErased says whether contact requests are all remembered as erased. Where one is not, the store is from before its Erase.
+func (s *Store) HasErased(agency string, requests []Request) (all bool, err error) {
+	return read(s, func(tx *Tx) bool {
+		return !slices.ContainsFunc(requests, func(r Request) bool { return !tx.contactRequest(agency, r).erased() })
+	})
+}
+
 // erasedDigest stands for the record in the id of the event.
 var erasedDigest = sha256.Sum256([]byte("erased on request"))
 

@@ -412,3 +412,21 @@ func TestAPersonIsFoundWhileTheEventsArePublished(t *testing.T) {
 		t.Errorf("%v hold a person", left)
 	}
 }
+
+func TestAStoreFromBeforeAnErasureIsKnown(t *testing.T) {
+	s := open(t, t.TempDir())
+	requests := []store.Request{{"house#1", "id-1"}, {"house#2", "id-2"}}
+	holds := func(want bool) {
+		t.Helper()
+		if has, err := s.HasErased("A100", requests); err != nil || has != want {
+			t.Errorf("all are erased: %t, %v; want %t", has, err, want)
+		}
+	}
+	holds(false)
+	for n, last := range []bool{false, true} {
+		if _, err := s.Erase("A100", requests[n:n+1]); err != nil {
+			t.Fatal(err)
+		}
+		holds(last)
+	}
+}

@@ -43,6 +43,9 @@ type grammar struct {
 	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
 	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
+	Forget ForgetCmd `cmd:"" group:"people" help:"Erase what is held of a person, and prove it."`
+	Export ExportCmd `cmd:"" group:"people" help:"Print what is held of a person."`
+
 	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
 	Compact CompactCmd `cmd:"" group:"store" help:"Shrink the store's file."`
 	Verify  VerifyCmd  `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
@@ -57,6 +60,7 @@ var groups = kong.Groups{
 	"steer":   "See and steer it:",
 	"events":  "Read events:",
 	"outlets": "Send them to people:",
+	"people":  "Answer requests of people:",
 	"store":   "Keep the store:",
 
 	"contract": "Build on it:",

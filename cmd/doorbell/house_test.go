@@ -38,21 +38,22 @@ var house = map[string][]string{
 	"store":                    {"events"},
 	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure
 	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},
-	"cmd/doorbell/ops":         {"poller", "store", "events", "schemas"},
+	"cmd/doorbell/bytesearch":  {},
+	"cmd/doorbell/people":      {"poller/listings", "store", "events", "events/stream"},
+	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/stream", "schemas"}, // of the stream an error
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/daemon": {
 		"events/cluster",
-		"cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
 	"cmd/doorbell/receivers": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "events/forward", "events/forward/slack", "events/forward/email", "events/forward/webhook",
 	},
-	"cmd/doorbell/options":    {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
-	"cmd/doorbell/exit":       {"cmd/doorbell/config", "store"},
-	"cmd/doorbell/bytesearch": {},
+	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
+	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
 	"cmd/doorbell/check": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/receivers",
 		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/stream",
@@ -86,7 +87,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/cluster (tests)", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/cluster", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/check"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/cluster", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},

@@ -24,7 +24,7 @@ func tells(args []string) []string {
 	switch {
 	case command == "sandbox": // the line to type
 		return []string{madeUpKey}
-	case command == "demo", command == "events" && strings.Contains(line, " --json "),
+	case command == "demo", command == "export", command == "events" && strings.Contains(line, " --json "),
 		command == "replay" && (strings.Contains(line, " --stdout ") || strings.Contains(line, " --to - ") || strings.Contains(line, " --to=- ")):
 		return []string{sandbox.Marker}
 	}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
@@ -75,7 +77,7 @@ func daemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 	b := c.Base
 	o := daemon.Options{
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen, CheckStore: soundFile,
-		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
+		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention, PeopleRetention: cmp.Or(time.Duration(b.PeopleRetention), b.Retention),
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
 		Cluster:   daemon.ClusterOptions{Name: b.Cluster, Generation: uint64(b.ClusterGeneration)},
 		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),

@@ -367,32 +367,46 @@ func findRepairer(ctx context.Context, c *config.Config) (*repairer, error) {
 	return m, err
 }
 
-// open makes a relay that runs only for a command, to the external NATS or to the embedded one, without a port. The store's lock protects
-// its folder.
+// open makes a relay that runs only for a command.
 func (m *repairer) open(ctx context.Context, c *config.Config, kept *store.Store) (*relay.Relay, error) {
 	b := c.Base
-	dial := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }
-	if c.NATS.URL == "" {
-		folder := filepath.Join(b.DataDir, daemon.StreamFolder)
-		server, err := natsd.Start(ctx, natsd.Options{StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog()})
-		if err != nil {
-			return nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
-		}
-		m.closers = append(m.closers, server.Shutdown)
-		dial = func() (*nats.Conn, error) { return server.Connect("verify") }
-	}
-	conn, err := dial()
+	conn, hangUp, err := openNATS(ctx, c)
 	if err != nil {
-		return nil, exit.Config(err, "check the NATS_* settings")
+		return nil, err
 	}
-	m.closers = append(m.closers, conn.Close)
-	if !options.Connected(ctx, conn) {
-		return nil, exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
-	}
+	m.closers = append(m.closers, hangUp)
 	return relay.New(relay.Options{
 		Log: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: false, Embedded: c.NATS.URL == "", StoreID: kept.ID(),
 	})
+}
+
+// openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the embedded one without a port. The store's lock,
+// which the caller holds, protects its folder.
+func openNATS(ctx context.Context, c *config.Config) (conn *nats.Conn, hangUp func(), err error) {
+	dial, stop := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
+	if c.NATS.URL == "" {
+		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
+		server, err := natsd.Start(ctx, natsd.Options{StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog()})
+		if err != nil {
+			return nil, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+		}
+		dial, stop = func() (*nats.Conn, error) { return server.Connect("command") }, server.Shutdown
+	}
+	if conn, err = dial(); err != nil {
+		stop()
+		return nil, nil, exit.Config(err, "check the NATS_* settings")
+	}
+	hangUp = func() {
+		conn.Close()
+		stop()
+	}
+	if !options.Connected(ctx, conn) {
+		err := exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
+		hangUp()
+		return nil, nil, err
+	}
+	return conn, hangUp, nil
 }
 
 // A damaged file can end the process that looks at all of it, or lead it in circles. So that is a process of its own: this

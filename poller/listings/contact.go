@@ -74,7 +74,7 @@ func (c ContactRequest) Contact() Contact {
 		PreferredContact: p.preferred(),
 		Portal:           slices.Concat(p, o.object("metadata")).text("portal", "sourceportal", "source", "platform"),
 	}
-	contact.Phone = e164(contact.PhoneRaw)
+	contact.Phone = E164(contact.PhoneRaw)
 	return contact
 }
 
@@ -145,8 +145,8 @@ func (o object) home() *Address {
 // swissAreas are the first two digits after the 0 of Swiss numbers of persons and firms.
 const swissAreas = " 21 22 24 26 27 31 32 33 34 41 43 44 51 52 55 56 58 61 62 71 74 75 76 77 78 79 81 91 "
 
-// e164 writes a phone number as +41790000123 if it is clearly a Swiss or an international one; else it is empty.
-func e164(raw string) string {
+// E164 writes a phone number as +41790000123 if it is clearly a Swiss or an international one; else it is empty.
+func E164(raw string) string {
 	s := strings.Replace(raw, "(0)", "", 1)
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r) {

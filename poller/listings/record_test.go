@@ -275,7 +275,7 @@ func TestPhoneNumbersAreWrittenInternationallyOnlyWhereTheyClearlyAre(t *testing
 		"": "", "030 1234567": "", "0660 1234567": "", "79 000 01 23": "", "079 000 01 2": "", "079 000 01 2x": "", "079 000 01 234": "", "079 000 01 23 / 044 000 01 23": "",
 		"+41 79 000 01 23 ext 5": "", "+4179": "", "+0123456789": "", "+1234567890123456": "", "++41790000123": "", "on request": "", "+41 800 000": "", "０79 000 01 23": "",
 	} {
-		if got := e164(raw); got != want {
+		if got := E164(raw); got != want {
 			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
 	}

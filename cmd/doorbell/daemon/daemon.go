@@ -25,6 +25,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/poller"
@@ -66,7 +67,8 @@ type Options struct {
 	SubjectPrefix, Stream string
 	ManageStream          bool // make the stream where it is missing
 	Retention             time.Duration
-	StoreMax, StreamMax   int64 // bytes
+	PeopleRetention       time.Duration // how long events hold people; 0: as long as they are kept
+	StoreMax, StreamMax   int64         // bytes
 
 	HTTPListen string // empty: no status page, health and metrics
 	HTTPToken  string
@@ -109,6 +111,8 @@ type Daemon struct {
 	follower     *ops.Follower
 	admission    admission
 	sharing      sharing
+	erasing      erasing
+	ages         people.Ages
 	forwarders   []*running
 	deadLetters  atomic.Uint64 // as counted last
 
@@ -146,7 +150,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if _, err := os.Stat(filepath.Join(o.DataDir, StoreFile)); err == nil {
 		first = []func(context.Context) error{a.openStore, a.checkPorts} // a doorbell that holds it has the ports, too
 	}
-	for _, open := range append(first, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
+	for _, open := range append(first, a.eraseAgain, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
 		if err := open(ctx); err != nil {
 			return nil, exit.Store(err, o.DataDir)
 		}
@@ -179,7 +183,7 @@ func (a *Daemon) openStore(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.store = s
+	a.store, a.ages.Store = s, s
 	a.tellAccepted()
 	a.openHousekeeping()
 	a.follower = ops.NewFollower(s)
@@ -268,12 +272,15 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage}
+	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage, a.finishErasures}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}
 	if a.web != nil {
 		parts = append(parts, a.serveHTTP)
+	}
+	if a.o.PeopleRetention > 0 {
+		parts = append(parts, a.agePeople)
 	}
 	if a.o.PingURL != "" {
 		parts = append(parts, a.ping)

@@ -32,7 +32,7 @@ var ErrAlone = errors.New("this doorbell shares its agencies with nobody")
 var ErrNoOther = errors.New("no other member of this configuration holds a permit")
 
 // passedOn are the verbs that a member does for another one.
-var passedOn = []string{"poll", "resume", "approve", "takeover", "release"}
+var passedOn = []string{"poll", "resume", "approve", "takeover", "release", "find", "forget"}
 
 const statusHeader = "doorbell-status" // of an answer, as in HTTP
 
@@ -74,10 +74,15 @@ func (o overNATS) RoundTrip(r *http.Request) (*http.Response, error) {
 // memberLimit is how long another member has to answer: less than who asked this one waits.
 const memberLimit = 5 * time.Second
 
-func askMember[A any](ctx context.Context, member *Client, verb Verb[AgencyRequest, A], q AgencyRequest) (A, error) {
+func askMember[Q, A any](ctx context.Context, member *Client, verb Verb[Q, A], q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	a, err := verb.Ask(ctx, member, q)
+	return verb.Of(ctx, member, q)
+}
+
+// Of asks another member.
+func (v Verb[Q, A]) Of(ctx context.Context, member *Client, q Q) (A, error) {
+	a, err := v.Ask(ctx, member, q)
 	if errors.Is(err, ErrNoAnswer) {
 		err = fmt.Errorf("%w: member %s does not answer", ErrElsewhere, member.member)
 	}

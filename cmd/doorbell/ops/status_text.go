@@ -67,6 +67,9 @@ func (s Status) facts(o TextOptions) (lines []string) {
 			style = styleRed
 		}
 		add(style, "%s", s.NATS.text())
+		if oldest := s.Store.OldestPerson; !oldest.IsZero() {
+			add(styleNone, "People: held for %s at most", age(oldest, s.Watch.At))
+		}
 		if s.Page != "" {
 			add(styleNone, "Page: %s", s.Page)
 		}

@@ -15,7 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
+	"doorbell/events/stream"
 	"doorbell/poller"
 )
 
@@ -41,6 +43,10 @@ type Verbs struct {
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
 	// Replay takes as long as its rate demands. It ends with the error of told, if that has one.
 	Replay func(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error
+	// Find, Export and Forget are about a person's data; see people.Places. They may take long.
+	Find   func(ctx context.Context, w people.Wanted) (people.Found, error)
+	Export func(ctx context.Context, w people.Wanted) ([]people.Exported, error)
+	Forget func(ctx context.Context, q ForgetRequest) (people.Receipt, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
 
@@ -81,6 +87,12 @@ type (
 		Sent int `json:"sent"` // events
 	}
 )
+
+// ForgetRequest is the body of POST /forget: who is to be forgotten and, as another member of a cluster asks it, in which requests.
+type ForgetRequest struct {
+	people.Wanted
+	Requests []people.Request `json:"requests,omitempty"`
+}
 
 // DropLetterRequest is the body of POST /dlq/drop.
 type DropLetterRequest struct {
@@ -132,6 +144,9 @@ var (
 	VerifyKeys = Verb[Nothing, poller.KeyReport]{route: "POST /keys/verify"}
 	Compare    = Verb[Nothing, json.RawMessage]{route: "POST /compare"}
 	Resend     = Verb[AgencyRequest, ResendAnswer]{route: "POST /resend"}
+	Find       = Verb[people.Wanted, people.Found]{route: "POST /find"}
+	Export     = Verb[people.Wanted, []people.Exported]{route: "POST /export"}
+	Forget     = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
 )
 
 // Handler serves the verbs; POST /events, /events/count and /replay, which answer with a line for each of many; and GET /backup,
@@ -160,6 +175,9 @@ func Handler(v Verbs) http.Handler {
 		a.Sent, err = v.Resend(ctx, q.AgencyID)
 		return a, err
 	})
+	Find.serve(mux, v.Find)
+	Export.serve(mux, v.Export)
+	Forget.serve(mux, v.Forget)
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) {
 		err := v.Backup(w, func(bytes int64) {
 			w.Header().Set("Content-Type", "application/octet-stream")
@@ -249,6 +267,8 @@ var statuses = []struct {
 	{ErrElsewhere, http.StatusServiceUnavailable},
 	{ErrAlone, http.StatusNotImplemented},
 	{ErrNoOther, http.StatusPreconditionFailed},
+	{people.ErrNothing, http.StatusGone},
+	{stream.ErrMayNotErase, http.StatusFailedDependency},
 	{errBody, http.StatusBadRequest},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
 	{errNoAgency, http.StatusBadRequest},
@@ -473,6 +493,9 @@ type Client struct {
 	http   http.Client
 	member string // whom it asks over NATS
 }
+
+// Member is the member of a cluster that the client asks; empty: the daemon at a socket.
+func (c *Client) Member() string { return c.member }
 
 // NewClient returns a client of the socket at path.
 func NewClient(path string) *Client {

@@ -1,0 +1,214 @@
+package people
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events"
+	"doorbell/events/stream"
+	"doorbell/store"
+)
+
+// answerLimit is how long an answer of the NATS server is waited for.
+const answerLimit = 5 * time.Second
+
+// MayErase says, before anything is changed, whether everything can be erased: nil, or why a stream does not let us.
+func (p *Places) MayErase(ctx context.Context) error {
+	for _, m := range p.streams("") {
+		if err := p.client(m).MayErase(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin writes the receipt of an erasure, which thereby will be done, whatever happens. outOfReach is what the caller knows of that to
+// which events went.
+func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
+	hash, err := p.hash(w)
+	if err != nil {
+		return Receipt{}, err
+	}
+	now := time.Now().UTC()
+	r := Receipt{
+		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
+		Searched: Searched{By: w.By(), Hash: hash, AgencyID: w.AgencyID}, Requests: found.Requests, Erased: map[string]int{},
+		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
+	}
+	return r, p.save(r)
+}
+
+// Finish does what is left of an erasure. After an error it may be called again.
+func (p *Places) Finish(ctx context.Context, r *Receipt) error {
+	err := p.erase(ctx, r)
+	r.Problem = ""
+	if err != nil {
+		r.Problem = err.Error()
+	} else {
+		r.StoreOverwritten, r.Finished = true, time.Now().UTC()
+	}
+	return errors.Join(err, p.save(*r))
+}
+
+func (p *Places) erase(ctx context.Context, r *Receipt) error {
+	if err := p.eraseLogged(r); err != nil {
+		return err
+	}
+	of := map[Request]bool{}
+	for _, one := range r.Requests {
+		of[one] = true
+	}
+	wanted := func(e events.Event) bool { return e.HoldsPerson() && of[requestOf(e)] }
+	for _, agency := range agenciesOf(r.Requests) {
+		for _, m := range p.streams(agency) {
+			n, err := p.eraseMessages(ctx, agency, m, wanted)
+			if r.Erased[m.place] += n; err != nil {
+				return err
+			}
+		}
+	}
+	return p.Store.Scrub(ctx)
+}
+
+// eraseLogged takes the person out of the log, and lets the snapshot remember it.
+func (p *Places) eraseLogged(r *Receipt) error {
+	for _, agency := range agenciesOf(r.Requests) {
+		done, err := p.Store.Erase(agency, requestsOf(r.Requests, agency))
+		if r.Erased[inLog] += len(done.Events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Places) eraseMessages(ctx context.Context, agency string, m messages, wanted func(events.Event) bool) (n int, err error) {
+	if m.place == inStream && p.EraseLive != nil {
+		n, err = p.EraseLive(ctx, agency, wanted)
+	} else {
+		n, err = p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
+			e, err := events.Decode(one.Header, one.Data)
+			return err == nil && wanted(e)
+		})
+	}
+	if err != nil {
+		return n, fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err))
+	}
+	return n, nil
+}
+
+// Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased: it is from
+// before them. For the latter the log is erased at once, before anybody reads it, and Finish is to follow; restored says how many they
+// are.
+func (p *Places) Overdue() (all []Receipt, restored int, err error) {
+	receipts, err := Receipts(p.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range receipts {
+		known := true
+		for _, agency := range agenciesOf(r.Requests) {
+			erased, err := p.Store.HasErased(agency, requestsOf(r.Requests, agency))
+			if err != nil {
+				return nil, 0, err
+			}
+			known = known && erased
+		}
+		if known && !r.Finished.IsZero() {
+			continue
+		}
+		if !r.Finished.IsZero() {
+			restored++
+			r.Again, r.Finished, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false
+			if err := p.save(r); err != nil {
+				return nil, 0, err
+			}
+		}
+		if err := p.eraseLogged(&r); err != nil {
+			return nil, 0, err
+		}
+		all = append(all, r)
+	}
+	return all, restored, nil
+}
+
+func agenciesOf(requests []Request) []string {
+	all := map[string]bool{}
+	for _, r := range requests {
+		all[r.AgencyID] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func requestsOf(requests []Request, agency string) (list []store.Request) {
+	for _, r := range requests {
+		if r.AgencyID == agency && store.Storable(r.PropertyReferenceID) && store.Storable(r.ContactRequestID) { // else no store knows it
+			list = append(list, store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
+		}
+	}
+	return list
+}
+
+// outOfReach is what no erasure reaches, as far as it can be told from here.
+func (p *Places) outOfReach(ctx context.Context) (list []string) {
+	list = append(list, "mails, Slack messages and webhooks that were sent",
+		"the portal, which may go on to show the person",
+		"backups that were made before, snapshots of disks, and old blocks that a disk has not used again")
+	if names := p.aside(); len(names) > 0 {
+		list = append(list, "in the data directory, set aside or copied before: "+strings.Join(names, ", "))
+	}
+	if !p.Embedded {
+		list = append(list, "files of the NATS servers: their logs of replication until they are compacted, mirrors, backups")
+	}
+	if names := p.consumers(ctx); len(names) > 0 {
+		list = append(list, "what consumers of the stream have kept, whom contact_request.redacted tells to erase it too: "+strings.Join(names, ", "))
+	}
+	return list
+}
+
+// aside are the files and folders in the data directory that are not in use, and may hold people.
+func (p *Places) aside() (names []string) {
+	_ = filepath.WalkDir(p.Dir, func(path string, e fs.DirEntry, err error) error {
+		name := filepath.Base(path)
+		damaged := strings.Contains(name, ".damaged-")
+		if err == nil && (damaged || name != "doorbell.db" && (strings.HasSuffix(name, ".db") || strings.HasPrefix(name, "doorbell.db")) && filepath.Dir(path) == filepath.Clean(p.Dir)) {
+			relative, _ := filepath.Rel(p.Dir, path)
+			names = append(names, relative)
+			if damaged && e.IsDir() {
+				return fs.SkipDir
+			}
+		}
+		return nil // what cannot be read is not named
+	})
+	return names
+}
+
+// consumers are those that remember how far they have read.
+func (p *Places) consumers(ctx context.Context) (names []string) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	js, err := jetstream.New(p.Conn)
+	if err != nil {
+		return nil
+	}
+	s, err := js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil
+	}
+	for c := range s.ListConsumers(ctx).Info() {
+		if c.Config.Durable != "" {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

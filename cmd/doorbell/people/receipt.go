@@ -1,0 +1,161 @@
+package people
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Folder is where receipts stand in the data directory.
+const Folder = "erasures"
+
+// keyFile holds the key of the hashes in receipts: a receipt that is handed out does not let anybody try addresses.
+const keyFile = "key"
+
+// Receipt says what an erasure has done, without the person, and is the job until it is finished. It is one file in Folder.
+type Receipt struct {
+	ID       string    `json:"id"`
+	Version  string    `json:"doorbell"`
+	StoreID  string    `json:"storeId"`
+	Searched Searched  `json:"searched"`
+	Begun    time.Time `json:"begun"`
+	// Finished is zero until everything is erased.
+	Finished time.Time `json:"finished,omitzero"`
+	// Again are the moments at which it was begun again, because a store or stream from before it was put back.
+	Again []time.Time `json:"again,omitempty"`
+	// Requests are the contact requests of the person; their ids stay.
+	Requests []Request `json:"requests"`
+	// Erased says for each place how many events lost the person, or were removed.
+	Erased map[string]int `json:"erased"`
+	// StoreOverwritten says that nothing is left of it in pages of the store's file that are free.
+	StoreOverwritten bool `json:"storeOverwritten"`
+	// Problem is why it is not finished, of the last try.
+	Problem string `json:"problem,omitempty"`
+	// OutOfReach is what doorbell cannot erase, in words: the operator's.
+	OutOfReach []string `json:"outOfReach"`
+}
+
+// Searched is what was searched for: its kind, and a keyed hash of it.
+type Searched struct {
+	By       string `json:"by"`
+	Hash     string `json:"hash"` // HMAC-SHA256, its key is in the data directory
+	AgencyID string `json:"agencyId,omitempty"`
+}
+
+// Is says whether it is the receipt of a search for the same person.
+func (r Receipt) Is(dir string, w Wanted) (bool, error) {
+	key, err := os.ReadFile(filepath.Join(dir, Folder, keyFile))
+	if err != nil {
+		return false, fmt.Errorf("the key of the receipts: %w", err)
+	}
+	return r.Searched.By == w.By() && hmac.Equal([]byte(r.Searched.Hash), []byte(keyed(key, w))), nil
+}
+
+func keyed(key []byte, w Wanted) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(w.By() + "\x00" + w.normal()))
+	return "hmac-sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// hash is the keyed hash of what is wanted; the key is made at the first time.
+func (p *Places) hash(w Wanted) (string, error) {
+	folder := filepath.Join(p.Dir, Folder)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("receipts: %w", err)
+	}
+	path := filepath.Join(folder, keyFile)
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+		err = writeFile(path, key)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the key of the receipts: %w", err)
+	}
+	return keyed(key, w), nil
+}
+
+// Receipts are those in a data directory, the oldest first.
+func Receipts(dir string) (all []Receipt, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, Folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("receipts: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		r, err := ReadReceipt(filepath.Join(dir, Folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	slices.SortStableFunc(all, func(a, b Receipt) int { return a.Begun.Compare(b.Begun) })
+	return all, nil
+}
+
+// ErrNoReceipt: a file is no receipt.
+var ErrNoReceipt = errors.New("it is no receipt of doorbell forget")
+
+// ReadReceipt reads one file.
+func ReadReceipt(path string) (r Receipt, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return r, fmt.Errorf("receipt: %w", err)
+	}
+	if json.Unmarshal(b, &r) != nil || r.ID == "" || r.ID != filepath.Base(r.ID) {
+		return r, fmt.Errorf("%s: %w", path, ErrNoReceipt)
+	}
+	return r, nil
+}
+
+// Path is the file of a receipt.
+func (p *Places) Path(r Receipt) string { return filepath.Join(p.Dir, Folder, r.ID+".json") }
+
+// save writes a receipt durably, in the place of what was there of it.
+func (p *Places) save(r Receipt) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return err
+	}
+	if err := writeFile(p.Path(r), b.Bytes()); err != nil {
+		return fmt.Errorf("receipt: %w", err)
+	}
+	return nil
+}
+
+// writeFile writes a file of the owner's, all of it or nothing, and brings it to the disk.
+func writeFile(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

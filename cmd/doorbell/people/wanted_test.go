@@ -1,0 +1,137 @@
+package people
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+)
+
+// event is a contact request whose person has said these things.
+func event(t *testing.T, contact, record string) events.Event {
+	t.Helper()
+	var c events.Contact
+	if err := json.Unmarshal([]byte(contact), &c); err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.New(&events.ContactRequestCreated{
+		Common: events.Common{AgencyID: "A100"}, PropertyReferenceID: "house#1", ContactRequestID: "id-1", Identity: events.IdentityID, Contact: c, Record: json.RawMessage(record),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestAPersonIsFoundByWhatIsTheSameAddress(t *testing.T) {
+	const nobody = `{}`
+	for n, c := range []struct {
+		wanted          Wanted
+		contact, record string
+		found           bool
+	}{
+		{Wanted{Email: "nora@example.org"}, `{"email":"nora@example.org"}`, nobody, true},
+		{Wanted{Email: " Nora@Example.org "}, `{"email":"nora@EXAMPLE.ORG"}`, nobody, true},
+		{Wanted{Email: "n.ora@example.org"}, `{"email":"nora@example.org"}`, nobody, false},
+		{Wanted{Email: "nora@example.org"}, `{"email":"eleonora@example.org"}`, nobody, false},
+		{Wanted{Email: "nora@example.org"}, `{"email":"m-nora@example.org"}`, nobody, false},
+		{Wanted{Email: "nora@example.org"}, `{"email":"nora@example.org.ch"}`, nobody, false},
+		{Wanted{Email: "nora@example.org"}, `{"email":"nora@example.organic"}`, nobody, false},
+		{Wanted{Email: "nora@example.org"}, `{"message":"Schreiben Sie an nora@example.org."}`, nobody, true},
+		{Wanted{Email: "nora@example.org"}, `{"message":"eleonora@example.org, nora@example.org"}`, nobody, true},
+		{Wanted{Email: "nora@example.org"}, `{"message":"<Nora@example.org>"}`, nobody, true},
+		{Wanted{Email: "nora@example.org"}, nobody, `{"extra":{"mails":["x","NORA@example.org"]}}`, true},
+		{Wanted{Email: "nora@example.org"}, nobody, `{"extra":"none"}`, false},
+		{Wanted{Phone: "079 000 01 23"}, `{"phone":"+41790000123"}`, nobody, true},
+		{Wanted{Phone: "+41 79 000 01 23"}, `{"phoneRaw":"079/000 01 23"}`, nobody, true},
+		{Wanted{Phone: "0041790000123"}, nobody, `{"tel":41790000123,"also":"0790000123"}`, true},
+		{Wanted{Phone: "079 000 01 24"}, `{"phone":"+41790000123"}`, nobody, false},
+		{Wanted{Phone: "12 34 56 78"}, `{"phoneRaw":"12345678"}`, nobody, true}, // nobody knows its country
+		{Wanted{Phone: "079 000 01 23"}, `{"message":"0790000123"}`, nobody, true},
+		{Wanted{ContactRequestID: "id-1"}, nobody, nobody, true},
+		{Wanted{ContactRequestID: "id-2"}, nobody, nobody, false},
+		{Wanted{PropertyReferenceID: "house#1"}, nobody, nobody, true},
+		{Wanted{PropertyReferenceID: "house"}, nobody, nobody, false},
+		{Wanted{ContactRequestID: "id-1", AgencyID: "B200"}, nobody, nobody, false},
+		{Wanted{ContactRequestID: "id-1", AgencyID: "A100"}, nobody, nobody, true},
+	} {
+		if err := c.wanted.Check(); err != nil {
+			t.Errorf("case %d: %v", n, err)
+		}
+		if got := c.wanted.matches(event(t, c.contact, c.record)); got != c.found {
+			t.Errorf("case %d: found is %t", n, got)
+		}
+	}
+}
+
+// Whatever stands around an address, it is found; and part of another one is not.
+func TestAnAddressIsFoundInAnyText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[a-z0-9][a-z0-9._+-]{0,8}[a-z0-9]`).Draw(t, "name")
+		address := name + "@" + rapid.StringMatching(`[a-z0-9]{1,6}\.[a-z]{2,3}`).Draw(t, "host")
+		before := rapid.StringMatching(`(.* |.*<|.*ü)?`).Draw(t, "before")
+		after := rapid.StringMatching(`( .*|>.*|\.|, .*)?`).Draw(t, "after")
+		is := mentions(address)
+		if !is(before + address + after) {
+			t.Fatalf("%q is not found", before+address+after)
+		}
+		if more := rapid.StringMatching(`[a-z0-9._+-]`).Draw(t, "more"); is(more + address) {
+			t.Fatalf("%q is found in %q", address, more+address)
+		}
+	})
+}
+
+func TestWhoMeansNobodyIsRefusedWithoutAQuotation(t *testing.T) {
+	for n, c := range []struct {
+		wanted Wanted
+		want   error
+	}{
+		{Wanted{}, ErrNobody},
+		{Wanted{AgencyID: "A100"}, ErrNobody},
+		{Wanted{Email: "a@example.org", Phone: "0790000123"}, ErrNobody},
+		{Wanted{Email: "example.org"}, ErrEmail},
+		{Wanted{Email: "@example.org"}, ErrEmail},
+		{Wanted{Email: "nora@"}, ErrEmail},
+		{Wanted{Email: "Nora <nora@example.org>"}, ErrEmail},
+		{Wanted{Email: "nora@example.org,x@example.org"}, ErrEmail},
+		{Wanted{Email: " "}, ErrEmail},
+		{Wanted{Phone: "123"}, ErrPhone},
+		{Wanted{Phone: "nobody"}, ErrPhone},
+	} {
+		if err := c.wanted.Check(); !errors.Is(err, c.want) {
+			t.Errorf("case %d: %v", n, err)
+		}
+	}
+}
+
+func TestAReceiptKnowsThePersonAndDoesNotNameHer(t *testing.T) {
+	p := Places{Dir: t.TempDir()}
+	w := Wanted{Email: "nora@example.org"}
+	hash, err := p.hash(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Receipt{ID: "20261120T094107Z-abcdef", Searched: Searched{By: w.By(), Hash: hash}, Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
+	if err := p.save(r); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Receipts(p.Dir)
+	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(r) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, c := range []struct {
+		w    Wanted
+		same bool
+	}{{w, true}, {Wanted{Email: "NORA@example.org "}, true}, {Wanted{Email: "nore@example.org"}, false}, {Wanted{ContactRequestID: "nora@example.org"}, false}} {
+		if same, err := got[0].Is(p.Dir, c.w); err != nil || same != c.same {
+			t.Errorf("%t, %v", same, err)
+		}
+	}
+	if _, err := got[0].Is(t.TempDir(), w); err == nil {
+		t.Error("without the key of the data directory somebody can try addresses")
+	}
+}

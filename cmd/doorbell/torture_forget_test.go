@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/people"
+	"doorbell/schemas/skiptest"
+)
+
+// TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart strikes one call by which `doorbell forget` changes a file; the next start has to
+// finish what has begun. All of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCallOfForget -calls.all -timeout 1h -v`.
+func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
+	t.Parallel()
+	m, d, _, _ := newMourned(t)
+	d.stop(t)
+	first := &tracer{}
+	if err := m.struck(t, first).tracing; untraceable(err) {
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if first.calls < 20 || !first.status.Exited() || first.status.ExitStatus() != exit.Done {
+		t.Fatalf("an untroubled forget makes %d calls and ends with %v", first.calls, first.status)
+	}
+	t.Logf("%d calls: %v", first.calls, tally(first.names))
+	blows := chooseBlows(first.calls)
+	if raced && !*callsAll && *callsOnly == "" {
+		blows = blows[:3] // the struck program is built without the detector
+	}
+	atOnce(*scenes, blows, func(b blow) {
+		t.Run(b.String(), func(t *testing.T) {
+			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
+			after := m.struck(t, tr)
+			if after.tracing != nil {
+				t.Fatal(after.tracing)
+			}
+			after.finish(t)
+			if t.Failed() && tr.struck > 0 {
+				t.Logf("struck %s; forget said:\n%s", tr.names[b.at-1], after.output.String())
+			}
+		})
+	})
+}
+
+// struckForget is a scene in which a forget was struck.
+type struckForget struct {
+	mourned
+	tracing error
+	output  *bytes.Buffer
+}
+
+// struck lets forget run under the tracer, in a copy of the data directory.
+func (m mourned) struck(t *testing.T, tr *tracer) struckForget {
+	t.Helper()
+	s := struckForget{mourned: m, output: &bytes.Buffer{}}
+	s.dir = shortDir(t)
+	if err := os.CopyFS(s.dir, os.DirFS(m.dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.environ = m.with("DOORBELL_DATA_DIR=" + s.dir)
+	tr.below = s.dir
+	if s.tracing = tr.run(s.environ, s.output, binary(t), "forget", "--email", m.gone.email, "--yes"); s.tracing == nil {
+		<-tr.gone
+		holdsNobody(t, s.output.String())
+	}
+	return s
+}
+
+// finish starts the daemon, which finishes what has begun; what had not begun yet is begun again.
+func (s struckForget) finish(t *testing.T) {
+	t.Helper()
+	d := launch(t, s.environ, "run")
+	url := natsURL(t, s.dir)
+	begun := func() (all []people.Receipt) {
+		all, err := people.Receipts(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if len(begun()) == 0 {
+		receiptOf(t, run(t, s.environ, "forget", "--email", s.gone.email, "--yes", "--json"))
+	}
+	eventually(t, "the end of the erasure", func() bool { return !begun()[0].Finished.IsZero() })
+	s.mustBeErased(t, url)
+	if got := run(t, s.environ, "verify"); got.code != exit.Done {
+		t.Errorf("%+v", got)
+	}
+	d.stop(t)
+	s.mustBeGone(t, "after the next start")
+}

@@ -722,6 +722,7 @@ func TestARestartForgetsNotThatOthersWereAnswered(t *testing.T) {
 }
 
 func TestARefusedPageSizeIsAskedForOnceADay(t *testing.T) {
+	long(t)
 	r := sandbox.Flat()
 	r.PageSizes = sandbox.Sizes{Most: 20}
 	inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
@@ -776,6 +777,7 @@ func TestAnEmptyListDoesNotTellHowLaterOnesEnd(t *testing.T) {
 }
 
 func TestWhatWasToldOfAnInsertionEndsWhenItIsNotAskedAnyMore(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
 		w.start()
@@ -804,6 +806,7 @@ func TestWhatWasToldOfAnInsertionEndsWhenItIsNotAskedAnyMore(t *testing.T) {
 }
 
 func TestTheSilenceOfTheLastInsertionEndsWithIt(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute

@@ -91,7 +91,7 @@ func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
 		w.options.API.Transport = u
 		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
 		w.start()
-		w.pass(3 * time.Minute)
+		w.pass(time.Minute)
 		if got := u.peak.Load(); got != 64 {
 			t.Errorf("%d polls at once, want 64: 40 a second that take 9 s would need 360", got)
 		}
@@ -157,6 +157,7 @@ func TestRequestsThatWaitedForTheirConnectionsDoNotGoTogether(t *testing.T) {
 }
 
 func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
 		for n := range 100 {
@@ -186,6 +187,7 @@ func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
 }
 
 func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 600 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

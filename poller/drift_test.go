@@ -115,6 +115,7 @@ func TestAMemberOfFewRecordsIsAChangeOfEach(t *testing.T) {
 // TestADriftInMidWalkIsSaidOnce cuts a walk after the page that showed the drift, restarts, and lets the rest be seen
 // much later; one record on the last page is all that is left there.
 func TestADriftInMidWalkIsSaidOnce(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		all := references(101)
 		w.publish("A100", all...)
@@ -173,8 +174,12 @@ func TestADriftQuotesNothingAndIsBounded(t *testing.T) {
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
+		extra := map[string]json.RawMessage{}
 		for m := range 80 {
-			w.setMember("A100", all, fmt.Sprintf("nora%d@example.org %s", m, strings.Repeat("x", 500)), same(sandbox.Marker))
+			extra[fmt.Sprintf("nora%d@example.org %s", m, strings.Repeat("x", 500))] = json.RawMessage(`"` + sandbox.Marker + `"`)
+		}
+		for _, r := range all {
+			w.must(w.model.Edit("A100", r, func(i *sandbox.Insertion) { i.Extra = extra }))
 		}
 		w.pass(10 * time.Minute)
 		got := w.since("A100", n)

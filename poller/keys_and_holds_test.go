@@ -138,6 +138,7 @@ func TestARefusalOfTheOldKeyThatWasUnderWayHaltsNothing(t *testing.T) {
 }
 
 func TestALateArrivalIsFoundWhereTheWidestWindowIsRefused(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		for k := range 30 {
@@ -205,6 +206,7 @@ func TestWhatCannotBeSeenIsSaidWhereAnOrderIsRefused(t *testing.T) {
 }
 
 func TestInsertionsThatAreNotFoundAreNoReasonToWalkWithoutEnd(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 40 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -233,6 +235,7 @@ func TestAHoldNeedsFurtherCompleteWalks(t *testing.T) {
 		for n := range 20 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = 10 * time.Minute // walks decide
 		w.start()
 		w.pass(10 * time.Minute)
 		var mode atomic.Int64
@@ -270,6 +273,7 @@ func TestASecondMassChangeIsHeldAnew(t *testing.T) {
 			all = append(all, fmt.Sprintf("a#%d##", n))
 		}
 		w.publish("A100", all...)
+		w.options.PollInterval = 10 * time.Minute // walks decide
 		w.start()
 		w.pass(10 * time.Minute)
 		for _, r := range all[:30] {

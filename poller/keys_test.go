@@ -683,9 +683,11 @@ func TestAKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
 }
 
 func TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.model.AddKey(newKey, "A100")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute // for a day, in which nothing but its end matters
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {

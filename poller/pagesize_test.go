@@ -98,6 +98,7 @@ func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
 		if got, want := s.take(), "50 50 100 200 500 500"; !strings.HasPrefix(got, want) || strings.Contains(got, "1000") {
 			t.Errorf("walks began with %s, want %s", got, want)
 		}
+		outlookKnows(w, 500)
 		w.restart()
 		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "500" {
@@ -106,23 +107,21 @@ func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
 	})
 }
 
-func TestAnOutlookKnowsTheSizeOfPagesThatWasFound(t *testing.T) {
-	inPages(t, 260, 1000, func(w *world, _ *sizes) {
-		w.pass(20 * time.Hour)
-		o := w.poller.Outlook()
-		if o.PageSize != 0 || o.Agencies[0].PageSize != 500 {
-			t.Errorf("%+v", o)
-		}
-		o, err := poller.RememberedOutlook(w.store, w.options)
-		if err != nil || o.PageSize != 0 || o.Agencies[0].PageSize != 500 {
-			t.Errorf("of the store: %+v, %v", o, err)
-		}
-		options := w.options
-		options.PageSize = 30
-		if o, err = poller.RememberedOutlook(w.store, options); err != nil || o.PageSize != 30 {
-			t.Errorf("with a number: %+v, %v", o, err)
-		}
-	})
+// outlookKnows holds an outlook, of the poller and of its store, against how large pages were found to be.
+func outlookKnows(w *world, size int) {
+	w.t.Helper()
+	if o := w.poller.Outlook(); o.PageSize != 0 || o.Agencies[0].PageSize != size {
+		w.t.Errorf("%+v", o)
+	}
+	o, err := poller.RememberedOutlook(w.store, w.options)
+	if err != nil || o.PageSize != 0 || o.Agencies[0].PageSize != size {
+		w.t.Errorf("of the store: %+v, %v", o, err)
+	}
+	options := w.options
+	options.PageSize = 30
+	if o, err = poller.RememberedOutlook(w.store, options); err != nil || o.PageSize != 30 {
+		w.t.Errorf("with a number: %+v, %v", o, err)
+	}
 }
 
 func TestAListOfOnePageTriesNoLargerOne(t *testing.T) {
@@ -167,6 +166,7 @@ func TestACapOfPagesIsFoundAndTriedAgainAfterAWeek(t *testing.T) {
 }
 
 func TestPagesThatAreRefusedAreNotTriedEveryTime(t *testing.T) {
+	long(t)
 	rendering := sandbox.Flat()
 	rendering.MaxPageSize = 1000
 	rendering.PageSizes = sandbox.Sizes{Most: 100}
@@ -211,6 +211,7 @@ func TestLargePagesThatAreSlowBrokenOrTooMuchAreGivenUp(t *testing.T) {
 }
 
 func TestLargePagesThatWereFineAndAreNotAnyMoreAreNoDrift(t *testing.T) {
+	long(t)
 	inPages(t, 260, 1000, func(w *world, s *sizes) {
 		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "50 100 200 500" {
@@ -241,6 +242,7 @@ func TestLargePagesThatWereFineAndAreNotAnyMoreAreNoDrift(t *testing.T) {
 }
 
 func TestWhileWalksFailEachTryIsOneRequest(t *testing.T) {
+	long(t)
 	inPages(t, 260, 1000, func(w *world, s *sizes) {
 		w.pass(20 * time.Hour)
 		s.take()

@@ -277,6 +277,7 @@ func TestAPageThatHasPriorityGoesBeforeThePolls(t *testing.T) {
 }
 
 func TestOneTurnOfAWalkIsOnePageAheadOfThePolls(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		for n := range 300 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

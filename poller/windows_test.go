@@ -486,10 +486,8 @@ func TestAReplicaThatIsBehindClosesNoWindow(t *testing.T) {
 }
 
 func TestARefusedNumberIsAskedForOnceADay(t *testing.T) {
+	long(t)
 	for _, limit := range []int{0, 10, 50} {
-		if raced && limit != 10 {
-			continue
-		}
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				refused := 0

@@ -58,6 +58,7 @@ type world struct {
 	poller *poller.Poller
 	stop   func()
 	judged map[string]map[string]any // what events say that were held against their schemas
+	logs   map[string]readSoFar      // of agencies, since the store was opened
 }
 
 // long is a test of hours and days, or of hundreds of insertions, in which the same goroutines do the same as in shorter ones, more
@@ -114,7 +115,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.options.Store = s
+	w.options.Store, w.logs = s, map[string]readSoFar{}
 	p, err := poller.New(w.options)
 	if err != nil {
 		w.t.Fatal(err)
@@ -168,18 +169,26 @@ func (e told) String() string {
 	return fmt.Sprintf("%s %s %s%s", e.AgencyID, e.Type, e.Reference, id)
 }
 
-// log returns the events of an agency, each held against its schema.
+// readSoFar is what a log held, and how far that is.
+type readSoFar struct {
+	list []told
+	at   store.Place
+}
+
+// log returns the events of an agency, each held against its schema, and read once since the store was opened.
 func (w *world) log(agency string) []told {
 	w.t.Helper()
-	all, _, err := w.store.EventsAfter(agency, store.Place{}, 1<<30, 1<<40)
+	l := w.logs[agency]
+	more, at, err := w.store.EventsAfter(agency, l.at, 1<<30, 1<<40)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	list := make([]told, 0, len(all))
-	for _, e := range all {
-		list = append(list, told{Event: e, body: w.read(e)})
+	for _, e := range more {
+		l.list = append(l.list, told{Event: e, body: w.read(e)})
 	}
-	return list
+	l.at = at
+	w.logs[agency] = l
+	return slices.Clip(l.list)
 }
 
 // read holds an event against its schema, once for the same words.

@@ -3,6 +3,7 @@ package forward
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,9 @@ func TestACopyOfTheDirectoryBesideTheFirstDoublesNothing(t *testing.T) {
 		}
 		if n := len(first.ids()) + len(second.ids()); n != len(w.history) {
 			t.Errorf("%d leads were sent, of %d", n, len(w.history))
+		}
+		if n := strings.Count(w.log.String(), "events come from NATS again"); n > 300 { // in eleven minutes, by both
+			t.Errorf("the consumer was made anew %d times", n)
 		}
 	})
 }

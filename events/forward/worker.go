@@ -62,8 +62,9 @@ func (l *worker) save() {
 
 // run forwards until ctx ends. What fails on the side of NATS is tried again.
 func (l *worker) run(ctx context.Context) error {
+	const most = 10 * time.Second
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
-		backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
+		backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 	l.started = l.f.o.Since
 	if l.started.IsZero() {
 		l.started = time.Now()
@@ -73,8 +74,10 @@ func (l *worker) run(ctx context.Context) error {
 		c, err := l.attach(ctx)
 		if err == nil {
 			l.report(nil)
-			retry.Reset()
-			err = l.pull(ctx, c)
+			began := time.Now()
+			if err = l.pull(ctx, c); time.Since(began) > most { // else two of one name would make each other's consumer anew without end
+				retry.Reset()
+			}
 		}
 		switch {
 		case ctx.Err() != nil:

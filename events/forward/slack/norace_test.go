@@ -1,5 +1,0 @@
-//go:build !race
-
-package slack_test
-
-const raced = false

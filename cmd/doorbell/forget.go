@@ -328,7 +328,7 @@ func openRegistry(ctx context.Context, c *config.Config) (*registry, error) {
 		find: p.Search, export: p.Export,
 		forget:  func(ctx context.Context, w people.Wanted) (people.Receipt, error) { return forgetStopped(ctx, p, w) },
 		closers: []func(){func() { kept.Close() }, hangUp},
-	}, finishOverdue(ctx, p)
+	}, nil
 }
 
 // finishOverdue finishes what a daemon or a command before had begun.
@@ -342,6 +342,9 @@ func finishOverdue(ctx context.Context, p *people.Places) error {
 
 func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted) (r people.Receipt, err error) {
 	if err := p.MayErase(ctx); err != nil {
+		return r, err
+	}
+	if err := finishOverdue(ctx, p); err != nil {
 		return r, err
 	}
 	found, err := p.Search(ctx, w)

@@ -72,13 +72,14 @@ var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
-	"events/relay":    {"events/natsd", "store"},
-	"events/replay":   {"events/natsd"},
-	"events/cluster":  {"events/natsd"},
-	"events/stream":   {"events/natsd"},
-	"events/forward":  {"events/natsd"},
-	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
-	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
+	"events/relay":        {"events/natsd", "store"},
+	"events/replay":       {"events/natsd"},
+	"events/cluster":      {"events/natsd"},
+	"events/stream":       {"events/natsd"},
+	"events/forward":      {"events/natsd"},
+	"cmd/doorbell/people": {"events/natsd"},
+	"poller/schedule":     {"poller/schedule/trace"}, // a forecast is held against the market
+	"poller":              {"poller/sandbox"},        // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
 }

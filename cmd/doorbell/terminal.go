@@ -116,7 +116,7 @@ func ask(ctx context.Context, in io.Reader, out io.Writer, question string) erro
 			return nil
 		}
 	}
-	return exit.Failed(errors.New("nothing was sent"), "")
+	return exit.Failed(errors.New("nothing was done"), "")
 }
 
 // printTable prints rows, whose cells have tabs between them, and what stands above and below.

@@ -24,10 +24,11 @@ func (a *Daemon) places() *people.Places {
 	defer a.mu.Unlock()
 	return &people.Places{
 		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir,
-		Version: a.o.Version, EraseLive: a.eraseLive,
+		Version: a.o.Version, Cluster: a.sharing.on, EraseLive: a.eraseLive,
 	}
 }
 
+// eraseLive lets the relay do what it publishes.
 func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(events.Event) bool) (int, error) {
 	n, err := a.currentRelay().Erase(ctx, agency, wanted)
 	return n, a.explained(err)
@@ -38,6 +39,10 @@ func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(event
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
 	left, restored, err := p.Overdue()
+	if errors.Is(err, people.ErrNoReceipt) { // who is in it may come back with a backup; that is no reason to watch nobody
+		a.o.Log.Error("a receipt of an erasure cannot be read; put back what was there", "err", err.Error())
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -79,8 +84,10 @@ func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error
 	if !a.sharing.on || err != nil {
 		return found, err
 	}
+	asking, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
 	for _, member := range a.others() {
-		of, failed := ops.Find.Of(ctx, member, w)
+		of, failed := ops.Find.Of(asking, member, w)
 		found.Add(of)
 		err = errors.Join(err, failed)
 	}
@@ -139,8 +146,11 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	return r, nil
 }
 
-// forgetLimit is how long other members may take for an erasure.
-const forgetLimit = 10 * time.Minute
+// findLimit and forgetLimit are how long other members may take.
+const (
+	findLimit   = 2 * time.Minute
+	forgetLimit = 10 * time.Minute
+)
 
 // sentBy names the forwarders by which events went to where nothing can be erased.
 func (a *Daemon) sentBy() (list []string) {

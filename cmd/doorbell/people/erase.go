@@ -39,10 +39,19 @@ func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []
 	if err != nil {
 		return Receipt{}, err
 	}
+	agencies, err := p.Store.Agencies()
+	if err != nil {
+		return Receipt{}, err
+	}
+	for _, agency := range agenciesOf(found.Requests) {
+		if !p.Cluster && !slices.Contains(agencies, agency) {
+			outOfReach = append(outOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
+		}
+	}
 	now := time.Now().UTC()
 	r := Receipt{
 		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: Searched{By: w.By(), Hash: hash, AgencyID: w.AgencyID}, Requests: found.Requests, Erased: map[string]int{},
+		Searched: Searched{By: w.By(), Hash: hash, AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
 		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
 	}
 	return r, p.save(r)
@@ -69,9 +78,13 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 		of[one] = true
 	}
 	wanted := func(e events.Event) bool { return e.HoldsPerson() && of[requestOf(e)] }
+	agencies, err := p.Store.Agencies()
+	if err != nil {
+		return err
+	}
 	for _, agency := range agenciesOf(r.Requests) {
 		for _, m := range p.streams(agency) {
-			n, err := p.eraseMessages(ctx, agency, m, wanted)
+			n, err := p.eraseMessages(ctx, agency, slices.Contains(agencies, agency), m, wanted)
 			if r.Erased[m.place] += n; err != nil {
 				return err
 			}
@@ -91,8 +104,9 @@ func (p *Places) eraseLogged(r *Receipt) error {
 	return nil
 }
 
-func (p *Places) eraseMessages(ctx context.Context, agency string, m messages, wanted func(events.Event) bool) (n int, err error) {
-	if m.place == inStream && p.EraseLive != nil {
+// eraseMessages leaves to EraseLive what this store publishes: of another one's agency nothing is on its way from here.
+func (p *Places) eraseMessages(ctx context.Context, agency string, ours bool, m messages, wanted func(events.Event) bool) (n int, err error) {
+	if m.place == inStream && ours && p.EraseLive != nil {
 		n, err = p.EraseLive(ctx, agency, wanted)
 	} else {
 		n, err = p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
@@ -108,11 +122,11 @@ func (p *Places) eraseMessages(ctx context.Context, agency string, m messages, w
 
 // Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased: it is from
 // before them. For the latter the log is erased at once, before anybody reads it, and Finish is to follow; restored says how many they
-// are.
+// are. An ErrNoReceipt is of a file that is none, and comes beside the others.
 func (p *Places) Overdue() (all []Receipt, restored int, err error) {
-	receipts, err := Receipts(p.Dir)
-	if err != nil {
-		return nil, 0, err
+	receipts, broken := Receipts(p.Dir)
+	if broken != nil && !errors.Is(broken, ErrNoReceipt) {
+		return nil, 0, broken
 	}
 	for _, r := range receipts {
 		known := true
@@ -138,7 +152,7 @@ func (p *Places) Overdue() (all []Receipt, restored int, err error) {
 		}
 		all = append(all, r)
 	}
-	return all, restored, nil
+	return all, restored, broken
 }
 
 func agenciesOf(requests []Request) []string {

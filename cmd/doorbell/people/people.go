@@ -37,6 +37,7 @@ type Places struct {
 	Prefix, Stream string
 	Embedded       bool   // the server is ours, and keeps its files in Dir
 	Dir            string // the data directory
+	Cluster        bool   // other doorbells hold what this one does not, and are asked too
 	Version        string // of doorbell, for receipts
 	// EraseLive removes an agency's messages that are wanted from the stream, with nothing of it on its way there meanwhile; nil where
 	// nothing is published.

@@ -36,7 +36,9 @@ type Receipt struct {
 	Again []time.Time `json:"again,omitempty"`
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
-	// Erased says for each place how many events lost the person, or were removed.
+	// Held says for each place how many events held the person when it began.
+	Held map[string]int `json:"held"`
+	// Erased says how many of them lost the person, or were removed; one that was cut short by a crash is not counted.
 	Erased map[string]int `json:"erased"`
 	// StoreOverwritten says that nothing is left of it in pages of the store's file that are free.
 	StoreOverwritten bool `json:"storeOverwritten"`
@@ -87,24 +89,27 @@ func (p *Places) hash(w Wanted) (string, error) {
 	return keyed(key, w), nil
 }
 
-// Receipts are those in a data directory, the oldest first.
+// Receipts are those in a data directory, the oldest first. A file that is none is an ErrNoReceipt, beside those that are.
 func Receipts(dir string) (all []Receipt, err error) {
 	entries, err := os.ReadDir(filepath.Join(dir, Folder))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("receipts: %w", err)
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
-		r, err := ReadReceipt(filepath.Join(dir, Folder, e.Name()))
-		if err != nil {
-			return nil, err
+		r, failed := ReadReceipt(filepath.Join(dir, Folder, e.Name()))
+		if failed == nil {
+			all = append(all, r)
 		}
-		all = append(all, r)
+		err = errors.Join(err, failed)
 	}
 	slices.SortStableFunc(all, func(a, b Receipt) int { return a.Begun.Compare(b.Begun) })
-	return all, nil
+	return all, err
 }
 
 // ErrNoReceipt: a file is no receipt.

@@ -1,0 +1,135 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/store"
+)
+
+// world is a store that watches A100, and a stream in which another doorbell publishes B200.
+func world(t *testing.T) *Places {
+	t.Helper()
+	dir := t.TempDir()
+	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kept.Close() })
+	server, err := natsd.Start(t.Context(), natsd.Options{StoreDir: filepath.Join(dir, "jetstream"), Listen: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	conn, err := server.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, agency := range []string{"A100", "B200"} {
+		e, err := events.New(&events.ContactRequestCreated{
+			Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: "house#1", ContactRequestID: "id-1", Identity: events.IdentityID,
+			Contact: events.Contact{Email: "nora@example.org"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = e.Stamp(1, time.Now(), "store").WithSequence(1)
+		if n == 0 {
+			err = kept.Update(func(tx *store.Tx) error {
+				if err := tx.PutAgency(agency, store.Agency{}); err != nil {
+					return err
+				}
+				e, err = tx.Append(e.WithSequence(0))
+				return err
+			})
+			e = e.WithSequence(1)
+			err = errors.Join(err, kept.Publish(agency, []events.Event{e}, events.Cursor{Sequence: 1, ID: e.ID, StreamSequence: 1}))
+		}
+		if err == nil {
+			_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.Subject("listings", agency, e.Type), Header: e.Header(), Data: e.Data})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Places{Store: kept, Conn: conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
+}
+
+// begun is an erasure of the person that has begun.
+func begun(t *testing.T, p *Places) Receipt {
+	t.Helper()
+	w := Wanted{Email: "nora@example.org"}
+	found, err := p.Search(t.Context(), w)
+	if err != nil || len(found.Requests) != 2 {
+		t.Fatalf("%d contact requests, %v", len(found.Requests), err)
+	}
+	r, err := p.Begin(t.Context(), w, found, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAnAgencyOfAnotherDoorbellIsErasedInTheStreamAndNamedInTheReceipt(t *testing.T) {
+	p := world(t)
+	var live []string
+	p.EraseLive = func(ctx context.Context, agency string, wanted func(events.Event) bool) (int, error) {
+		live = append(live, agency) // a relay would begin to publish any other one
+		without := *p
+		without.EraseLive = nil
+		return without.eraseMessages(ctx, agency, true, without.streams(agency)[0], wanted)
+	}
+	r := begun(t, p)
+	if !slices.ContainsFunc(r.OutOfReach, func(s string) bool { return strings.Contains(s, "B200") }) {
+		t.Errorf("out of reach: %q", r.OutOfReach)
+	}
+	if err := p.Finish(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(live, []string{"A100"}) || r.Erased[inLog] != 1 || r.Erased[inStream] != 2 {
+		t.Errorf("live: %q, erased: %v", live, r.Erased)
+	}
+	if found, err := p.Search(t.Context(), Wanted{Email: "nora@example.org"}); err != nil || len(found.Requests) != 0 {
+		t.Errorf("%d contact requests are left, %v", len(found.Requests), err)
+	}
+}
+
+func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt(t *testing.T) {
+	p := world(t)
+	r := begun(t, p)
+	if err := os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left, restored, err := p.Overdue()
+	if len(left) != 1 || left[0].ID != r.ID || restored != 0 || !errors.Is(err, ErrNoReceipt) {
+		t.Fatalf("%d are overdue, %d restored, %v", len(left), restored, err)
+	}
+	if has, err := p.Store.HasErased("A100", []store.Request{{Reference: "house#1", ID: "id-1"}}); err != nil || !has {
+		t.Errorf("the log is not erased before anybody reads it: %v", err)
+	}
+	if err := p.Finish(t.Context(), &left[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left, _, _ := p.Overdue(); len(left) != 0 {
+		t.Errorf("%d are overdue when all is done", len(left))
+	}
+}

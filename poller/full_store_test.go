@@ -13,6 +13,7 @@ import (
 )
 
 func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		said := &journal{}
 		w.options.Logger = slog.New(slog.NewTextHandler(said, nil))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func TestMain(m *testing.M) {
 	if !given("test.parallel") { // most tests wait for other processes
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
+	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	dir, err := os.MkdirTemp("", "dbt")
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)

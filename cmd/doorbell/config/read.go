@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
@@ -107,11 +108,7 @@ func (r *reader) read(g group, fields any) {
 // settingsOf lists the variables of a group. The names come from envconfig itself, so that what is documented is what is
 // read. A group is flat: a name for each field.
 func settingsOf(g group, fields any) []*Setting {
-	var keys bytes.Buffer
-	if err := envconfig.Usagef(g.prefix(), fields, &keys, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
-		panic(err) // the struct is ours
-	}
-	names := strings.Fields(keys.String())
+	names := namesOf(g, fields)
 	value := reflect.ValueOf(fields).Elem()
 	all := make([]*Setting, value.NumField())
 	for i := range all {
@@ -122,6 +119,21 @@ func settingsOf(g group, fields any) []*Setting {
 		}
 	}
 	return all
+}
+
+var named sync.Map // group → []string: they are always the same, and a daemon reads its keys again and again
+
+func namesOf(g group, fields any) []string {
+	if known, ok := named.Load(g); ok {
+		return known.([]string)
+	}
+	var keys bytes.Buffer
+	if err := envconfig.Usagef(g.prefix(), fields, &keys, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
+		panic(err) // the struct is ours
+	}
+	names := strings.Fields(keys.String())
+	named.Store(g, names)
+	return names
 }
 
 // All are the variables of every group with their defaults, those that everybody needs first.

@@ -372,6 +372,18 @@ func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	return openedLog{ops.Log{Store: kept}, kept}, err
 }
 
+// erased says whether a person was erased from an event since it was read, which may be long ago; so it may no longer be there at all. Nothing
+// is erased from a store that is open here.
+func (l openedLog) erased(ctx context.Context, e events.Event) (bool, error) {
+	if l.kept != nil || !e.HoldsPerson() {
+		return false, nil
+	}
+	for _, err := range l.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {
+		return false, err
+	}
+	return true, nil
+}
+
 func (l openedLog) close() {
 	if l.kept != nil {
 		l.kept.Close()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,7 +115,7 @@ func receiptOf(t *testing.T, got result) (r people.Receipt) {
 // that is put back.
 func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	t.Parallel()
-	m, d, url, _ := newMourned(t)
+	m, d, url, hook := newMourned(t)
 	backup := filepath.Join(shortDir(t), "before.db")
 	if got := run(t, m.environ, "backup", backup); got.code != exit.Done {
 		t.Fatalf("%+v", got)
@@ -136,7 +138,7 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	if asked := run(t, m.environ, "forget", "--email", m.gone.email); asked.code != exit.CodeUsage {
 		t.Errorf("without --yes and a person at the terminal: %+v", asked)
 	}
-	r := receiptOf(t, run(t, m.environ, "forget", "--email", strings.ToUpper(m.gone.email), "--yes", "--json"))
+	r := m.forgetWhileReplayed(t, hook)
 	if r.Erased["log"] != 4 || r.Erased["stream"] != 4 || r.Erased["replays"] != 4 || r.Erased["deadLetters"] != 3 || len(r.Requests) != 3 {
 		t.Errorf("erased: %v", r.Erased)
 	}
@@ -201,6 +203,48 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	if got := run(t, m.environ, "verify"); got.code != exit.Done {
 		t.Errorf("%+v", got)
 	}
+}
+
+// atFirst does something before it takes the first text.
+type atFirst struct {
+	bytes.Buffer
+	do func()
+}
+
+func (a *atFirst) Write(p []byte) (int, error) {
+	if a.Len() == 0 {
+		a.do()
+	}
+	return a.Buffer.Write(p)
+}
+
+// forgetWhileReplayed forgets the one while two replays are at the first event, which is of the other, and wants neither of them nor a later
+// one to tell of who is gone.
+func (m mourned) forgetWhileReplayed(t *testing.T, hook *place) (r people.Receipt) {
+	t.Helper()
+	replay := []string{"replay", "--type", "contact_request.created", "--to"}
+	hook.answer(http.StatusServiceUnavailable)
+	sending := launch(t, m.environ, append(replay, "webhook")...)
+	sending.stderr.await(t, "webhook failed; retrying")
+	out := &atFirst{do: func() {
+		r = receiptOf(t, run(t, m.environ, "forget", "--email", strings.ToUpper(m.gone.email), "--yes", "--json"))
+	}}
+	if code := Main(t.Context(), append(replay, "-"), strings.NewReader(""), out, io.Discard, m.environ); code != exit.Done {
+		t.Errorf("exit code %d of a replay to standard output", code)
+	}
+	if n := len(lines(out.String())); n != 3 || strings.Contains(out.String(), m.gone.email) {
+		t.Errorf("a replay to standard output tells of %d contact requests, want three, and none of who is gone", n)
+	}
+	hook.answer(http.StatusOK)
+	if code := sending.exit(t); code != exit.Done || sending.stdout.String() != "3 events sent to webhook; refused: 0; not wanted there: 0\n" {
+		t.Errorf("exit code %d: %s", code, sending.stdout.String())
+	}
+	posts := hook.hooked("contact_request.created")
+	if len(posts) != 3 || slices.ContainsFunc(posts, func(p post) bool { return strings.Contains(p.body, m.gone.email) }) {
+		t.Errorf("%d contact requests arrived, want three, and none of who is gone", len(posts))
+	}
+	has(t, run(t, m.environ, "replay", "--type", "contact_request.created", "--dry-run").stdout, "3 events would be replayed")
+	return r
 }
 
 // mustBeGone wants nothing of the one in any file, and the other one still there.

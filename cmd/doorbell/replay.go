@@ -92,6 +92,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	}
 	defer log.close()
 	q.Published = true // what the stream has not taken is on its way, and has no number to replay it under
+	q.Unerased = true
 	counts, err := log.CountEvents(ctx, q)
 	switch {
 	case ctx.Err() != nil:
@@ -138,7 +139,7 @@ func (c *ReplayCmd) nothing(p *program) error {
 }
 
 // print writes the events to standard output.
-func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery) error {
+func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery) error {
 	pace := rate.NewLimiter(rate.Inf, 1)
 	if c.Rate != nil && *c.Rate > 0 {
 		pace.SetLimit(rate.Limit(*c.Rate))
@@ -149,6 +150,14 @@ func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log ev
 		}
 		if err != nil {
 			return logError(err, b)
+		}
+		switch gone, err := log.erased(ctx, e.Event); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, b)
+		case gone:
+			continue
 		}
 		if err := printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay)); err != nil {
 			return err
@@ -247,7 +256,7 @@ type nextEvent struct {
 }
 
 // send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
-func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
 	defer to.Close()
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done, began := sentReplay{Total: total}, time.Now()
@@ -255,7 +264,15 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eve
 	list := followed(log.Events(ctx, q), func(e events.Event) {
 		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
 	}, &broken)
-	sum, err := forward.SendReplayed(ctx, to.Routes, list, func(r forward.Replayed, failed error) {
+	last := "" // that was erased
+	erased := func(e events.Event) (bool, error) {
+		gone, err := log.erased(ctx, e)
+		if gone && e.ID != last {
+			last, done.Total = e.ID, done.Total-1
+		}
+		return gone, err
+	}
+	sum, err := forward.SendReplayed(ctx, to.Routes, list, erased, func(r forward.Replayed, failed error) {
 		if failed != nil {
 			_, reason := receivers.Outcome(failed)
 			p.note("%s failed; retrying: %s", c.To, printable(reason))

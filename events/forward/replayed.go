@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,11 @@ type Replayed struct {
 const replayTries = 10
 
 // SendReplayed sends events of the past to the receivers of those routes whose filters want them, each as a message of its own, at the pace
-// of the receivers, with origin replay. It remembers nothing and makes no dead letters: what a receiver can never take is counted. It calls
+// of the receivers, with origin replay. It remembers nothing and makes no dead letters: what a receiver can never take is counted. Before each
+// attempt it calls erased, which says whether the person was taken out of the event since it was read: then it is passed over. It calls
 // progress after every delivery, and with an error where a receiver takes nothing, once for each reason. The error is that of the list,
-// of ctx, or of a receiver that takes nothing for long: what was sent is sent.
-func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], progress func(Replayed, error)) (sum Replayed, err error) {
+// of erased, of ctx, or of a receiver that takes nothing for long: what was sent is sent.
+func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], erased func(events.Event) (bool, error), progress func(Replayed, error)) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for e, err := range list {
 		if err != nil {
@@ -40,8 +42,10 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 			if destinations[name] == nil {
 				destinations[name] = newDestination(route.Receiver)
 			}
-			err := resend(ctx, destinations[name], e.WithOrigin(events.OriginReplay), func(err error) { progress(sum, err) })
+			err := resend(ctx, destinations[name], e, erased, func(err error) { progress(sum, err) })
 			switch {
+			case errors.Is(err, errErased):
+				continue
 			case err == nil:
 				sum.Deliveries++
 				sum.Events++
@@ -56,11 +60,16 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 	return sum, ctx.Err()
 }
 
-// resend tries for a while.
-func resend(ctx context.Context, d *destination, e events.Event, failed func(error)) error {
-	said := ""
+var errErased = errors.New("the event was erased meanwhile")
+
+// resend tries for a while, as long as the event is not erased.
+func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
+	said, again := "", e.WithOrigin(events.OriginReplay)
 	for n := 1; ; n++ {
-		err := d.send(ctx, Delivery{Events: []events.Event{e}}, time.Minute, time.Second)
+		if gone, err := erased(e); gone || err != nil {
+			return cmp.Or(err, errErased)
+		}
+		err := d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
 		var permanent *Permanent
 		var gone *Gone
 		switch {

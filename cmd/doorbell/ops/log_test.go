@@ -322,6 +322,23 @@ func TestWhatWasPublishedSinceTheCountIsNotMeant(t *testing.T) {
 	}
 }
 
+func TestWhoWasErasedIsMeantOnlyWhereThatIsNotAskedFor(t *testing.T) {
+	j := newJournal(t, "A100")
+	j.write(t, lead("A100", "a", ""), appeared("A100", "x"), lead("A100", "b", ""))
+	j.publish(t, "A100", 3)
+	if _, err := j.Erase("A100", []store.Request{{Reference: "r", ID: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	log := Log{j.Store}
+	for without, want := range map[bool]int{false: 3, true: 2} {
+		query := EventQuery{Published: true, Unerased: without}
+		c, err := log.CountEvents(t.Context(), query)
+		if found := collected(t, log.Events(t.Context(), query)); len(found) != want || c.Total != want || err != nil {
+			t.Errorf("without them %t: %d events, %d counted (%v), want %d", without, len(found), c.Total, err, want)
+		}
+	}
+}
+
 func TestLargeEventsComeInSmallPages(t *testing.T) {
 	j := newJournal(t, "A100")
 	for n := range 12 { // more than a page holds

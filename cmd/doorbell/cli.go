@@ -172,6 +172,9 @@ func asUsageError(err error) error {
 		return exit.Usage(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
+	if strings.HasPrefix(text, "unexpected argument") && (command == "doorbell forget" || command == "doorbell export") {
+		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
+	}
 	if m := notParsed.FindStringSubmatch(text); m != nil {
 		text = argumentName(m[1]) + ": is not " + map[string]string{
 			"int": "a whole number; write 0 or more, like 5", "uint": "a whole number; write 0 or more, like 5",

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -19,9 +21,9 @@ import (
 
 // PersonFlags say whose data are meant.
 type PersonFlags struct {
-	Email     string `placeholder:"ADDRESS" help:"Whoever wrote under this mail address, or named it; upper and lower case are the same, dots count."`
-	Phone     string `placeholder:"NUMBER" help:"Whoever gave this phone number, however it is written."`
-	Request   string `placeholder:"ID" help:"Whoever wrote this contact request."`
+	Email     string `placeholder:"ADDRESS" help:"Whoever wrote under this mail address, or named it; upper and lower case are the same, dots count. - reads it from standard input."`
+	Phone     string `placeholder:"NUMBER" help:"Whoever gave this phone number, however it is written. - reads it from standard input."`
+	Request   string `placeholder:"ID" help:"Whoever wrote this contact request; with --insertion, that of this insertion."`
 	Insertion string `placeholder:"REFERENCE" help:"Everybody who wrote about this insertion."`
 	Agency    string `placeholder:"AGENCY" help:"Only in contact requests to this agency."`
 }
@@ -30,11 +32,28 @@ func (f *PersonFlags) wanted() people.Wanted {
 	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency}
 }
 
-// valid refuses what means nobody.
+// read takes from standard input what is not to stand on the command line, where others of this machine see it.
+func (f *PersonFlags) read(p *program) error {
+	for _, value := range []*string{&f.Email, &f.Phone} {
+		if *value == "-" {
+			text, _ := bufio.NewReader(io.LimitReader(p.stdin, 1000)).ReadString('\n')
+			*value = strings.TrimSpace(text)
+		}
+	}
+	if err := f.valid(); err != nil {
+		return exit.Usage(err.Error(), "")
+	}
+	return nil
+}
+
+// valid refuses what means nobody. What is read from standard input is checked when it is.
 func (f *PersonFlags) valid() error {
+	if f.Email == "-" && f.Phone == "" || f.Phone == "-" && f.Email == "" {
+		return validAgency("--agency", f.Agency)
+	}
 	switch err := f.wanted().Check(); {
 	case errors.Is(err, people.ErrNobody):
-		return errors.New("write one of --email, --phone, --request and --insertion")
+		return errors.New("write one of --email, --phone, --request and --insertion, or the latter two")
 	case errors.Is(err, people.ErrEmail):
 		return fmt.Errorf("--email: %w", err)
 	case err != nil:
@@ -75,6 +94,9 @@ const mostForgotten = 100
 
 // Run erases a person, or looks whether one is erased.
 func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if err := c.read(p); err != nil {
+		return err
+	}
 	if c.Verify != "" {
 		return c.verify(ctx, p, cfg)
 	}
@@ -99,6 +121,8 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return personError(people.ErrNothing)
 	case c.DryRun:
 		return nil
+	case n > 1 && c.Request != "":
+		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", ops.Counted(n, "contact request")), "add --insertion and --agency, as the table above has them")
 	case n > mostForgotten && !c.Yes:
 		return exit.Failed(fmt.Errorf("these are %s: more than one person's", ops.Counted(n, "contact request")), "if all of them are meant, add --yes")
 	}
@@ -106,7 +130,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		"Erase the person in "+ops.Counted(len(found.Requests), "contact request")+"? Nobody can undo it."); err != nil || ctx.Err() != nil {
 		return err
 	}
-	r, err := desk.forget(ctx, c.wanted())
+	r, err := desk.forget(ctx, c.wanted(), found)
 	if err != nil {
 		return personError(err)
 	}
@@ -149,6 +173,9 @@ func printFound(p *program, found people.Found) error {
 			break
 		}
 		rows = append(rows, printable(r.AgencyID)+"\t"+printable(r.PropertyReferenceID)+"\t"+printable(r.ContactRequestID))
+	}
+	if found.Unreadable > 0 {
+		below += fmt.Sprintf("\nMessages that stand where contact requests do and cannot be read: %d\n", found.Unreadable)
 	}
 	return p.printTable("", rows, below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n")
 }
@@ -196,8 +223,9 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 	if err != nil {
 		return personError(err)
 	}
-	again := verifiedErasure{Receipt: r.ID, Requests: found.Requests, Files: []foundInFile{}}
+	again := verifiedErasure{Receipt: r.ID, Requests: found.Requests, Unreadable: found.Unreadable}
 	if texts := w.Texts(); texts != nil {
+		again.Files = []foundInFile{}
 		hits, err := bytesearch.Search(ctx, dir, texts)
 		if err != nil {
 			return exit.IO(err, "")
@@ -221,7 +249,9 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 type verifiedErasure struct {
 	Receipt  string           `json:"receipt"`
 	Requests []people.Request `json:"requests"` // in which the person is held
-	Files    []foundInFile    `json:"files"`    // in which the address stands
+	Files    []foundInFile    `json:"files"`    // in which the address stands; null: there is none to search for
+	// Unreadable are messages that are no events: nobody knows whom they hold.
+	Unreadable int `json:"unreadable,omitempty"`
 }
 
 type foundInFile struct {
@@ -240,11 +270,17 @@ func (v verifiedErasure) print(p *program, cfg *config.Config) error {
 	}
 	if b.Len() == 0 {
 		fmt.Fprintln(&b, "nothing is held: no event of the log, the stream, replays and dead letters")
-		if cfg.NATS.URL != "" {
+		switch {
+		case v.Files == nil:
+			fmt.Fprintln(&b, "files were not searched: ids stay in them, and no address is known here")
+		case cfg.NATS.URL != "":
 			fmt.Fprintf(&b, "no byte in the files of %s; the files of the external NATS cannot be searched from here\n", cfg.Base.DataDir)
-		} else {
+		default:
 			fmt.Fprintf(&b, "no byte in the files of %s\n", cfg.Base.DataDir)
 		}
+	}
+	if v.Unreadable > 0 {
+		fmt.Fprintf(&b, "messages that stand where contact requests do and cannot be read: %d; nobody knows whom they hold\n", v.Unreadable)
 	}
 	return p.print(b.String())
 }
@@ -271,6 +307,9 @@ type exported struct {
 
 // Run prints what is held of a person.
 func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if err := c.read(p); err != nil {
+		return err
+	}
 	desk, err := openRegistry(ctx, cfg)
 	if err != nil {
 		return err
@@ -290,7 +329,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 type registry struct {
 	find    func(context.Context, people.Wanted) (people.Found, error)
 	export  func(context.Context, people.Wanted) ([]people.Exported, error)
-	forget  func(context.Context, people.Wanted) (people.Receipt, error)
+	forget  func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
 	closers []func()
 }
 
@@ -308,8 +347,8 @@ func openRegistry(ctx context.Context, c *config.Config) (*registry, error) {
 			export: func(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
 				return ops.Export.Ask(ctx, client, w)
 			},
-			forget: func(ctx context.Context, w people.Wanted) (people.Receipt, error) {
-				return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w})
+			forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
+				return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
 			},
 		}, err
 	}
@@ -322,39 +361,38 @@ func openRegistry(ctx context.Context, c *config.Config) (*registry, error) {
 		return nil, errors.Join(err, kept.Close())
 	}
 	p := &people.Places{
-		Store: kept, Conn: conn, Prefix: c.Base.SubjectPrefix, Stream: c.Base.Stream, Embedded: c.NATS.URL == "", Dir: c.Base.DataDir, Version: release,
+		Store: kept, Conn: conn, Prefix: c.Base.SubjectPrefix, Stream: c.Base.Stream, Embedded: c.NATS.URL == "", Dir: c.Base.DataDir, Version: release, Cluster: c.Base.Cluster != "",
 	}
 	return &registry{
 		find: p.Search, export: p.Export,
-		forget:  func(ctx context.Context, w people.Wanted) (people.Receipt, error) { return forgetStopped(ctx, p, w) },
+		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
+			return forgetStopped(ctx, p, w, f)
+		},
 		closers: []func(){func() { kept.Close() }, hangUp},
 	}, nil
 }
 
 // finishOverdue finishes what a daemon or a command before had begun.
 func finishOverdue(ctx context.Context, p *people.Places) error {
-	left, _, err := p.Overdue()
+	left, _, err := p.Overdue(false)
 	for _, r := range left {
 		err = errors.Join(err, p.Finish(ctx, &r))
 	}
 	return err
 }
 
-func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted) (r people.Receipt, err error) {
+func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found people.Found) (r people.Receipt, err error) {
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
 	if err := finishOverdue(ctx, p); err != nil {
 		return r, err
 	}
-	found, err := p.Search(ctx, w)
-	if err == nil && len(found.Requests) == 0 {
-		err = people.ErrNothing
-	}
+	by, err := p.Searched(w)
 	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(ctx, w, found, []string{"what the forwarders that were configured have sent"}); err != nil {
+	if r, err = p.Begin(ctx, "", by, found, []string{"what the forwarders that were configured have sent"}, nil); err != nil {
 		return r, err
 	}
 	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {

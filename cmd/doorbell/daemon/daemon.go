@@ -138,6 +138,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
+	a.erasing.fatal = make(chan error, 1)
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -272,7 +273,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage, a.finishErasures}
+	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}

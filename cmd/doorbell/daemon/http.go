@@ -20,7 +20,7 @@ import (
 func (a *Daemon) Verbs() ops.Verbs {
 	v := a.verbs()
 	if a.sharing.on {
-		v.Owner, v.Others, v.Find = a.owner, a.others, a.find
+		v.Owner, v.Others, v.Find, v.Export = a.owner, a.others, a.find, a.export
 	}
 	return v
 }
@@ -31,7 +31,7 @@ func (a *Daemon) verbs() ops.Verbs {
 		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-		DropLetter: a.dropLetter, Release: a.release, Find: a.findHere, Export: a.export, Forget: a.forget,
+		DropLetter: a.dropLetter, Release: a.release, Find: a.findHere, Export: a.exportHere, Forget: a.forget,
 		Compare: func(ctx context.Context) (any, error) {
 			found, err := a.currentRelay().Compare(ctx, nil)
 			return found, a.explained(err)

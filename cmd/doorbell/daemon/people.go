@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
+	"doorbell/events/stream"
+	"doorbell/store"
 )
 
 // erasing are the erasures of people's data that are under way.
 type erasing struct {
-	mu   sync.Mutex       // one at a time
-	left []people.Receipt // that could not be finished
+	mu    sync.Mutex       // one at a time
+	left  []people.Receipt // that could not be finished
+	fatal chan error       // the end of the process
 }
 
 // places are where people's data stand.
@@ -35,16 +39,15 @@ func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(event
 }
 
 // eraseAgain takes those out of the log who were erased before, if the store is from before that, and remembers what was not finished.
-// Nobody has read the log by then.
+// Nobody has read the log by then. What it cannot read or write is no reason to watch nobody.
 func (a *Daemon) eraseAgain(context.Context) error {
-	p := people.Places{Store: a.store, Dir: a.o.DataDir}
-	left, restored, err := p.Overdue()
-	if errors.Is(err, people.ErrNoReceipt) { // who is in it may come back with a backup; that is no reason to watch nobody
-		a.o.Log.Error("a receipt of an erasure cannot be read; put back what was there", "err", err.Error())
-		err = nil
+	p := people.Places{Store: a.store, Dir: a.o.DataDir, Cluster: a.sharing.on}
+	left, restored, err := p.Overdue(a.o.Accept.Restored)
+	if ends(err) {
+		return err
 	}
 	if err != nil {
-		return err
+		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written", "err", err.Error(), "advice", "mend it, and start again")
 	}
 	if restored > 0 {
 		a.o.Log.Warn("the store held people who had been erased: they are erased again, as the receipts in the data directory say", "count", restored)
@@ -53,13 +56,40 @@ func (a *Daemon) eraseAgain(context.Context) error {
 	return nil
 }
 
+// ends says whether the process has to end with an error of the store; see store.Update.
+func ends(err error) bool {
+	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged)
+}
+
+// watchErasures ends the process where an erasure has to.
+func (a *Daemon) watchErasures(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-a.erasing.fatal:
+		return err
+	}
+}
+
+// failed says whether an error is none that is tried again: it ends the process.
+func (a *Daemon) failed(err error) bool {
+	if !ends(err) {
+		return false
+	}
+	select {
+	case a.erasing.fatal <- err:
+	default:
+	}
+	return true
+}
+
 // finishErasures tries again what could not be finished, or was cut short by the end of a process.
 func (a *Daemon) finishErasures(ctx context.Context) error {
 	every(ctx, time.Minute, func() {
 		a.erasing.mu.Lock()
-		defer a.erasing.mu.Unlock()
 		left := a.erasing.left
 		a.erasing.left = nil
+		a.erasing.mu.Unlock()
 		for _, r := range left {
 			a.finish(ctx, &r)
 		}
@@ -69,32 +99,76 @@ func (a *Daemon) finishErasures(ctx context.Context) error {
 
 // finish does an erasure, or notes that it is to be tried again.
 func (a *Daemon) finish(ctx context.Context, r *people.Receipt) {
+	if len(r.Members) > 0 {
+		a.askMembers(ctx, r) // not one at a time: they may ask this one meanwhile
+	}
+	a.erasing.mu.Lock()
+	defer a.erasing.mu.Unlock()
 	log := a.o.Log.With("receipt", r.ID)
-	if err := a.places().Finish(ctx, r); err != nil {
+	err := a.places().Finish(ctx, r)
+	switch {
+	case a.failed(err):
+	case err != nil:
 		a.erasing.left = append(a.erasing.left, *r)
 		log.Warn("an erasure is not finished; it is tried again", "err", err.Error())
-		return
+	default:
+		log.Info("an erasure is finished")
 	}
-	log.Info("an erasure is finished")
+}
+
+// askedAtOnce is how many contact requests a member is asked to erase with one message.
+const askedAtOnce = 2000
+
+// askMembers lets the other members erase what a receipt names. All are asked twice: an agency may have moved meanwhile from one who was not
+// asked yet to one who was.
+func (a *Daemon) askMembers(ctx context.Context, r *people.Receipt) {
+	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
+	defer cancel()
+	failed := map[string]bool{}
+	for range 2 {
+		for _, name := range r.Members {
+			n := 0
+			for some := range slices.Chunk(r.Requests, askedAtOnce) {
+				n++
+				of, err := ops.Forget.Of(ctx, a.member(name), ops.ForgetRequest{Requests: some, Receipt: fmt.Sprintf("%s-%d", r.ID, n), Searched: r.Searched})
+				failed[name] = failed[name] || err != nil || of.Finished.IsZero()
+			}
+		}
+	}
+	running := a.otherNames()
+	r.Members = slices.DeleteFunc(r.Members, func(name string) bool {
+		gone := failed[name] && !slices.Contains(running, name)
+		if gone {
+			r.OutOfReach = append(r.OutOfReach, "the store of member "+name+", which has left the cluster")
+		}
+		return gone || !failed[name]
+	})
+}
+
+func (a *Daemon) otherNames() (list []string) {
+	for _, m := range a.others() {
+		list = append(list, m.Member())
+	}
+	return list
 }
 
 // find is what all members hold of a person.
 func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error) {
 	found, err := a.findHere(ctx, w)
-	if !a.sharing.on || err != nil {
+	if err != nil {
 		return found, err
 	}
-	asking, cancel := context.WithTimeout(ctx, findLimit)
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
 	defer cancel()
 	for _, member := range a.others() {
-		of, failed := ops.Find.Of(asking, member, w)
+		of, failed := ops.Find.Of(ctx, member, w)
 		found.Add(of)
 		err = errors.Join(err, failed)
 	}
 	return found, err
 }
 
-// findHere is what this store and the streams hold of a person. Where something could not be erased, that is said.
+// findHere is what this store and the streams hold of a person.
 func (a *Daemon) findHere(ctx context.Context, w people.Wanted) (people.Found, error) {
 	if err := w.Check(); err != nil {
 		return people.Found{}, err
@@ -102,7 +176,22 @@ func (a *Daemon) findHere(ctx context.Context, w people.Wanted) (people.Found, e
 	return a.places().Search(ctx, w)
 }
 
+// export are the events of a person that any member holds.
 func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
+	list, err := a.exportHere(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	for _, member := range a.others() {
+		of, failed := ops.Export.Of(ctx, member, w)
+		list, err = people.Merge(list, of...), errors.Join(err, failed)
+	}
+	return list, err
+}
+
+func (a *Daemon) exportHere(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
@@ -111,38 +200,36 @@ func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported
 
 // forget erases what is held of a person. Once it has begun it goes on, also when nobody waits for it any more.
 func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Receipt, err error) {
-	if err := errors.Join(q.Check(), a.places().MayErase(ctx)); err != nil {
+	p := a.places()
+	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
-	found := people.Found{Requests: q.Requests}
-	var others []*ops.Client
-	if len(q.Requests) == 0 {
-		if found, err = a.find(ctx, q.Wanted); err != nil {
+	found, by := people.Found{Requests: q.Requests, Events: q.Events}, q.Searched
+	var members []string
+	if q.Receipt == "" { // else another member asks
+		if err := q.Check(); err != nil {
+			return r, err
+		}
+		if len(q.Requests) == 0 {
+			if found, err = a.Verbs().Find(ctx, q.Wanted); err != nil {
+				return r, err
+			}
+		}
+		if by, err = p.Searched(q.Wanted); err != nil {
 			return r, err
 		}
 		if a.sharing.on {
-			others = a.others()
+			members = a.otherNames()
 		}
 	}
 	if len(found.Requests) == 0 {
 		return r, people.ErrNothing
 	}
-	if r, err = a.places().Begin(ctx, q.Wanted, found, a.sentBy()); err != nil {
+	if r, err = p.Begin(ctx, q.Receipt, by, found, a.sentBy(), members); err != nil {
 		return r, err
 	}
 	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))
-	ctx = context.WithoutCancel(ctx)
-	asking, cancel := context.WithTimeout(ctx, forgetLimit)
-	defer cancel()
-	q.Requests = found.Requests
-	for _, member := range others {
-		if of, failed := ops.Forget.Of(asking, member, q); failed != nil || of.Problem != "" {
-			r.OutOfReach = append(r.OutOfReach, fmt.Sprintf("member %s of the cluster, which has not finished: repeat it there", member.Member()))
-		}
-	}
-	a.erasing.mu.Lock()
-	defer a.erasing.mu.Unlock()
-	a.finish(ctx, &r)
+	a.finish(context.WithoutCancel(ctx), &r)
 	return r, nil
 }
 
@@ -160,35 +247,44 @@ func (a *Daemon) sentBy() (list []string) {
 	return list
 }
 
-// ageEvery is how often people are erased who are older than PeopleRetention, and fullAges after how many times everything is read for
-// it, and free pages of the store are overwritten.
+// ageEvery is how often people are erased who are older than PeopleRetention, and scrubEvery after how many times free pages of the store
+// are overwritten.
 const (
-	ageEvery = time.Hour
-	fullAges = 24
+	ageEvery   = time.Hour
+	scrubEvery = 24
 )
 
-// agePeople erases people from events that are older than PeopleRetention.
+// agePeople erases people from events that are older than PeopleRetention. Where that is as long as events are kept, the streams are left
+// alone: messages go by their own age.
 func (a *Daemon) agePeople(ctx context.Context) error {
 	turns, scrub := 0, false
 	every(ctx, ageEvery, func() {
-		full := turns%fullAges == 0
-		turns++
 		retry(ctx, func(ctx context.Context) error {
-			a.erasing.mu.Lock()
-			defer a.erasing.mu.Unlock()
-			// Where messages go at that age anyway, nothing is to be found behind what is younger.
-			n, err := a.ages.Erase(ctx, a.places(), time.Now().Add(-a.o.PeopleRetention), full && a.o.PeopleRetention < a.o.Retention)
+			before := time.Now().Add(-a.o.PeopleRetention)
+			n, err := a.ages.Logged(before)
+			if scrub = scrub || n > 0; a.o.PeopleRetention < a.o.Retention {
+				more, failed := a.places().EraseOld(ctx, before)
+				n, err = n+more, errors.Join(err, failed)
+			}
 			if n > 0 {
 				a.o.Log.Info("people were erased from events that are too old", "count", n)
 			}
-			if scrub = scrub || n > 0; scrub && full && err == nil {
+			if scrub && turns%scrubEvery == 0 && err == nil {
 				err = a.store.Scrub(ctx)
 				scrub = err != nil
+			}
+			switch {
+			case a.failed(err):
+				return nil
+			case errors.Is(err, stream.ErrMayNotErase): // nor in ten seconds
+				a.o.Log.Error("people who are held too long stay in the stream", "err", err.Error())
+				return nil
 			}
 			return err
 		}, func(err error) {
 			a.o.Log.Warn("people who are held too long are not erased; retrying", "err", err.Error())
 		})
+		turns++
 	})
 	return nil
 }

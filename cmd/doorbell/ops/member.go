@@ -32,7 +32,7 @@ var ErrAlone = errors.New("this doorbell shares its agencies with nobody")
 var ErrNoOther = errors.New("no other member of this configuration holds a permit")
 
 // passedOn are the verbs that a member does for another one.
-var passedOn = []string{"poll", "resume", "approve", "takeover", "release", "find", "forget"}
+var passedOn = []string{"poll", "resume", "approve", "takeover", "release", "find", "export", "forget"}
 
 const statusHeader = "doorbell-status" // of an answer, as in HTTP
 

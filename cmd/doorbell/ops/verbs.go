@@ -88,10 +88,16 @@ type (
 	}
 )
 
-// ForgetRequest is the body of POST /forget: who is to be forgotten and, as another member of a cluster asks it, in which requests.
+// ForgetRequest is the body of POST /forget: who is to be forgotten and in which requests, as they were found; in all that are found now if
+// there are none.
 type ForgetRequest struct {
 	people.Wanted
 	Requests []people.Request `json:"requests,omitempty"`
+	Events   map[string]int   `json:"events,omitempty"` // as they were found
+
+	// Receipt and Searched are those of another member of a cluster, who asks; then nobody is named.
+	Receipt  string          `json:"receipt,omitempty"`
+	Searched people.Searched `json:"searched,omitzero"`
 }
 
 // DropLetterRequest is the body of POST /dlq/drop.

@@ -38,46 +38,52 @@ func (a *Ages) Oldest() (oldest time.Time, err error) {
 
 // erase takes people out of the log of an agency whose events were recorded before a moment, and says when the oldest one was that is left.
 func (a *Ages) erase(agency string, before time.Time) (erased int, oldest time.Time, err error) {
+	for done := false; !done && err == nil; {
+		var n int
+		n, oldest, done, err = a.step(agency, before)
+		erased += n
+	}
+	return erased, oldest, err
+}
+
+// step is one transaction of it: whoever asks for the oldest does not wait for more.
+func (a *Ages) step(agency string, before time.Time) (erased int, oldest time.Time, done bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.upTo == nil {
 		a.upTo = map[string]uint64{}
 	}
-	for {
-		p, err := a.Store.ErasePeople(agency, before, a.upTo[agency])
-		erased += p.Erased
-		if err != nil || p.Next == a.upTo[agency] {
-			return erased, p.Oldest, err
-		}
+	after := a.upTo[agency]
+	p, err := a.Store.ErasePeople(agency, before, after)
+	if err == nil {
 		a.upTo[agency] = p.Next
 	}
+	return p.Erased, p.Oldest, p.Next == after, err
 }
 
-// Erase takes people out of what was recorded before a moment, in all places, and says of how many events. Of the streams it reads what is
-// so old, or all of them: what was sent late stands behind what is younger.
-func (a *Ages) Erase(ctx context.Context, p *Places, before time.Time, all bool) (erased int, err error) {
-	agencies, err := p.Store.Agencies()
-	if err != nil {
-		return 0, err
-	}
+// Logged takes people out of what was recorded in the log before a moment, and says of how many events.
+func (a *Ages) Logged(before time.Time) (erased int, err error) {
+	agencies, err := a.Store.Agencies()
 	for _, agency := range agencies {
-		n, _, err := a.erase(agency, before)
-		if erased += n; err != nil {
-			return erased, err
-		}
+		n, _, failed := a.erase(agency, before)
+		erased, err = erased+n, errors.Join(err, failed)
 	}
-	for _, agency := range agencies {
-		for _, m := range p.streams(agency) {
-			n, failed := p.eraseOld(ctx, m, before, all)
-			if erased += n; failed != nil { // in the others it may be allowed
-				err = errors.Join(err, fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, failed)))
-			}
+	return erased, err
+}
+
+// EraseOld erases the messages with people that have stood in the streams since before a moment, and says how many they were. Those who read
+// the streams had as long for each, also where it was published late.
+func (p *Places) EraseOld(ctx context.Context, before time.Time) (erased int, err error) {
+	for _, m := range p.streams("") {
+		n, failed := p.eraseOld(ctx, m, before)
+		if erased += n; failed != nil { // in the others it may be allowed
+			err = errors.Join(err, fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, failed)))
 		}
 	}
 	return erased, err
 }
 
-func (p *Places) eraseOld(ctx context.Context, m messages, before time.Time, all bool) (erased int, err error) {
+func (p *Places) eraseOld(ctx context.Context, m messages, before time.Time) (erased int, err error) {
 	client := p.client(m)
 	for one, err := range client.Read(ctx, m.filter, 0) {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -86,10 +92,10 @@ func (p *Places) eraseOld(ctx context.Context, m messages, before time.Time, all
 		if err != nil {
 			return erased, err
 		}
-		if !all && !one.Time.Before(before) {
+		if !one.Time.Before(before) {
 			return erased, nil
 		}
-		if e, err := events.Decode(one.Header, one.Data); err != nil || !e.HoldsPerson() || !e.RecordedTime.Before(before) {
+		if e, err := events.Decode(one.Header, one.Data); err != nil || !e.HoldsPerson() {
 			continue
 		}
 		gone, err := client.EraseAt(ctx, one.Sequence)

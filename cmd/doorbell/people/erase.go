@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,13 +33,9 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure, which thereby will be done, whatever happens. outOfReach is what the caller knows of that to
-// which events went.
-func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
-	hash, err := p.hash(w)
-	if err != nil {
-		return Receipt{}, err
-	}
+// Begin writes the receipt of an erasure of what was found, which thereby will be done, whatever happens. outOfReach is what the caller knows
+// of that to which events went. The id is that which another member of a cluster gives; else it is made. members are to erase it, too.
+func (p *Places) Begin(ctx context.Context, id string, by Searched, found Found, outOfReach, members []string) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
@@ -48,26 +45,37 @@ func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []
 			outOfReach = append(outOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
 		}
 	}
+	if found.Unreadable > 0 {
+		outOfReach = append(outOfReach, fmt.Sprintf("messages below the subjects of contact requests that are no events and cannot be read: %d", found.Unreadable))
+	}
 	now := time.Now().UTC()
 	r := Receipt{
-		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: Searched{By: w.By(), Hash: hash, AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
+		ID: cmp.Or(id, now.Format("20060102T150405Z")+"-"+strings.ToLower(rand.Text()[:6])), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
+		Searched: by, Requests: found.Requests, Members: members, Held: found.Events, Erased: map[string]int{},
 		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
 	}
-	return r, p.save(r)
+	return r, p.Save(r)
 }
 
 // Finish does what is left of an erasure. After an error it may be called again.
 func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	err := p.erase(ctx, r)
+	if err == nil {
+		r.StoreOverwritten = true
+	}
+	if err == nil && len(r.Members) > 0 {
+		err = fmt.Errorf("%w: %s", errMembers, strings.Join(r.Members, ", "))
+	}
 	r.Problem = ""
 	if err != nil {
 		r.Problem = err.Error()
 	} else {
-		r.StoreOverwritten, r.Finished = true, time.Now().UTC()
+		r.Finished = time.Now().UTC()
 	}
-	return errors.Join(err, p.save(*r))
+	return errors.Join(err, p.Save(*r))
 }
+
+var errMembers = errors.New("members of the cluster have not erased it yet")
 
 func (p *Places) erase(ctx context.Context, r *Receipt) error {
 	if err := p.eraseLogged(r); err != nil {
@@ -78,16 +86,32 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 		of[one] = true
 	}
 	wanted := func(e events.Event) bool { return e.HoldsPerson() && of[requestOf(e)] }
-	agencies, err := p.Store.Agencies()
+	ours, err := p.Store.Agencies()
 	if err != nil {
 		return err
 	}
+	erase := func(m messages) error {
+		n, err := p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
+			e, err := events.Decode(one.Header, one.Data)
+			return err == nil && wanted(e)
+		})
+		if r.Erased[m.place] += n; err != nil {
+			return fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err))
+		}
+		return nil
+	}
 	for _, agency := range agenciesOf(r.Requests) {
-		for _, m := range p.streams(agency) {
-			n, err := p.eraseMessages(ctx, agency, slices.Contains(agencies, agency), m, wanted)
-			if r.Erased[m.place] += n; err != nil {
-				return err
-			}
+		if p.EraseLive == nil || !slices.Contains(ours, agency) { // of another one's agency nothing is on its way from here
+			continue
+		}
+		n, err := p.EraseLive(ctx, agency, wanted)
+		if r.Erased[inStream] += n; err != nil {
+			return fmt.Errorf("stream %s: %w", p.Stream, stream.Explain(p.Conn, err))
+		}
+	}
+	for _, m := range p.streams(r.Searched.AgencyID) { // what was dead or replayed meanwhile, too
+		if err := erase(m); err != nil {
+			return err
 		}
 	}
 	return p.Store.Scrub(ctx)
@@ -104,55 +128,41 @@ func (p *Places) eraseLogged(r *Receipt) error {
 	return nil
 }
 
-// eraseMessages leaves to EraseLive what this store publishes: of another one's agency nothing is on its way from here.
-func (p *Places) eraseMessages(ctx context.Context, agency string, ours bool, m messages, wanted func(events.Event) bool) (n int, err error) {
-	if m.place == inStream && ours && p.EraseLive != nil {
-		n, err = p.EraseLive(ctx, agency, wanted)
-	} else {
-		n, err = p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
-			e, err := events.Decode(one.Header, one.Data)
-			return err == nil && wanted(e)
-		})
-	}
-	if err != nil {
-		return n, fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err))
-	}
-	return n, nil
-}
-
 // Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased: it is from
-// before them. For the latter the log is erased at once, before anybody reads it, and Finish is to follow; restored says how many they
-// are. An ErrNoReceipt is of a file that is none, and comes beside the others.
-func (p *Places) Overdue() (all []Receipt, restored int, err error) {
-	receipts, broken := Receipts(p.Dir)
-	if broken != nil && !errors.Is(broken, ErrNoReceipt) {
-		return nil, 0, broken
+// before them; or all of them, where the streams may be from before them. For the latter the log is erased at once, before anybody reads
+// it, and Finish is to follow; restored says of how many receipts the store was from before. What could not be read or written is an error
+// beside what is returned, and no reason not to begin, but for store.ErrUnknownOutcome and store.ErrDamaged.
+func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
+	ours, err := p.Store.Agencies()
+	if err != nil {
+		return nil, 0, err
 	}
+	receipts, err := Receipts(p.Dir)
 	for _, r := range receipts {
 		known := true
 		for _, agency := range agenciesOf(r.Requests) {
-			erased, err := p.Store.HasErased(agency, requestsOf(r.Requests, agency))
-			if err != nil {
-				return nil, 0, err
+			if p.Cluster && !slices.Contains(ours, agency) {
+				continue // another member has it
 			}
-			known = known && erased
+			erased, failed := p.Store.HasErased(agency, requestsOf(r.Requests, agency))
+			known, err = known && erased, errors.Join(err, failed)
 		}
-		if known && !r.Finished.IsZero() {
+		switch finished := !r.Finished.IsZero(); {
+		case finished && known && !every:
 			continue
+		case finished && !known:
+			restored++
 		}
 		if !r.Finished.IsZero() {
-			restored++
 			r.Again, r.Finished, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false
-			if err := p.save(r); err != nil {
-				return nil, 0, err
-			}
+			err = errors.Join(err, p.Save(r))
 		}
-		if err := p.eraseLogged(&r); err != nil {
-			return nil, 0, err
+		if !known {
+			err = errors.Join(err, p.eraseLogged(&r))
 		}
 		all = append(all, r)
 	}
-	return all, restored, broken
+	return all, restored, err
 }
 
 func agenciesOf(requests []Request) []string {
@@ -174,6 +184,9 @@ func requestsOf(requests []Request, agency string) (list []store.Request) {
 
 // outOfReach is what no erasure reaches, as far as it can be told from here.
 func (p *Places) outOfReach(ctx context.Context) (list []string) {
+	if p.Cluster {
+		list = append(list, "stores of members of the cluster that were not asked: who did not run, and all of them where no daemon ran here")
+	}
 	list = append(list, "mails, Slack messages and webhooks that were sent",
 		"the portal, which may go on to show the person",
 		"backups that were made before, snapshots of disks, and old blocks that a disk has not used again")

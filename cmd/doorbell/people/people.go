@@ -75,12 +75,12 @@ func (p *Places) client(m messages) stream.Client {
 	return stream.Client{Conn: p.Conn, Stream: m.stream, Wait: answerLimit}
 }
 
-// held yields every event that may hold a person, and in which place.
+// held yields every event that may hold a person, and in which place; and what is no event there.
 func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent, error] {
 	return func(yield func(heldEvent, error) bool) {
 		for e, err := range p.logged(ctx, agencyID) {
 			if err != nil || e.HoldsPerson() {
-				if !yield(heldEvent{inLog, e}, err) || err != nil {
+				if !yield(heldEvent{inLog, e, false}, err) || err != nil {
 					return
 				}
 			}
@@ -95,7 +95,7 @@ func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent,
 					return
 				}
 				e, err := events.Decode(one.Header, one.Data)
-				if err == nil && e.HoldsPerson() && !yield(heldEvent{m.place, e}, nil) {
+				if (err != nil || e.HoldsPerson()) && !yield(heldEvent{m.place, e, err != nil}, nil) {
 					return
 				}
 			}
@@ -104,8 +104,9 @@ func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent,
 }
 
 type heldEvent struct {
-	place string
-	event events.Event
+	place      string
+	event      events.Event
+	unreadable bool // it is no event
 }
 
 // Bounds of what is held of the log at a time.
@@ -158,6 +159,8 @@ type Found struct {
 	Requests []Request `json:"requests"`
 	// Events says for each place how many events of these requests hold the person.
 	Events map[string]int `json:"events"`
+	// Unreadable is how many messages stand where contact requests do and are no events: nobody knows whom they hold.
+	Unreadable int `json:"unreadable,omitempty"`
 }
 
 // Add takes over what another member of a cluster has found. All members see the same streams.
@@ -187,16 +190,18 @@ func requestOf(e events.Event) Request {
 
 // Search finds what is held of a person. It reads everything twice: first to find the requests, then what else is of them.
 func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
-	requests := map[Request]bool{}
+	requests, unreadable := map[Request]bool{}, 0
 	for h, err := range p.held(ctx, w.AgencyID) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return Found{}, err
-		}
-		if w.matches(h.event) {
+		case h.unreadable:
+			unreadable++
+		case w.matches(h.event):
 			requests[requestOf(h.event)] = true
 		}
 	}
-	f := Found{Requests: sorted(slices.Collect(maps.Keys(requests))), Events: map[string]int{}}
+	f := Found{Requests: sorted(slices.Collect(maps.Keys(requests))), Events: map[string]int{}, Unreadable: unreadable}
 	if len(requests) == 0 {
 		return f, nil
 	}
@@ -204,7 +209,7 @@ func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
 		if err != nil {
 			return Found{}, err
 		}
-		if requests[requestOf(h.event)] {
+		if !h.unreadable && requests[requestOf(h.event)] {
 			f.Events[h.place]++
 		}
 	}
@@ -223,8 +228,7 @@ func (p *Places) Export(ctx context.Context, w Wanted) ([]Exported, error) {
 	if err != nil || len(found.Requests) == 0 {
 		return nil, err
 	}
-	type key struct{ id, origin string }
-	list, at := []Exported{}, map[key]int{}
+	var list []Exported
 	for h, err := range p.held(ctx, w.AgencyID) {
 		if err != nil {
 			return nil, err
@@ -232,13 +236,24 @@ func (p *Places) Export(ctx context.Context, w Wanted) ([]Exported, error) {
 		if _, of := slices.BinarySearchFunc(found.Requests, requestOf(h.event), compare); !of {
 			continue
 		}
-		k := key{h.event.ID, string(h.event.Origin)}
-		n, known := at[k]
-		if !known {
-			n, at[k] = len(list), len(list)
-			list = append(list, Exported{Event: h.event})
-		}
-		list[n].HeldIn = append(list[n].HeldIn, h.place)
+		list = Merge(list, Exported{[]string{h.place}, h.event})
 	}
 	return list, nil
+}
+
+// Merge adds events to a list of them, or the places to an event that is in it.
+func Merge(list []Exported, more ...Exported) []Exported {
+	for _, e := range more {
+		n := slices.IndexFunc(list, func(x Exported) bool { return x.Event.ID == e.Event.ID && x.Event.Origin == e.Event.Origin })
+		if n < 0 {
+			list = append(list, e)
+			continue
+		}
+		for _, place := range e.HeldIn {
+			if !slices.Contains(list[n].HeldIn, place) {
+				list[n].HeldIn = append(list[n].HeldIn, place)
+			}
+		}
+	}
+	return list
 }

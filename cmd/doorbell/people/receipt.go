@@ -36,6 +36,8 @@ type Receipt struct {
 	Again []time.Time `json:"again,omitempty"`
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
+	// Members are those of the cluster that have yet to erase it, too.
+	Members []string `json:"members,omitempty"`
 	// Held says for each place how many events held the person when it began.
 	Held map[string]int `json:"held"`
 	// Erased says how many of them lost the person, or were removed; one that was cut short by a crash is not counted.
@@ -61,7 +63,7 @@ func (r Receipt) Is(dir string, w Wanted) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("the key of the receipts: %w", err)
 	}
-	return r.Searched.By == w.By() && hmac.Equal([]byte(r.Searched.Hash), []byte(keyed(key, w))), nil
+	return r.Searched.By == w.By() && r.Searched.AgencyID == w.AgencyID && hmac.Equal([]byte(r.Searched.Hash), []byte(keyed(key, w))), nil
 }
 
 func keyed(key []byte, w Wanted) string {
@@ -70,11 +72,11 @@ func keyed(key []byte, w Wanted) string {
 	return "hmac-sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// hash is the keyed hash of what is wanted; the key is made at the first time.
-func (p *Places) hash(w Wanted) (string, error) {
+// Searched is what a receipt says of a search; the key of its hash is made at the first time.
+func (p *Places) Searched(w Wanted) (Searched, error) {
 	folder := filepath.Join(p.Dir, Folder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", fmt.Errorf("receipts: %w", err)
+		return Searched{}, fmt.Errorf("receipts: %w", err)
 	}
 	path := filepath.Join(folder, keyFile)
 	key, err := os.ReadFile(path)
@@ -84,9 +86,9 @@ func (p *Places) hash(w Wanted) (string, error) {
 		err = writeFile(path, key)
 	}
 	if err != nil {
-		return "", fmt.Errorf("the key of the receipts: %w", err)
+		return Searched{}, fmt.Errorf("the key of the receipts: %w", err)
 	}
-	return keyed(key, w), nil
+	return Searched{By: w.By(), Hash: keyed(key, w), AgencyID: w.AgencyID}, nil
 }
 
 // Receipts are those in a data directory, the oldest first. A file that is none is an ErrNoReceipt, beside those that are.
@@ -130,8 +132,8 @@ func ReadReceipt(path string) (r Receipt, err error) {
 // Path is the file of a receipt.
 func (p *Places) Path(r Receipt) string { return filepath.Join(p.Dir, Folder, r.ID+".json") }
 
-// save writes a receipt durably, in the place of what was there of it.
-func (p *Places) save(r Receipt) error {
+// Save writes a receipt durably, in the place of what was there of it.
+func (p *Places) Save(r Receipt) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
@@ -139,7 +141,11 @@ func (p *Places) save(r Receipt) error {
 	if err := e.Encode(r); err != nil {
 		return err
 	}
-	if err := writeFile(p.Path(r), b.Bytes()); err != nil {
+	err := os.MkdirAll(filepath.Join(p.Dir, Folder), 0o700)
+	if err == nil {
+		err = writeFile(p.Path(r), b.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"doorbell/poller/listings"
 )
 
-// Wanted says whose data are meant: exactly one of Email, Phone, ContactRequestID and PropertyReferenceID, of one agency or of all. It
-// holds a person's data, and is printed nowhere.
+// Wanted says whose data are meant: exactly one of Email, Phone, ContactRequestID and PropertyReferenceID, or the latter two, of one agency or
+// of all. It holds a person's data, and is printed nowhere.
 type Wanted struct {
 	Email               string `json:"email,omitempty"`
 	Phone               string `json:"phone,omitempty"`
@@ -31,7 +31,7 @@ var (
 // Check refuses what means nobody, or would mean half of the world.
 func (w Wanted) Check() error {
 	given := 0
-	for _, s := range []string{w.Email, w.Phone, w.ContactRequestID, w.PropertyReferenceID} {
+	for _, s := range []string{w.Email, w.Phone, w.ContactRequestID + w.PropertyReferenceID} {
 		if s != "" {
 			given++
 		}
@@ -69,7 +69,7 @@ func (w Wanted) normal() string {
 	case w.Phone != "":
 		return w.phone()
 	}
-	return w.ContactRequestID + w.PropertyReferenceID
+	return w.ContactRequestID + "\x00" + w.PropertyReferenceID
 }
 
 // Texts are the forms in which an address may stand in a file; of a request and an insertion there are none, as their ids stay.
@@ -115,10 +115,12 @@ func (w Wanted) matches(e events.Event) bool {
 	switch {
 	case w.AgencyID != "" && e.AgencyID != w.AgencyID:
 		return false
+	case w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
+		return false
 	case w.ContactRequestID != "":
 		return requestOf(e).ContactRequestID == w.ContactRequestID
 	case w.PropertyReferenceID != "":
-		return e.Reference == w.PropertyReferenceID
+		return true
 	}
 	var p struct{ Contact, Record json.RawMessage }
 	if json.Unmarshal(e.Data, &p) != nil {

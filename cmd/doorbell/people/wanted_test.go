@@ -56,6 +56,8 @@ func TestAPersonIsFoundByWhatIsTheSameAddress(t *testing.T) {
 		{Wanted{ContactRequestID: "id-2"}, nobody, nobody, false},
 		{Wanted{PropertyReferenceID: "house#1"}, nobody, nobody, true},
 		{Wanted{PropertyReferenceID: "house"}, nobody, nobody, false},
+		{Wanted{ContactRequestID: "id-1", PropertyReferenceID: "house#1"}, nobody, nobody, true},
+		{Wanted{ContactRequestID: "id-1", PropertyReferenceID: "house#2"}, nobody, nobody, false},
 		{Wanted{ContactRequestID: "id-1", AgencyID: "B200"}, nobody, nobody, false},
 		{Wanted{ContactRequestID: "id-1", AgencyID: "A100"}, nobody, nobody, true},
 	} {
@@ -111,12 +113,12 @@ func TestWhoMeansNobodyIsRefusedWithoutAQuotation(t *testing.T) {
 func TestAReceiptKnowsThePersonAndDoesNotNameHer(t *testing.T) {
 	p := Places{Dir: t.TempDir()}
 	w := Wanted{Email: "nora@example.org"}
-	hash, err := p.hash(w)
+	by, err := p.Searched(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Receipt{ID: "20261120T094107Z-abcdef", Searched: Searched{By: w.By(), Hash: hash}, Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
-	if err := p.save(r); err != nil {
+	r := Receipt{ID: "20261120T094107Z-abcdef", Searched: by, Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
+	if err := p.Save(r); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Receipts(p.Dir)

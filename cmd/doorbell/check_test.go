@@ -420,8 +420,11 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	s := newScene(t, "A100")
 	far := natsServer(t)
 	environ := s.with("NATS_URL=" + far.ClientURL())
-	r, _ := checked(t, s, exit.Done, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
+	r, text := checked(t, s, exit.Done, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
 	failsOnlyIn(t, r)
+	if strings.Contains(text, "erase") {
+		t.Errorf("a stream that is missing denies nothing:\n%s", text)
+	}
 	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it")
 
 	_, js := connected(t, far.ClientURL())
@@ -430,11 +433,12 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if _, err := js.Stream(ctx, "LISTINGS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Fatalf("a stream was made: %v", err)
 	}
-	foreign := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxMsgs: 7, Discard: jetstream.DiscardOld, AllowAtomicPublish: true}
+	foreign := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxMsgs: 7, Discard: jetstream.DiscardOld, AllowAtomicPublish: true, DenyDelete: true}
 	if _, err := js.CreateStream(ctx, foreign); err != nil {
 		t.Fatal(err)
 	}
-	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew")
+	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew",
+		"stream LISTINGS: messages may not be erased: it was made with deny_delete", "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
 	foreign.AllowAtomicPublish = false
 	if _, err := js.UpdateStream(ctx, foreign); err == nil { // usable, and slower
 		checked(t, s, exit.Done, environ, "events are published one by one")

@@ -14,6 +14,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -118,6 +119,9 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	default:
 		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is as it should be", f.Level, b.Stream)
 	}
+	if err == nil {
+		c.mayErase(ctx, nc)
+	}
 	if err == nil && f.OneByOne {
 		c.report.warn(SectionNATS, "the stream takes no atomic batches: events are published one by one",
 			"set allow_atomic at the stream: events are flushed together then")
@@ -125,5 +129,14 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	if f.StoreID != "" && c.storeID == "" {
 		c.report.warn(SectionNATS, fmt.Sprintf("stream %s holds the events of another store", b.Stream),
 			"is another doorbell publishing there? If its data directory was lost, go on: what the stream holds is taken over")
+	}
+}
+
+// mayErase says where people cannot be erased from the streams.
+func (c *checker) mayErase(ctx context.Context, nc *nats.Conn) {
+	b := c.Config.Base
+	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream}
+	if err := places.MayErase(ctx); err != nil {
+		c.report.warn(SectionNATS, err.Error(), "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
 	}
 }

@@ -163,36 +163,58 @@ func (p *person) note(e events.Event) {
 	maps.Copy(p.fields, data.Contact)
 }
 
-// redactRows bounds how many contact requests one transaction makes erased ones in the snapshot.
-const redactRows = 100
+// redactRows bounds how many contact requests one transaction makes erased ones in the snapshot, and redactReads how many it reads for
+// it: all of an insertion stand together.
+const (
+	redactRows  = 100
+	redactReads = 5000
+)
 
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
 func (s *Store) redact(agency string, people map[Request]*person) (announced int, err error) {
-	for some := range slices.Chunk(slices.Collect(maps.Keys(people)), redactRows) {
+	for left := byReference(slices.Collect(maps.Keys(people))); len(left) > 0; {
 		var rows map[Request]ContactRequest
-		known := false
+		known, passed := false, 0
 		if err := s.change(s.update, func(tx *Tx) (bool, error) {
-			rows = map[Request]ContactRequest{}
 			_, known = tx.Agency(agency)
-			for _, r := range some {
-				if row := tx.contactRequest(agency, r); !row.erased() {
-					rows[r] = row
-				}
-			}
+			rows, passed = tx.notErased(agency, left)
 			return len(rows) > 0, nil
-		}, func(tx *Tx) (err error) {
-			for r, row := range rows {
-				err = errors.Join(err, tx.redact(agency, r, row, *people[r], known))
-			}
-			return err
-		}); err != nil {
+		}, func(tx *Tx) error { return tx.redact(agency, rows, people, known) }); err != nil {
 			return announced, err
 		}
 		if known {
 			announced += len(rows)
 		}
+		left = left[passed:]
 	}
 	return announced, nil
+}
+
+func byReference(requests []Request) []Request {
+	slices.SortFunc(requests, func(a, b Request) int { return cmp.Or(cmp.Compare(a.Reference, b.Reference), cmp.Compare(a.ID, b.ID)) })
+	return requests
+}
+
+// notErased finds the first contact requests of a list in the order of byReference that are not remembered as erased, with what is
+// remembered of them, the zero value where nothing is; and how many of the list it has passed, as far as one transaction goes.
+func (tx *Tx) notErased(agency string, list []Request) (rows map[Request]ContactRequest, passed int) {
+	rows = map[Request]ContactRequest{}
+	for read := 0; passed < len(list) && read < redactReads; {
+		reference, known := list[passed].Reference, map[string]ContactRequest{}
+		for _, c := range tx.asTheyCame(agency, reference) {
+			known[c.ID] = c
+		}
+		read += 1 + len(known)
+		for ; passed < len(list) && list[passed].Reference == reference; passed++ {
+			if len(rows) == redactRows {
+				return rows, passed
+			}
+			if c := known[list[passed].ID]; !c.erased() {
+				rows[list[passed]] = c
+			}
+		}
+	}
+	return rows, passed
 }
 
 // contactRequest is what is remembered of a contact request, the zero value if it is not.
@@ -209,37 +231,57 @@ func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 
 
 // HasErased says whether contact requests are all remembered as erased. Where one is not, the store is from before its Erase.
 func (s *Store) HasErased(agency string, requests []Request) (all bool, err error) {
-	return read(s, func(tx *Tx) bool {
-		return !slices.ContainsFunc(requests, func(r Request) bool { return !tx.contactRequest(agency, r).erased() })
-	})
+	for left := byReference(slices.Clone(requests)); len(left) > 0; {
+		passed := 0
+		if all, err = read(s, func(tx *Tx) bool {
+			var rows map[Request]ContactRequest
+			rows, passed = tx.notErased(agency, left)
+			return len(rows) == 0
+		}); err != nil || !all {
+			return false, err
+		}
+		left = left[passed:]
+	}
+	return true, nil
 }
 
 // erasedDigest stands for the record in the id of the event.
 var erasedDigest = sha256.Sum256([]byte("erased on request"))
 
-func (tx *Tx) redact(agency string, r Request, row ContactRequest, p person, announce bool) error {
-	if row.ID == "" { // of a restored backup: it is learned now, and so is no overlap with what was seen before
-		i, _ := tx.Insertion(agency, r.Reference)
-		row = ContactRequest{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}
+func (tx *Tx) redact(agency string, rows map[Request]ContactRequest, people map[Request]*person, announce bool) error {
+	puts := map[string][]ContactRequest{}
+	for r, row := range rows {
+		p := *people[r]
+		if row.ID == "" { // of a restored backup: it is learned now, and so is no overlap with what was seen before
+			i, _ := tx.Insertion(agency, r.Reference)
+			row = ContactRequest{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}
+		}
+		if p.identity == "" && row.Fingerprint != (Short{}) && strings.HasPrefix(r.ID, hex.EncodeToString(row.Fingerprint[:])) {
+			p.identity = events.IdentityFingerprint
+		}
+		row.Redacted, row.Fields, row.Revision = true, nil, row.Revision+1
+		puts[r.Reference] = append(puts[r.Reference], row)
+		if !announce {
+			continue
+		}
+		e, err := events.New(&events.ContactRequestRedacted{
+			Common: events.Common{AgencyID: agency, ObservedAt: tx.store.now()}, PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
+			Identity: cmp.Or(p.identity, events.IdentityID), RedactedFields: slices.Sorted(maps.Keys(p.fields)),
+			CreatedAt: cmp.Or(p.createdAt, row.CreatedAt), Revision: row.Revision, Digest: erasedDigest,
+		})
+		if err == nil {
+			_, err = tx.Append(e)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if p.identity == "" && row.Fingerprint != (Short{}) && strings.HasPrefix(r.ID, hex.EncodeToString(row.Fingerprint[:])) {
-		p.identity = events.IdentityFingerprint
+	for reference, rows := range puts {
+		if err := tx.PutContactRequests(agency, reference, rows...); err != nil {
+			return err
+		}
 	}
-	row.Redacted, row.Fields, row.Revision = true, nil, row.Revision+1
-	err := tx.PutContactRequests(agency, r.Reference, row)
-	if err != nil || !announce {
-		return err
-	}
-	e, err := events.New(&events.ContactRequestRedacted{
-		Common: events.Common{AgencyID: agency, ObservedAt: tx.store.now()}, PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
-		Identity: cmp.Or(p.identity, events.IdentityID), RedactedFields: slices.Sorted(maps.Keys(p.fields)),
-		CreatedAt: cmp.Or(p.createdAt, row.CreatedAt), Revision: row.Revision, Digest: erasedDigest,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = tx.Append(e)
-	return err
+	return nil
 }
 
 // forgotten says whether a message of the stream tells of a person whom the log or the snapshot knows as erased.

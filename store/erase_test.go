@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -256,6 +257,66 @@ func copied(t testing.TB, s *store.Store) (dir string) {
 		}
 	}
 	return dir
+}
+
+// TestWhatIsRememberedOfAnInsertionIsReadOnceForManyContactRequests counts allocations: by CPU time, so many would take a minute.
+func TestWhatIsRememberedOfAnInsertionIsReadOnceForManyContactRequests(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	const count = 400
+	var requests []store.Request
+	var rows []store.ContactRequest
+	for n := range count {
+		requests = append(requests, request(n))
+		rows = append(rows, store.ContactRequest{ID: request(n).ID, Fields: []store.Field{{Name: "message"}}})
+	}
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", rows...) })
+	commits := s.Commits()
+	if n := allocations(func() { erases(t, s, requests...) }) / count; n > 500 {
+		t.Errorf("Erase makes %d allocations for each contact request", n)
+	}
+	if n := s.Commits() - commits; n != 4 || len(redactions(t, s)) != count {
+		t.Errorf("%d commits, %d announced", n, len(redactions(t, s)))
+	}
+	if n := allocations(func() {
+		if all, err := s.HasErased("A100", requests); err != nil || !all {
+			t.Errorf("all are erased: %t, %v", all, err)
+		}
+	}) / count; n > 20 {
+		t.Errorf("HasErased makes %d allocations for each contact request", n)
+	}
+}
+
+func allocations(of func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	of()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+func TestWhatOneTransactionReadsToEraseIsBounded(t *testing.T) {
+	s := open(t, t.TempDir())
+	var rows []store.ContactRequest
+	for n := range 2500 {
+		rows = append(rows, store.ContactRequest{ID: fmt.Sprint("c", n)})
+	}
+	var requests []store.Request
+	for _, reference := range []string{"a", "b", "c"} {
+		update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", reference, rows...) })
+		requests = append(requests, store.Request{Reference: reference, ID: "c1"})
+	}
+	commits := s.Commits()
+	erases(t, s, requests...)
+	if n := s.Commits() - commits; n != 2 {
+		t.Errorf("%d commits", n)
+	}
+	if all, err := s.HasErased("A100", append(requests[:3:3], store.Request{Reference: "d", ID: "c1"})); err != nil || all {
+		t.Errorf("with one that is not, all are erased: %v", err)
+	}
+	if all, err := s.HasErased("A100", requests); err != nil || !all {
+		t.Errorf("all are erased: %t, %v", all, err)
+	}
 }
 
 func TestAFullStoreErases(t *testing.T) {

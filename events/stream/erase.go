@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -21,7 +22,7 @@ const (
 )
 
 // Erase removes every message of a filter that wants says so of, and returns how many. The server overwrites their bytes in its files
-// before it answers. What somebody else removes meanwhile, and a stream that is missing, are no errors. After an error the same may be
+// before it answers; an error of it stays one until the server is started again. What somebody else removes meanwhile, and a stream that is missing, are no errors. After an error the same may be
 // done again. It reads one message after the other: a filter that is narrow saves time.
 func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) bool) (n int, err error) {
 	_, err = c.ReadToEnd(ctx, filter, 0, func(m *Message) error {
@@ -35,15 +36,23 @@ func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) b
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = nil
+		return n, nil
+	}
+	if err == nil {
+		_, err = c.EraseAt(ctx, beyondAll)
 	}
 	return n, err
 }
 
+// beyondAll is a sequence that no message has. A server that has failed to write a file of the stream says so of this one, too, until it is
+// started again; by then it does not show the message any more whose bytes it has not overwritten.
+const beyondAll = math.MaxInt64
+
 // EraseAt erases one message. It is false where none is there any more.
 func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	err := c.erase(ctx, sequence)
-	if errors.As(err, new(*jetstream.APIError)) {
+	var answer *jetstream.APIError
+	if errors.As(err, &answer) && isNone(answer) {
 		if m, failed := c.Get(ctx, Query{Sequence: sequence}); failed == nil && m == nil {
 			return false, nil
 		}
@@ -52,6 +61,11 @@ func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 		}
 	}
 	return err == nil, err
+}
+
+// isNone says whether an answer is that there is no such message, and not that it could not be erased.
+func isNone(a *jetstream.APIError) bool {
+	return a.ErrorCode == noSequence || a.ErrorCode == eraseFailed && (a.Description == "no message found" || a.Description == "stream store EOF")
 }
 
 // MayErase says beforehand, and changes nothing, whether [Client.Erase] is allowed: nil, also where the stream is missing, an error that wraps

@@ -169,6 +169,49 @@ func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
 	}
 }
 
+func TestAServerThatCouldNotOverwriteAMessageHasNotErasedIt(t *testing.T) {
+	dir := t.TempDir()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Client{Conn: conn, Stream: "LETTERS", Wait: 5 * time.Second}
+	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := js.Publish(t.Context(), "listings.dlq.a", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "jetstream/*/streams/LETTERS/msgs/*.blk"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Mkdir(files[0]+".tmp", 0o700); err != nil { // where the server would write
+		t.Fatal(err)
+	}
+	if erased, err := c.EraseAt(t.Context(), 2); erased || err == nil {
+		t.Errorf("%t, %v", erased, err)
+	}
+	if m, err := c.Get(t.Context(), Query{Sequence: 2}); m != nil || err != nil {
+		t.Errorf("the server shows it (%t, %v): then no other look is needed", m != nil, err)
+	}
+	if n, err := c.Erase(t.Context(), "listings.dlq.>", func(m *Message) bool { return m.Sequence == 2 }); n != 0 || err == nil {
+		t.Errorf("once more: %d, %v", n, err)
+	}
+}
+
 func TestItIsSaidBeforehandWhereNothingMayBeErased(t *testing.T) {
 	s := start(t, natsd.Options{})
 	own, err := s.Connect("test")

@@ -25,6 +25,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -387,7 +388,9 @@ func openNATS(ctx context.Context, c *config.Config) (conn *nats.Conn, hangUp fu
 	dial, stop := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
 	if c.NATS.URL == "" {
 		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
-		server, err := natsd.Start(ctx, natsd.Options{StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog()})
+		server, err := natsd.Start(ctx, natsd.Options{
+			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(), Erasing: func() bool { return people.Unfinished(c.Base.DataDir) },
+		})
 		if err != nil {
 			return nil, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
 		}

@@ -67,6 +67,9 @@ func (s *Server) boot(ctx context.Context) error {
 		if err := s.prepare(); err != nil {
 			return err
 		}
+		if err := s.finishErasing(); err != nil {
+			return err
+		}
 		inner, err := s.launch(ctx)
 		if err != nil {
 			return err

@@ -74,6 +74,7 @@ type Options struct {
 	GuestUser         string        // with GuestPassword: what guests have to show
 	GuestPassword     string        //
 	GuestToken        string        // or this; all empty: nothing
+	Erasing           func() bool   // whether messages were being erased when a server ended, asked before each start; default: no
 	Logger            *slog.Logger  // default: nothing is logged
 	StartTimeout      time.Duration // default 30 s
 	CheckEvery        time.Duration // how often Run checks whether the server works; default 15 s

@@ -11,6 +11,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -54,6 +55,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
 		Stream: o.Stream, ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
+		Erasing:   func() bool { return people.Unfinished(o.DataDir) },
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})

@@ -114,6 +114,12 @@ func Receipts(dir string) (all []Receipt, err error) {
 	return all, err
 }
 
+// Unfinished says whether an erasure was begun and not finished, or a receipt cannot be read.
+func Unfinished(dir string) bool {
+	all, err := Receipts(dir)
+	return err != nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
+}
+
 // ErrNoReceipt: a file is no receipt.
 var ErrNoReceipt = errors.New("it is no receipt of doorbell forget")
 

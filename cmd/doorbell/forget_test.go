@@ -64,6 +64,12 @@ type mourned struct {
 
 func newMourned(t *testing.T) (m mourned, d *child, url string, hook *place) {
 	t.Helper()
+	return newMournedOf(t, 1_200_000) // more than a message may hold
+}
+
+// newMournedOf is the scene in which the longest contact request of each has so many bytes.
+func newMournedOf(t *testing.T, longest int) (m mourned, d *child, url string, hook *place) {
+	t.Helper()
 	m = mourned{scene: newScene(t, "A100"), gone: newLead("Vergissmeinnicht", "079 311 22 33"), stays: newLead("Bleibtreu", "079 444 55 66")}
 	hook = newPlace(t)
 	hook.status = http.StatusBadRequest
@@ -72,13 +78,12 @@ func newMourned(t *testing.T) (m mourned, d *child, url string, hook *place) {
 	url = natsURL(t, m.dir)
 	sub := subscribeTo(t, url)
 	sub.baselined(t, "A100")
-	long := strings.Repeat("y", 1_200_000) // more than a message may hold
 	for _, person := range []lead{m.stays, m.gone} {
 		var ids []string
 		for n, i := range m.model.Truth().Insertions[:3] {
 			more := ""
 			if n == 0 {
-				more = long
+				more = strings.Repeat("y", longest)
 			}
 			id, err := m.model.AddContactRequest("A100", i.Reference, person.request(more))
 			if err != nil {

@@ -70,7 +70,7 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
 	var struck atomic.Int64
-	blows := chooseBlows(first.calls)
+	blows := chooseBlows(first.calls, sampled)
 	atOnce(*scenes, blows, func(b blow) {
 		t.Run(b.String(), func(t *testing.T) {
 			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
@@ -111,7 +111,8 @@ func atOnce[T any](n int, list []T, do func(T)) {
 	workers.Wait()
 }
 
-func chooseBlows(calls int) (list []blow) {
+// chooseBlows is a sample of so many blows, or all of them if that is wanted.
+func chooseBlows(calls, most int) (list []blow) {
 	for at := 1; at <= calls; at++ {
 		for _, s := range strikes {
 			if b := (blow{s, at}); *callsOnly == "" || *callsOnly == b.String() {
@@ -122,9 +123,8 @@ func chooseBlows(calls int) (list []blow) {
 	if *callsAll || *callsOnly != "" {
 		return list
 	}
-	most := sampled
 	if raced {
-		most = sampledRaced
+		most = min(most, sampledRaced)
 	}
 	sample := make([]blow, 0, most)
 	for n := range most { // evenly over the calls, one strike after the other

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -104,7 +105,8 @@ func (t *tracer) run(environ []string, stderr io.Writer, program string, args ..
 
 func (t *tracer) start(environ []string, stderr uintptr, program string, args []string) error {
 	pid, err := syscall.ForkExec(program, append([]string{program}, args...), &syscall.ProcAttr{
-		Env:   append(environ[:len(environ):len(environ)], "GODEBUG=asyncpreemptoff=1"), // every signal would be a stop
+		// Of two settings with one name the last one counts, as for exec.Cmd. Every signal would be a stop.
+		Env:   (&exec.Cmd{Env: append(environ[:len(environ):len(environ)], "GODEBUG=asyncpreemptoff=1")}).Environ(),
 		Files: []uintptr{0, stderr, stderr},
 		Sys:   &syscall.SysProcAttr{Ptrace: true},
 	})
@@ -119,7 +121,7 @@ func (t *tracer) start(environ []string, stderr uintptr, program string, args []
 	if !status.Stopped() {
 		return fmt.Errorf("%s cannot be traced: %w", program, syscall.EPERM)
 	}
-	if err := syscall.PtraceSetOptions(pid, traceSeccomp|exitKill|syscall.PTRACE_O_TRACECLONE); err != nil {
+	if err := syscall.PtraceSetOptions(pid, traceSeccomp|exitKill|syscall.PTRACE_O_TRACECLONE|syscall.PTRACE_O_TRACEVFORK); err != nil {
 		return err
 	}
 	return syscall.PtraceCont(pid, 0)
@@ -193,7 +195,7 @@ func (t *tracer) look(tid int) {
 	case syscall.SYS_RENAME, syscall.SYS_RENAMEAT, sysRenameat2, syscall.SYS_UNLINKAT, syscall.SYS_MKDIRAT:
 	default:
 		path := make([]byte, 4096)
-		n, _ := syscall.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, int32(regs.Rdi)), path)
+		n, _ := syscall.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(regs.Rdi)), path)
 		file, below := strings.CutPrefix(string(path[:max(n, 0)]), t.below)
 		if !below {
 			return

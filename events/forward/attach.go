@@ -108,7 +108,8 @@ func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
 
 // stands says whether the stream is the one in which the worker was: what it did last is there, or nothing is there any more: it was erased.
 // Where the consumer stood at a message without an id, a row of a cluster, none is there either, as a newer one may have come. Another
-// message at the place is of another history, whose tail was lost.
+// message at the place is of another history, whose tail was lost. What is not seen is a tail that was lost, has grown again beyond the
+// place, and lacks a message there because the one that took it was erased as well: what then stands before the place is not sent.
 func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) {
 	var p *position
 	l.remembered(func(s *workerState) {
@@ -146,13 +147,40 @@ func (l *worker) messages() stream.Client {
 	return stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
 }
 
-// erased says whether a contact request that was fetched has been removed from the stream: then nobody may get it any more.
+// erased says whether a contact request that was fetched has been removed from the stream: then nobody may get it any more. One that has
+// expired, or was lost with the stream or its tail, has not.
 func (l *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() {
 		return false, nil
 	}
 	m, err := l.messages().Get(ctx, stream.Query{Sequence: i.place})
-	return err == nil && m == nil, err
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil || m != nil { // another one too: it is of another history
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	s, err := l.f.js.Stream(ctx, l.f.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
+	}
+	info := s.CachedInfo()
+	if !l.stream.Equal(info.Created) || i.place > info.State.LastSeq {
+		return false, nil
+	}
+	return i.place >= info.State.FirstSeq || !forgets(info, i.stored), nil
+}
+
+// forgets says whether a stream may have let go by itself what was stored at a time, and stood before its first message.
+func forgets(info *jetstream.StreamInfo, stored time.Time) bool {
+	c := info.Config
+	return c.MaxAge > 0 && info.TimeStamp.Sub(stored) >= c.MaxAge ||
+		c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0)
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.

@@ -258,20 +258,22 @@ func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamC
 }
 
 // toDeadLetters writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
-// newest on its subject.
-func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) error {
+// newest on its subject. It is false, and none stays, where the contact request was erased.
+func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) (written bool, err error) {
 	o := l.f.o
-	if gone, err := l.erased(ctx, m); gone || err != nil {
-		return err
-	}
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
+	if gone, err := l.erased(ctx, m); err != nil {
+		return false, err
+	} else if gone { // one may be there that could not be erased, or was written before a crash
+		return false, l.eraseLetter(ctx, m, subject, id)
+	}
 	last, err := look(ctx, o.Conn, deadStream(o.Stream), stream.Query{Last: subject})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if last != nil && last.Header.Get(nats.MsgIdHdr) == id {
-		return nil
+		return true, nil
 	}
 	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
 	for name, values := range m.message.Headers() {
@@ -289,12 +291,31 @@ func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reaso
 	}
 	fit(letter, m.event, o.Conn.MaxPayload())
 	if err := l.post(ctx, letter); err != nil {
-		return err
+		return false, err
 	}
-	if gone, _ := l.erased(ctx, m); gone { // while the letter was written: whoever erases may have looked for letters before
-		_, err = letters(o.Conn, deadStream(o.Stream)).Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
+	gone, err := l.erased(ctx, m)
+	if gone { // while the letter was written: whoever erases may have looked for letters before
+		err = l.eraseLetter(ctx, m, subject, id)
 	}
-	return err
+	return !gone, err
+}
+
+// eraseLetter erases the letter of a contact request that was erased. Where this user of NATS may not, that is said, and the letter stays.
+func (l *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
+	all := letters(l.f.o.Conn, deadStream(l.f.o.Stream))
+	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
+	if err == nil {
+		return nil
+	}
+	may := all.MayErase(ctx)
+	if !errors.Is(may, stream.ErrMayNotErase) {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	l.f.kept.Do(func() {
+		l.f.o.Log.Error("dead letter of a contact request that was erased cannot be erased, nor others like it: drop it with a user of NATS who may",
+			"forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID, "err", may.Error())
+	})
+	return nil
 }
 
 // fit makes room for what a letter says beside its event, where that fills a message by itself.

@@ -24,10 +24,11 @@ type item struct {
 	lane    *worker
 	message jetstream.Msg
 	event   events.Event
-	place   uint64 // in the stream
-	pending uint64 // how many wait behind it
-	foreign bool   // no event of ours
-	sent    bool   // before its turn, to find out whether the receiver takes anything
+	place   uint64    // in the stream
+	pending uint64    // how many wait behind it
+	foreign bool      // no event of ours
+	sent    bool      // before its turn, to find out whether the receiver takes anything
+	stored  time.Time // by the server's clock
 	fetched time.Time
 	gone    bool // it was erased since
 }
@@ -77,7 +78,9 @@ func (l *worker) work(ctx context.Context, c jetstream.Consumer) error {
 			return err
 		}
 	}
-	l.passErased(ctx)
+	for _, i := range l.queue[:l.batch] {
+		l.findErased(ctx, i)
+	}
 	together := l.together()
 	if len(together) == 0 {
 		return l.finish(l.batch)
@@ -156,16 +159,20 @@ func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 	return nil
 }
 
-// passErased passes over what was erased while it waited here for a while.
-func (l *worker) passErased(ctx context.Context) {
-	for _, i := range l.queue[:l.batch] {
-		if !i.wanted() || time.Since(i.fetched) < l.f.o.AckWait {
-			continue
-		}
-		if i.gone, _ = l.erased(ctx, i); i.gone {
-			l.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID)
-		}
+// findErased finds what was erased while it waited here for a while: it is passed over.
+func (l *worker) findErased(ctx context.Context, i *item) {
+	if !i.wanted() || time.Since(i.fetched) < l.f.o.AckWait {
+		return
 	}
+	if gone, _ := l.erased(ctx, i); gone {
+		l.pass(i)
+	}
+}
+
+// pass passes over an item that was erased.
+func (l *worker) pass(i *item) {
+	i.gone = true
+	l.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID)
 }
 
 // together are the items of the batch that are sent.
@@ -307,21 +314,31 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 	if permanent := (*Permanent)(nil); errors.As(err, &permanent) {
 		had = permanent.Had
 	}
+	var buried []*item
 	for _, i := range together {
-		if err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
+		written, err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had)
+		if err != nil {
 			l.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			l.f.o.Log.Error("message refused for good, but no dead letter can be written; retrying", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
 			return l.pause(ctx, c, pause(l.attempts))
 		}
+		if written {
+			buried = append(buried, i)
+		} else {
+			l.pass(i)
+		}
 	}
 	if err := l.step(stepDead); err != nil {
 		return err
 	}
-	l.remember(together)
-	l.status.write(func(s *WorkerStatus) { s.DeadLetters += uint64(len(together)) })
-	l.f.o.Log.Error("message moved to the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(together),
-		"agency", e.AgencyID, "attempt", l.attempts, "err", why)
+	if len(buried) > 0 {
+		l.remember(buried)
+		l.status.write(func(s *WorkerStatus) { s.DeadLetters += uint64(len(buried)) })
+		e = buried[0].event
+		l.f.o.Log.Error("message moved to the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(buried),
+			"agency", e.AgencyID, "attempt", l.attempts, "err", why)
+	}
 	return l.finish(l.batch)
 }
 
@@ -333,7 +350,7 @@ func (l *worker) probe(ctx context.Context, c jetstream.Consumer) error {
 		return err
 	}
 	for _, i := range l.queue[1:] {
-		if !i.wanted() {
+		if l.findErased(ctx, i); !i.wanted() {
 			continue
 		}
 		err := l.deliver(ctx, []*item{i})

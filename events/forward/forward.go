@@ -115,6 +115,7 @@ type Forwarder struct {
 	workers []*worker
 	fresh   bool      // nothing was remembered
 	early   sync.Once // says that the stream is not there yet
+	kept    sync.Once // says that a letter cannot be erased
 
 	cut func(step string) bool // of tests: ends a worker at a step, as a crash would
 }

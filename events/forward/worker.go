@@ -209,7 +209,7 @@ func (l *worker) take(m jetstream.Msg) {
 	i := &item{lane: l, message: m, fetched: time.Now()}
 	meta, err := m.Metadata()
 	if err == nil {
-		i.place, i.pending = meta.Sequence.Stream, meta.NumPending
+		i.place, i.pending, i.stored = meta.Sequence.Stream, meta.NumPending, meta.Timestamp
 		if slices.ContainsFunc(l.queue, func(other *item) bool { return other.place == i.place }) {
 			return
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -133,7 +134,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		return nil
 	}
 	if err == nil {
-		err = emptyValue(command)
+		err = cmp.Or(emptyValue(command), givenTwice(command))
 	}
 	if err != nil {
 		return asUsageError(err)
@@ -214,6 +215,20 @@ func argumentName(name string) string {
 		return name
 	}
 	return strings.ToUpper(strings.Trim(name, "[]<>"))
+}
+
+// givenTwice refuses a flag that is given twice and has room for one value: the first one would not count.
+func givenTwice(command *kong.Context) error {
+	given := map[*kong.Flag]bool{}
+	for _, p := range command.Path {
+		if p.Flag != nil && given[p.Flag] && !p.Flag.IsSlice() && !p.Flag.IsCumulative() {
+			return errors.New("--" + p.Flag.Name + ": is given twice")
+		}
+		if p.Flag != nil {
+			given[p.Flag] = true
+		}
+	}
+	return nil
 }
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,10 +27,11 @@ type PersonFlags struct {
 	Request   string `placeholder:"ID" help:"Whoever wrote this contact request; with --insertion, that of this insertion."`
 	Insertion string `placeholder:"REFERENCE" help:"Everybody who wrote about this insertion."`
 	Agency    string `placeholder:"AGENCY" help:"Only in contact requests to this agency."`
+	NotNamed  bool   `help:"Leave out contact requests that only name the address in a text: somebody else may have written them."`
 }
 
 func (f *PersonFlags) wanted() people.Wanted {
-	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency}
+	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency, NotNamed: f.NotNamed}
 }
 
 // read takes from standard input what is not to stand on the command line, where others of this machine see it.
@@ -131,6 +133,10 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return err
 	}
 	r, err := desk.forget(ctx, c.wanted(), found)
+	if err != nil && ctx.Err() != nil {
+		p.note("if it had begun, the daemon goes on with it, and the next start does; its receipt is the newest in %s", filepath.Join(cfg.Base.DataDir, people.Folder))
+		return nil
+	}
 	if err != nil {
 		return personError(err)
 	}
@@ -147,9 +153,12 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 
 // personError says what to do where a person's data cannot be found or erased.
 func personError(err error) error {
+	var known *exit.Error
 	switch {
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, people.ErrNothing):
-		return exit.Failed(err, "what is older than DOORBELL_RETENTION is gone already; look for the phone number too, the portal may know another address")
+		return exit.Failed(err, "people write with another address or number, too: search for each; doorbell events ls lists contact requests")
 	case errors.Is(err, stream.ErrMayNotErase):
 		return exit.Failed(fmt.Errorf("nothing was changed: %w", err), "")
 	case errors.Is(err, ops.ErrNoAnswer):
@@ -172,7 +181,14 @@ func printFound(p *program, found people.Found) error {
 			below = fmt.Sprintf("and %d more\n", len(found.Requests)-n)
 			break
 		}
-		rows = append(rows, printable(r.AgencyID)+"\t"+printable(r.PropertyReferenceID)+"\t"+printable(r.ContactRequestID))
+		how := ""
+		if slices.Contains(found.Named, r) {
+			how = "only names the address"
+		}
+		rows = append(rows, strings.Join([]string{printable(r.AgencyID), printable(r.PropertyReferenceID), printable(r.ContactRequestID), how}, "\t"))
+	}
+	if n := len(found.Named); n > 0 {
+		below += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
 	}
 	if found.Unreadable > 0 {
 		below += fmt.Sprintf("\nMessages that stand where contact requests do and cannot be read: %d\n", found.Unreadable)
@@ -204,12 +220,12 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 	}
 	dir, w := cfg.Base.DataDir, c.wanted()
 	w.AgencyID = r.Searched.AgencyID
-	same, err := r.Is(dir, w)
+	same, err := r.Is(filepath.Dir(c.Verify), w)
 	if err != nil {
-		return exit.Failed(err, "it stands beside the receipts of the data directory in which the person was forgotten; set DOORBELL_DATA_DIR")
+		return exit.Failed(err, "it is made with the first receipt, and stands beside them")
 	}
 	if !same {
-		return exit.Failed(errors.New("this is the receipt of another search"), "give what was searched for then, in the same form: it was by "+r.Searched.By)
+		return exit.Failed(errors.New("this is the receipt of another search, or its key was lost"), "give what was searched for then: it was by "+r.Searched.By)
 	}
 	if r.Finished.IsZero() {
 		return exit.Failed(errors.New("this erasure is not finished: "+r.Problem), "the daemon goes on with it every minute; else start doorbell run")
@@ -240,7 +256,8 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 		err = again.print(p, cfg)
 	}
 	if err == nil && len(again.Requests)+len(again.Files) > 0 {
-		return exit.Failed(errors.New("the person is still there, or there again"), "forget the new contact requests; a file that doorbell set aside is yours to delete")
+		return exit.Failed(errors.New("the person is still there, or there again"), "forget the new contact requests; a file that doorbell set aside is yours to delete; in a file a longer address that "+
+			"ends or begins like this one looks the same")
 	}
 	return err
 }
@@ -382,6 +399,9 @@ func finishOverdue(ctx context.Context, p *people.Places) error {
 }
 
 func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found people.Found) (r people.Receipt, err error) {
+	if owner, other := exit.Owner(p.Dir); other {
+		return r, exit.Failed(fmt.Errorf("%s is owned by %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
+	}
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
@@ -392,7 +412,7 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(ctx, "", by, found, []string{"what the forwarders that were configured have sent"}, nil); err != nil {
+	if r, err = p.Begin(ctx, "", by, found, nil, nil); err != nil {
 		return r, err
 	}
 	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {

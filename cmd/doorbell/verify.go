@@ -297,6 +297,9 @@ func printComparison(p *program, found []relay.Comparison) error {
 	rows, below := []string{"AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN"}, ""
 	for _, c := range found {
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d\t%d", c.AgencyID, c.Logged, c.Streamed, c.Waiting, c.Expired, c.CountMissing(), c.Foreign))
+		if c.Erased > 0 {
+			below += fmt.Sprintf("%s: without their person, and not in the stream any more: %d\n", c.AgencyID, c.Erased)
+		}
 		for _, l := range []struct{ what, which string }{
 			{"published, and missing in the stream", ranges(c.Missing)},
 			{"in the stream, and not in the log", ranges(c.Unlogged)},

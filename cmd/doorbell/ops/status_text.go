@@ -68,7 +68,7 @@ func (s Status) facts(o TextOptions) (lines []string) {
 		}
 		add(style, "%s", s.NATS.text())
 		if oldest := s.Store.OldestPerson; !oldest.IsZero() {
-			add(styleNone, "People: held for %s at most", age(oldest, s.Watch.At))
+			add(styleNone, "People: the oldest one has been held for %s", age(oldest, s.Watch.At))
 		}
 		if s.Page != "" {
 			add(styleNone, "Page: %s", s.Page)

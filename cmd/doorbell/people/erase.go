@@ -154,6 +154,7 @@ func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
 			restored++
 		}
 		if !r.Finished.IsZero() {
+			r.FinishedFirst = cmp.Or(r.FinishedFirst, r.Finished)
 			r.Again, r.Finished, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false
 			err = errors.Join(err, p.Save(r))
 		}

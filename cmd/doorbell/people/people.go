@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -159,6 +158,8 @@ type Found struct {
 	Requests []Request `json:"requests"`
 	// Events says for each place how many events of these requests hold the person.
 	Events map[string]int `json:"events"`
+	// Named are those of the requests that only name the address in a text: somebody else may have written them.
+	Named []Request `json:"named,omitempty"`
 	// Unreadable is how many messages stand where contact requests do and are no events: nobody knows whom they hold.
 	Unreadable int `json:"unreadable,omitempty"`
 }
@@ -166,6 +167,7 @@ type Found struct {
 // Add takes over what another member of a cluster has found. All members see the same streams.
 func (f *Found) Add(other Found) {
 	f.Requests = sorted(append(f.Requests, other.Requests...))
+	f.Named = sorted(append(f.Named, other.Named...))
 	f.Events[inLog] += other.Events[inLog]
 }
 
@@ -190,26 +192,34 @@ func requestOf(e events.Event) Request {
 
 // Search finds what is held of a person. It reads everything twice: first to find the requests, then what else is of them.
 func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
-	requests, unreadable := map[Request]bool{}, 0
+	best, unreadable := map[Request]match{}, 0
 	for h, err := range p.held(ctx, w.AgencyID) {
 		switch {
 		case err != nil:
 			return Found{}, err
 		case h.unreadable:
 			unreadable++
-		case w.matches(h.event):
-			requests[requestOf(h.event)] = true
+		default:
+			if m := w.match(h.event); m == own || m == names && !w.NotNamed {
+				best[requestOf(h.event)] = max(m, best[requestOf(h.event)])
+			}
 		}
 	}
-	f := Found{Requests: sorted(slices.Collect(maps.Keys(requests))), Events: map[string]int{}, Unreadable: unreadable}
-	if len(requests) == 0 {
+	f := Found{Requests: []Request{}, Events: map[string]int{}, Unreadable: unreadable}
+	for r, how := range best {
+		if f.Requests = append(f.Requests, r); how == names {
+			f.Named = append(f.Named, r)
+		}
+	}
+	f.Requests, f.Named = sorted(f.Requests), sorted(f.Named)
+	if len(best) == 0 {
 		return f, nil
 	}
 	for h, err := range p.held(ctx, w.AgencyID) {
 		if err != nil {
 			return Found{}, err
 		}
-		if !h.unreadable && requests[requestOf(h.event)] {
+		if !h.unreadable && best[requestOf(h.event)] != none {
 			f.Events[h.place]++
 		}
 	}

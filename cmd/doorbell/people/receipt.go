@@ -32,8 +32,10 @@ type Receipt struct {
 	Begun    time.Time `json:"begun"`
 	// Finished is zero until everything is erased.
 	Finished time.Time `json:"finished,omitzero"`
-	// Again are the moments at which it was begun again, because a store or stream from before it was put back.
-	Again []time.Time `json:"again,omitempty"`
+	// Again are the moments at which it was begun again, because a store or stream from before it was put back, and FinishedFirst is when
+	// it was finished before.
+	Again         []time.Time `json:"again,omitempty"`
+	FinishedFirst time.Time   `json:"finishedFirst,omitzero"`
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
 	// Members are those of the cluster that have yet to erase it, too.
@@ -57,13 +59,27 @@ type Searched struct {
 	AgencyID string `json:"agencyId,omitempty"`
 }
 
-// Is says whether it is the receipt of a search for the same person.
-func (r Receipt) Is(dir string, w Wanted) (bool, error) {
-	key, err := os.ReadFile(filepath.Join(dir, Folder, keyFile))
+// Is says whether it is the receipt of a search for the same person. Its folder has the key.
+func (r Receipt) Is(folder string, w Wanted) (bool, error) {
+	key, err := readKey(folder)
 	if err != nil {
-		return false, fmt.Errorf("the key of the receipts: %w", err)
+		return false, err
 	}
 	return r.Searched.By == w.By() && r.Searched.AgencyID == w.AgencyID && hmac.Equal([]byte(r.Searched.Hash), []byte(keyed(key, w))), nil
+}
+
+// keySize is that of the key, in bytes.
+const keySize = 32
+
+func readKey(folder string) ([]byte, error) {
+	key, err := os.ReadFile(filepath.Join(folder, keyFile))
+	if err == nil && len(key) != keySize {
+		err = errors.New("it is not what was written")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key of the receipts, %s: %w", filepath.Join(folder, keyFile), err)
+	}
+	return key, nil
 }
 
 func keyed(key []byte, w Wanted) string {
@@ -78,15 +94,14 @@ func (p *Places) Searched(w Wanted) (Searched, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Searched{}, fmt.Errorf("receipts: %w", err)
 	}
-	path := filepath.Join(folder, keyFile)
-	key, err := os.ReadFile(path)
+	key, err := readKey(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		key = make([]byte, 32)
+		key = make([]byte, keySize)
 		_, _ = rand.Read(key) // never fails
-		err = writeFile(path, key)
+		err = writeFile(filepath.Join(folder, keyFile), key)
 	}
 	if err != nil {
-		return Searched{}, fmt.Errorf("the key of the receipts: %w", err)
+		return Searched{}, err
 	}
 	return Searched{By: w.By(), Hash: keyed(key, w), AgencyID: w.AgencyID}, nil
 }

@@ -2,10 +2,13 @@ package people
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
-	"unicode"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -19,6 +22,8 @@ type Wanted struct {
 	ContactRequestID    string `json:"contactRequestId,omitempty"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
 	AgencyID            string `json:"agencyId,omitempty"`
+	// NotNamed leaves out what only names the address: somebody else may have written it.
+	NotNamed bool `json:"notNamed,omitempty"`
 }
 
 // Errors of Check. They do not quote what was written.
@@ -72,32 +77,51 @@ func (w Wanted) normal() string {
 	return w.ContactRequestID + "\x00" + w.PropertyReferenceID
 }
 
-// Texts are the forms in which an address may stand in a file; of a request and an insertion there are none, as their ids stay.
+// Texts are the forms in which an address may stand in a file; of a request and an insertion there are none, as their ids stay. A number is
+// written in any way, and here in the usual ones.
 func (w Wanted) Texts() []string {
-	switch {
-	case w.Email != "":
+	if w.Email != "" {
 		return []string{w.email()}
-	case w.Phone == "":
+	}
+	if w.Phone == "" {
 		return nil
 	}
-	texts := []string{strings.TrimSpace(w.Phone)}
-	if n := w.phone(); n != texts[0] {
-		texts = append(texts, n)
+	texts := map[string]bool{strings.TrimSpace(w.Phone): true, listings.E164(w.Phone): true}
+	if d := w.digits(); len(d) == 9 { // Swiss
+		groups := []string{d[:2], d[2:5], d[5:7], d[7:]}
+		for _, separator := range []string{"", " ", ".", "-"} {
+			texts[strings.Join(groups, separator)] = true
+		}
+		for _, slash := range []string{"/", " / "} {
+			texts[d[:2]+slash+strings.Join(groups[1:], " ")] = true
+			texts[d[:2]+slash+strings.Join(groups[1:], ".")] = true
+			texts[d[:2]+slash+d[2:]] = true
+		}
+		texts[d[:2]+" "+d[2:]] = true
+	} else {
+		texts[d] = true
 	}
-	return texts
+	delete(texts, "")
+	return slices.Sorted(maps.Keys(texts))
 }
 
 // email is the address without its case: mail servers that tell Nora from nora are not to be found.
-func (w Wanted) email() string { return strings.ToLower(strings.TrimSpace(w.Email)) }
+func (w Wanted) email() string {
+	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(w.Email)), "mailto:")
+}
 
-func (w Wanted) phone() string { return phone(w.Phone) }
+// phone is the number as E.164 where it is clearly one, else its digits.
+func (w Wanted) phone() string {
+	return cmp.Or(listings.E164(strings.TrimSpace(w.Phone)), digits(w.Phone))
+}
 
-// phone is a number as E.164 where it is clearly one, else its digits.
-func phone(raw string) string {
-	if n := listings.E164(strings.TrimSpace(raw)); n != "" {
-		return n
+// digits are those that the number has however it is written: of a Swiss one those behind +41, 0041 or 0, of another one those behind + or 00.
+func (w Wanted) digits() string {
+	number := listings.E164(strings.TrimSpace(w.Phone))
+	if swiss, ok := strings.CutPrefix(number, "+41"); ok {
+		return swiss
 	}
-	return digits(raw)
+	return strings.TrimLeft(cmp.Or(digits(number), digits(w.Phone)), "0")
 }
 
 func digits(s string) string {
@@ -109,36 +133,68 @@ func digits(s string) string {
 	}, s)
 }
 
-// matches says whether an event is of the person. An address counts wherever it stands in what the person is or wrote, a number where
-// it is all of a value.
-func (w Wanted) matches(e events.Event) bool {
+// How an event is of a person.
+type match int
+
+const (
+	none  match = iota
+	names       // it names the address somewhere in a text: somebody else may have written it
+	own         // the address is that of who wrote it
+)
+
+// match says how an event is of the person. An address is that of who wrote where it is all of a value.
+func (w Wanted) match(e events.Event) match {
 	switch {
-	case w.AgencyID != "" && e.AgencyID != w.AgencyID:
-		return false
-	case w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
-		return false
-	case w.ContactRequestID != "":
-		return requestOf(e).ContactRequestID == w.ContactRequestID
-	case w.PropertyReferenceID != "":
-		return true
+	case w.AgencyID != "" && e.AgencyID != w.AgencyID, w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
+		return none
+	case w.ContactRequestID != "" && requestOf(e).ContactRequestID != w.ContactRequestID:
+		return none
+	case w.ContactRequestID+w.PropertyReferenceID != "":
+		return own
 	}
 	var p struct{ Contact, Record json.RawMessage }
 	if json.Unmarshal(e.Data, &p) != nil {
-		return false
+		return none
 	}
-	is := w.is()
-	return anyText(p.Contact, is) || anyText(p.Record, is)
+	return max(anyText(p.Contact, w.matchText()), anyText(p.Record, w.matchText()))
 }
 
-// is says whether a text is of the person.
-func (w Wanted) is() func(string) bool {
+// matchText says how a text is of the person.
+func (w Wanted) matchText() func(string) match {
 	if w.Email != "" {
-		return mentions(w.email())
+		address := w.email()
+		mentioned := mentions(address)
+		return func(s string) match {
+			switch {
+			case strings.EqualFold(strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "mailto:"), address):
+				return own
+			case mentioned(s):
+				return names
+			}
+			return none
+		}
 	}
-	number := w.phone()
-	return func(s string) bool {
-		return len(s) >= 6 && len(s) < 64 && !strings.ContainsFunc(s, unicode.IsLetter) && phone(s) == number
+	number := w.digits()
+	return func(s string) match {
+		found := none
+		for run := range numbers(s) {
+			switch d := digits(run); {
+			case !strings.Contains(d, number):
+			case strings.TrimSpace(run) == strings.TrimSpace(s): // nothing else stands there
+				return own
+			default:
+				found = names
+			}
+		}
+		return found
 	}
+}
+
+// numbers yields what may be a number, or several, in a text.
+func numbers(s string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(s, func(r rune) bool {
+		return !('0' <= r && r <= '9' || strings.ContainsRune("+ .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r))
+	})
 }
 
 // mentions finds an address in a text, and not at the end or the begin of a longer one.
@@ -164,24 +220,20 @@ func mentions(address string) func(string) bool {
 
 func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// anyText says whether any text or number in a JSON value is one that is looked for.
-func anyText(value json.RawMessage, is func(string) bool) bool {
+// anyText is how the texts and numbers in a JSON value are of the person, at best.
+func anyText(value json.RawMessage, is func(string) match) (best match) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
 	for {
 		t, err := d.Token()
 		if err != nil {
-			return false
+			return best
 		}
 		switch v := t.(type) {
 		case string:
-			if is(v) {
-				return true
-			}
+			best = max(best, is(v))
 		case json.Number:
-			if is(v.String()) {
-				return true
-			}
+			best = max(best, is(v.String()))
 		}
 	}
 }

@@ -348,7 +348,7 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, tt.address, tt.token)
 			headers := append([]string{"Content-Type", asForm}, tt.headers...)
-			for _, path := range []string{"/resume", "/approve", "/poll", "/events", "/compare", "/actions/resume", "/actions/approve", "/actions/poll"} {
+			for _, path := range []string{"/resume", "/approve", "/poll", "/events", "/compare", "/find", "/export", "/forget", "/actions/resume", "/actions/approve", "/actions/poll"} {
 				if got := s.ask(t, "POST", path, "agency=A100", headers...); got.StatusCode != tt.want {
 					t.Errorf("POST %s: %s, want %d", path, got.Status, tt.want)
 				}

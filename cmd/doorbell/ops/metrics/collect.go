@@ -184,6 +184,7 @@ func (out sink) store(s ops.Status) {
 	out.value(storeCommits, float64(s.Store.Commits))
 	out.truth(storeAlarm, s.Store.Alarm)
 	out.truth(storeFull, s.Store.Full || s.Watch.NoSpace)
+	out.moment(oldestPerson, s.Store.OldestPerson)
 }
 
 func (out sink) cluster(c *ops.ClusterStatus, now time.Time) {

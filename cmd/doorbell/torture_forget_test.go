@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"os"
+	"syscall"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/people"
@@ -47,6 +50,28 @@ func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 	})
 }
 
+// TestAKilledDaemonFinishesItsErasureAtTheNextStart kills it while it erases: each third time soon after it was asked to, else after the
+// receipt stands.
+func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	m, d, _, _ := newMournedOf(t, 20_000)
+	d.stop(t)
+	for n := range max(3, *kills/10) {
+		s := m.copied(t)
+		d := launch(t, s.environ, "run")
+		natsURL(t, s.dir)
+		asks := launch(t, s.environ, "forget", "--email", m.gone.email, "--yes")
+		if n%3 > 0 {
+			eventually(t, "a receipt", func() bool { return len(s.receipts(t)) > 0 })
+		}
+		time.Sleep(rand.N(60 * time.Millisecond)) // the moment of the kill is the point of the test
+		d.end(t, syscall.SIGKILL)
+		<-asks.gone
+		t.Logf("%d receipts, one is unfinished: %v", len(s.receipts(t)), people.Unfinished(s.dir))
+		s.finish(t)
+	}
+}
+
 // struckForget is a scene in which a forget was struck.
 type struckForget struct {
 	mourned
@@ -54,8 +79,8 @@ type struckForget struct {
 	output  *bytes.Buffer
 }
 
-// struck lets forget run under the tracer, in a copy of the data directory.
-func (m mourned) struck(t *testing.T, tr *tracer) struckForget {
+// copied is the scene in a copy of the data directory.
+func (m mourned) copied(t *testing.T) struckForget {
 	t.Helper()
 	s := struckForget{mourned: m, output: &bytes.Buffer{}}
 	s.dir = shortDir(t)
@@ -63,6 +88,22 @@ func (m mourned) struck(t *testing.T, tr *tracer) struckForget {
 		t.Fatal(err)
 	}
 	s.environ = m.with("DOORBELL_DATA_DIR=" + s.dir)
+	return s
+}
+
+func (m mourned) receipts(t *testing.T) []people.Receipt {
+	t.Helper()
+	all, err := people.Receipts(m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// struck lets forget run under the tracer, in a copy.
+func (m mourned) struck(t *testing.T, tr *tracer) struckForget {
+	t.Helper()
+	s := m.copied(t)
 	tr.below = s.dir
 	if s.tracing = tr.run(s.environ, s.output, binary(t), "forget", "--email", m.gone.email, "--yes"); s.tracing == nil {
 		<-tr.gone
@@ -76,17 +117,10 @@ func (s struckForget) finish(t *testing.T) {
 	t.Helper()
 	d := launch(t, s.environ, "run")
 	url := natsURL(t, s.dir)
-	begun := func() (all []people.Receipt) {
-		all, err := people.Receipts(s.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	if len(begun()) == 0 {
+	if len(s.receipts(t)) == 0 {
 		receiptOf(t, run(t, s.environ, "forget", "--email", s.gone.email, "--yes", "--json"))
 	}
-	eventually(t, "the end of the erasure", func() bool { return !begun()[0].Finished.IsZero() })
+	eventually(t, "the end of the erasure", func() bool { return !s.receipts(t)[0].Finished.IsZero() })
 	s.mustBeErased(t, url)
 	if got := run(t, s.environ, "verify"); got.code != exit.Done {
 		t.Errorf("%+v", got)

@@ -19,17 +19,20 @@ func TestWhatWasDeletedButNotErasedIsErasedBeforeTheNextStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, js := connect(t, s)
-	makeStream(t, js, 0)
-	const messages = 10 // in two blocks
+	config := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxBytes: 127_000} // files of 32 kB
+	if _, err := js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	const messages = 10
 	text := func(n uint64) []byte { return fmt.Appendf(nil, "message %d.", n) }
 	for n := range uint64(messages) {
-		if _, err := js.Publish(t.Context(), "listings.v1.A100.test", append(text(n+1), make([]byte, 900_000)...)); err != nil {
+		if _, err := js.Publish(t.Context(), "listings.v1.A100.test", append(text(n+1), make([]byte, 9_000)...)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	found := func(n uint64) (files int) {
 		blocks, err := filepath.Glob(s.folder(account, "streams", "LISTINGS", "msgs", "*"))
-		if err != nil || len(blocks) < 3 {
+		if err != nil || len(blocks) < 3 { // one is the index
 			t.Fatal(blocks, err)
 		}
 		for _, path := range blocks {

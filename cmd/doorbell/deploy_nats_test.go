@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -256,6 +258,9 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 
 	g := newGuest(t, url)
 	g.mayNotDisturb(t, streamOf(t, g.js))
+	g.mayNot(t, "asking a member to erase people", func(context.Context) error {
+		return errors.Join(g.nc.Publish("listings.admin.member.x.forget", []byte("{}")), g.nc.Flush())
+	})
 	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
 	if err != nil {
 		t.Fatalf("a guest may not make a consumer: %v", err)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -51,5 +52,29 @@ func TestWhatIsErasedWhileAJobRunsIsNotReplayedAndTheJobGoesOn(t *testing.T) {
 	again, err := w.open(t, w.options()).Run(t.Context(), each(append(log, list[last+1:]...)), silent)
 	if err != nil || again.Published != len(list)-last-1 || again.AlreadyThere != p.Published-1 {
 		t.Errorf("once more: %+v, %v", again, err)
+	}
+}
+
+func TestALogThatCannotSayWhetherAnEventWasErasedEndsAJob(t *testing.T) {
+	for failing, name := range map[int]string{1: "before it is published", 2: "afterwards"} {
+		t.Run(name, func(t *testing.T) {
+			w, list := newWorld(t), history(t, 20)
+			list = list[slices.IndexFunc(list, events.Event.HoldsPerson):]
+			broken, asked := errors.New("read: input/output error"), 0
+			o := w.options()
+			o.Erased = func(events.Event) (bool, error) {
+				if asked++; asked == failing {
+					return false, broken
+				}
+				return false, nil
+			}
+			if p, err := w.open(t, o).Run(t.Context(), each(list), silent); !errors.Is(err, broken) || p.Published != 0 {
+				t.Fatalf("%+v, %v", p, err)
+			}
+			s, err := w.js.Stream(t.Context(), streamName)
+			if err != nil || s.CachedInfo().State.Msgs != 0 {
+				t.Fatalf("a message stands there, of which nobody knows whether it may: %v", err)
+			}
+		})
 	}
 }

@@ -199,6 +199,7 @@ func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
 var (
 	errErased = errors.New("the event was erased meanwhile")
 	errLog    = errors.New("read the event again")
+	errStands = errors.New("a person may have been erased while the event was published, and the message cannot be erased")
 )
 
 // mayStand returns errErased for an event that was erased since it was read.
@@ -218,7 +219,7 @@ func (j *Job) mayStand(e events.Event) error {
 
 // final says that trying again would not help.
 func final(err error) bool {
-	for _, e := range []error{ErrNoStream, ErrUnfit, ErrFull, ErrBusy, ErrForeign, errErased, errLog, nats.ErrConnectionClosed, nats.ErrMaxPayload} {
+	for _, e := range []error{ErrNoStream, ErrUnfit, ErrFull, ErrBusy, ErrForeign, errErased, errLog, errStands, nats.ErrConnectionClosed, nats.ErrMaxPayload} {
 		if errors.Is(err, e) {
 			return true
 		}

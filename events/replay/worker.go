@@ -70,14 +70,15 @@ func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, e
 		return false, err
 	}
 	l.doubt, l.last, l.id, l.fence = false, e.Sequence, e.ID, place
-	if err := j.mayStand(e); errors.Is(err, errErased) {
-		l.known = false
-		if _, err := j.stream.EraseAt(ctx, place); err != nil {
-			return false, err
-		}
-		return false, errErased
+	err = j.mayStand(e)
+	if err == nil {
+		return false, nil
 	}
-	return false, nil
+	l.known = false
+	if _, failed := j.stream.EraseAt(ctx, place); failed != nil { // the next try would take it for done
+		return false, fmt.Errorf("%w: message %d of stream %s: %w", errStands, place, j.o.Stream, failed)
+	}
+	return false, err
 }
 
 // findEnd asks for the last event of the agency, if that is not known. If it is beyond what this run has published, without a

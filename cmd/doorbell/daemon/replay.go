@@ -48,10 +48,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: replayStream(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate,
 		Choice: choiceOf(q.Query),
-		Erased: func(e events.Event) (bool, error) {
-			now, found, err := s.Lookup(e)
-			return found && now.Erased(), err
-		},
+		Erased: erasedIn(s),
 	})
 	if err != nil {
 		return replay.Progress{}, hintOf(stream.Explain(conn, err), o.SubjectPrefix)
@@ -80,6 +77,14 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 		return p, ctx.Err() // nobody listens
 	}
 	return p, errors.Join(hintOf(stream.Explain(conn, err), o.SubjectPrefix), tell(p))
+}
+
+// erasedIn says of an event with a person whether the log has erased the person since; it holds nobody either where it has let the event go.
+func erasedIn(s *store.Store) func(events.Event) (bool, error) {
+	return func(e events.Event) (bool, error) {
+		now, found, err := s.Lookup(e)
+		return err == nil && (!found || now.Erased()), err
+	}
 }
 
 // choiceOf is which events of the log a query means.

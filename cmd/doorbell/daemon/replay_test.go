@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+func TestAPersonWhoseEventTheLogHasLetGoIsNotReplayed(t *testing.T) {
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lead, err := events.New(&events.ContactRequestCreated{
+		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "see#1", ContactRequestID: "1", Identity: events.IdentityID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(lead); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Unsent("A100", 1, 1)
+	if err != nil || len(list) != 1 {
+		t.Fatal(len(list), err)
+	}
+	gone := list[0]
+	gone.Position++
+	for want, e := range map[bool]events.Event{false: list[0], true: gone} {
+		if erased, err := erasedIn(s)(e); erased != want || err != nil {
+			t.Errorf("position %d: %t, %v", e.Position, erased, err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ type Comparison struct {
 	Missing   []Range  `json:"missing,omitempty"`   // published once, in the log, and not in the stream
 	Unlogged  []Range  `json:"unlogged,omitempty"`  // in the stream and not in the log; the relay takes them over
 	Different []uint64 `json:"different,omitempty"` // of another id, or another payload, than in the log
-	Unerased  []uint64 `json:"unerased,omitempty"`  // erased in the log, and with the person in the stream
+	Unerased  []uint64 `json:"unerased,omitempty"`  // erased in the log, and for a day or longer with the person in the stream
 	Doubled   []uint64 `json:"doubled,omitempty"`   // more than once in the stream
 	Misplaced []uint64 `json:"misplaced,omitempty"` // behind a later one, though not sent again
 	Foreign   int      `json:"foreign"`             // messages that are no events of this agency
@@ -70,13 +70,21 @@ func (r *Relay) Compare(ctx context.Context, agencies []string) (found []Compari
 		}
 	}
 	for _, a := range agencies {
-		c := newComparer(r, a)
-		if err := c.run(ctx); err != nil {
-			return found, fmt.Errorf("compare %s: %w", events.Token(a), r.explain(err))
+		c, err := r.compare(ctx, a)
+		if err != nil {
+			return found, err
 		}
 		found = append(found, c.found)
 	}
 	return found, nil
+}
+
+func (r *Relay) compare(ctx context.Context, agency string) (*comparer, error) {
+	c := newComparer(r, agency)
+	if err := c.run(ctx); err != nil {
+		return nil, fmt.Errorf("compare %s: %w", events.Token(agency), r.explain(err))
+	}
+	return c, nil
 }
 
 // comparer compares one agency. It holds a page of the log, and a hash of the id of each message.
@@ -91,6 +99,7 @@ type comparer struct {
 	fence       uint64              // place of the agency's last message in the stream
 	inPlace     events.Cursor       // the newest event of the log that stands where it was sent first
 	streamed    map[uint64]struct{} // hashes of ids
+	unerased    []stands            // with a person whom the log has erased
 	page        []events.Event
 	highest     uint64
 	ahead       []events.Event // in the stream, behind the end of the log as it was read
@@ -181,7 +190,7 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 			return last, err
 		}
 		last = at.Sequence.Stream
-		if err := c.meet(&stream.Message{Subject: m.Subject(), Sequence: last, Header: m.Headers(), Data: m.Data()}); err != nil {
+		if err := c.meet(&stream.Message{Subject: m.Subject(), Sequence: last, Header: m.Headers(), Data: m.Data(), Time: at.Timestamp}); err != nil {
 			return last, err
 		}
 	}
@@ -243,7 +252,11 @@ func (c *comparer) meet(m *stream.Message) error {
 		c.span(&c.found.Unlogged, sequence)
 		return nil
 	case e.ID == id && e.Erased():
-		if there.HoldsPerson() {
+		if !there.HoldsPerson() {
+			break
+		}
+		s := stands{m.Sequence, id, m.Time}
+		if c.unerased = append(c.unerased, s); s.long() {
 			c.note(&c.found.Unerased, sequence)
 		}
 	case e.ID != id, !samePayload(*e, m):
@@ -466,28 +479,22 @@ func (r *Relay) compareAll(ctx context.Context) error {
 // compareEvery is how often a stream is compared whose server was not started anew.
 const compareEvery = 24 * time.Hour
 
-// compareOne sends again what is missing in an embedded stream, and erases in any what the log has erased. Reported is how much another one lacked when that was logged last.
+// compareOne sends again what is missing in an embedded stream, and erases in any what the log has erased. Reported is how much another one
+// lacked when that was logged last.
 func (r *Relay) compareOne(ctx context.Context, agency string, reported map[string]int) error {
-	found, err := r.Compare(ctx, []string{agency})
+	c, err := r.compare(ctx, agency)
 	if err != nil {
 		return err
 	}
-	if len(found[0].Different) > 0 {
-		r.o.Logger.Error("messages of the stream are not those of the event log", "agency", agency, "count", len(found[0].Different),
-			"advice", "run doorbell verify")
+	if n := len(c.found.Different); n > 0 {
+		r.o.Logger.Error("messages of the stream are not those of the event log", "agency", agency, "count", n, "advice", "run doorbell verify")
 	}
-	if len(found[0].Unerased) > 0 {
-		n, err := r.eraseErased(ctx, agency)
-		switch {
-		case errors.Is(err, ErrLog):
-			return err
-		case err != nil:
-			r.o.Logger.Error("the stream holds people whom the event log has erased", "agency", agency, "count", len(found[0].Unerased), "err", err.Error())
-		default:
-			r.o.Logger.Warn("people whom the event log has erased are erased in the stream, too", "agency", agency, "count", n)
-		}
+	if long := slices.DeleteFunc(c.unerased, func(s stands) bool { return !s.long() }); len(long) > 0 {
+		n, err := r.eraseStanding(ctx, long)
+		r.worker(agency).doubt()
+		r.tellErased(agency, len(long), n, err)
 	}
-	missing := found[0].CountMissing()
+	missing := c.found.CountMissing()
 	if missing > 0 && r.o.Embedded {
 		_, err = r.Resend(ctx, agency)
 		return err

@@ -145,6 +145,47 @@ func TestWhatWasReadBeforeItWasErasedAndPublishedAfterwardsIsErased(t *testing.T
 	})
 }
 
+func TestWhatIsPublishedDoesNotWaitForAnErasure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 2)
+		b.deliver()
+		r := b.relay()
+		met := 0
+		n, err := r.Erase(t.Context(), "A100", func(e events.Event) bool {
+			if met++; met == 1 {
+				b.log.ring(t, "A100", 1)
+				if err := r.RunOnce(t.Context()); err != nil || !b.published("A100") {
+					t.Errorf("published while it is erased: %v", err)
+				}
+			}
+			return true
+		})
+		if n != 3 || err != nil {
+			t.Errorf("%d erased, %v", n, err)
+		}
+		b.log.ring(t, "A100", 1)
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Errorf("behind an erased fence: %v", err)
+		}
+	})
+}
+
+func TestAStreamThatWasPutBackFromAnOlderCopyLosesWhoWasErased(t *testing.T) {
+	b, folder := newFolderBell(t)
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	restore := b.backup(folder)
+	b.log.erase("A100", 1, 3)
+	wantErased(t, b.relay(), "A100", numbered("A100", 1, 3), 2)
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	restore()
+	b.deliver()
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 6, Streamed: 4, Erased: 2})
+	b.wantRepairs("A100", "tail_lost 4-5 sent 2")
+}
+
 func TestABatchWithoutAnAnswerIsErased(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
@@ -159,39 +200,53 @@ func TestABatchWithoutAnAnswerIsErased(t *testing.T) {
 	b.wantRepairs("A100")
 }
 
-func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparison(t *testing.T) {
-	b := newBell(t)
-	var log bytes.Buffer
-	b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	b.log.ring(t, "A100", 4)
-	b.deliver()
-	b.log.erase("A100", 2, 4)
-	b.log.ring(t, "A100", 1)
-	b.log.erase("A100", 5) // before it is published: it holds nobody, and stays
-	b.deliver()
-	found := b.compared("A100")
-	if want := (Comparison{AgencyID: "A100", Logged: 5, Streamed: 5, Unerased: []uint64{2, 4}}); !reflect.DeepEqual(found, want) || found.Well() {
-		t.Fatalf("%+v", found)
-	}
-	config := b.stream().CachedInfo().Config
-	config.DenyDelete = true
-	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.relay().compareOne(t.Context(), "A100", map[string]int{}); err != nil || !strings.Contains(log.String(), "the stream holds people") {
-		t.Errorf("where it is denied: %v", err)
-	}
-}
-
-func TestTheComparisonErasesAndGoesOn(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 4)
-	b.deliver()
-	b.log.erase("A100", 2, 4)
-	if err := b.relay().compareOne(t.Context(), "A100", map[string]int{}); err != nil {
-		t.Fatal(err)
-	}
-	b.wantCompared(Comparison{AgencyID: "A100", Logged: 4, Streamed: 2, Erased: 2})
+func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparisonADayLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		var log bytes.Buffer
+		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		b.log.ring(t, "A100", 4)
+		b.deliver()
+		b.log.erase("A100", 2, 4)
+		b.log.ring(t, "A100", 1)
+		b.log.erase("A100", 5) // before it is published: it holds nobody, and stays
+		b.deliver()
+		time.Sleep(23 * time.Hour)
+		b.log.ringAt(t, "A100", 1, time.Now().Add(-90*24*time.Hour)) // NATS was away: it is read only now
+		b.deliver()
+		b.log.erase("A100", 6)
+		r := b.relay()
+		compare := func() {
+			t.Helper()
+			if err := r.compareOne(t.Context(), "A100", map[string]int{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compare()
+		all := Comparison{AgencyID: "A100", Logged: 6, Streamed: 6}
+		b.wantCompared(all)
+		time.Sleep(time.Hour)
+		all.Unerased = []uint64{2, 4}
+		if found := b.compared("A100"); !reflect.DeepEqual(found, all) || found.Well() {
+			t.Fatalf("%+v", found)
+		}
+		compare()
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 6, Streamed: 4, Erased: 2})
+		b.log.ring(t, "A100", 1) // the relay goes on
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.wantRepairs("A100")
+		config := b.stream().CachedInfo().Config
+		config.DenyDelete = true
+		if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		b.log.erase("A100", 1)
+		if compare(); !strings.Contains(log.String(), "the stream holds people") {
+			t.Error("where it is denied nobody hears of it")
+		}
+	})
 }
 
 func TestAnAgencyOfAClusterGoesOnWithoutItsLastEvents(t *testing.T) {

@@ -91,6 +91,16 @@ func (l *worker) resendLost(ctx context.Context, s session, reason string) (afte
 	if err := c.run(ctx); err != nil {
 		return 0, err
 	}
+	if found := c.unerased; len(found) > 0 { // the stream was put back from an older copy
+		n, err := l.r.eraseStanding(ctx, found)
+		l.r.tellErased(l.agency, len(found), n, err)
+		if n > 0 { // the fence, and what is in place, may be of those
+			c = newComparer(l.r, l.agency)
+			if err := c.run(ctx); err != nil {
+				return 0, err
+			}
+		}
+	}
 	inPlace := c.inPlace // what is missing before it was removed on purpose, and what stands before it was read
 	if reason == reasonRecreated {
 		inPlace = events.Cursor{}

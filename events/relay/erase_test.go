@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -184,6 +185,31 @@ func TestAStreamThatWasPutBackFromAnOlderCopyLosesWhoWasErased(t *testing.T) {
 	b.deliver()
 	b.wantCompared(Comparison{AgencyID: "A100", Logged: 6, Streamed: 4, Erased: 2})
 	b.wantRepairs("A100", "tail_lost 4-5 sent 2")
+}
+
+func TestATailThatIsLostAgainBehindAnErasedEndIsFound(t *testing.T) {
+	b, folder := newFolderBell(t)
+	b.log.ring(t, "A100", 4)
+	b.deliver()
+	restore := b.backup(folder)
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	b.log.erase("A100", 7)
+	wantErased(t, b.relay(), "A100", numbered("A100", 7), 1)
+	restore()
+	log := &ending{b.log, true}
+	b.o.Log = log
+	for range 2 { // what has been mended is no loss
+		if err := b.relay().RunOnce(t.Context()); !errors.Is(err, ErrLog) {
+			t.Fatalf("%v", err)
+		}
+		b.wantRepairs("A100", "tail_lost 5-7 sent 2")
+	}
+	restore()
+	log.ends = false
+	b.deliver()
+	b.wantRepairs("A100", "tail_lost 5-7 sent 2", "tail_lost 5-7 sent 2")
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 9, Streamed: 8, Erased: 1})
 }
 
 func TestABatchWithoutAnAnswerIsErased(t *testing.T) {

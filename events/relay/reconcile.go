@@ -77,10 +77,28 @@ func (l *worker) findLoss(ctx context.Context, info *jetstream.StreamInfo) (reas
 		return "", nil
 	}
 	m, err := l.r.stream.Get(ctx, stream.Query{Sequence: c.StreamSequence})
-	if err == nil && m != nil && m.Header.Get("ce-id") != c.ID {
-		return reasonTailLost, nil
+	if err != nil || m == nil || m.Header.Get("ce-id") == c.ID {
+		return "", err
 	}
-	return "", err
+	if e, ok := l.importable(m); ok && e.Sequence < c.Sequence { // see readOn
+		known, err := l.isKnown(e)
+		if err != nil {
+			return "", err
+		}
+		if erased, err := l.endErased(); err != nil || known && erased {
+			return "", err
+		}
+	}
+	return reasonTailLost, nil
+}
+
+// endErased says whether the event at the cursor was erased.
+func (l *worker) endErased() (bool, error) {
+	found, err := l.r.o.Log.Read(l.agency, l.cursor.Sequence-1, 1, 1)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return len(found) == 1 && found[0].ID == l.cursor.ID && found[0].Erased(), nil
 }
 
 // resendLost sends again what follows the newest event that is still in place, and is nowhere in the stream; where that was made anew,
@@ -130,8 +148,15 @@ func (l *worker) readOn(ctx context.Context, after uint64) error {
 		return errCommit
 	}
 	l.fence = last
-	if err != nil || !unplaced || l.cursor.StreamSequence == 0 {
+	if err != nil || !unplaced {
 		return err
+	}
+	if l.cursor.StreamSequence == 0 { // its event is nowhere: where it was erased, the last one before it stands for it
+		erased, err := l.endErased()
+		if err != nil || !erased || last == 0 {
+			return err
+		}
+		l.cursor.StreamSequence = last
 	}
 	if err := l.r.o.Log.SetCursor(l.agency, l.cursor); err != nil { // else another loss before the next event would not be found
 		return fmt.Errorf("%w: %w", ErrLog, err)

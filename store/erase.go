@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,17 +39,17 @@ type Erased struct {
 
 // Erase takes the person out of every event of contact requests, published or not, and remembers the requests as erased, also those that
 // the snapshot does not know: so a poll that still shows the person neither announces nor restores them. Of each one
-// contact_request.redacted is appended, if the store knows the agency. What is erased already stays as it is; after an error, the same
-// call goes on, and what Erased says is what was done until then.
+// contact_request.redacted is appended, if the store knows the agency. What is erased already stays as it is. One whose reference or id
+// is not Storable is in events alone: it is erased in them, but not remembered, and so not announced, for it would be again each time.
 //
-// It works in small transactions, between which others commit, also when the store holds all that it may. What somebody has read
-// before, as the relay a batch, may reach the stream after it.
+// It works in small transactions, after each of which others have as much time, also when the store holds all that it may. What
+// somebody has read before, as the relay a batch, may reach the stream after it.
+//
+// After ErrUnknownOutcome or ErrDamaged the process has to end; the same call, then or after any other error, as ErrNoSpace, goes on. What
+// Erased says is what was done until then.
 func (s *Store) Erase(agency string, requests []Request) (done Erased, err error) {
 	people := map[Request]*person{}
 	for _, r := range requests {
-		if !Storable(r.Reference) || !Storable(r.ID) {
-			return done, fmt.Errorf("erase of %s: a contact request has no reference or id", agency)
-		}
 		people[r] = &person{fields: map[string]json.RawMessage{}}
 	}
 	asked := func(e events.Event) bool { return people[requestOf(e)] != nil }
@@ -71,7 +70,7 @@ func (s *Store) Erase(agency string, requests []Request) (done Erased, err error
 	}
 	for from := ^uint64(0); from != 0; {
 		var next uint64
-		if err := s.change(s.update, func(tx *Tx) (bool, error) {
+		if err := s.erasing(func(tx *Tx) (bool, error) {
 			found, next = tx.people(agency, from, asked)
 			return len(found) > 0, nil
 		}, func(tx *Tx) error { return tx.erase(found) }); err != nil {
@@ -83,6 +82,22 @@ func (s *Store) Erase(agency string, requests []Request) (done Erased, err error
 		from = next
 	}
 	return done, nil
+}
+
+// mostLeft is the most time that is left to others after a transaction, scrubPause the least.
+const mostLeft = 100 * time.Millisecond
+
+// erasing is a change of one transaction, after which others have time to write: as much as it took, within bounds.
+func (s *Store) erasing(look func(*Tx) (bool, error), write func(*Tx) error) error {
+	began, wrote := time.Now(), false
+	err := s.change(s.update, look, func(tx *Tx) error {
+		wrote = true
+		return write(tx)
+	})
+	if wrote {
+		time.Sleep(min(max(time.Since(began), scrubPause), mostLeft))
+	}
+	return err
 }
 
 // placed is an event at its place in the log.
@@ -172,10 +187,10 @@ const (
 
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
 func (s *Store) redact(agency string, people map[Request]*person) (announced int, err error) {
-	for left := byReference(slices.Collect(maps.Keys(people))); len(left) > 0; {
+	for left := toRemember(slices.Collect(maps.Keys(people))); len(left) > 0; {
 		var rows map[Request]ContactRequest
 		known, passed := false, 0
-		if err := s.change(s.update, func(tx *Tx) (bool, error) {
+		if err := s.erasing(func(tx *Tx) (bool, error) {
 			_, known = tx.Agency(agency)
 			rows, passed = tx.notErased(agency, left)
 			return len(rows) > 0, nil
@@ -190,12 +205,14 @@ func (s *Store) redact(agency string, people map[Request]*person) (announced int
 	return announced, nil
 }
 
-func byReference(requests []Request) []Request {
+// toRemember are those of contact requests that the snapshot can remember, by reference.
+func toRemember(requests []Request) []Request {
+	requests = slices.DeleteFunc(requests, func(r Request) bool { return !Storable(r.Reference) || !Storable(r.ID) })
 	slices.SortFunc(requests, func(a, b Request) int { return cmp.Or(cmp.Compare(a.Reference, b.Reference), cmp.Compare(a.ID, b.ID)) })
 	return requests
 }
 
-// notErased finds the first contact requests of a list in the order of byReference that are not remembered as erased, with what is
+// notErased finds the first contact requests of a list of toRemember that are not remembered as erased, with what is
 // remembered of them, the zero value where nothing is; and how many of the list it has passed, as far as one transaction goes.
 func (tx *Tx) notErased(agency string, list []Request) (rows map[Request]ContactRequest, passed int) {
 	rows = map[Request]ContactRequest{}
@@ -229,9 +246,10 @@ func (tx *Tx) contactRequest(agency string, r Request) (c ContactRequest) {
 // erased says whether Erase has made it so. One of which the API has emptied fields keeps their names.
 func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 }
 
-// HasErased says whether contact requests are all remembered as erased. Where one is not, the store is from before its Erase.
+// HasErased says whether contact requests are all remembered as erased, but those that cannot be: see Erase. Where one is not, the store
+// is from before its Erase. After ErrDamaged the process has to end.
 func (s *Store) HasErased(agency string, requests []Request) (all bool, err error) {
-	for left := byReference(slices.Clone(requests)); len(left) > 0; {
+	for left := toRemember(slices.Clone(requests)); len(left) > 0; {
 		passed := 0
 		if all, err = read(s, func(tx *Tx) bool {
 			var rows map[Request]ContactRequest
@@ -302,12 +320,16 @@ type People struct {
 
 // ErasePeople takes the person out of published events of an agency that were recorded before a moment, from the one after a sequence
 // on, as far as one small transaction goes; no event says so. Unsent ones stay. It comes to an end where Next is what it was called
-// with: at an event that holds a person and is younger, or at the end of the log.
+// with: at an event that holds a person and is younger, or at the end of the log. With the zero time it erases nothing and says what is
+// the oldest. After a transaction others have as much time.
 //
-// Whoever goes on at Next visits every event once. With the zero time it erases nothing and says what is the oldest.
+// One that was recorded later than now is of a clock that was wrong. It is as old as the next one behind it that holds a person, and
+// is passed over where there is none near. Else whoever goes on at Next visits every event once.
+//
+// Its errors are those of Erase.
 func (s *Store) ErasePeople(agency string, before time.Time, after uint64) (p People, err error) {
 	var old []placed
-	if err := s.change(s.update, func(tx *Tx) (bool, error) {
+	if err := s.erasing(func(tx *Tx) (bool, error) {
 		old, p = tx.oldPeople(agency, before, after)
 		return len(old) > 0, nil
 	}, func(tx *Tx) error { return tx.erase(old) }); err != nil {
@@ -318,23 +340,34 @@ func (s *Store) ErasePeople(agency string, before time.Time, after uint64) (p Pe
 
 func (tx *Tx) oldPeople(agency string, before time.Time, after uint64) (old []placed, p People) {
 	p.Next = after
+	now := tx.store.now()
+	var ahead []placed // of a clock that was wrong, behind the last one that is old
 	var b bounds
 	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
 		l := entry(k, v)
 		e, holds := l.person(agency)
-		if holds && (l.n >= unsent || !e.RecordedTime.Before(before)) {
-			p.Oldest = e.RecordedTime
+		wrong := e.RecordedTime.After(now)
+		if holds && (l.n >= unsent || !wrong && !e.RecordedTime.Before(before)) {
+			if !wrong {
+				p.Oldest = e.RecordedTime
+			}
 			break
 		}
 		if b.reached() {
 			break
 		}
 		if b.visit(v, holds); holds {
-			old = append(old, placed{e, l.n})
+			ahead = append(ahead, placed{e, l.n})
+		}
+		if holds && !wrong {
+			old, ahead = append(old, ahead...), nil
 		}
 		if l.n < unsent {
 			p.Next = l.n
 		}
+	}
+	if len(ahead) > 0 && (ahead[0].n > after+1 || !b.reached()) { // else nothing would follow
+		p.Next = ahead[0].n - 1
 	}
 	p.Erased = len(old)
 	return old, p

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"doorbell/events"
@@ -177,9 +178,6 @@ func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
 	if got := row(t, s, request(1)); !got.Redacted || got.Epoch != 5 || !got.CreatedAt.Equal(era.Add(-time.Hour)) { // it closes no window
 		t.Errorf("remembered as %+v", got)
 	}
-	if _, err := s.Erase("A100", []store.Request{{Reference: "a"}}); err == nil {
-		t.Error("a contact request without id was erased")
-	}
 }
 
 func TestWhatTheAPIHasRedactedBeforeIsErasedAndAnnouncedOnce(t *testing.T) {
@@ -317,6 +315,107 @@ func TestWhatOneTransactionReadsToEraseIsBounded(t *testing.T) {
 	if all, err := s.HasErased("A100", requests); err != nil || !all {
 		t.Errorf("all are erased: %t, %v", all, err)
 	}
+}
+
+// TestWhatCannotBeRememberedIsErasedInTheEvents is of events that another publisher of the stream has made.
+func TestWhatCannotBeRememberedIsErasedInTheEvents(t *testing.T) {
+	s := open(t, t.TempDir())
+	knows(t, s)
+	requests := []store.Request{{Reference: "a", ID: ""}, {Reference: "a", ID: "c\x00"}, {Reference: strings.Repeat("a", 5000), ID: "c"}, request(1)}
+	for n, r := range requests {
+		imports(t, s, asked(t, r, 0, era).Stamp(uint64(n+1), era, "other").WithSequence(uint64(n+1)))
+	}
+	if done := erases(t, s, requests...); len(done.Events) != 4 || done.Announced != 1 || len(holding(t, s)) > 0 {
+		t.Errorf("%d events were erased, %d announced", len(done.Events), done.Announced)
+	}
+	if all, err := s.HasErased("A100", requests); err != nil || !all {
+		t.Errorf("all are erased: %t, %v", all, err)
+	}
+	commits := s.Commits()
+	if erases(t, s, requests...); s.Commits() != commits {
+		t.Error("the second time something was written")
+	}
+}
+
+func TestErasingLeavesTimeToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in which a commit takes no time
+		s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		knows(t, s)
+		wants := func(times int) {
+			t.Helper()
+			began, commits := time.Now(), s.Commits()
+			if times == 1 {
+				if p, err := s.ErasePeople("A100", time.Now().Add(time.Hour), 0); err != nil || p.Erased != 1 {
+					t.Errorf("%+v, %v", p, err)
+				}
+			} else {
+				erases(t, s, request(1))
+			}
+			if n, left := s.Commits()-commits, time.Since(began); n != int64(times) || left < time.Duration(n)*time.Millisecond || left > time.Duration(n)*100*time.Millisecond {
+				t.Errorf("%d commits, and %v left", n, left)
+			}
+		}
+		for n := range 2 {
+			appended(t, s, asked(t, request(n), 0, era))
+		}
+		wants(2)
+		wants(0)
+		publish(t, s, "A100", 3)
+		time.Sleep(time.Minute)
+		wants(1)
+	})
+}
+
+// TestAClockThatWasWrongKeepsNobody is of events that were recorded in a time to come.
+func TestAClockThatWasWrongKeepsNobody(t *testing.T) {
+	now := era.Add(time.Hour)
+	s := openAt(t, t.TempDir(), &now)
+	sequence := uint64(0)
+	holds := func(request int, at time.Duration) {
+		t.Helper()
+		sequence++
+		imports(t, s, asked(t, store.Request{Reference: "a", ID: fmt.Sprint("c", request)}, 0, era).Stamp(sequence, era.Add(at), "other").WithSequence(sequence))
+	}
+	want := func(before time.Duration, after uint64, want store.People) {
+		t.Helper()
+		if got, err := s.ErasePeople("A100", era.Add(before), after); err != nil || got != want {
+			t.Errorf("before %v after %d: %+v, %v; want %+v", before, after, got, err, want)
+		}
+	}
+	const wrong = 9999 * time.Hour
+	holds(1, wrong)
+	want(0, 0, store.People{})
+	holds(2, 0)
+	holds(3, wrong)
+	holds(4, wrong)
+	holds(5, 30*time.Minute)
+	want(0, 0, store.People{Oldest: era}) // the first may be as young
+	want(time.Minute, 0, store.People{Erased: 2, Next: 2, Oldest: era.Add(30 * time.Minute)})
+	want(time.Minute, 2, store.People{Next: 2, Oldest: era.Add(30 * time.Minute)})
+	if left := holding(t, s); !slices.Equal(left, []string{"c3", "c4", "c5"}) {
+		t.Errorf("%v hold a person", left)
+	}
+	want(40*time.Minute, 2, store.People{Erased: 3, Next: 5})
+	holds(6, wrong)
+	update(t, s, func(tx *store.Tx) (err error) {
+		for range 1500 {
+			_, failed := tx.Append(event(t, "A100"))
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	now = now.Add(wrong - 2*time.Hour)
+	appended(t, s, asked(t, request(7), 0, era))
+	publish(t, s, "A100", 1507)
+	want(wrong, 5, store.People{Next: 1005}) // far from the next one
+	want(wrong, 1005, store.People{Erased: 1, Next: 1507})
+	appended(t, s, asked(t, request(8), 0, era))
+	now = era
+	want(0, 1507, store.People{Next: 1507}) // one of ours, and unsent
 }
 
 func TestAFullStoreErases(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 // interleavings is how many cases each rendering gets besides the one that is always the same. For more than a hundred give
@@ -45,7 +46,7 @@ var (
 	ages = []time.Duration{0, time.Second, 50 * time.Minute, 30 * time.Hour, 400 * time.Hour}
 	// happenings are weighted by how often they stand here.
 	happenings = strings.Fields(`publish publish withdraw withdraw again again edit edit edit contact contact contact contact
-		late late burst burst twin untimed score score status status redact fault fault fault fault clear restart restart shift shift`)
+		late late burst burst twin untimed score score status status redact forget forget fault fault fault fault clear restart restart shift shift`)
 )
 
 func drawPlan(rt *rapid.T) plan {
@@ -72,7 +73,10 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			if wrong := interleave(t, r, rapid.Custom(drawPlan).Example(n)); wrong != "" {
+			usual := rapid.Custom(drawPlan).Example(n)
+			usual.steps = append(usual.steps, // whatever is drawn, somebody is forgotten, after a poll or before it
+				happening{what: "contact", wait: time.Duration(n%2) * 4 * time.Minute}, happening{what: "forget", wait: 4 * time.Minute})
+			if wrong := interleave(t, r, usual); wrong != "" {
 				t.Error(wrong)
 			}
 			cases, failed := 0, false
@@ -161,6 +165,9 @@ type inquiry struct {
 	old           bool // there at the begin
 	redacted      time.Time
 	statuses      int
+	forgotten     string // the id under which it was erased from the log; empty: it was not
+	announced     int    // how often it was by then
+	length        uint64 // of the log after that
 }
 
 func (s *simulation) run() (wrong []string) {
@@ -236,8 +243,17 @@ func (s *simulation) restartOtherwise() {
 
 // happen does one thing; what cannot be done is left out.
 func (s *simulation) happen(h happening) {
-	if h.what == "restart" {
+	switch {
+	case h.what == "restart":
 		s.restartOtherwise()
+		return
+	case h.what == "forget" && len(s.leads) > 0:
+		l := s.leads[h.which%len(s.leads)]
+		if h.how%2 == 0 {
+			l = s.leads[len(s.leads)-1] // perhaps no poll has shown it yet
+		}
+		s.forget(l)
+		s.happenToLead(happening{what: "status", how: h.how}, l) // what changes then is no news
 		return
 	}
 	s.mu.Lock() // the API publishes, too
@@ -306,10 +322,34 @@ func (s *simulation) room(reference string) bool {
 	return n < 48
 }
 
+// forget erases a contact request from the log, also one that was never announced or polled. One without an id is known by its events alone.
+func (s *simulation) forget(l *inquiry) {
+	id := s.shown(l)
+	if s.loose {
+		id = ""
+	}
+	announced := 0
+	for _, e := range s.log("A100") {
+		if e.Type == events.TypeContactRequestCreated && !e.Erased() && (id == e.body["contactRequestId"] || id == "" && s.byAddress(e) == l) {
+			id, announced = e.body["contactRequestId"].(string), 1
+		}
+	}
+	if id == "" || l.forgotten != "" {
+		return
+	}
+	done, err := s.store.Erase("A100", []store.Request{{Reference: l.reference, ID: id}})
+	s.must(err)
+	if done.Announced != 1 {
+		s.t.Errorf("%d redactions announced", done.Announced)
+	}
+	s.logs = map[string]readSoFar{} // what was read before is not so any more
+	l.forgotten, l.announced, l.length = id, announced, s.log("A100")[len(s.log("A100"))-1].Position
+}
+
 func (s *simulation) happenToLead(h happening, l *inquiry) {
 	switch h.what {
 	case "twin":
-		if !s.loose && l.redacted.IsZero() && l.statuses == 0 && s.room(l.reference) {
+		if !s.loose && l.forgotten == "" && l.redacted.IsZero() && l.statuses == 0 && s.room(l.reference) {
 			twin := *l
 			twin.old, twin.added = false, time.Now()
 			s.add(&twin, 0)
@@ -547,6 +587,11 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 			named[s.shown(l)] = l
 		}
 	}
+	for _, l := range s.leads {
+		if l.forgotten != "" {
+			named[l.forgotten] = l
+		}
+	}
 	changed, redacted := map[*inquiry]int{}, map[*inquiry]int{}
 	last := map[*inquiry]string{}
 	for _, e := range all {
@@ -566,6 +611,9 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 				say("%s of nobody: %s", e.Type, e.Data)
 			}
 			continue // what is old was never told, and has no name that could be known
+		}
+		if l.forgotten != "" && (e.Position > l.length || e.HoldsPerson()) {
+			say("inquiry %d was forgotten with event %d, but %s %d holds the person: %v", l.number, l.length, e.Type, e.Position, e.HoldsPerson())
 		}
 		switch e.Type {
 		case events.TypeContactRequestCreated:
@@ -588,6 +636,12 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 		}
 		if changed[l] > l.statuses {
 			say("inquiry %d changed %d times after %d edits", l.number, changed[l], l.statuses)
+		}
+		if l.forgotten != "" {
+			if redacted[l] < 1 || redacted[l] > 2 || redacted[l] == 2 && l.redacted.IsZero() {
+				say("inquiry %d was redacted %d times, and forgotten", l.number, redacted[l])
+			}
+			continue
 		}
 		was := 0
 		if len(created[l]) > 0 && !l.redacted.IsZero() && created[l][0].RecordedTime.Before(l.redacted) {
@@ -617,6 +671,8 @@ func (s *simulation) deep(l *inquiry) bool {
 // expect says how often a contact request is to be told.
 func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, most int) {
 	switch {
+	case l.forgotten != "":
+		return l.announced, l.announced
 	case l.old && s.announce:
 		return 1, 1
 	case l.old, c.Served == 0:

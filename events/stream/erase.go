@@ -22,8 +22,9 @@ const (
 )
 
 // Erase removes every message of a filter that wants says so of, and returns how many. The server overwrites their bytes in its files
-// before it answers; an error of it stays one until the server is started again. What somebody else removes meanwhile, and a stream that is missing, are no errors. After an error the same may be
-// done again. It reads one message after the other: a filter that is narrow saves time.
+// before it answers; an error of it stays one until the server is started again. What somebody else removes meanwhile, and a stream that is
+// missing, are no errors. After an error the same may be done again. It reads one message after the other: a filter that is narrow saves
+// time.
 func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) bool) (n int, err error) {
 	_, err = c.ReadToEnd(ctx, filter, 0, func(m *Message) error {
 		if !wants(m) {
@@ -52,8 +53,8 @@ const beyondAll = math.MaxInt64
 func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	err := c.erase(ctx, sequence)
 	var answer *jetstream.APIError
-	if errors.As(err, &answer) && isNone(answer) {
-		if m, failed := c.Get(ctx, Query{Sequence: sequence}); failed == nil && m == nil {
+	if errors.As(err, &answer) {
+		if m, failed := c.Get(ctx, Query{Sequence: sequence}); isNone(answer) && failed == nil && m == nil {
 			return false, nil
 		}
 		if why := c.MayErase(ctx); errors.Is(why, ErrMayNotErase) { // deny_delete has the error of a message that is missing

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 	"doorbell/events/stream"
 	"doorbell/store"
 )
+
+// agingFile stands while messages are erased for their age.
+const agingFile = "aging"
 
 // Ages knows how old the people are who are held, and erases those who are too old. It is for many goroutines at a time.
 type Ages struct {
@@ -72,8 +77,19 @@ func (a *Ages) Logged(before time.Time) (erased int, err error) {
 }
 
 // EraseOld erases the messages with people that have stood in the streams since before a moment, and says how many they were. Those who read
-// the streams had as long for each, also where it was published late.
+// the streams had as long for each, also where it was published late. A file in Folder says that it is under way: where the process ends
+// meanwhile, the next start of the server overwrites what was deleted; see Unfinished.
 func (p *Places) EraseOld(ctx context.Context, before time.Time) (erased int, err error) {
+	if p.Embedded {
+		if err := p.write(agingFile, nil); err != nil {
+			return 0, err
+		}
+		defer func() {
+			if err == nil {
+				err = os.Remove(filepath.Join(p.Dir, Folder, agingFile))
+			}
+		}()
+	}
 	for _, m := range p.streams("") {
 		n, failed := p.eraseOld(ctx, m, before)
 		if erased += n; failed != nil { // in the others it may be allowed

@@ -90,15 +90,11 @@ func keyed(key []byte, w Wanted) string {
 
 // Searched is what a receipt says of a search; the key of its hash is made at the first time.
 func (p *Places) Searched(w Wanted) (Searched, error) {
-	folder := filepath.Join(p.Dir, Folder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return Searched{}, fmt.Errorf("receipts: %w", err)
-	}
-	key, err := readKey(folder)
+	key, err := readKey(filepath.Join(p.Dir, Folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, keySize)
 		_, _ = rand.Read(key) // never fails
-		err = writeFile(filepath.Join(folder, keyFile), key)
+		err = p.write(keyFile, key)
 	}
 	if err != nil {
 		return Searched{}, err
@@ -129,10 +125,11 @@ func Receipts(dir string) (all []Receipt, err error) {
 	return all, err
 }
 
-// Unfinished says whether an erasure was begun and not finished, or a receipt cannot be read.
+// Unfinished says whether an erasure was begun and not finished, for its age too, or a receipt cannot be read.
 func Unfinished(dir string) bool {
 	all, err := Receipts(dir)
-	return err != nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
+	_, aging := os.Stat(filepath.Join(dir, Folder, agingFile))
+	return err != nil || aging == nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
 }
 
 // ErrNoReceipt: a file is no receipt.
@@ -162,14 +159,19 @@ func (p *Places) Save(r Receipt) error {
 	if err := e.Encode(r); err != nil {
 		return err
 	}
-	err := os.MkdirAll(filepath.Join(p.Dir, Folder), 0o700)
-	if err == nil {
-		err = writeFile(p.Path(r), b.Bytes())
-	}
-	if err != nil {
+	if err := p.write(r.ID+".json", b.Bytes()); err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
 	return nil
+}
+
+// write writes a file of Folder.
+func (p *Places) write(name string, b []byte) error {
+	folder := filepath.Join(p.Dir, Folder)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(folder, name), b)
 }
 
 // writeFile writes a file of the owner's, all of it or nothing, and brings it to the disk.

@@ -78,8 +78,10 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 var errMembers = errors.New("members of the cluster have not erased it yet")
 
 func (p *Places) erase(ctx context.Context, r *Receipt) error {
-	if err := p.eraseLogged(r); err != nil {
-		return err
+	if !r.LogErased { // else it waits for NATS, and is tried often
+		if err := p.eraseLogged(r); err != nil {
+			return err
+		}
 	}
 	of := map[Request]bool{}
 	for _, one := range r.Requests {
@@ -125,6 +127,7 @@ func (p *Places) eraseLogged(r *Receipt) error {
 			return err
 		}
 	}
+	r.LogErased = true
 	return nil
 }
 
@@ -155,10 +158,10 @@ func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
 		}
 		if !r.Finished.IsZero() {
 			r.FinishedFirst = cmp.Or(r.FinishedFirst, r.Finished)
-			r.Again, r.Finished, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false
+			r.Again, r.Finished, r.LogErased, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false, false
 			err = errors.Join(err, p.Save(r))
 		}
-		if !known {
+		if !known || !r.LogErased { // a backup may be of the middle of an erasure
 			err = errors.Join(err, p.eraseLogged(&r))
 		}
 		all = append(all, r)

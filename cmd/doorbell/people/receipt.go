@@ -44,6 +44,8 @@ type Receipt struct {
 	Held map[string]int `json:"held"`
 	// Erased says how many of them lost the person, or were removed; one that was cut short by a crash is not counted.
 	Erased map[string]int `json:"erased"`
+	// LogErased says that nothing is left of it in the event log.
+	LogErased bool `json:"logErased"`
 	// StoreOverwritten says that nothing is left of it in pages of the store's file that are free.
 	StoreOverwritten bool `json:"storeOverwritten"`
 	// Problem is why it is not finished, of the last try.

@@ -173,7 +173,7 @@ func asUsageError(err error) error {
 		return exit.Usage(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
-	if strings.HasPrefix(text, "unexpected argument") && (command == "doorbell forget" || command == "doorbell export") {
+	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
 		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
 	}
 	if m := notParsed.FindStringSubmatch(text); m != nil {
@@ -217,11 +217,14 @@ func argumentName(name string) string {
 	return strings.ToUpper(strings.Trim(name, "[]<>"))
 }
 
-// givenTwice refuses a flag that is given twice and has room for one value: the first one would not count.
+// givenTwice refuses a flag that is given twice where the first one, which does not count, may be a person's.
 func givenTwice(command *kong.Context) error {
+	if !ofPeople(command) {
+		return nil
+	}
 	given := map[*kong.Flag]bool{}
 	for _, p := range command.Path {
-		if p.Flag != nil && given[p.Flag] && !p.Flag.IsSlice() && !p.Flag.IsCumulative() {
+		if p.Flag != nil && given[p.Flag] {
 			return errors.New("--" + p.Flag.Name + ": is given twice")
 		}
 		if p.Flag != nil {
@@ -229,6 +232,12 @@ func givenTwice(command *kong.Context) error {
 		}
 	}
 	return nil
+}
+
+// ofPeople says whether people are named to a command.
+func ofPeople(command *kong.Context) bool {
+	name := command.Selected().FullPath()
+	return name == "doorbell forget" || name == "doorbell export"
 }
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.

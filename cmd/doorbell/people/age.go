@@ -51,19 +51,22 @@ func (a *Ages) erase(agency string, before time.Time) (erased int, oldest time.T
 	return erased, oldest, err
 }
 
-// step is one transaction of it: whoever asks for the oldest does not wait for more.
+// step is one transaction of it. Whoever asks for the oldest does not wait for it.
 func (a *Ages) step(agency string, before time.Time) (erased int, oldest time.Time, done bool, err error) {
+	a.mu.Lock()
+	after := a.upTo[agency]
+	a.mu.Unlock()
+	p, err := a.Store.ErasePeople(agency, before, after)
+	if err != nil {
+		return 0, oldest, true, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.upTo == nil {
 		a.upTo = map[string]uint64{}
 	}
-	after := a.upTo[agency]
-	p, err := a.Store.ErasePeople(agency, before, after)
-	if err == nil {
-		a.upTo[agency] = p.Next
-	}
-	return p.Erased, p.Oldest, p.Next == after, err
+	a.upTo[agency] = max(a.upTo[agency], p.Next)
+	return p.Erased, p.Oldest, p.Next == after, nil
 }
 
 // Logged takes people out of what was recorded in the log before a moment, and says of how many events.

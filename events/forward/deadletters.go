@@ -153,18 +153,6 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// Erase erases the letters whose events wants says so of, and returns how many. What cannot be read is nobody's.
-func (d *DeadLetters) Erase(ctx context.Context, wants func(events.Event) bool) (n int, err error) {
-	n, err = letters(d.js.Conn(), d.stream).Erase(ctx, deadSubjects(d.prefix), func(m *stream.Message) bool {
-		e, err := events.Decode(m.Header, m.Data)
-		return err == nil && wants(e)
-	})
-	if err != nil {
-		return n, fmt.Errorf("dead letters: %w", err)
-	}
-	return n, nil
-}
-
 // get returns the message of a letter.
 func (d *DeadLetters) get(ctx context.Context, number uint64) (*stream.Message, error) {
 	if number == 0 {

@@ -10,9 +10,6 @@ import (
 	"doorbell/events/stream"
 )
 
-// MayErase says beforehand, and changes nothing, whether [Relay.Erase] is allowed; see [stream.Client.MayErase].
-func (r *Relay) MayErase(ctx context.Context) error { return r.stream.MayErase(ctx) }
-
 // Erase removes those of an agency's contact requests from the stream that wants says so of, and returns how many; the bytes are overwritten.
 // They are to be erased in the log before: what was read of it until then has been published when Erase begins to read, as it waits for
 // the batch under way, and finds out what has become of one without an answer. What has left the log later holds nobody, and is published

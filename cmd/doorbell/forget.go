@@ -102,12 +102,12 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.Verify != "" {
 		return c.verify(ctx, p, cfg)
 	}
-	desk, err := openRegistry(ctx, cfg)
+	service, err := openPersonService(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer desk.close()
-	found, err := desk.find(ctx, c.wanted())
+	defer service.close()
+	found, err := service.find(ctx, c.wanted())
 	if err != nil {
 		return personError(err)
 	}
@@ -132,7 +132,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		"Erase the person in "+ops.Counted(len(found.Requests), "contact request")+"? Nobody can undo it."); err != nil || ctx.Err() != nil {
 		return err
 	}
-	r, err := desk.forget(ctx, c.wanted(), found)
+	r, err := service.forget(ctx, c.wanted(), found)
 	if err != nil && ctx.Err() != nil {
 		p.note("if it had begun, the daemon goes on with it, and the next start does; its receipt is the newest in %s", filepath.Join(cfg.Base.DataDir, people.Folder))
 		return nil
@@ -230,12 +230,12 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 	if r.Finished.IsZero() {
 		return exit.Failed(errors.New("this erasure is not finished: "+r.Problem), "the daemon goes on with it every minute; else start doorbell run")
 	}
-	desk, err := openRegistry(ctx, cfg)
+	service, err := openPersonService(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer desk.close()
-	found, err := desk.find(ctx, w)
+	defer service.close()
+	found, err := service.find(ctx, w)
 	if err != nil {
 		return personError(err)
 	}
@@ -327,12 +327,12 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if err := c.read(p); err != nil {
 		return err
 	}
-	desk, err := openRegistry(ctx, cfg)
+	service, err := openPersonService(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer desk.close()
-	list, err := desk.export(ctx, c.wanted())
+	defer service.close()
+	list, err := service.export(ctx, c.wanted())
 	if err == nil && len(list) == 0 {
 		err = people.ErrNothing
 	}
@@ -342,24 +342,24 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	return p.printJSON(exported{list, "of each contact request: its id, time and hashes of its fields, to know it again; no content"})
 }
 
-// registry finds, exports and forgets: the daemon, or this process where none runs.
-type registry struct {
+// personService finds, exports and forgets: the daemon, or this process where none runs.
+type personService struct {
 	find    func(context.Context, people.Wanted) (people.Found, error)
 	export  func(context.Context, people.Wanted) ([]people.Exported, error)
 	forget  func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
 	closers []func()
 }
 
-func (r *registry) close() {
+func (r *personService) close() {
 	for _, f := range slices.Backward(r.closers) {
 		f()
 	}
 }
 
-func openRegistry(ctx context.Context, c *config.Config) (*registry, error) {
+func openPersonService(ctx context.Context, c *config.Config) (*personService, error) {
 	client := options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return &registry{
+		return &personService{
 			find: func(ctx context.Context, w people.Wanted) (people.Found, error) { return ops.Find.Ask(ctx, client, w) },
 			export: func(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
 				return ops.Export.Ask(ctx, client, w)
@@ -380,7 +380,7 @@ func openRegistry(ctx context.Context, c *config.Config) (*registry, error) {
 	p := &people.Places{
 		Store: kept, Conn: conn, Prefix: c.Base.SubjectPrefix, Stream: c.Base.Stream, Embedded: c.NATS.URL == "", Dir: c.Base.DataDir, Version: release, Cluster: c.Base.Cluster != "",
 	}
-	return &registry{
+	return &personService{
 		find: p.Search, export: p.Export,
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
 			return forgetStopped(ctx, p, w, f)

@@ -55,22 +55,22 @@ func (l lead) traces(t *testing.T, dir string) (list []string) {
 	return slices.Compact(list)
 }
 
-// mourned is a scene in which two people wrote about three insertions each, were refused by a receiver, and were replayed.
-type mourned struct {
+// erasureScene is a scene in which two people wrote about three insertions each, were refused by a receiver, and were replayed.
+type erasureScene struct {
 	scene
 	gone, stays lead
 	ids         []string // of contact requests of the one who goes
 }
 
-func newMourned(t *testing.T) (m mourned, d *child, url string, hook *place) {
+func newErasureScene(t *testing.T) (m erasureScene, d *child, url string, hook *place) {
 	t.Helper()
-	return newMournedOf(t, 1_200_000) // more than a message may hold
+	return newErasureSceneOf(t, 1_200_000) // more than a message may hold
 }
 
-// newMournedOf is the scene in which the longest contact request of the one who goes has so many bytes.
-func newMournedOf(t *testing.T, longest int) (m mourned, d *child, url string, hook *place) {
+// newErasureSceneOf is the scene in which the longest contact request of the one who goes has so many bytes.
+func newErasureSceneOf(t *testing.T, longest int) (m erasureScene, d *child, url string, hook *place) {
 	t.Helper()
-	m = mourned{scene: newScene(t, "A100"), gone: newLead("Vergissmeinnicht", "079 311 22 33"), stays: newLead("Bleibtreu", "079 444 55 66")}
+	m = erasureScene{scene: newScene(t, "A100"), gone: newLead("Vergissmeinnicht", "079 311 22 33"), stays: newLead("Bleibtreu", "079 444 55 66")}
 	hook = newPlace(t)
 	hook.status = http.StatusBadRequest
 	m.environ = m.with(hook.webhook(), "DOORBELL_WEBHOOK_TYPES=contact_request.created")
@@ -120,7 +120,7 @@ func receiptOf(t *testing.T, got result) (r people.Receipt) {
 // that is put back.
 func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	t.Parallel()
-	m, d, url, hook := newMourned(t)
+	m, d, url, hook := newErasureScene(t)
 	backup := filepath.Join(shortDir(t), "before.db")
 	if got := run(t, m.environ, "backup", backup); got.code != exit.Done {
 		t.Fatalf("%+v", got)
@@ -225,7 +225,7 @@ func (a *atFirst) Write(p []byte) (int, error) {
 
 // forgetWhileReplayed forgets the one while two replays are at the first event, which is of the other, and wants neither of them nor a later
 // one to tell of who is gone.
-func (m mourned) forgetWhileReplayed(t *testing.T, hook *place) (r people.Receipt) {
+func (m erasureScene) forgetWhileReplayed(t *testing.T, hook *place) (r people.Receipt) {
 	t.Helper()
 	// Not about the insertion with the long messages: a reader that waits for a receiver leaves them in the daemon, which waits 30 s.
 	replay := []string{"replay", "--type", "contact_request.created", "--insertion", m.model.Truth().Insertions[1].Reference, "--to"}
@@ -254,7 +254,7 @@ func (m mourned) forgetWhileReplayed(t *testing.T, hook *place) (r people.Receip
 }
 
 // mustBeGone wants nothing of the one in any file, and the other one still there.
-func (m mourned) mustBeGone(t *testing.T, when string) {
+func (m erasureScene) mustBeGone(t *testing.T, when string) {
 	t.Helper()
 	hits, err := bytesearch.Search(t.Context(), m.dir, slices.Concat(m.gone.texts, m.stays.texts))
 	if err != nil {
@@ -274,7 +274,7 @@ func (m mourned) mustBeGone(t *testing.T, when string) {
 
 // mustBeErased holds stream and log against what a forgotten person leaves: nothing in the stream but one redaction of each contact
 // request, everything else once and in order, and a log without gap.
-func (m mourned) mustBeErased(t *testing.T, url string) {
+func (m erasureScene) mustBeErased(t *testing.T, url string) {
 	t.Helper()
 	all, err := readStream(t.Context(), url)
 	if err != nil {
@@ -310,7 +310,7 @@ func (m mourned) mustBeErased(t *testing.T, url string) {
 }
 
 // logged are the events of the log.
-func (m mourned) logged(t *testing.T) (all []events.Event) {
+func (m erasureScene) logged(t *testing.T) (all []events.Event) {
 	t.Helper()
 	got := run(t, m.environ, "events", "ls", "--limit", "0", "--json")
 	for line := range strings.Lines(got.stdout) {
@@ -325,7 +325,7 @@ func (m mourned) logged(t *testing.T) (all []events.Event) {
 
 func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 	t.Parallel()
-	m, d, _, _ := newMourned(t)
+	m, d, _, _ := newErasureScene(t)
 	d.stop(t)
 	got := run(t, m.environ, "export", "--phone", "+41 79 311 22 33")
 	var held struct{ Events []people.Exported }
@@ -351,7 +351,7 @@ func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 
 func TestWhoIsHeldTooLongIsErased(t *testing.T) {
 	t.Parallel()
-	m, d, _, _ := newMourned(t)
+	m, d, _, _ := newErasureScene(t)
 	oldest := func() time.Time {
 		s, err := ops.NewClient(filepath.Join(m.dir, daemon.SocketFile)).Status(t.Context())
 		if err != nil {

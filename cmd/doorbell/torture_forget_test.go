@@ -17,7 +17,7 @@ import (
 // finish what has begun. All of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCallOfForget -calls.all -timeout 1h -v`.
 func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
-	m, d, _, _ := newMournedOf(t, 20_000) // more pages of the store would be more calls of one kind
+	m, d, _, _ := newErasureSceneOf(t, 20_000) // more pages of the store would be more calls of one kind
 	d.stop(t)
 	first := &tracer{}
 	untroubled := m.struck(t, first)
@@ -54,7 +54,7 @@ func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 // receipt stands.
 func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
 	t.Parallel()
-	m, d, _, _ := newMournedOf(t, 20_000)
+	m, d, _, _ := newErasureSceneOf(t, 20_000)
 	d.stop(t)
 	for n := range max(3, *kills/10) {
 		s := m.copied(t)
@@ -74,15 +74,15 @@ func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
 
 // struckForget is a scene in which a forget was struck.
 type struckForget struct {
-	mourned
+	erasureScene
 	tracing error
 	output  *bytes.Buffer
 }
 
 // copied is the scene in a copy of the data directory.
-func (m mourned) copied(t *testing.T) struckForget {
+func (m erasureScene) copied(t *testing.T) struckForget {
 	t.Helper()
-	s := struckForget{mourned: m, output: &bytes.Buffer{}}
+	s := struckForget{erasureScene: m, output: &bytes.Buffer{}}
 	s.dir = shortDir(t)
 	if err := os.CopyFS(s.dir, os.DirFS(m.dir)); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func (m mourned) copied(t *testing.T) struckForget {
 	return s
 }
 
-func (m mourned) receipts(t *testing.T) []people.Receipt {
+func (m erasureScene) receipts(t *testing.T) []people.Receipt {
 	t.Helper()
 	all, err := people.Receipts(m.dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m mourned) receipts(t *testing.T) []people.Receipt {
 }
 
 // struck lets forget run under the tracer, in a copy.
-func (m mourned) struck(t *testing.T, tr *tracer) struckForget {
+func (m erasureScene) struck(t *testing.T, tr *tracer) struckForget {
 	t.Helper()
 	s := m.copied(t)
 	tr.below = s.dir

@@ -111,7 +111,7 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 			return fmt.Errorf("stream %s: %w", p.Stream, stream.Explain(p.Conn, err))
 		}
 	}
-	for _, m := range p.streams(r.Searched.AgencyID) { // what was dead or replayed meanwhile, too
+	for _, m := range p.streams(r.Searched.AgencyID) { // as they were searched: a message may stand under another agency than it says
 		if err := erase(m); err != nil {
 			return err
 		}

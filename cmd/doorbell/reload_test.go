@@ -158,7 +158,7 @@ func TestWhatIsSaidOfPeopleIsReadAgainLikeKeys(t *testing.T) {
 		if err := os.WriteFile(file, []byte("A100=contact\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30*time.Second + time.Millisecond)
+		time.Sleep(30*time.Second + time.Millisecond) // virtual: files are read again every 30 s
 		stop()
 		if err := <-ended; err != nil || !slices.Equal(told, []events.People{events.PeopleContact}) {
 			t.Errorf("told %q, %v", told, err)

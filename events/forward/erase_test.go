@@ -36,14 +36,14 @@ func TestAForwarderGoesOnBehindALeadThatWasErased(t *testing.T) {
 					t.Fatal(err)
 				}
 				f, stop := w.start()
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // virtual: it has made its consumer
 				f.state.look(func(m *memory) {
 					if m.Workers["a/leads"].Early {
 						t.Error("it begins with the stream")
 					}
 				})
 				w.lead("A100")
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // virtual: it has delivered
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
@@ -61,10 +61,10 @@ func TestALeadThatIsErasedWhileItIsTriedIsNeitherSentNorADeadLetter(t *testing.T
 		w.run(time.Hour, func() {
 			w.lead("A100")
 			w.lead("A100")
-			time.Sleep(2 * time.Minute)
+			time.Sleep(2 * time.Minute) // virtual: they are in hand, and refused
 			w.erase(2)
 			w.lead("A100")
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // virtual: it has met the one that is gone
 			s.up()
 		})
 		wantIDs(t, s, w.history[2:])
@@ -151,7 +151,7 @@ func (w *world) change(alter func(*jetstream.StreamConfig)) {
 var losses = map[string]func(*world){
 	"expired": func(w *world) {
 		w.change(func(c *jetstream.StreamConfig) { c.MaxAge, c.Duplicates = time.Minute, time.Minute })
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) // virtual: longer than the stream keeps it
 	},
 	"discarded": func(w *world) {
 		w.change(func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
@@ -185,7 +185,7 @@ func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 				w.run(time.Hour, func() {
 					w.halt("A100", "k0")
 					w.lead("A100")
-					time.Sleep(2 * time.Minute)
+					time.Sleep(2 * time.Minute) // virtual: it is in hand, and refused
 					lose(w)
 					s.up()
 				})

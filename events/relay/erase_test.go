@@ -237,7 +237,7 @@ func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparisonADayLater(t *testi
 		b.log.ring(t, "A100", 1)
 		b.log.erase("A100", 5) // before it is published: it holds nobody, and stays
 		b.deliver()
-		time.Sleep(23 * time.Hour)
+		time.Sleep(23 * time.Hour)                                   // virtual: not a day yet
 		b.log.ringAt(t, "A100", 1, time.Now().Add(-90*24*time.Hour)) // NATS was away: it is read only now
 		b.deliver()
 		b.log.erase("A100", 6)
@@ -251,7 +251,7 @@ func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparisonADayLater(t *testi
 		compare()
 		all := Comparison{AgencyID: "A100", Logged: 6, Streamed: 6}
 		b.wantCompared(all)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual: now a day
 		all.Unerased = []uint64{2, 4}
 		if found := b.compared("A100"); !reflect.DeepEqual(found, all) || found.Well() {
 			t.Fatalf("%+v", found)

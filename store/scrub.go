@@ -35,7 +35,8 @@ var errReading = errors.New("somebody reads")
 // in it no more. Others read and write meanwhile. It waits as long as somebody reads, so also for the end of a Backup.
 //
 // An error of ctx, or ErrNoSpace (of a file system that overwrites nothing in place), leaves a part undone; the next call begins anew, and
-// passes quickly over what holds zeros. After ErrUnknownOutcome or ErrDamaged the process has to end. What such a file system, a disk that moves blocks, or a copy of the file holds is out of reach.
+// passes quickly over what holds zeros. After ErrUnknownOutcome or ErrDamaged the process has to end. What such a file system, a disk
+// that moves blocks, or a copy of the file holds is out of reach.
 func (s *Store) Scrub(ctx context.Context) error {
 	for page := 2; ; { // behind the heads
 		began := time.Now()

@@ -56,13 +56,13 @@ type DeadLetters struct {
 // answerLimit is how long an answer of the server is waited for.
 const answerLimit = 5 * time.Second
 
-// OpenDeadLetters asks nothing yet. The stream is that of the events.
-func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, error) {
+// OpenDeadLetters asks nothing yet. The one that is named is that of the events.
+func OpenDeadLetters(conn *nats.Conn, prefix, events string) (*DeadLetters, error) {
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream), next: map[string]time.Time{}}, nil
+	return &DeadLetters{js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
 }
 
 // List yields the letters, oldest first. A stream that was never made is an empty one.
@@ -208,8 +208,6 @@ const (
 // deadWindow is how long the server knows that a letter is there already. They are few.
 const deadWindow = time.Hour
 
-func deadStream(stream string) string { return stream + "_DLQ" }
-
 func deadSubjects(prefix string) string { return prefix + ".dlq.>" }
 
 func deadSubject(prefix, name string, e events.Event) string {
@@ -219,7 +217,7 @@ func deadSubject(prefix, name string, e events.Event) string {
 // DeadLetterConfig is the stream of dead letters as it should be, beside a stream of events.
 func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
-		Name:        deadStream(listings),
+		Name:        stream.DeadLetters(listings),
 		Description: "doorbell: what outlets refused for good",
 		Subjects:    []string{deadSubjects(prefix)},
 		MaxBytes:    maxBytes,
@@ -256,7 +254,7 @@ func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reaso
 	} else if gone { // one may be there that could not be erased, or was written before a crash
 		return false, l.eraseLetter(ctx, m, subject, id)
 	}
-	last, err := look(ctx, o.Conn, deadStream(o.Stream), stream.Query{Last: subject})
+	last, err := look(ctx, o.Conn, stream.DeadLetters(o.Stream), stream.Query{Last: subject})
 	if err != nil {
 		return false, err
 	}
@@ -290,7 +288,7 @@ func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reaso
 
 // eraseLetter erases the letter of a contact request that was erased. Where this user of NATS may not, that is said, and the letter stays.
 func (l *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
-	all := letters(l.f.o.Conn, deadStream(l.f.o.Stream))
+	all := letters(l.f.o.Conn, stream.DeadLetters(l.f.o.Stream))
 	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
 	if err == nil {
 		return nil
@@ -323,7 +321,7 @@ func (l *worker) post(ctx context.Context, letter *nats.Msg) error {
 	publish := func() error {
 		ctx, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
-		_, err := l.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(deadStream(o.Stream)), jetstream.WithRetryAttempts(0))
+		_, err := l.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
 		return err
 	}
 	err := publish()
@@ -334,7 +332,7 @@ func (l *worker) post(ctx context.Context, letter *nats.Msg) error {
 		err = publish()
 	}
 	if err != nil {
-		return fmt.Errorf("dead letters: stream %s: %w", deadStream(o.Stream), err)
+		return fmt.Errorf("dead letters: stream %s: %w", stream.DeadLetters(o.Stream), err)
 	}
 	return nil
 }

@@ -142,8 +142,8 @@ func (j *Job) connected(ctx context.Context) error {
 }
 
 // Run publishes the events of a list, which has those of each agency in the order of their sequences. Those up to the last one
-// that the stream holds are passed over, and those that were erased. It calls progress after every event, and returns what was done; the error is that of the
-// list, of ctx, or why an event could not be published: the same list, run again, goes on there.
+// that the stream holds are passed over, and those that were erased. It calls progress after every event, and returns what was done;
+// the error is that of the list, of ctx, or why an event could not be published: the same list, run again, goes on there.
 func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], progress func(Progress)) (p Progress, err error) {
 	for e, err := range list {
 		if err != nil {

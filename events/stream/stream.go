@@ -24,6 +24,10 @@ var (
 	ErrUnfit = errors.New("the stream is not fit")
 )
 
+// Replays and DeadLetters are the names of the streams beside that of the events, whose name they are given.
+func Replays(events string) string     { return events + "_REPLAY" }
+func DeadLetters(events string) string { return events + "_DLQ" }
+
 // LeastMessage is the smallest message limit with which every event can be made to fit.
 const LeastMessage = 4096
 

@@ -45,7 +45,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.
 // Replay publishes what a request means from a store, and tells how far it is: at the beginning, now and then, and at the end.
 func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (replay.Progress, error) {
 	job, err := replay.Open(ctx, replay.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: replayStream(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: stream.Replays(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate,
 		Choice: choiceOf(q.Query),
 		Erased: erasedIn(s),
@@ -55,7 +55,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 	}
 	tell := func(p replay.Progress) error {
 		return told(ops.ReplayProgress{
-			Job: q.Job, Subject: replay.Subjects(o.SubjectPrefix, q.Job), Stream: replayStream(o.Stream),
+			Job: q.Job, Subject: replay.Subjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),
 			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
 		})
 	}
@@ -95,9 +95,6 @@ func choiceOf(q ops.EventQuery) replay.Choice {
 	}
 	return replay.Choice{Kind: kind, From: q.FromSequence, Since: q.Since}
 }
-
-// replayStream is the name of the stream for what is replayed.
-func replayStream(stream string) string { return stream + "_REPLAY" }
 
 func eventsOf(logged iter.Seq2[ops.LoggedEvent, error]) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {

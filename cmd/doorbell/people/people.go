@@ -65,8 +65,8 @@ func (p *Places) streams(agencyID string) []messages {
 	kind := agency + ".contact_request.>"
 	return []messages{
 		{inStream, p.Stream, p.Prefix + ".v1." + kind},
-		{inReplays, p.Stream + "_REPLAY", p.Prefix + ".replay.*." + kind},
-		{inDeadLetters, p.Stream + "_DLQ", p.Prefix + ".dlq.*." + kind},
+		{inReplays, stream.Replays(p.Stream), p.Prefix + ".replay.*." + kind},
+		{inDeadLetters, stream.DeadLetters(p.Stream), p.Prefix + ".dlq.*." + kind},
 	}
 }
 

@@ -3,8 +3,8 @@ package bytesearch
 import (
 	"bufio"
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
 	"fmt"
 	"io"
 )
@@ -17,64 +17,42 @@ const (
 // largest is how much comes out of compressed data at most. More is an error: what was not searched must not count as clean.
 var largest int64 = 16 << 30
 
-// inflaters uncompress in one layer. They are used again and again: most of what looks like compressed data is not.
-type inflaters struct {
-	gzip  gzip.Reader
-	flate io.ReadCloser
-	trial []byte
-}
-
-func (z *inflaters) reader(f form, from io.Reader) (io.Reader, error) {
-	if f == gzipped {
-		if err := z.gzip.Reset(from); err != nil {
-			return nil, err
-		}
-		z.gzip.Multistream(false) // the next one is found by its own head
-		return &z.gzip, nil
+// uncompressed reads what is compressed in a form.
+func uncompressed(f form, from io.Reader) (io.Reader, error) {
+	if f == zlibbed {
+		return zlib.NewReader(from)
 	}
-	if _, err := io.CopyN(io.Discard, from, 2); err != nil {
-		return nil, err
+	r, err := gzip.NewReader(from)
+	if err == nil {
+		r.Multistream(false) // the next one is found by its own head
 	}
-	if z.flate == nil {
-		z.flate = flate.NewReader(from)
-		return z.flate, nil
-	}
-	return z.flate, z.flate.(flate.Resetter).Reset(from, nil)
+	return r, err
 }
 
 // member searches what may be compressed data. b begins with its first bytes, which stand at the offset in the layer.
 func (s *search) member(l layer, f form, b []byte, offset int64) error {
-	z := &s.inflate[l.depth]
-	r, err := z.reader(f, bytes.NewReader(b))
+	r, err := uncompressed(f, bytes.NewReader(b))
 	if err != nil {
 		return nil // it only looked so
-	}
-	if z.trial == nil {
-		z.trial = make([]byte, trial)
-	}
-	n := 0
-	for n < trial && err == nil {
-		var read int
-		read, err = r.Read(z.trial[n:])
-		n += read
 	}
 	inner := layer{depth: l.depth + 1, name: l.name + f.String() + "+", at: l.at}
 	if inner.at < 0 {
 		inner.at = offset
 	}
-	// A layer is opened anew, not read on: its readers are used meanwhile.
+	// A layer is opened anew, not read on: the window is used meanwhile.
 	inner.open = func(from int64) (io.Reader, error) {
 		r, err := l.open(offset)
 		if err == nil {
-			r, err = new(inflaters).reader(f, bufio.NewReader(r))
+			r, err = uncompressed(f, bufio.NewReader(r))
 		}
 		if err == nil {
 			_, err = io.CopyN(io.Discard, r, from)
 		}
 		return r, err
 	}
-	if err != nil && err != io.ErrUnexpectedEOF { // it ended, or is damaged, within the window
-		return s.scan(inner, z.trial[:n], 0, 0, n)
+	head, err := io.ReadAll(io.LimitReader(r, trial))
+	if len(head) < trial && err != io.ErrUnexpectedEOF { // it ended, or is damaged, within the window
+		return s.scan(inner, head, 0, 0, len(head))
 	}
 	if r, err = inner.open(0); err != nil {
 		return nil

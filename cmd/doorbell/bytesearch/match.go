@@ -34,13 +34,10 @@ type text struct {
 	own   escapes  // those that one of its characters begins: in a file that may be an escape, or the character
 }
 
-// index says by the first three bytes of a place what may be there. One pass is enough for all texts in all forms: nearly all
-// places end at the first table, which fits into the nearest cache.
+// index says by the first two bytes of a place what may be there: one pass is enough for all texts in all forms.
 type index struct {
 	texts   []text
-	two     [1 << 10]uint64 // a bit for each pair of bytes
-	three   []uint64        // and for three
-	at      map[uint32][]candidate
+	at      [1 << 16][]candidate
 	longest int // bytes that a text, or the head of compressed data, takes at most
 }
 
@@ -50,7 +47,7 @@ type candidate struct {
 }
 
 func compile(texts []string) (*index, error) {
-	ix := &index{three: make([]uint64, 1<<18), at: map[uint32][]candidate{}, longest: 1 << 17}
+	ix := &index{longest: 1 << 17}
 	for i, s := range texts {
 		if len(s) < Shortest || !utf8.ValidString(s) {
 			return nil, fmt.Errorf("text %d: not valid UTF-8 of at least %d bytes", i, Shortest)
@@ -64,109 +61,61 @@ func compile(texts []string) (*index, error) {
 		ix.texts = append(ix.texts, t)
 		ix.longest = max(ix.longest, 16*len(s)) // \u and four digits, with a soft line break after it, is less
 		for f := plain; f < gzipped; f++ {
-			for _, begin := range t.begins(f) {
-				ix.add(begin, candidate{i, f})
-			}
+			t.begins(f, func(first, second []byte) { ix.add(first, second, candidate{i, f}) })
 		}
 	}
-	ix.add("\x1f\x8b\x08", candidate{form: gzipped})
-	for _, level := range []byte{0x01, 0x5e, 0x9c, 0xda} {
-		for c := range 256 {
-			if c&6 != 6 { // there is no such block
-				ix.add(string([]byte{0x78, level, byte(c)}), candidate{form: zlibbed})
-			}
-		}
-	}
+	ix.add([]byte{0x1f}, []byte{0x8b}, candidate{form: gzipped})
+	ix.add([]byte{0x78}, []byte{0x01, 0x5e, 0x9c, 0xda}, candidate{form: zlibbed})
 	return ix, nil
 }
 
-func (ix *index) add(begin string, c candidate) {
-	two := uint32(begin[0])<<8 | uint32(begin[1])
-	three := two<<8 | uint32(begin[2])
-	ix.two[two>>6] |= 1 << (two & 63)
-	ix.three[three>>6] |= 1 << (three & 63)
-	if !slices.Contains(ix.at[three], c) {
-		ix.at[three] = append(ix.at[three], c)
+// add notes what may begin with one of these bytes and then one of those.
+func (ix *index) add(first, second []byte, c candidate) {
+	for _, a := range first {
+		for _, b := range second {
+			if at := &ix.at[int(a)<<8|int(b)]; !slices.Contains(*at, c) {
+				*at = append(*at, c)
+			}
+		}
 	}
 }
 
-// begins returns the first three bytes of the text in a form, in every way that they may be written. For base64 these are the first
+// begins hands over the first two bytes of the text in a form, in every way that they may be written. For base64 these are the first
 // characters that the text alone decides.
-func (t text) begins(f form) (all []string) {
+func (t text) begins(f form, add func(first, second []byte)) {
+	low, high := byte(t.units[0]), []byte{byte(t.units[0] >> 8)}
 	switch f {
 	case plain:
-		return t.escaped(0, 3)
-	case utf16le, utf16be:
-		for _, a := range cases(byte(t.units[0])) {
-			for _, b := range cases(byte(t.units[1])) {
-				if f == utf16le {
-					all = append(all, string([]byte{a, byte(t.units[0] >> 8), b}))
-				} else {
-					all = append(all, string([]byte{byte(t.units[0] >> 8), a, byte(t.units[1] >> 8)}))
-				}
-			}
+		add(raw(t.bytes[0]), append(raw(t.bytes[1]), `\=%`...))
+		for _, c := range cases(t.bytes[0]) {
+			add([]byte("=%"), digits(c>>4))
 		}
+		add([]byte(`\`), []byte{'u'})
+		if i := strings.IndexByte(escapedInJSON, t.bytes[0]); i >= 0 {
+			add([]byte(`\`), []byte{inJSON[i]})
+		}
+	case utf16le:
+		add(cases(low), high)
+	case utf16be:
+		add(high, cases(low))
 	default:
-		var ways func(v uint32, k int)
-		ways = func(v uint32, k int) {
-			if k < Shortest {
-				for _, c := range cases(t.bytes[k]) {
-					ways(v<<8|uint32(c), k+1)
-				}
-				return
-			}
-			v >>= map[form]int{base64at0: 14, base64at1: 10, base64at2: 12}[f]
-			for _, a := range characters(v >> 12 & 63) {
-				all = append(all, string([]byte{a, '\r', '\n'}))
-				for _, b := range characters(v >> 6 & 63) {
-					all = append(all, string([]byte{a, '\n', b}), string([]byte{a, b, '\r'}), string([]byte{a, b, '\n'}))
-					for _, c := range characters(v & 63) {
-						all = append(all, string([]byte{a, b, c}))
-					}
+		for _, a := range cases(t.bytes[0]) {
+			for _, b := range cases(t.bytes[1]) {
+				for _, c := range cases(t.bytes[2]) {
+					v := (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) >> map[form]int{base64at0: 12, base64at1: 8, base64at2: 10}[f]
+					add(characters(v>>6&63), append(characters(v&63), '\r', '\n'))
 				}
 			}
 		}
-		ways(0, 0)
 	}
-	return all
 }
 
-// escaped returns the first n bytes of the text from its k-th on, in every way that plain reads them.
-func (t text) escaped(k, n int) (all []string) {
-	if n <= 0 {
-		return []string{""}
+// raw returns the bytes that stand for one without an escape.
+func raw(c byte) []byte {
+	if c == ' ' {
+		return []byte(" +")
 	}
-	way := func(written string, next, left int) {
-		for _, rest := range t.escaped(next, left) {
-			all = append(all, (written + rest)[:n])
-		}
-	}
-	raw := cases(t.bytes[k])
-	if t.bytes[k] == ' ' {
-		raw = append(raw, '+')
-	}
-	for _, c := range raw {
-		way(string([]byte{c}), k+1, n-1)
-		for _, high := range digits(c >> 4) {
-			for _, low := range digits(c & 15) {
-				way(string([]byte{'%', high, low}), k+1, n-3)
-				way(string([]byte{'=', high, low}), k+1, n-3)
-			}
-		}
-	}
-	if k > 0 {
-		way("=\r\n", k, n-3)
-		way("=\n", k, n-2)
-	}
-	if i := bytes.IndexByte([]byte(escapedInJSON), t.bytes[k]); i >= 0 {
-		way(string([]byte{'\\', inJSON[i]}), k+1, n-2)
-	}
-	if r, _ := utf8.DecodeRune(t.bytes[k:]); r != utf8.RuneError {
-		for _, digit := range digits(byte(utf16.Encode([]rune{r})[0] >> 12)) {
-			way(string([]byte{'\\', 'u', digit}), k+1, n-3)
-		}
-	}
-	return all
+	return cases(c)
 }
 
 // The characters behind a backslash in JSON, and what they stand for.

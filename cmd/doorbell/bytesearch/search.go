@@ -79,7 +79,6 @@ type search struct {
 	file    string // that is read
 	hits    []Hit
 	windows [deepest + 1][]byte
-	inflate [deepest]inflaters
 }
 
 func (s *search) read(path string) error {
@@ -143,21 +142,8 @@ func (s *search) stream(l layer, r io.Reader) error {
 // scan searches the part of b where a text, or compressed data, may begin: from up to to.
 func (s *search) scan(l layer, b []byte, start int64, from, to int) error {
 	ix := s.index
-	if to = min(to, len(b)-2); from >= to {
-		return nil
-	}
-	two := uint16(b[from])
-	for n, second := range b[from+1 : to+1] {
-		two = two<<8 | uint16(second)
-		if ix.two[two>>6]&(1<<(two&63)) == 0 {
-			continue
-		}
-		i := from + n
-		three := uint32(two)<<8 | uint32(b[i+2])
-		if ix.three[three>>6]&(1<<(three&63)) == 0 {
-			continue
-		}
-		for _, c := range ix.at[three] {
+	for i := from; i < min(to, len(b)-1); i++ {
+		for _, c := range ix.at[int(b[i])<<8|int(b[i+1])] {
 			if c.form >= gzipped {
 				if l.depth < deepest {
 					if err := s.member(l, c.form, b[i:], start+int64(i)); err != nil {

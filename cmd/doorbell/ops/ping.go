@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -72,10 +71,13 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return errors.New("the address cannot be called") // the error quotes it
 	}
 	r.Header.Set("User-Agent", "doorbell")
-	client := http.Client{Transport: unled{cmp.Or(p.Via, http.DefaultTransport)}}
-	response, err := client.Do(r)
-	if err != nil {
-		return withoutURL(err)
+	// A round trip follows no redirect, which is an address that should be configured, and has no error that quotes the address.
+	response, err := cmp.Or(p.Via, http.DefaultTransport).RoundTrip(r)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("no answer within %s", pingLimit)
+	case err != nil:
+		return err
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
@@ -83,31 +85,6 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return fmt.Errorf("it answers %d", response.StatusCode)
 	}
 	return nil
-}
-
-// unled follows nobody: a redirect is an address that should be configured. It often repeats ours, and an error about one that
-// cannot be read would quote it.
-type unled struct{ http.RoundTripper }
-
-// RoundTrip leaves out where an answer leads.
-func (u unled) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := u.RoundTripper.RoundTrip(r)
-	if err == nil {
-		response.Header.Del("Location")
-	}
-	return response, err
-}
-
-// withoutURL is why a call failed, without the address.
-func withoutURL(err error) error {
-	var called *url.Error
-	if !errors.As(err, &called) {
-		return errors.New("the call failed")
-	}
-	if called.Timeout() {
-		return fmt.Errorf("no answer within %s", pingLimit)
-	}
-	return called.Err
 }
 
 // Well says why not all is well, in a sentence; nil if all is. lately is how old the last good answer for an agency may be.

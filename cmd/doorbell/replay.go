@@ -376,7 +376,7 @@ func (c *ReplayCmd) again(q ops.ReplayRequest) string {
 	var flags []string
 	add := func(name, value string) {
 		if value != "" {
-			flags = append(flags, "--"+name+" "+quoted(value))
+			flags = append(flags, "--"+name+" "+ops.Shell(value))
 		}
 	}
 	moment := func(t time.Time) string {
@@ -407,14 +407,4 @@ func (c *ReplayCmd) again(q ops.ReplayRequest) string {
 		flags = append(flags, "--yes")
 	}
 	return strings.Join(flags, " ")
-}
-
-// quoted is a value as a shell takes it.
-func quoted(value string) string {
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:,/", r))
-	}) {
-		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return value
 }

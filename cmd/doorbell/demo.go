@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -112,17 +111,8 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	if err != nil {
 		return err
 	}
-	o := daemon.Options{
-		DataDir: dir, Version: release, NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true,
-		SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 24 * time.Hour, StreamMax: 1 << 30,
-		Log: slog.New(slog.DiscardHandler),
-		Poller: poller.Options{
-			API: listings.Options{BaseURL: d.api.url}, RequestsPerSecond: 50, PollInterval: time.Second, WalkInterval: 2 * time.Second,
-		},
-	}
-	for _, id := range d.api.agencies {
-		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
-	}
+	o := demoOptions(dir, d.api.url, d.api.agencies)
+	o.NATSListen, o.HTTPListen = natsListen, httpListen
 	d.daemon, err = daemon.New(ctx, o)
 	if err != nil {
 		return err
@@ -130,6 +120,24 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	s, err := d.daemon.Verbs().Status()
 	d.nats, d.page = s.NATS.URL, s.Page
 	return err
+}
+
+// Where the events of a demo are.
+const demoPrefix, demoStream = "listings", "LISTINGS"
+
+// demoOptions are those of a daemon that watches agencies of a made-up API.
+func demoOptions(dir, url string, agencies []string) daemon.Options {
+	o := daemon.Options{
+		DataDir: dir, Version: release, ShowPeople: true, SubjectPrefix: demoPrefix, Stream: demoStream, ManageStream: true, Retention: 24 * time.Hour,
+		StreamMax: 1 << 30, Log: discardLog(),
+		Poller: poller.Options{
+			API: listings.Options{BaseURL: url}, RequestsPerSecond: 50, PollInterval: time.Second, WalkInterval: 2 * time.Second,
+		},
+	}
+	for _, id := range agencies {
+		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
+	}
+	return o
 }
 
 // freeAddress returns the address, or one with a free port if it is in use, and says so.
@@ -149,7 +157,7 @@ func freeAddress(w io.Writer, what, flag, address string) (string, error) {
 
 func (d *demo) run(ctx context.Context) error {
 	defer d.daemon.Close()
-	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, slog.New(slog.DiscardHandler))
+	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, discardLog())
 	if err != nil {
 		return exit.Failed(err, "")
 	}
@@ -198,7 +206,7 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 
 // follow reads the stream as a stranger would.
 func (d *demo) follow(ctx context.Context, nc *nats.Conn) error {
-	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true}) {
+	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}) {
 		if err != nil && ctx.Err() != nil {
 			return nil // it ended before it had begun
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -16,14 +15,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/events/natsd"
-	"doorbell/poller"
-	"doorbell/poller/listings"
+	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
 )
 
@@ -85,7 +82,7 @@ func (d *demo) runCluster(ctx context.Context, dir string, seed int64, stdin io.
 			return err
 		}
 	}
-	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, slog.New(slog.DiscardHandler))
+	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, discardLog())
 	if err != nil {
 		return exit.Failed(err, "")
 	}
@@ -124,18 +121,9 @@ func (d *demo) runCluster(ctx context.Context, dir string, seed int64, stdin io.
 }
 
 func (c *clusterDemo) begin(ctx context.Context, dir string, n int) error {
-	o := daemon.Options{
-		DataDir: dir, Version: release, NATS: natsd.Dial{URL: c.nats}, HTTPListen: "127.0.0.1:0", ShowPeople: true,
-		Cluster:       daemon.ClusterOptions{Name: "demo", Lease: demoLease},
-		SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 24 * time.Hour, StreamMax: 1 << 30,
-		Log: slog.New(slog.DiscardHandler),
-		Poller: poller.Options{
-			API: listings.Options{BaseURL: c.api.url}, RequestsPerSecond: 96, PollInterval: time.Second, WalkInterval: 2 * time.Second,
-		},
-	}
-	for _, id := range c.ids {
-		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
-	}
+	o := demoOptions(dir, c.api.url, c.ids)
+	o.NATS, o.HTTPListen, o.Cluster = natsd.Dial{URL: c.nats}, "127.0.0.1:0", daemon.ClusterOptions{Name: "demo", Lease: demoLease}
+	o.Poller.RequestsPerSecond = 96
 	d, err := daemon.New(ctx, o)
 	if err != nil {
 		return err
@@ -308,12 +296,7 @@ func (c *clusterDemo) made() (ids []string) {
 func (c *clusterDemo) judge(ctx context.Context, nc *nats.Conn, victim *demoBell) error {
 	ctx, cancel := context.WithTimeout(ctx, demoWait)
 	defer cancel()
-	var told map[string]int
-	var err error
-	c.until(ctx, func() bool { // a consumer that has just been made may not answer yet
-		told, err = leadsInStream(ctx, nc)
-		return err == nil
-	})
+	told, err := leadsInStream(ctx, nc)
 	if err != nil {
 		return exit.Failed(fmt.Errorf("count the leads in the stream: %w", err), "")
 	}
@@ -345,42 +328,18 @@ func (c *clusterDemo) judge(ctx context.Context, nc *nats.Conn, victim *demoBell
 
 // leadsInStream counts the events of each new contact request.
 func leadsInStream(ctx context.Context, nc *nats.Conn) (told map[string]int, err error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := js.Stream(ctx, "LISTINGS")
-	if err != nil {
-		return nil, err
-	}
-	filter := "listings.v1.*." + string(events.TypeContactRequestCreated)
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return nil, err
-	}
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}})
-	if err != nil {
-		return nil, err
-	}
 	told = map[string]int{}
-	for _, n := range info.State.Subjects {
-		for range n {
-			m, err := consumer.Next(jetstream.FetchContext(ctx))
-			if err != nil {
-				return nil, err
-			}
-			e, err := events.Decode(m.Headers(), m.Data())
-			if err != nil {
-				return nil, err
-			}
-			var lead struct {
-				ContactRequestID string `json:"contactRequestId"`
-			}
-			if err := json.Unmarshal(e.Data, &lead); err != nil {
-				return nil, err
-			}
-			told[lead.ContactRequestID]++
+	leads := stream.Client{Conn: nc, Stream: demoStream, Wait: demoLease}
+	_, err = leads.ReadToEnd(ctx, demoPrefix+".v1.*."+string(events.TypeContactRequestCreated), 0, func(m *stream.Message) error {
+		var lead struct {
+			ContactRequestID string `json:"contactRequestId"`
 		}
-	}
-	return told, nil
+		e, err := events.Decode(m.Header, m.Data)
+		if err == nil {
+			err = json.Unmarshal(e.Data, &lead)
+		}
+		told[lead.ContactRequestID]++
+		return err
+	})
+	return told, err
 }

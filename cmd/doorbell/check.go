@@ -38,6 +38,5 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	if cmd.JSON {
 		return firstError(p.printJSON(r), r.Err())
 	}
-	t := p.terminalOf(p.stdout)
-	return firstError(r.WriteText(p.stdout, check.Style{Fit: t.fit, Red: t.red, Yellow: t.yellow}), r.Err())
+	return firstError(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
 }

@@ -56,6 +56,5 @@ func (c *ClusterCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	case c.JSON:
 		return json.NewEncoder(p.stdout).Encode(s.Cluster)
 	}
-	t := p.terminalOf(p.stdout)
-	return printLines(p.stdout, s.ClusterLines(ops.TextOptions{Width: t.width, Color: t.color}))
+	return printLines(p.stdout, s.ClusterLines(p.terminalOf(p.stdout).TextOptions))
 }

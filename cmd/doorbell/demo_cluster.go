@@ -273,7 +273,7 @@ func (c *clusterDemo) showOwners(since time.Time) bool {
 func (c *clusterDemo) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fmt.Fprintln(c.out, c.terminal.fit(fmt.Sprintf(format, args...), 2))
+	fmt.Fprintln(c.out, c.terminal.Prose(fmt.Sprintf(format, args...), 2))
 }
 
 func (c *clusterDemo) told() int {

@@ -39,7 +39,7 @@ func TestALineForPeopleIsReadable(t *testing.T) {
 	if got := line(terminal{}); got != "time=2026-11-20T09:41:07.000Z"+want {
 		t.Errorf("in a file: %q, want %q", got, want)
 	}
-	if got := line(terminal{is: true, color: true}); got != "time=09:41:07"+want {
+	if got := line(terminal{is: true}); got != "time=09:41:07"+want {
 		t.Errorf("on a terminal: %q, want %q", got, want)
 	}
 }

@@ -63,7 +63,9 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 func TestAPlanFitsANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	r, wide := planned(t, nil, "--insertions", "100000")
-	text := r.text(terminal{is: true, width: 60})
+	narrow := terminal{is: true}
+	narrow.Width = 60
+	text := r.text(narrow)
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 60 && strings.Contains(line, "  ") {
 			t.Errorf("%d columns: %s", n, line)

@@ -24,20 +24,20 @@ func (r *planReport) text(t terminal) string {
 	text := fmt.Sprintf("%s of %s, %s; about %s contact requests a day\n\n", ops.Counted(r.Insertions, "insertion"), ops.Counted(r.Agencies, "agency"), where,
 		counted(r.ContactRequestsPerDay))
 	rows := r.table()
-	table := aligned(rows, tabwriter.AlignRight)
-	if line, _, _ := strings.Cut(table, "\n"); t.is && len(line) > t.width {
+	table := ops.Aligned(rows, tabwriter.AlignRight)
+	if line, _, _ := strings.Cut(table, "\n"); t.is && len(line) > t.Width {
 		columns := make([]string, strings.Count(rows[0], "\t"))
 		for _, row := range rows {
 			for n, cell := range strings.Split(row, "\t")[:len(columns)] {
 				columns[n] += cell + "\t"
 			}
 		}
-		table = aligned(columns, tabwriter.AlignRight)
+		table = ops.Aligned(columns, tabwriter.AlignRight)
 	}
 	text += table + "\n"
 	for _, sentence := range []string{r.walksText(), r.wishText(), r.stalenessText(), r.knownText()} {
 		if sentence != "" {
-			text += t.fit(sentence, 0) + "\n"
+			text += t.Prose(sentence, 0) + "\n"
 		}
 	}
 	return text

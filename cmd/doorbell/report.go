@@ -13,10 +13,10 @@ import (
 func report(w io.Writer, t terminal, err error) int {
 	code, sentences, hint := exit.Outcome(err)
 	for _, s := range sentences {
-		fmt.Fprintln(w, strings.Join(ops.Fit("doorbell: "+s, 2, t.width), "\n"))
+		fmt.Fprintln(w, strings.Join(ops.Fit("doorbell: "+s, 2, t.Width), "\n"))
 	}
 	if hint != "" {
-		fmt.Fprintln(w, strings.Join(ops.Fit("  "+hint, 2, t.width), "\n"))
+		fmt.Fprintln(w, strings.Join(ops.Fit("  "+hint, 2, t.Width), "\n"))
 	}
 	return code
 }

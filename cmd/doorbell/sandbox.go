@@ -13,6 +13,7 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
 
@@ -179,7 +180,7 @@ func (c *SandboxCmd) serve(ctx context.Context, rendering *sandbox.Rendering, l 
 func (m madeUp) greet(w io.Writer, t terminal, control string) {
 	agency, story := m.agencies[0], ""
 	for _, line := range m.story {
-		story += t.fit(line, 2) + "\n"
+		story += t.Prose(line, 2) + "\n"
 	}
 	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
 Watch it from another terminal. The intervals are short, so that you soon see what you change:
@@ -272,7 +273,7 @@ func sandboxHelp() string {
 	var b strings.Builder
 	b.WriteString("Example:\n  doorbell sandbox --scenario zurich-hot\n\nScenarios:\n")
 	for _, s := range sandbox.Scenarios() {
-		b.WriteString(terminal{width: usualWidth - 4}.fit(fmt.Sprintf("  %-19s %s", s.Name, s.Description), 22) + "\n") // kong indents it
+		b.WriteString(ops.TextOptions{Width: usualWidth - 4}.Prose(fmt.Sprintf("  %-19s %s", s.Name, s.Description), 22) + "\n") // kong indents it
 	}
 	b.WriteString("\nRenderings:\n  " + strings.Join(renderingNames(), ", "))
 	return b.String()

@@ -54,8 +54,7 @@ func printStatus(p *program, s ops.Status, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(p.stdout).Encode(s)
 	}
-	t := p.terminalOf(p.stdout)
-	return printLines(p.stdout, s.Lines(ops.TextOptions{Width: t.width, Color: t.color}))
+	return printLines(p.stdout, s.Lines(p.terminalOf(p.stdout).TextOptions))
 }
 
 func printLines(w io.Writer, lines []string) error {
@@ -194,7 +193,7 @@ func (w *statusWatch) show() error {
 	if w.asJSON {
 		return json.NewEncoder(w.p.stdout).Encode(w.last)
 	}
-	lines := w.last.Lines(ops.TextOptions{Width: t.width, Color: t.color})
+	lines := w.last.Lines(t.TextOptions)
 	return printLines(w.p.stdout, slices.Concat([]string{"--- " + time.Now().UTC().Format(time.RFC3339)}, lines, []string{""}))
 }
 
@@ -205,7 +204,8 @@ func (w *statusWatch) frame(t terminal) []string {
 	if !w.away.IsZero() {
 		head = fmt.Sprintf("no daemon has answered in %s for %s; retrying every %s", w.base.DataDir, now.Sub(w.away).Round(time.Second), watchEvery)
 	}
-	o := ops.TextOptions{Width: t.width, Height: max(t.height-1, 1), Color: t.color}
+	o := t.TextOptions
+	o.Height = max(t.height-1, 1)
 	lines := []string{o.Headline(head)}
 	if w.last.StoreID != "" {
 		lines = append(lines, w.last.Lines(o)...)

@@ -108,7 +108,7 @@ func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
 	defer inside.Close()
 	for environ, want := range map[string][2]bool{"TERM=xterm": {true, true}, "NO_COLOR=1": {false, true}, "TERM=dumb": {false, false}} {
 		got := (&program{environ: []string{environ}}).terminalOf(inside)
-		if got.color != want[0] || got.moves != want[1] || got.width != 90 || got.height != 20 {
+		if got.Color != want[0] || got.moves != want[1] || got.Width != 90 || got.height != 20 {
 			t.Errorf("%s: %+v", environ, got)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 
@@ -26,10 +25,10 @@ const (
 
 // terminal is what is known of the screen that a command writes to; the zero value is a file.
 type terminal struct {
-	is            bool // a person reads
-	width, height int
-	color         bool
-	moves         bool // it can be drawn anew
+	ops.TextOptions      // without a height
+	is              bool // a person reads
+	height          int
+	moves           bool // it can be drawn anew
 }
 
 // terminalOf looks at w. NO_COLOR and TERM are honoured as all programs do.
@@ -39,9 +38,10 @@ func (p *program) terminalOf(w io.Writer) terminal {
 	}
 	value := lookup(p.environ)
 	dumb := value("TERM") == "dumb"
-	t := terminal{is: true, width: usualWidth, height: usualHeight, color: value("NO_COLOR") == "" && !dumb, moves: !dumb}
+	t := terminal{is: true, height: usualHeight, moves: !dumb}
+	t.Width, t.Color = usualWidth, value("NO_COLOR") == "" && !dumb
 	if width, height, err := term.GetSize(int(w.(*os.File).Fd())); err == nil {
-		t.width, t.height = cmp.Or(width, usualWidth), cmp.Or(height, usualHeight)
+		t.Width, t.height = cmp.Or(width, usualWidth), cmp.Or(height, usualHeight)
 	}
 	return t
 }
@@ -50,22 +50,6 @@ func (p *program) terminalOf(w io.Writer) terminal {
 func isTerminal(rw any) bool {
 	f, ok := rw.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// Styles on a terminal.
-const (
-	bold     = "\x1b[1m"
-	yellow   = "\x1b[33m"
-	red      = "\x1b[31m"
-	endStyle = "\x1b[0m"
-)
-
-// fileWidth is how wide prose is where no terminal tells its own width.
-const fileWidth = 110
-
-// fit breaks a line of prose between words; what follows is indented by so many spaces.
-func (t terminal) fit(line string, indent int) string {
-	return strings.Join(ops.Fit(line, indent, cmp.Or(t.width, fileWidth)), "\n")
 }
 
 // print writes lines for people. On a terminal they are broken between words, and what follows is indented.
@@ -81,7 +65,7 @@ func (p *program) printTo(w io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
-		if _, err := fmt.Fprintln(w, strings.Join(ops.Fit(line, indent, t.width), "\n")); err != nil {
+		if _, err := fmt.Fprintln(w, strings.Join(ops.Fit(line, indent, t.Width), "\n")); err != nil {
 			return err
 		}
 	}
@@ -121,37 +105,16 @@ func ask(ctx context.Context, in io.Reader, out io.Writer, question string) erro
 
 // printTable prints rows, whose cells have tabs between them, and what stands above and below.
 func (p *program) printTable(above string, rows []string, below string) error {
-	return p.print(above + aligned(rows, 0) + below)
-}
-
-// aligned puts the cells of rows, which have tabs between them, below each other.
-func aligned(rows []string, flags uint) string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', flags)
-	for _, row := range rows {
-		fmt.Fprintln(t, row)
-	}
-	t.Flush() //nolint:errcheck // a builder takes everything
-	return b.String()
+	return p.print(above + ops.Aligned(rows, 0) + below)
 }
 
 // fitEvent breaks the line of an event on a terminal, where a lead is bold. A file has a line for each.
 func (t terminal) fitEvent(line string, of events.Type) string {
-	line = strings.Join(ops.Fit(line, 4, t.width), "\n")
+	line = strings.Join(ops.Fit(line, 4, t.Width), "\n")
 	if of == events.TypeContactRequestCreated {
-		return t.styled(bold, line)
+		return t.Paint(line, ops.Bold)
 	}
 	return line
-}
-
-func (t terminal) red(text string) string    { return t.styled(red, text) }
-func (t terminal) yellow(text string) string { return t.styled(yellow, text) }
-
-func (t terminal) styled(style, text string) string {
-	if !t.color {
-		return text
-	}
-	return style + text + endStyle
 }
 
 // screen draws frames in the place of each other, on the second screen that terminals have: what was written before stays as it

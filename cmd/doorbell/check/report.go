@@ -134,14 +134,8 @@ func (r *Report) Err() error {
 	return &exit.Error{Code: r.ExitCode, Err: errors.New(text), Hint: "the report says of each what to do"}
 }
 
-// Style is how a report looks where it is read.
-type Style struct {
-	Fit         func(line string, indent int) string // breaks a line
-	Red, Yellow func(text string) string
-}
-
 // WriteText writes the report for people.
-func (r *Report) WriteText(w io.Writer, t Style) error {
+func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 	var b strings.Builder
 	section := ""
 	for _, l := range r.Lines {
@@ -149,11 +143,11 @@ func (r *Report) WriteText(w io.Writer, t Style) error {
 			section = l.Section
 			fmt.Fprintln(&b, section)
 		}
-		level := map[string]string{LevelFail: t.Red(l.Level), levelWarn: t.Yellow(l.Level)}[l.Level]
+		level := map[string]string{LevelFail: o.Paint(l.Level, ops.Red), levelWarn: o.Paint(l.Level, ops.Yellow)}[l.Level]
 		head := fmt.Sprintf("  %-4s  ", l.Level)
-		fmt.Fprintln(&b, strings.Replace(t.Fit(head+l.Text, len(head)), l.Level, cmp.Or(level, l.Level), 1))
+		fmt.Fprintln(&b, strings.Replace(o.Prose(head+l.Text, len(head)), l.Level, cmp.Or(level, l.Level), 1))
 		if l.Remedy != "" {
-			fmt.Fprintln(&b, t.Fit("        → "+l.Remedy, 10))
+			fmt.Fprintln(&b, o.Prose("        → "+l.Remedy, 10))
 		}
 	}
 	verdict := "doorbell run would work"

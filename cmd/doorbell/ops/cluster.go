@@ -91,22 +91,22 @@ func (c *ClusterStatus) Line() string {
 func (s Status) ClusterLines(o TextOptions) []string {
 	c := s.Cluster
 	members, agencies := table{}, table{}
-	members.add(styleBold, "MEMBER", "HOST", "UP", "PERMITS", "AGENCIES", "CONFIGURATION")
+	members.add(Bold, "MEMBER", "HOST", "UP", "PERMITS", "AGENCIES", "CONFIGURATION")
 	for _, m := range c.Members {
 		style, name := styleNone, m.Name
 		if !m.InForce || m.OtherList {
-			style = styleYellow
+			style = Yellow
 		}
 		if m.Name == c.Member {
 			name += " (this one)"
 		}
 		members.add(style, name, m.Host, age(m.Since, s.Watch.At), strconv.Itoa(m.Permits), strconv.Itoa(m.Agencies), m.configuration())
 	}
-	agencies.add(styleBold, "AGENCY", "OWNER", "EPOCH", "SINCE")
+	agencies.add(Bold, "AGENCY", "OWNER", "EPOCH", "SINCE")
 	for _, a := range c.Agencies {
 		style, since := styleNone, ago(a.Since, s.Watch.At)
 		if a.Owner == "" {
-			style = styleYellow
+			style = Yellow
 		}
 		if a.Epoch == 0 {
 			since = "never claimed"

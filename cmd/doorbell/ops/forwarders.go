@@ -39,14 +39,14 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		return nil
 	}
 	t := table{}
-	t.add(styleBold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "REJECTED")
+	t.add(Bold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "REJECTED")
 	for _, f := range s.Forwarders {
 		if f.Destination == "" {
 			continue
 		}
 		style := styleNone
 		if f.ill(s.Watch.At) {
-			style = styleRed
+			style = Red
 		}
 		t.add(style, f.Name, f.Kind, f.To(), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}

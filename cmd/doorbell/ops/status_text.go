@@ -1,9 +1,11 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 )
@@ -33,16 +35,16 @@ func (s Status) Lines(o TextOptions) []string {
 func (s Status) headline(o TextOptions) (lines []string) {
 	if !s.Running {
 		for _, l := range o.wrap("doorbell is not running, so nothing is watched. This is what "+s.DataDir+" remembers:", 0) {
-			lines = append(lines, o.styled(l, styleYellow))
+			lines = append(lines, o.styled(l, Yellow))
 		}
 		return lines
 	}
-	h, style := NewHeadline(s), styleBold
+	h, style := NewHeadline(s), Bold
 	text := h.Text + ". " + h.Sub
 	if all := s.Problems(); len(all) > 0 {
-		text, style = "Needs attention: "+Counted(len(all), "problem")+".", styleYellow // they stand below
+		text, style = "Needs attention: "+Counted(len(all), "problem")+".", Yellow // they stand below
 		if slices.ContainsFunc(all, func(p Problem) bool { return p.Bad }) {
-			style = styleRed
+			style = Red
 		}
 	}
 	for _, l := range o.wrap(text, 0) {
@@ -64,7 +66,7 @@ func (s Status) facts(o TextOptions) (lines []string) {
 			s.Version, age(s.Started, s.Watch.At), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		style := styleNone
 		if !s.NATS.Connected || s.NATS.Problem != "" {
-			style = styleRed
+			style = Red
 		}
 		add(style, "%s", s.NATS.text())
 		if oldest := s.Store.OldestPerson; !oldest.IsZero() {
@@ -107,14 +109,14 @@ func (s Status) counted() string {
 
 func (s Status) agencyTable(o TextOptions) []string {
 	t := table{}
-	t.add(styleBold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "EVENTS", "WAITING")
+	t.add(Bold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "EVENTS", "WAITING")
 	for _, a := range InOrder(s.Watch.Agencies) {
 		style := styleNone
 		switch rank(a) {
 		case 0:
-			style = styleRed
+			style = Red
 		case 1:
-			style = styleYellow
+			style = Yellow
 		}
 		t.add(style, a.AgencyID, a.State, fmt.Sprint(a.Insertions), ago(a.LastCompleteWalk, s.Watch.At), fmt.Sprint(a.LastSequence), fmt.Sprint(s.pending(a.AgencyID)))
 	}
@@ -171,9 +173,9 @@ func (s Status) problemLines(o TextOptions) []string {
 // paragraphs say of each problem what it is, what it means and what ends it.
 func paragraphs(o TextOptions, list []Problem) (lines []string) {
 	for _, p := range list {
-		style := styleYellow
+		style := Yellow
 		if p.Bad {
-			style = styleRed
+			style = Red
 		}
 		if !p.Since.IsZero() {
 			p.Title += ", since " + p.Since.UTC().Format(time.RFC3339)
@@ -249,7 +251,7 @@ func (s Status) Throttled() bool {
 // freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
 func (s Status) freshness(o TextOptions) []string {
 	t := table{}
-	t.add(styleBold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "NEVER", "MEDIAN", "95 %", "IN 5 MIN")
+	t.add(Bold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "NEVER", "MEDIAN", "95 %", "IN 5 MIN")
 	for _, a := range InOrder(s.Watch.Agencies) {
 		if f := a.Freshness; f != nil {
 			cells := []string{a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), fmt.Sprint(f.NeverPolled), "-", "-", "-"}
@@ -277,23 +279,25 @@ type TextOptions struct {
 	Color  bool // states that want a look are red or yellow
 }
 
-// Styles of a line on a terminal.
+// Styles of a text on a terminal.
 const (
-	styleNone   = ""
-	styleBold   = "\x1b[1m"
-	styleRed    = "\x1b[31m"
-	styleYellow = "\x1b[33m"
-	styleEnd    = "\x1b[0m"
+	styleNone = ""
+	Bold      = "\x1b[1m"
+	Red       = "\x1b[31m"
+	Yellow    = "\x1b[33m"
+	styleEnd  = "\x1b[0m"
 )
 
-// styled cuts a line to the width, and gives it a style.
-func (o TextOptions) styled(line, style string) string {
-	line = o.cut(line)
-	if !o.Color || style == styleNone || line == "" {
-		return line
+// Paint gives a text a style, where there are any.
+func (o TextOptions) Paint(text, style string) string {
+	if !o.Color || style == styleNone || text == "" {
+		return text
 	}
-	return style + line + styleEnd
+	return style + text + styleEnd
 }
+
+// styled cuts a line to the width, and gives it a style.
+func (o TextOptions) styled(line, style string) string { return o.Paint(o.cut(line), style) }
 
 // cut shortens a line to the width. Characters that could rewrite a terminal, whoever they come from, are not passed on.
 func (o TextOptions) cut(line string) string {
@@ -337,39 +341,39 @@ func Fit(line string, indent, width int) (lines []string) {
 	return append(lines, string(rest))
 }
 
-// table is rows of cells. Columns are as wide as their widest cell.
-type table struct {
-	rows   [][]string
-	styles []string
+// fileWidth is how wide prose is where no terminal tells its own width.
+const fileWidth = 110
+
+// Prose breaks a line of it between words, also where there is no terminal.
+func (o TextOptions) Prose(line string, indent int) string {
+	return strings.Join(Fit(line, indent, cmp.Or(o.Width, fileWidth)), "\n")
 }
 
+// table is rows, whose cells have tabs between them, and their styles.
+type table struct{ rows, styles []string }
+
 func (t *table) add(style string, cells ...string) {
-	t.rows, t.styles = append(t.rows, cells), append(t.styles, style)
+	t.rows, t.styles = append(t.rows, strings.Join(cells, "\t")), append(t.styles, style)
 }
 
 func (t *table) lines(o TextOptions) []string {
-	var widths []int
-	for _, row := range t.rows {
-		for n, cell := range row {
-			if n == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
-		}
-	}
-	lines := make([]string, len(t.rows))
-	for r, row := range t.rows {
-		var b strings.Builder
-		for n, cell := range row {
-			b.WriteString(cell)
-			if n < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+2))
-			}
-		}
-		lines[r] = o.styled(b.String(), t.styles[r])
+	lines := strings.Split(strings.TrimSuffix(Aligned(t.rows, 0), "\n"), "\n")
+	for n := range lines {
+		lines[n] = o.styled(lines[n], t.styles[n])
 	}
 	return lines
 }
 
+// Aligned puts the cells of rows, which have tabs between them, below each other; flags are those of tabwriter.
+func Aligned(rows []string, flags uint) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', flags)
+	for _, row := range rows {
+		fmt.Fprintln(t, row)
+	}
+	t.Flush() //nolint:errcheck // a builder takes everything
+	return b.String()
+}
+
 // Headline is the first line of a screen.
-func (o TextOptions) Headline(text string) string { return o.styled(text, styleBold) }
+func (o TextOptions) Headline(text string) string { return o.styled(text, Bold) }

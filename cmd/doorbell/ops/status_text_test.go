@@ -88,7 +88,7 @@ func TestOnlyATerminalThatWantsThemGetsColours(t *testing.T) {
 	if text := strings.Join(s.Lines(TextOptions{Width: 80}), "\n"); strings.Contains(text, "\x1b") {
 		t.Error("colours where none are wanted")
 	}
-	if text := strings.Join(s.Lines(TextOptions{Width: 80, Color: true}), "\n"); !strings.Contains(text, styleRed+"A007") || !strings.Contains(text, styleYellow+"A150") {
+	if text := strings.Join(s.Lines(TextOptions{Width: 80, Color: true}), "\n"); !strings.Contains(text, Red+"A007") || !strings.Contains(text, Yellow+"A150") {
 		t.Error("what is halted is not red, or what is held not yellow")
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events/stream"
 	"doorbell/store"
@@ -102,7 +101,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.Verify != "" {
 		return c.verify(ctx, p, cfg)
 	}
-	service, err := openPersonService(ctx, cfg)
+	service, err := openService(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -230,7 +229,7 @@ func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) 
 	if r.Finished.IsZero() {
 		return exit.Failed(errors.New("this erasure is not finished: "+r.Problem), "the daemon goes on with it every minute; else start doorbell run")
 	}
-	service, err := openPersonService(ctx, cfg)
+	service, err := openService(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -327,7 +326,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if err := c.read(p); err != nil {
 		return err
 	}
-	service, err := openPersonService(ctx, cfg)
+	service, err := openService(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -340,53 +339,6 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return personError(err)
 	}
 	return p.printJSON(exported{list, "of each contact request: its id, time and hashes of its fields, to know it again; no content"})
-}
-
-// personService finds, exports and forgets: the daemon, or this process where none runs.
-type personService struct {
-	find    func(context.Context, people.Wanted) (people.Found, error)
-	export  func(context.Context, people.Wanted) ([]people.Exported, error)
-	forget  func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
-	closers []func()
-}
-
-func (r *personService) close() {
-	for _, f := range slices.Backward(r.closers) {
-		f()
-	}
-}
-
-func openPersonService(ctx context.Context, c *config.Config) (*personService, error) {
-	client := options.Client(c.Base)
-	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return &personService{
-			find: func(ctx context.Context, w people.Wanted) (people.Found, error) { return ops.Find.Ask(ctx, client, w) },
-			export: func(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
-				return ops.Export.Ask(ctx, client, w)
-			},
-			forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
-				return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
-			},
-		}, err
-	}
-	kept, err := openStopped(c.Base)
-	if err != nil {
-		return nil, err
-	}
-	conn, hangUp, err := openNATS(ctx, c)
-	if err != nil {
-		return nil, errors.Join(err, kept.Close())
-	}
-	p := &people.Places{
-		Store: kept, Conn: conn, Prefix: c.Base.SubjectPrefix, Stream: c.Base.Stream, Embedded: c.NATS.URL == "", Dir: c.Base.DataDir, Version: release, Cluster: c.Base.Cluster != "",
-	}
-	return &personService{
-		find: p.Search, export: p.Export,
-		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
-			return forgetStopped(ctx, p, w, f)
-		},
-		closers: []func(){func() { kept.Close() }, hangUp},
-	}, nil
 }
 
 // finishOverdue finishes what a daemon or a command before had begun.

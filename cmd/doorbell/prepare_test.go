@@ -64,15 +64,18 @@ func (s scene) lostStore(t *testing.T, agencies []string) (rung map[string]bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m repairer
-	r, err := m.open(t.Context(), cfg, kept)
+	conn, hangUp, err := openNATS(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := relayFor(cfg, kept, conn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m.close()
+	hangUp()
 	if err := errors.Join(kept.Close(), os.RemoveAll(lost)); err != nil {
 		t.Fatal(err)
 	}

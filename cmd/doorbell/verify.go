@@ -13,11 +13,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/config"
@@ -25,10 +23,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
-	"doorbell/cmd/doorbell/people"
-	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -201,27 +196,14 @@ type streamVerify struct {
 	Yes    bool `help:"With --repair: ask nothing."`
 }
 
-// repairer compares and repairs: the daemon, or this process where none runs.
-type repairer struct {
-	compare func(context.Context) ([]relay.Comparison, error)
-	resend  func(ctx context.Context, agencyID string) (sent int, err error)
-	closers []func() // last in, first out
-}
-
-func (m *repairer) close() {
-	for _, f := range slices.Backward(m.closers) {
-		f()
-	}
-}
-
 // verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
 // missing if that is wanted. The error says that they differ.
 func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
-	m, err := findRepairer(ctx, cfg)
-	defer m.close()
+	m, err := openService(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
+	defer m.close()
 	found, err = m.compare(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, exit.Failed(fmt.Errorf("there is no stream %s", cfg.Base.Stream), noStreamAdvice(cfg))
@@ -279,7 +261,7 @@ func adviceOf(found []relay.Comparison) string {
 }
 
 // repair sends again, and compares once more.
-func repair(ctx context.Context, p *program, m *repairer, found []relay.Comparison) ([]relay.Comparison, error) {
+func repair(ctx context.Context, p *program, m *service, found []relay.Comparison) ([]relay.Comparison, error) {
 	for _, c := range found {
 		if len(c.Missing) == 0 {
 			continue
@@ -340,79 +322,6 @@ func numbers(list []uint64) string {
 		all[i] = relay.Range{From: n, To: n}
 	}
 	return ranges(all)
-}
-
-// findRepairer is the daemon, or, if none runs, the store and its NATS, opened here. It is to be closed also after an error.
-func findRepairer(ctx context.Context, c *config.Config) (*repairer, error) {
-	client, m := options.Client(c.Base), &repairer{}
-	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		m.compare = func(ctx context.Context) (found []relay.Comparison, err error) {
-			text, err := ops.Compare.Ask(ctx, client, ops.Nothing{})
-			if err != nil {
-				return nil, err
-			}
-			return found, json.Unmarshal(text, &found)
-		}
-		m.resend = func(ctx context.Context, agencyID string) (int, error) {
-			a, err := ops.Resend.Ask(ctx, client, ops.AgencyRequest{AgencyID: agencyID})
-			return a.Sent, err
-		}
-		return m, err
-	}
-	kept, err := openStopped(c.Base)
-	if err != nil {
-		return m, err
-	}
-	m.closers = append(m.closers, func() { kept.Close() })
-	r, err := m.open(ctx, c, kept)
-	if err == nil {
-		m.compare, m.resend = func(ctx context.Context) ([]relay.Comparison, error) { return r.Compare(ctx, nil) }, r.Resend
-	}
-	return m, err
-}
-
-// open makes a relay that runs only for a command.
-func (m *repairer) open(ctx context.Context, c *config.Config, kept *store.Store) (*relay.Relay, error) {
-	b := c.Base
-	conn, hangUp, err := openNATS(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	m.closers = append(m.closers, hangUp)
-	return relay.New(relay.Options{
-		Log: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: false, Embedded: c.NATS.URL == "", StoreID: kept.ID(),
-	})
-}
-
-// openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the embedded one without a port. The store's lock,
-// which the caller holds, protects its folder.
-func openNATS(ctx context.Context, c *config.Config) (conn *nats.Conn, hangUp func(), err error) {
-	dial, stop := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
-	if c.NATS.URL == "" {
-		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
-		server, err := natsd.Start(ctx, natsd.Options{
-			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(), Erasing: func() bool { return people.Unfinished(c.Base.DataDir) },
-		})
-		if err != nil {
-			return nil, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
-		}
-		dial, stop = func() (*nats.Conn, error) { return server.Connect("command") }, server.Shutdown
-	}
-	if conn, err = dial(); err != nil {
-		stop()
-		return nil, nil, exit.Config(err, "check the NATS_* settings")
-	}
-	hangUp = func() {
-		conn.Close()
-		stop()
-	}
-	if !options.Connected(ctx, conn) {
-		err := exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
-		hangUp()
-		return nil, nil, err
-	}
-	return conn, hangUp, nil
 }
 
 // A damaged file can end the process that looks at all of it, or lead it in circles. So that is a process of its own: this

@@ -353,6 +353,9 @@ func (o TextOptions) Prose(line string, indent int) string {
 type table struct{ rows, styles []string }
 
 func (t *table) add(style string, cells ...string) {
+	for n, cell := range cells {
+		cells[n] = Printable(cell) // a row is one line, whatever the name of a host holds
+	}
 	t.rows, t.styles = append(t.rows, strings.Join(cells, "\t")), append(t.styles, style)
 }
 

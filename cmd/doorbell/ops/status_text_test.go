@@ -158,3 +158,12 @@ func TestALineThatIsTooWideIsBrokenBetweenWords(t *testing.T) {
 		}
 	}
 }
+
+func TestARowIsOneLineWhateverACellHolds(t *testing.T) {
+	rows := table{}
+	rows.add(Bold, "HOST", "UP")
+	rows.add(Red, "a\nb\tc\fd", "5m")
+	if got := rows.lines(TextOptions{}); len(got) != 2 || got[1] != "a\uFFFDb\uFFFDc\uFFFDd  5m" {
+		t.Errorf("%q", got)
+	}
+}

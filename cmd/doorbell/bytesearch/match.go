@@ -31,7 +31,6 @@ func (f form) String() string {
 type text struct {
 	bytes []byte
 	units []uint16 // as UTF-16
-	own   escapes  // those that one of its characters begins: in a file that may be an escape, or the character
 }
 
 // index says by the first two bytes of a place what may be there: one pass is enough for all texts in all forms.
@@ -55,7 +54,6 @@ func compile(texts []string) (*index, error) {
 		t := text{bytes: []byte(s)}
 		for k, c := range t.bytes {
 			t.bytes[k] = lower(c)
-			t.own |= escapedBy(c)
 		}
 		t.units = utf16.Encode([]rune(string(t.bytes)))
 		ix.texts = append(ix.texts, t)
@@ -128,14 +126,8 @@ const (
 func (t text) match(f form, b []byte, i int) (begin int, encoding string, ok bool) {
 	switch f {
 	case plain:
-		for literal := escapes(0); literal <= t.own; literal++ {
-			if literal&^t.own == 0 {
-				if how, ok := t.plain(b, i, literal); ok {
-					return i, how.String(), true
-				}
-			}
-		}
-		return 0, "", false
+		how, ok := t.plain(b[i:], 0)
+		return i, how.String(), ok
 	case utf16le, utf16be:
 		if len(b)-i < 2*len(t.units) {
 			return 0, "", false
@@ -181,61 +173,40 @@ func (e escapes) String() string {
 	return strings.Join(names, "+")
 }
 
-// plain says whether the text stands at b[p:], and with which escapes. The characters that begin the literal ones stand for
-// themselves, all other escapes are read.
-func (t text) plain(b []byte, p int, literal escapes) (how escapes, ok bool) {
-	var buffer [utf8.UTFMax]byte
-	for k := 0; k < len(t.bytes); {
-		if p >= len(b) {
-			return 0, false
-		}
-		c, want := b[p], t.bytes[k]
-		kind := escapedBy(c) &^ literal
-		switch rest := b[p+1:]; {
-		case kind == 0 && lower(c) == want:
-			p, k = p+1, k+1
-			continue
-		case c == '+' && want == ' ':
-			p, k, kind = p+1, k+1, byPercent
-		case kind == byQuotedPrintable && k > 0 && bytes.HasPrefix(rest, []byte("\r\n")):
-			p += 3
-		case kind == byQuotedPrintable && k > 0 && bytes.HasPrefix(rest, []byte("\n")):
-			p += 2
-		case kind == byQuotedPrintable, kind == byPercent:
-			v, ok := hex(rest, 2)
-			if !ok || lower(byte(v)) != want {
-				return 0, false
-			}
-			p, k = p+3, k+1
-		case kind == byJSON:
-			r, n := unescape(rest)
-			if r < utf8.RuneSelf {
-				r = rune(lower(byte(r)))
-			}
-			character := utf8.AppendRune(buffer[:0], r)
-			if n == 0 || !bytes.HasPrefix(t.bytes[k:], character) {
-				return 0, false
-			}
-			p, k = p+1+n, k+len(character)
-		default:
-			return 0, false
-		}
-		how |= kind
+// plain says whether the text stands at b from its k-th byte on, and with which escapes. A character that begins escapes may also stand for
+// itself.
+func (t text) plain(b []byte, k int) (how escapes, ok bool) {
+	if k == len(t.bytes) {
+		return 0, true
 	}
-	return how, true
-}
-
-// escapedBy returns the kind of escape that a character begins.
-func escapedBy(c byte) escapes {
+	if len(b) == 0 {
+		return 0, false
+	}
+	c, want, rest := b[0], t.bytes[k], b[1:]
+	goesOn := func(kind escapes, written, read int) bool {
+		how, ok = t.plain(b[written:], k+read)
+		how |= kind
+		return ok
+	}
+	if lower(c) == want && goesOn(0, 1, 1) || c == '+' && want == ' ' && goesOn(byPercent, 1, 1) {
+		return how, true
+	}
+	found := false
 	switch c {
 	case '\\':
-		return byJSON
-	case '=':
-		return byQuotedPrintable
-	case '%':
-		return byPercent
+		r, n := unescape(rest)
+		if r < utf8.RuneSelf {
+			r = rune(lower(byte(r)))
+		}
+		character := utf8.AppendRune(nil, r)
+		found = n > 0 && bytes.HasPrefix(t.bytes[k:], character) && goesOn(byJSON, 1+n, len(character))
+	case '=', '%':
+		kind := map[byte]escapes{'=': byQuotedPrintable, '%': byPercent}[c]
+		v, fits := hex(rest, 2)
+		found = fits && lower(byte(v)) == want && goesOn(kind, 3, 1) ||
+			c == '=' && k > 0 && (bytes.HasPrefix(rest, []byte("\r\n")) && goesOn(kind, 3, 0) || bytes.HasPrefix(rest, []byte("\n")) && goesOn(kind, 2, 0))
 	}
-	return 0
+	return how, found
 }
 
 // unescape reads an escape of JSON, behind its backslash, and how many bytes it takes.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ type MicroOptions struct {
 	Conn    *nats.Conn // the caller closes it when ServeMicro has ended, and uses it for nothing else
 	Prefix  string     // of subjects: it answers on <prefix>.admin.status
 	StoreID string     // tells several daemons apart
-	Version string
+	Version string     // three numbers, as the protocol wants it
 	Status  func() (Status, error)
 	Log     *slog.Logger
 }
@@ -84,13 +83,10 @@ type service struct {
 }
 
 func newService(o MicroOptions) *service {
-	subject, version := o.Prefix+".admin.status", "0.0.0"
-	if versionForm.MatchString(o.Version) {
-		version = strings.TrimPrefix(o.Version, "v")
-	}
+	subject := o.Prefix + ".admin.status"
 	return &service{
 		o: o, started: time.Now().UTC(),
-		identity: micro.ServiceIdentity{Name: microName, ID: rand.Text(), Version: version, Metadata: map[string]string{"storeId": o.StoreID}},
+		identity: micro.ServiceIdentity{Name: microName, ID: rand.Text(), Version: o.Version, Metadata: map[string]string{"storeId": o.StoreID}},
 		endpoint: micro.EndpointInfo{Name: "status", Subject: subject, Metadata: map[string]string{
 			"request": `empty, or {"agencyId":"A100"}`, "response": "doorbell status --json",
 		}},
@@ -192,6 +188,3 @@ func (m *service) answer(request []byte) (*nats.Msg, error) {
 	}
 	return nil, fmt.Errorf(`%w: the status of %d agencies is larger than a message may be here; ask for one: {"agencyId":"…"}`, errTooLarge, len(s.Watch.Agencies))
 }
-
-// versionForm is what a micro service may have as a version.
-var versionForm = regexp.MustCompile(`^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)

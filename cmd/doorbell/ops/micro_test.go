@@ -53,11 +53,3 @@ func TestAnAnswerThatIsTooLargeForAMessageIsShortenedAndSaysSo(t *testing.T) {
 		}
 	}
 }
-
-func TestAVersionThatIsNoneIsZero(t *testing.T) {
-	for version, want := range map[string]string{"devel": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "v1.2": "0.0.0"} {
-		if got := newService(MicroOptions{Version: version}).identity.Version; got != want {
-			t.Errorf("%s: %s", version, got)
-		}
-	}
-}

@@ -185,8 +185,8 @@ func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
 		"events tail --agency=":           "--agency: is empty",
 		"replay --job= --to nats":         "--job: is empty",
 		"replay --to=":                    "--to: is empty",
-		"replay --insertion= --stdout":    "--insertion: is empty",
-		"replay --origin= --stdout":       "--origin: is empty",
+		"replay --insertion= --to -":      "--insertion: is empty",
+		"replay --origin= --to -":         "--origin: is empty",
 		"resume A100 --insertion=":        "--insertion: is empty",
 		"sandbox --scenario= --listen=:0": "--scenario: is empty",
 	} {

@@ -25,7 +25,7 @@ func tells(args []string) []string {
 	case command == "sandbox": // the line to type
 		return []string{madeUpKey}
 	case command == "demo", command == "export", command == "events" && strings.Contains(line, " --json "),
-		command == "replay" && (strings.Contains(line, " --stdout ") || strings.Contains(line, " --to - ") || strings.Contains(line, " --to=- ")):
+		command == "replay" && (strings.Contains(line, " --to - ") || strings.Contains(line, " --to=- ")):
 		return []string{sandbox.Marker}
 	}
 	return nil

@@ -31,7 +31,6 @@ import (
 type ReplayCmd struct {
 	EventFilter
 	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as their filters want it."`
-	Stdout bool     `help:"The same as --to -."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`
@@ -54,15 +53,8 @@ func (ReplayCmd) Help() string {
 
 func (c *ReplayCmd) Validate() error {
 	switch {
-	case c.To != "" && c.Stdout:
-		return errors.New("--to and --stdout can't be used together")
 	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toReceiver():
 		return errors.New("--to: write nats, -, slack, email or webhook")
-	}
-	if c.Stdout {
-		c.To = "-"
-	}
-	switch {
 	case c.Job != "" && replay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case c.Job != "" && c.To != "" && c.To != "nats":

@@ -184,7 +184,7 @@ func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 9, "A100", "B200")
 	was := lines(run(t, environ, "events", "ls", "--json").stdout)
-	for _, flag := range [][]string{{"--to", "-"}, {"--stdout"}, {"--to=-", "--json", "--rate", "1000"}} {
+	for _, flag := range [][]string{{"--to", "-"}, {"--to=-", "--json", "--rate", "1000"}} {
 		got := run(t, environ, append([]string{"replay"}, flag...)...)
 		if got.code != 0 || got.stderr != "" {
 			t.Fatalf("%v: got %+v", flag, got)
@@ -197,7 +197,7 @@ func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
 			t.Errorf("%v: other lines", flag)
 		}
 	}
-	one := run(t, environ, "replay", "--stdout", "--insertion", "see#1##", "--agency", "B200")
+	one := run(t, environ, "replay", "--to", "-", "--insertion", "see#1##", "--agency", "B200")
 	for _, text := range lines(one.stdout) {
 		var e events.Event
 		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Origin != events.OriginReplay || e.Reference != "see#1##" || e.AgencyID != "B200" {
@@ -267,8 +267,6 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job >":                               "--job: write 1 to 64",
 		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
 		"--job a --to -":                        "--job: has a meaning for NATS alone",
-		"--stdout --to nats":                    "--to and --stdout can't be used together",
-		"--to - --stdout":                       "--to and --stdout can't be used together",
 		"--to kafka":                            "--to: write nats, -, slack, email or webhook",
 		"--rate=-1":                             "--rate: write a number from",
 		"--rate NaN":                            "--rate: write a number from",

@@ -443,17 +443,8 @@ func (a verifierAnswer) err() error {
 	case a.Damage != nil:
 		return a.Damage
 	}
-	return &verifierError{a.Error, verifierErrors[a.Kind]}
+	return &ops.Said{Words: a.Error, Known: verifierErrors[a.Kind]}
 }
-
-// verifierError is an error of the other process.
-type verifierError struct {
-	text string
-	is   error
-}
-
-func (e *verifierError) Error() string { return e.text }
-func (e *verifierError) Unwrap() error { return e.is }
 
 // soundFile refuses a file of which a store must not be opened to be written. What else forbids it, the store says itself.
 func soundFile(path string) error {

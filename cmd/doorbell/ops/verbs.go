@@ -555,21 +555,21 @@ func refusal(response *http.Response) error {
 	}
 	for _, s := range statuses {
 		if s.code == response.StatusCode {
-			return &saidError{p.Error, s.err}
+			return &Said{p.Error, s.err}
 		}
 	}
 	return errors.New(p.Error)
 }
 
-// saidError is an error of the daemon in its own words, which is one that is known here.
-type saidError struct {
-	words string
-	known error
+// Said is an error of another process in its own words, which may be one that is known here.
+type Said struct {
+	Words string
+	Known error
 }
 
-func (e *saidError) Error() string { return e.words }
+func (e *Said) Error() string { return e.Words }
 
-func (e *saidError) Unwrap() error { return e.known }
+func (e *Said) Unwrap() error { return e.Known }
 
 // Backup writes a copy of the daemon's store to w, as long as that takes. sized is told first how many bytes there will be, and
 // may refuse them.

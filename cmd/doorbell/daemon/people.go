@@ -158,21 +158,12 @@ func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error
 	if err != nil {
 		return found, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
-	defer cancel()
-	for _, member := range a.others() {
-		of, failed := ops.Find.Of(ctx, member, w)
-		found.Add(of)
-		err = errors.Join(err, failed)
-	}
+	err = askOthers(ctx, a, ops.Find, w, found.Add)
 	return found, err
 }
 
 // findHere is what this store and the streams hold of a person.
 func (a *Daemon) findHere(ctx context.Context, w people.Wanted) (people.Found, error) {
-	if err := w.Check(); err != nil {
-		return people.Found{}, err
-	}
 	return a.places().Search(ctx, w)
 }
 
@@ -182,20 +173,24 @@ func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
-	defer cancel()
-	for _, member := range a.others() {
-		of, failed := ops.Export.Of(ctx, member, w)
-		list, err = people.Merge(list, of...), errors.Join(err, failed)
-	}
+	err = askOthers(ctx, a, ops.Export, w, func(of []people.Exported) { list = people.Merge(list, of...) })
 	return list, err
 }
 
 func (a *Daemon) exportHere(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
-	if err := w.Check(); err != nil {
-		return nil, err
-	}
 	return a.places().Export(ctx, w)
+}
+
+// askOthers asks all other members about a person.
+func askOthers[A any](ctx context.Context, a *Daemon, verb ops.Verb[people.Wanted, A], w people.Wanted, add func(A)) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	for _, member := range a.others() {
+		of, failed := verb.Of(ctx, member, w)
+		add(of)
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // forget erases what is held of a person. Once it has begun it goes on, also when nobody waits for it any more.

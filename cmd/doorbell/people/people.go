@@ -192,6 +192,9 @@ func requestOf(e events.Event) Request {
 
 // Search finds what is held of a person. It reads everything twice: first to find the requests, then what else is of them.
 func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
+	if err := w.Check(); err != nil {
+		return Found{}, err
+	}
 	best, unreadable := map[Request]match{}, 0
 	for h, err := range p.held(ctx, w.AgencyID) {
 		switch {

@@ -182,19 +182,19 @@ func (c *clusterDemo) play(ctx context.Context, enter <-chan struct{}, makeLeads
 	}
 	makeLeads()
 	c.say("Leads come in. Press Enter to kill one of the doorbells; else that happens in %s.", demoKill)
-	killing := time.NewTimer(demoKill)
-	defer killing.Stop()
-	for waits := true; waits; {
+	killing, cancel := context.WithTimeout(ctx, demoKill)
+	defer cancel()
+	c.until(killing, func() bool {
+		c.showOwners(time.Time{})
 		select {
-		case <-ctx.Done():
-			return nil
 		case <-enter:
-			waits = false
-		case <-killing.C:
-			waits = false
-		case <-time.After(demoLook):
-			c.showOwners(time.Time{})
+			return true
+		default:
+			return false
 		}
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
 	victim = slices.MaxFunc(c.bells, func(a, b *demoBell) int { return len(c.of(a)) - len(c.of(b)) })
 	had := c.of(victim)

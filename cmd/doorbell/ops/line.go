@@ -63,24 +63,24 @@ func Tell(e events.Event, people bool) Telling {
 	var v said
 	// What cannot be read is left out: this is for the eye, CloudEvents JSON is for programs.
 	_ = json.Unmarshal(e.Data, &v)
-	t := Telling{What: whats[e.Type], Title: short(v.Insertion.Title, 40)}
+	t := Telling{What: whats[e.Type], Title: Short(v.Insertion.Title, 40)}
 	if t.What == "" {
-		t.What = short(string(e.Type), 40)
+		t.What = Short(string(e.Type), 40)
 	}
 	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
 	if people && e.Type == events.TypeContactRequestCreated {
 		name := strings.TrimSpace(v.Contact.FirstName + " " + v.Contact.LastName + v.Contact.FullName)
-		if from := short(name, 50); from != "" && v.Contact.Message == "" {
+		if from := Short(name, 50); from != "" && v.Contact.Message == "" {
 			add("from %s", from)
 		} else if from+v.Contact.Message != "" {
-			add("from %s: %s", from, short(v.Contact.Message, 50))
+			add("from %s: %s", from, Short(v.Contact.Message, 50))
 		}
 	}
 	if v.Erased {
 		add("erased")
 	}
 	if len(v.Score) > 0 && e.Type == events.TypeContactRequestCreated {
-		add("score %s", short(string(v.Score), 20))
+		add("score %s", Short(string(v.Score), 20))
 	}
 	for n, c := range v.Changes {
 		if n == 3 {
@@ -144,7 +144,7 @@ func (v *said) ofUs(t events.Type) string {
 	case events.TypeWatchGapDetected:
 		return fmt.Sprintf("%s: not everything can be seen (%s), %d reached", words(v.Operation), words(v.Reason), v.Reached)
 	case events.TypeWatchSchemaDrifted:
-		return fmt.Sprintf("%s: expected %s, found %s", words(v.Operation), short(v.Expected, 60), short(v.Found, 80))
+		return fmt.Sprintf("%s: expected %s, found %s", words(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
 		return fmt.Sprintf("%d of %d insertions are missing (%s): %s announces it now", v.Missing, v.Known, words(v.Reason), v.Approve)
 	case events.TypeWatchStreamRepaired:
@@ -162,7 +162,7 @@ func slot(v json.RawMessage) string {
 
 // ChangeText shows one change in short.
 func ChangeText(c events.Change) string {
-	return fmt.Sprintf("%s: %s → %s", short(c.Path, 120), side(c.Before), side(c.After))
+	return fmt.Sprintf("%s: %s → %s", Short(c.Path, 120), side(c.Before), side(c.After))
 }
 
 // side shows one side of a change.
@@ -170,12 +170,15 @@ func side(v json.RawMessage) string {
 	if v == nil {
 		return "(none)"
 	}
-	return short(string(v), 20)
+	return Short(string(v), 20)
 }
 
-// short cuts a text to n characters, on one line.
-func short(text string, n int) string {
-	runes := []rune(strings.Join(strings.Fields(text), " "))
+// Short makes a text from outside fit to stand among others: one line, at most n characters, nothing that turns or hides text.
+func Short(text string, n int) string {
+	if len(text) > 8*n { // what follows would be cut anyway
+		text = text[:8*n]
+	}
+	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
 	if len(runes) <= n {
 		return string(runes)
 	}

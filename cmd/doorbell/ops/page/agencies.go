@@ -61,7 +61,7 @@ type agencyRow struct {
 }
 
 func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) agencyList {
-	l := agencyList{Query: plain(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
+	l := agencyList{Query: ops.Short(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
 	order := sortings[0]
 	if n := slices.IndexFunc(sortings, func(o sorting) bool { return o.Name == q.Get("sort") }); n >= 0 {
 		order, l.Sort = sortings[n], sortings[n].Name
@@ -108,7 +108,7 @@ func agencyTones(list []problem) map[string]tone {
 
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
-		Key: "a-" + events.Token(a.AgencyID), ID: plain(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
+		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
 		Insertions: insertionsText(a.Insertions, !a.LastCompleteWalk.IsZero()), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {

@@ -29,7 +29,7 @@ func (h headline) Title() string {
 // newHeadline takes the state of everything, with the colour and shape of the worst problem.
 func newHeadline(s ops.Status, list []problem) headline {
 	now := ops.NewHeadline(s)
-	h := headline{Tone: well, Shape: "disc", Text: plain(now.Text, 400), Sub: now.Sub, title: plain(now.Title, 100)}
+	h := headline{Tone: well, Shape: "disc", Text: ops.Short(now.Text, 400), Sub: now.Sub, title: ops.Short(now.Title, 100)}
 	if now.Busy {
 		h.Tone, h.Shape = busy, "ring"
 	}

@@ -62,11 +62,11 @@ type handler struct {
 
 // name is an agency as the page calls it.
 func (h *handler) name(agencyID string) string {
-	id := plain(agencyID, 64)
+	id := ops.Short(agencyID, 64)
 	if h.o.AgencyName == nil {
 		return id
 	}
-	return strings.TrimSpace(id + " " + plain(h.o.AgencyName(agencyID), 80))
+	return strings.TrimSpace(id + " " + ops.Short(h.o.AgencyName(agencyID), 80))
 }
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {

@@ -44,7 +44,7 @@ func problems(s ops.Status) (list []problem) {
 		all := newProblem(p, s.Watch.At)
 		for _, one := range p.Of[:min(len(p.Of), mostListed)] {
 			item := newProblem(one, s.Watch.At)
-			item.Title = plain(one.Label, 160)
+			item.Title = ops.Short(one.Label, 160)
 			if one.Do.Verb == "" {
 				item.Do = nil
 			}
@@ -61,15 +61,15 @@ var shapes = map[string]string{"halted": "square", "insertion": "square", "full"
 
 func newProblem(p ops.Problem, now time.Time) problem {
 	v := problem{
-		Key: key(p.Key), Tone: warn, Shape: cmp.Or(shapes[p.Kind], "triangle"), agency: plain(p.Agency, 64), Since: at(p.Since, now),
-		Title: plain(p.Title, 200), Text: plain(p.Text, 600), Error: plain(p.Error, 300),
+		Key: key(p.Key), Tone: warn, Shape: cmp.Or(shapes[p.Kind], "triangle"), agency: ops.Short(p.Agency, 64), Since: at(p.Since, now),
+		Title: ops.Short(p.Title, 200), Text: ops.Short(p.Text, 600), Error: ops.Short(p.Error, 300),
 	}
 	if p.Bad {
 		v.Tone = bad
 	}
 	if d := p.Do; d.Command != "" {
 		v.Do = &action{
-			Verb: d.Verb, Agency: d.Agency, Insertion: d.Reference, Who: plain(p.Label, 160), Confirm: plain(d.Confirm, 200), Command: plain(d.Command, 400),
+			Verb: d.Verb, Agency: d.Agency, Insertion: d.Reference, Who: ops.Short(p.Label, 160), Confirm: ops.Short(d.Confirm, 200), Command: ops.Short(d.Command, 400),
 			Button: map[string]string{"resume": "Resume", "approve": "Approve it…"}[d.Verb],
 		}
 		if len(p.Of) > 0 {

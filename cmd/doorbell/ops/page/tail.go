@@ -36,7 +36,7 @@ type telling struct {
 
 func (h *handler) tell(e events.Event) telling {
 	t := ops.Tell(e, h.o.ShowPeople)
-	return telling{plain(t.What, 64), plain(t.Title, 80), h.name(e.AgencyID), plain(e.Reference, 120), plain(strings.Join(t.Rest, "  "), 400)}
+	return telling{ops.Short(t.What, 64), ops.Short(t.Title, 80), h.name(e.AgencyID), ops.Short(e.Reference, 120), ops.Short(strings.Join(t.Rest, "  "), 400)}
 }
 
 // recent are the newest events, the newest first.
@@ -46,7 +46,7 @@ func (h *handler) recent(now time.Time) (list []tailLine) {
 	}
 	for _, e := range slices.Backward(h.o.Recent()) {
 		l := tailLine{
-			ID: plain(e.ID, 64), Type: plain(string(e.Type), 64), Group: group(e.Type), telling: h.tell(e), Old: e.Origin == events.OriginBaseline,
+			ID: ops.Short(e.ID, 64), Type: ops.Short(string(e.Type), 64), Group: group(e.Type), telling: h.tell(e), Old: e.Origin == events.OriginBaseline,
 			At: at(e.RecordedTime, now),
 		}
 		l.At.Form, l.At.Text = "ago", l.At.Ago
@@ -58,7 +58,7 @@ func (h *handler) recent(now time.Time) (list []tailLine) {
 // group says how an event is coloured, here and in page.js. What is over wants no look.
 func group(t events.Type) string {
 	first, _, _ := strings.Cut(string(t), ".")
-	switch first = plain(first, 32); t {
+	switch first = ops.Short(first, 32); t {
 	case events.TypeAccessResumed, events.TypeWatchRecovered, events.TypeWatchBaselined:
 		return first + " over"
 	}
@@ -67,7 +67,7 @@ func group(t events.Type) string {
 
 // line is what an event says behind time, agency and type.
 func (h *handler) line(e events.Event) string {
-	return plain(strings.Join(ops.Told(e, h.o.ShowPeople), "  "), 400)
+	return ops.Short(strings.Join(ops.Told(e, h.o.ShowPeople), "  "), 400)
 }
 
 // stream sends the newest events and what follows as server-sent events: CloudEvents JSON, with the extension attribute line,
@@ -159,7 +159,7 @@ func (s *sender) event(e events.Event) error {
 	if !ok {
 		return nil
 	}
-	text := append([]byte("id: "+plain(e.ID, 64)+"\ndata: "), data...)
+	text := append([]byte("id: "+ops.Short(e.ID, 64)+"\ndata: "), data...)
 	return s.write(append(text, "\n\n"...))
 }
 

@@ -43,7 +43,7 @@ func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
 		s.Watch.At = time.Now()
 	}
 	v := &view{
-		At: at(s.Watch.At, s.Watch.At), Version: plain(s.Version, 40), Up: uptime(s), BaseURL: plain(s.Watch.BaseURL, 120), DataDir: plain(s.DataDir, 120),
+		At: at(s.Watch.At, s.Watch.At), Version: ops.Short(s.Version, 40), Up: uptime(s), BaseURL: ops.Short(s.Watch.BaseURL, 120), DataDir: ops.Short(s.DataDir, 120),
 		Act: may.Act, SignIn: h.o.TokenConfigured && !may.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
 		Notice: notice(q, s),
 	}
@@ -78,7 +78,7 @@ func notice(q url.Values, s ops.Status) string {
 	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == id }) {
 		return ""
 	}
-	return plain(id, 64) + " " + text
+	return ops.Short(id, 64) + " " + text
 }
 
 // step is one of those from the start to the first news.
@@ -280,7 +280,7 @@ type natsView struct {
 }
 
 func newNATSView(s ops.Status) natsView {
-	n := natsView{State: badge{well, "disc", "connected"}, Kind: "external", URL: plain(s.NATS.URL, 200), Stream: plain(s.NATS.Stream, 80)}
+	n := natsView{State: badge{well, "disc", "connected"}, Kind: "external", URL: ops.Short(s.NATS.URL, 200), Stream: ops.Short(s.NATS.Stream, 80)}
 	if s.NATS.Embedded {
 		n.Kind = "embedded"
 	}
@@ -328,7 +328,7 @@ type forwarderRow struct {
 func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	for _, f := range s.Forwarders {
 		r := forwarderRow{
-			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: plain(f.Name+" "+f.Kind, 60), Destination: ops.Middle(f.To(), 80), State: badge{well, "disc", "works"},
+			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: ops.Short(f.Name+" "+f.Kind, 60), Destination: ops.Middle(f.To(), 80), State: badge{well, "disc", "works"},
 			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}
 		switch {
@@ -371,10 +371,10 @@ func (h *handler) cluster(s ops.Status) *clusterView {
 	if c == nil {
 		return nil
 	}
-	v := &clusterView{Line: plain(c.Line(), 200)}
+	v := &clusterView{Line: ops.Short(c.Line(), 200)}
 	for _, m := range c.Members {
 		r := memberRow{
-			Key: "m" + key(m.Name), Name: plain(m.Name, 64), Host: plain(m.Host, 64), State: badge{well, "disc", "member"}, Since: at(m.Since, s.Watch.At),
+			Key: "m" + key(m.Name), Name: ops.Short(m.Name, 64), Host: ops.Short(m.Host, 64), State: badge{well, "disc", "member"}, Since: at(m.Since, s.Watch.At),
 			Permits: ops.Number(m.Permits), Agencies: ops.Number(m.Agencies),
 		}
 		if m.Name == c.Member {
@@ -388,9 +388,9 @@ func (h *handler) cluster(s ops.Status) *clusterView {
 	others := c.Others()
 	v.More = max(0, len(others)-mostListed)
 	for _, a := range others[:len(others)-v.More] {
-		id := plain(a.AgencyID, 64)
+		id := ops.Short(a.AgencyID, 64)
 		r := ownedRow{
-			Key: "o" + key(a.AgencyID), ID: id, Name: strings.TrimSpace(strings.TrimPrefix(h.name(a.AgencyID), id)), Owner: plain(c.OwnedBy(a), 140),
+			Key: "o" + key(a.AgencyID), ID: id, Name: strings.TrimSpace(strings.TrimPrefix(h.name(a.AgencyID), id)), Owner: ops.Short(c.OwnedBy(a), 140),
 			Epoch: strconv.FormatUint(a.Epoch, 10), State: badge{well, "disc", "polled"}, Since: at(a.Since, s.Watch.At),
 		}
 		if a.Owner == "" {

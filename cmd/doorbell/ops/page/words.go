@@ -50,7 +50,7 @@ func stateBadge(state string) badge {
 	if b, ok := states[state]; ok {
 		return b
 	}
-	return badge{warn, "triangle", plain(state, 30)}
+	return badge{warn, "triangle", ops.Short(state, 30)}
 }
 
 // partials say why a walk was not complete.
@@ -67,7 +67,7 @@ func partial(reason string) string {
 	if text, ok := partials[reason]; ok {
 		return text
 	}
-	return plain(strings.ReplaceAll(reason, "_", " "), 40)
+	return ops.Short(strings.ReplaceAll(reason, "_", " "), 40)
 }
 
 // notices are what an action of the page may report, by the word that its redirect carries. Other words say nothing.
@@ -79,18 +79,6 @@ var notices = map[string]string{
 	"polled":    "is walked now, and its insertions are polled in their next turns.",
 	"signedin":  "You are signed in and can act.",
 	"failed":    "That did not work; the log of doorbell says why.",
-}
-
-// plain makes a text from outside fit to stand in a page: one line, at most n characters, nothing that turns or hides text.
-func plain(text string, n int) string {
-	if len(text) > 8*n { // what follows would be cut anyway
-		text = text[:8*n]
-	}
-	runes := []rune(ops.Printable(strings.Join(strings.Fields(text), " ")))
-	if len(runes) <= n {
-		return string(runes)
-	}
-	return string(runes[:n-1]) + "…"
 }
 
 // seconds are a duration that may be any number.

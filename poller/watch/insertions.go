@@ -79,14 +79,11 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 		return d
 	}
 	d.Next.Revision++
-	list, cut := events.CapChanges(left)
-	p := &events.InsertionChanged{
+	d.Event = &events.InsertionChanged{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
-		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: list,
+		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: left,
 		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
 	}
-	p.Truncated = cut
-	d.Event = p
 	return d
 }
 
@@ -144,14 +141,11 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	d.Next.Revision = 0
 	d.Next.Digest, d.Next.Rules = digest, r.insertion
 	d.Next.Missing, d.Next.Moved, d.Next.LastSeen, d.Next.GoneSince = 0, false, time.Time{}, time.Time{}
-	list, cut := events.CapChanges(changes(k.Record, read.Record, r.ignoreInsertion))
-	p := &events.InsertionReappeared{
+	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
-		Episode: d.Next.Episode, DisappearedAt: gone, Changes: list,
+		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
 		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
 	}
-	p.Truncated = cut
-	d.Event = p
 	return d
 }
 

@@ -148,15 +148,6 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 	}, later)
 }
 
-// AgencyIDs lists the watched agencies in the order of the configuration.
-func (p *Poller) AgencyIDs() []string {
-	var ids []string
-	for _, a := range p.watched() {
-		ids = append(ids, a.id)
-	}
-	return slices.Clip(ids)
-}
-
 // SetAgencies says who is watched from now on and with which keys, and what of a person is said; it may be called while Run
 // is under way. A new agency is watched at once. One that is not named any more is retired: nothing is asked and nothing is said of it, and what is
 // remembered stays; named again, it goes on from there. A changed pair of keys ends the halts under the one before.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,8 +41,8 @@ func TestARetiredAgencyIsNotAskedForAndNothingIsSaidOfIt(t *testing.T) {
 		if n := w.model.Requests(sandbox.Filter{AgencyID: "B200"}) - asked; n > 0 {
 			t.Errorf("%d requests for a retired agency", n)
 		}
-		if ids := w.poller.AgencyIDs(); !slices.Equal(ids, []string{"A100"}) {
-			t.Errorf("watched: %v", ids)
+		if all := w.poller.Status().Agencies; len(all) != 1 || all[0].AgencyID != "A100" {
+			t.Errorf("watched: %v", all)
 		}
 		if _, err := w.poller.Resume("B200", ""); !errors.Is(err, poller.ErrUnknownAgency) {
 			t.Errorf("resume of a retired agency: %v", err)

@@ -31,12 +31,6 @@ const (
 // Request names a contact request of an agency.
 type Request struct{ Reference, ID string }
 
-// Erased is what Erase did.
-type Erased struct {
-	Events    []events.Event // that held a person, as they are now, the newest first
-	Announced int            // contact requests of which a contact_request.redacted was appended
-}
-
 // Erase takes the person out of every event of contact requests, published or not, and remembers the requests as erased, also those that
 // the snapshot does not know: so a poll that still shows the person neither announces nor restores them. Of each one
 // contact_request.redacted is appended, if the store knows the agency. What is erased already stays as it is. One whose reference or id
@@ -45,9 +39,9 @@ type Erased struct {
 // It works in small transactions, after each of which others have as much time, also when the store holds all that it may. What
 // somebody has read before, as the relay a batch, may reach the stream after it.
 //
-// After ErrUnknownOutcome or ErrDamaged the process has to end; the same call, then or after any other error, as ErrNoSpace, goes on. What
-// Erased says is what was done until then.
-func (s *Store) Erase(agency string, requests []Request) (done Erased, err error) {
+// After ErrUnknownOutcome or ErrDamaged the process has to end; the same call, then or after any other error, as ErrNoSpace, goes on. It
+// returns the events that held a person and were erased until then, as they are now, the newest first.
+func (s *Store) Erase(agency string, requests []Request) (erased []events.Event, err error) {
 	people := map[Request]*person{}
 	for _, r := range requests {
 		people[r] = &person{fields: map[string]json.RawMessage{}}
@@ -59,14 +53,14 @@ func (s *Store) Erase(agency string, requests []Request) (done Erased, err error
 			found, next = tx.people(agency, from, asked)
 			return next
 		}); err != nil {
-			return done, err
+			return nil, err
 		}
 		for _, p := range found {
 			people[requestOf(p.Event)].note(p.Event)
 		}
 	}
-	if done.Announced, err = s.redact(agency, people); err != nil {
-		return done, err
+	if err := s.redact(agency, people); err != nil {
+		return nil, err
 	}
 	for from := ^uint64(0); from != 0; {
 		var next uint64
@@ -74,14 +68,14 @@ func (s *Store) Erase(agency string, requests []Request) (done Erased, err error
 			found, next = tx.people(agency, from, asked)
 			return len(found) > 0, nil
 		}, func(tx *Tx) error { return tx.erase(found) }); err != nil {
-			return done, err
+			return erased, err
 		}
 		for _, p := range found {
-			done.Events = append(done.Events, p.Erase())
+			erased = append(erased, p.Erase())
 		}
 		from = next
 	}
-	return done, nil
+	return erased, nil
 }
 
 // mostLeft is the most time that is left to others after a transaction, scrubPause the least.
@@ -186,7 +180,7 @@ const (
 )
 
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
-func (s *Store) redact(agency string, people map[Request]*person) (announced int, err error) {
+func (s *Store) redact(agency string, people map[Request]*person) error {
 	for left := toRemember(slices.Collect(maps.Keys(people))); len(left) > 0; {
 		var rows map[Request]ContactRequest
 		known, passed := false, 0
@@ -195,14 +189,11 @@ func (s *Store) redact(agency string, people map[Request]*person) (announced int
 			rows, passed = tx.notErased(agency, left)
 			return len(rows) > 0, nil
 		}, func(tx *Tx) error { return tx.redact(agency, rows, people, known) }); err != nil {
-			return announced, err
-		}
-		if known {
-			announced += len(rows)
+			return err
 		}
 		left = left[passed:]
 	}
-	return announced, nil
+	return nil
 }
 
 // toRemember are those of contact requests that the snapshot can remember, by reference.

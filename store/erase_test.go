@@ -48,13 +48,13 @@ func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Eve
 	return e
 }
 
-func erases(t testing.TB, s *store.Store, requests ...store.Request) store.Erased {
+func erases(t testing.TB, s *store.Store, requests ...store.Request) []events.Event {
 	t.Helper()
-	done, err := s.Erase("A100", requests)
+	erased, err := s.Erase("A100", requests)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return done
+	return erased
 }
 
 // holding are the contact requests of which an event of the log holds a person, or her name.
@@ -131,8 +131,8 @@ func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
 	publish(t, s, "A100", 4)
 	before := whole(t, s, "A100")
 	done := erases(t, s, request(1), request(3))
-	if len(done.Events) != 3 || done.Announced != 2 || done.Events[0].Sequence != 0 || done.Events[1].Sequence != 4 || done.Events[2].Sequence != 1 {
-		t.Errorf("%d events were erased, %d announced", len(done.Events), done.Announced)
+	if len(done) != 3 || done[0].Sequence != 0 || done[1].Sequence != 4 || done[2].Sequence != 1 {
+		t.Errorf("%d events were erased", len(done))
 	}
 	after := whole(t, s, "A100")
 	for n, was := range before {
@@ -161,8 +161,8 @@ func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
 		}
 	}
 	commits := s.Commits()
-	if again := erases(t, s, request(1), request(3)); again.Announced != 0 || len(again.Events) != 0 || s.Commits() != commits {
-		t.Errorf("the second time: %d events, %d announced, %d commits", len(again.Events), again.Announced, s.Commits()-commits)
+	if again := erases(t, s, request(1), request(3)); len(again) != 0 || s.Commits() != commits {
+		t.Errorf("the second time: %d events, %d commits", len(again), s.Commits()-commits)
 	}
 }
 
@@ -172,8 +172,8 @@ func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
 		return tx.PutInsertion("A100", store.Insertion{Reference: "a#b##", Episode: 1, Epoch: 5})
 	})
 	appended(t, s, asked(t, request(1), 0, era))
-	if done := erases(t, s, request(1)); len(done.Events) != 1 || done.Announced != 0 || len(redactions(t, s)) != 0 {
-		t.Errorf("%d events, %d announced", len(done.Events), done.Announced)
+	if done := erases(t, s, request(1)); len(done) != 1 || len(redactions(t, s)) != 0 {
+		t.Errorf("%d events, announced: %v", len(done), redactions(t, s))
 	}
 	if got := row(t, s, request(1)); !got.Redacted || got.Epoch != 5 || !got.CreatedAt.Equal(era.Add(-time.Hour)) { // it closes no window
 		t.Errorf("remembered as %+v", got)
@@ -325,8 +325,8 @@ func TestWhatCannotBeRememberedIsErasedInTheEvents(t *testing.T) {
 	for n, r := range requests {
 		imports(t, s, asked(t, r, 0, era).Stamp(uint64(n+1), era, "other").WithSequence(uint64(n+1)))
 	}
-	if done := erases(t, s, requests...); len(done.Events) != 4 || done.Announced != 1 || len(holding(t, s)) > 0 {
-		t.Errorf("%d events were erased, %d announced", len(done.Events), done.Announced)
+	if done := erases(t, s, requests...); len(done) != 4 || len(redactions(t, s)) != 1 || len(holding(t, s)) > 0 {
+		t.Errorf("%d events were erased, announced: %v", len(done), redactions(t, s))
 	}
 	if all, err := s.HasErased("A100", requests); err != nil || !all {
 		t.Errorf("all are erased: %t, %v", all, err)

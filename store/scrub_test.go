@@ -90,8 +90,8 @@ func (m *scrubbed) erase(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	if done, err := m.s.Erase("A100", []store.Request{request}); err != nil || len(done.Events) != 1 {
-		rt.Fatalf("%d events were erased: %v", len(done.Events), err)
+	if erased, err := m.s.Erase("A100", []store.Request{request}); err != nil || len(erased) != 1 {
+		rt.Fatalf("%d events were erased: %v", len(erased), err)
 	}
 	m.gone = append(m.gone, mark)
 }

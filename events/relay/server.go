@@ -29,9 +29,8 @@ const margin = 1024
 
 // usable is a server and a stream that can be used.
 type usable struct {
-	maxMessage int      // bytes that headers and payload of one message may take together
-	atomic     bool     // the stream takes batches
-	different  []string // how an external stream differs from what it should be
+	maxMessage int  // bytes that headers and payload of one message may take together
+	atomic     bool // the stream takes batches
 }
 
 // inspect makes sure that server and stream can be used.
@@ -48,7 +47,6 @@ func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 		return u, err
 	}
 	found, err := r.ensure(ctx, r.o.StreamConfig())
-	u.different = found.Different
 	if err != nil {
 		return u, err
 	}
@@ -121,7 +119,6 @@ type Found struct {
 	Missing   bool     // there is no stream of that name; the relay makes it if it may
 	Different []string // how the stream differs from what it should be, in words
 	StoreID   string   // of the store that the stream was made for; empty: unknown
-	Messages  uint64
 }
 
 // Check looks whether server and stream could be used with these options, and changes nothing. Only Conn, Prefix, Stream,
@@ -147,7 +144,7 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 		return f, err
 	}
 	have := found.Info.Config
-	f.Messages, f.StoreID, f.Different = found.Info.State.Msgs, have.Metadata["store_id"], found.Different
+	f.StoreID, f.Different = have.Metadata["store_id"], found.Different
 	f.OneByOne = !have.AllowAtomicPublish
 	return f, err
 }

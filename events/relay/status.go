@@ -14,12 +14,10 @@ import (
 
 // Status is a snapshot of what the relay does.
 type Status struct {
-	Connected   bool           // to NATS
-	Open        bool           // server and stream were usable at the last check
-	Problem     string         // why not; empty if Open
-	Differences []string       // where an external stream is not as it should be, in words
-	Turned      time.Time      // when Run turned last, which it does once a minute at least; before it, when the relay was made
-	Agencies    []AgencyStatus // sorted by id
+	Open     bool           // server and stream were usable at the last check
+	Problem  string         // why not; empty if Open
+	Turned   time.Time      // when Run turned last, which it does once a minute at least; before it, when the relay was made
+	Agencies []AgencyStatus // sorted by id
 
 	Published map[events.Type]uint64 // events that the stream took since the relay was made, for the first time; under "" those of unknown types
 	Failures  map[string]uint64      // attempts that failed, by what a failure means; see the classes of failures
@@ -28,19 +26,17 @@ type Status struct {
 // AgencyStatus says how far one agency is.
 type AgencyStatus struct {
 	AgencyID     string
-	Acknowledged uint64    // sequence of the newest event that the stream holds, as far as the log knows
-	Foreign      int       // messages below the agency's subjects that were not ours, since the start
-	Contested    bool      // another doorbell publishes it, and nothing is published here until TakeOver
-	Problem      string    // why the last attempt failed; empty: it did not
-	Since        time.Time // since when
+	Acknowledged uint64 // sequence of the newest event that the stream holds, as far as the log knows
+	Foreign      int    // messages below the agency's subjects that were not ours, since the start
+	Contested    bool   // another doorbell publishes it, and nothing is published here until TakeOver
+	Problem      string // why the last attempt failed; empty: it did not
 }
 
 // Status never waits for the network.
 func (r *Relay) Status() Status {
-	connected := r.o.Conn.IsConnected() // may wait for a server that reads nothing: nobody waits with it for the link
 	k := r.link
 	k.mu.Lock()
-	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.session.different)}
+	s := Status{Open: k.isOpen, Problem: k.problem}
 	k.mu.Unlock()
 	r.mu.Lock()
 	s.Published, s.Failures = maps.Clone(r.published), maps.Clone(r.failures)

@@ -298,9 +298,7 @@ func (l *worker) note(err error) {
 		text = l.r.explain(err).Error()
 	}
 	l.show(func(a *AgencyStatus) {
-		if a.Problem != text {
-			a.Problem, a.Since = text, time.Now()
-		}
+		a.Problem = text
 		a.Acknowledged = max(a.Acknowledged, l.cursor.Sequence)
 	})
 	c := classify(err)

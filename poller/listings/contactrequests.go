@@ -44,7 +44,6 @@ type ContactRequestsPage struct {
 type ContactRequest struct {
 	Record      json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Defects     []string        // what is wrong with the record: the Defect constants, sorted
-	Reference   string          // the insertion that the record names, "" if it names none
 	CreatedAt   time.Time       // UTC; zero if absent or unreadable
 	CreatedForm string          // how it is told: the Form constants
 	Minutes     bool            // CreatedAt was told without seconds
@@ -109,8 +108,6 @@ func (c *Client) contactRequest(element value, asked Request) (r ContactRequest,
 	o := r.object()
 	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
 		return r, "one of another insertion"
-	} else if len(named) > 0 {
-		r.Reference = asked.Reference
 	}
 	if r.decoded.isForeign(asked.AgencyID) {
 		return r, "one of another agency"

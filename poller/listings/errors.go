@@ -35,7 +35,6 @@ type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // as sent, however long; 0 if there was none
 	Body       BodyKind
-	Date       time.Time // the API's clock; zero if it did not say
 }
 
 func (e *StatusError) Error() string {

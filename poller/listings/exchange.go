@@ -203,13 +203,12 @@ func refusal(r Request, resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return &DriftError{Request: r, Expected: "status 200", Found: http.StatusText(resp.StatusCode), Status: resp.StatusCode}
 	}
-	date := dateOf(resp.Header)
-	now := date
+	now := dateOf(resp.Header)
 	if now.IsZero() {
 		now = time.Now()
 	}
 	return &StatusError{
-		Request: r, Status: resp.StatusCode, Body: kind, Date: date,
+		Request: r, Status: resp.StatusCode, Body: kind,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
 	}
 }

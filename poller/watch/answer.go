@@ -73,7 +73,6 @@ type Judged struct {
 	CatchUp *CatchUp
 	Verdict Verdict
 	Rules   string // what decides which contact requests are the same, and where they stand
-	New     int
 	Since   map[string]time.Time
 	Waits   []time.Duration // of the contact requests that are announced
 	// Unidentified: it has to be decided first which member identifies contact requests. Everything else is empty.
@@ -89,7 +88,7 @@ func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
 	}
 	s := p.observe(prior, at)
 	d := diffContactRequests(s, prior.Known, a)
-	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), New: d.New, Since: d.Since, Waits: waits(d.Events, s)}
+	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), Since: d.Since, Waits: waits(d.Events, s)}
 	j.Verdict = j.CatchUp.judge(p.circumstances(prior, a), a, d)
 	_, full := prior.full()
 	recovered := full && j.Verdict != Open && j.CatchUp.Whole

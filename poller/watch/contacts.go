@@ -37,7 +37,6 @@ type contactsDiff struct {
 	before   []time.Time          // creation times of those in the answer that were learned before this catch-up
 	fresh    []time.Time          // creation times of those that were not
 	Since    map[string]time.Time // the same by the id in the store, each once
-	known    int                  // contact requests of the insertion that were learned before this catch-up
 	New      int                  // contact requests that were known by neither id nor fingerprint
 	Drift    Drift                // of the members of contact requests
 	Fields   int                  // drifts of the agency, this one included
@@ -71,11 +70,6 @@ func diffContactRequests(s contactsObservation, known []store.ContactRequest, a 
 	for n := range found {
 		f := &found[n]
 		d.ids[n], d.times[f.id] = f.id, f.CreatedAt
-	}
-	for n := range known {
-		if known[n].Epoch < s.Insertion.Epoch {
-			d.known++
-		}
 	}
 	matches := matchKnown(found, known)
 	d.judgeFields(s, matches)

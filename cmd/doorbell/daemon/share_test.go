@@ -190,7 +190,12 @@ func (s *shared) write() {
 }
 
 // owned are the agencies that a daemon polls.
-func owned(d *Daemon) (ids []string) { return d.poller.AgencyIDs() }
+func owned(d *Daemon) (ids []string) {
+	for _, a := range d.poller.Status().Agencies {
+		ids = append(ids, a.AgencyID)
+	}
+	return ids
+}
 
 // told waits until the stream has an event of each contact request, and fails if one is there twice, or a number is missing.
 func (s *shared) told() {

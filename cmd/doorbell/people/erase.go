@@ -122,8 +122,8 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 // eraseLogged takes the person out of the log, and lets the snapshot remember it.
 func (p *Places) eraseLogged(r *Receipt) error {
 	for _, agency := range agenciesOf(r.Requests) {
-		done, err := p.Store.Erase(agency, requestsOf(r.Requests, agency))
-		if r.Erased[inLog] += len(done.Events); err != nil {
+		erased, err := p.Store.Erase(agency, requestsOf(r.Requests, agency))
+		if r.Erased[inLog] += len(erased); err != nil {
 			return err
 		}
 	}

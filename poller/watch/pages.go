@@ -3,7 +3,6 @@ package watch
 import (
 	"bytes"
 	"cmp"
-	"strings"
 	"time"
 
 	"doorbell/poller/listings"
@@ -123,28 +122,17 @@ func (k KnownPages) add(page *listings.InsertionsPage, p *knownPage) {
 	k[page.Body], k[p.records] = p, p
 }
 
-// knownPage is small: there is one reference on it for every insertion that is remembered.
 type knownPage struct {
-	records    listings.Sum
-	path       string
-	total      int
-	bytes      int // of its records
-	references string
-	ends       []uint32 // of the references
+	listings.KnownPage
+	records listings.Sum
 }
 
 // Known is what the client need not read again of the pages of the walk before.
 func (w *Walk) Known(h listings.Sum) *listings.KnownPage {
-	p := w.before[h]
-	if p == nil {
-		return nil
+	if p := w.before[h]; p != nil {
+		return &p.KnownPage
 	}
-	all := make([]string, len(p.ends))
-	from := uint32(0)
-	for n, end := range p.ends {
-		all[n], from = p.references[from:end], end
-	}
-	return &listings.KnownPage{Path: p.path, Total: p.total, Bytes: p.bytes, References: all}
+	return nil
 }
 
 // Again takes a page of which everything is known, and says which of its records this walk sees for the first time, and whether it has
@@ -175,13 +163,10 @@ func (w *Walk) Remember(page *listings.InsertionsPage, decided int) {
 	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
 		return
 	}
-	p := &knownPage{records: page.Records, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
-	var all strings.Builder
-	for n, i := range page.Insertions {
-		all.WriteString(i.Reference)
-		p.ends[n] = uint32(all.Len())
-		p.bytes += len(i.Record)
+	p := &knownPage{listings.KnownPage{Path: page.Path, Total: page.Total}, page.Records}
+	for _, i := range page.Insertions {
+		p.References = append(p.References, i.Reference)
+		p.Bytes += len(i.Record)
 	}
-	p.references = strings.Clone(all.String())
 	w.after.add(page, p)
 }

@@ -68,7 +68,6 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
-	defer x.release()
 	return c.contactRequestsPage(x, q.NumberOfItemsPerPage)
 }
 
@@ -81,13 +80,13 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
+	canonical := make([]byte, 0, len(x.body))
 	for element := range l.records() {
-		x.room.canonical = element.appendCanonical(x.room.canonical, c.unread, scoreLevels)
+		canonical = element.appendCanonical(canonical, c.unread, scoreLevels)
 	}
-	if page.located(x, l, total) {
+	if page.located(x, l, total, canonical) {
 		return page, nil
 	}
-	x.room.canonical, x.room = nil, nil // contact requests hold the rest of it
 	for element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++

@@ -26,7 +26,6 @@ type document struct {
 	sorted []value // the members of each object by name
 	names  []name  // of members, each spelling once
 	known  map[string]int32
-	named  int // bytes of names
 
 	decoder jsontext.Decoder
 }
@@ -57,9 +56,6 @@ type value struct {
 	at  int32
 }
 
-// mostNamed is how many bytes of names are known from one text to the next.
-const mostNamed = 64 << 10
-
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
 const maxValues = 2_000_000
 
@@ -67,14 +63,8 @@ var errTooManyValues = errors.New("more values than fit any page")
 
 // decode reads one JSON value and no more. The text must not change any more. What is wrong is said in words that quote
 // nothing; empty: nothing is.
-func decode(text []byte) (root value, wrong string) { return new(document).decode(text) }
-
-// decode is the same in a document that may have held another text, whose values are gone then. Names that it had are known.
-func (doc *document) decode(text []byte) (root value, wrong string) {
-	doc.text, doc.nodes, doc.sorted = text, slices.Grow(doc.nodes[:0], len(text)/32+8), doc.sorted[:0]
-	if doc.named > mostNamed || doc.known == nil {
-		doc.names, doc.known, doc.named = nil, make(map[string]int32, 32), 0
-	}
+func decode(text []byte) (root value, wrong string) {
+	doc := &document{text: text, nodes: make([]node, 0, len(text)/32+8), known: make(map[string]int32, 32)}
 	d := &doc.decoder
 	d.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	err := errTooManyValues
@@ -165,7 +155,6 @@ func (doc *document) intern(quoted []byte) int32 {
 	n.plain, n.units = plain(n.text), utf16.Encode([]rune(n.text))
 	doc.names = append(doc.names, n)
 	doc.known[n.quoted] = int32(len(doc.names) - 1)
-	doc.named += len(n.quoted)
 	return int32(len(doc.names) - 1)
 }
 

@@ -59,17 +59,3 @@ func TestABodyOfEndlessValuesIsDrift(t *testing.T) {
 		}
 	}
 }
-
-func TestNamesThatAreKnownFromOneTextToTheNextAreBounded(t *testing.T) {
-	doc := new(document)
-	for n := range 1000 {
-		long := fmt.Sprintf("%d%s", n, strings.Repeat("x", 1000))
-		root, wrong := doc.decode([]byte(fmt.Sprintf(`{"views":%d,%q:{"a":1,"a":2}}`, n, long)))
-		if wrong != "" || root.object().get(long).node().twice == false || root.object().number("views") == "" {
-			t.Fatal(wrong)
-		}
-		if held := len(doc.names) * 1000; held > 2*mostNamed || len(doc.known) != len(doc.names) {
-			t.Fatalf("%d names after %d texts", len(doc.names), n)
-		}
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -123,7 +122,6 @@ type exchange struct {
 	status         int
 	header         http.Header
 	body           []byte
-	room           *room // that holds the body, to be used again; nil: records hold it
 	sent, received time.Time
 }
 
@@ -150,7 +148,6 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 	}
 	c.o.Gate.Done(r, outcome)
 	if err != nil {
-		x.release()
 		return nil, err
 	}
 	return x, nil
@@ -183,8 +180,7 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}
-	x.room = rooms.Get().(*room)
-	x.body, err = readBody(resp, c.o.MaxBody, &x.room.body)
+	x.body, err = readBody(resp, c.o.MaxBody)
 	if err == nil {
 		return x, nil
 	}
@@ -211,11 +207,6 @@ func refusal(r Request, resp *http.Response) error {
 		Request: r, Status: resp.StatusCode, Body: kind,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
 	}
-}
-
-// decode reads the body.
-func (x *exchange) decode() (root value, wrong string) {
-	return x.room.document.decode(trimBOM(x.body))
 }
 
 func dateOf(h http.Header) time.Time {
@@ -251,34 +242,9 @@ func (c *Client) envelope(x *exchange, size int) Envelope {
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 
-// rooms are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
-var rooms = sync.Pool{New: func() any { return new(room) }}
-
-// room is what an answer is read into.
-type room struct {
-	body      bytes.Buffer
-	document  document
-	canonical []byte // of all records
-}
-
-const largestRoom = 1 << 20
-
-// release gives the room of an answer back: nothing may hold a part of it any more. Who goes on holding one sets room to nil.
-func (x *exchange) release() {
-	if x == nil || x.room == nil {
-		return
-	}
-	if max(x.room.body.Cap(), cap(x.room.canonical), 32*cap(x.room.document.nodes)) <= largestRoom {
-		x.room.body.Reset()
-		x.room.canonical = x.room.canonical[:0]
-		rooms.Put(x.room)
-	}
-	x.body, x.room = nil, nil
-}
-
-// readBody reads a body to its end, unpacked, into a buffer. It counts the bytes as they come and as they are unpacked;
-// neither may be more than most.
-func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) {
+// readBody reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be more
+// than most.
+func readBody(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
 	}
@@ -287,40 +253,23 @@ func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer unpacked.Close()
+	var b bytes.Buffer
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
-	_, err = b.ReadFrom(http.MaxBytesReader(nil, unpacked, most))
+	_, err = b.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most))
 	return b.Bytes(), err
 }
 
-// unpack returns a reader without content encoding, which is to be closed.
-func unpack(r io.Reader, h http.Header) (io.ReadCloser, error) {
+// unpack returns a reader without content encoding.
+func unpack(r io.Reader, h http.Header) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
 	case "", "identity":
-		return io.NopCloser(r), nil
+		return r, nil
 	case "gzip", "x-gzip":
-		g := gunzip{unpackers.Get().(*gzip.Reader)}
-		if err := g.Reset(r); err != nil {
-			_ = g.Close()
-			return nil, err
-		}
-		return g, nil
+		return gzip.NewReader(r)
 	}
 	return nil, errEncoding
-}
-
-// unpackers are used again: each takes 40 KiB.
-var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
-type gunzip struct{ *gzip.Reader }
-
-// Close gives the unpacker back, which must not hold on to what it read from.
-func (g gunzip) Close() error {
-	_ = g.Reset(strings.NewReader(""))
-	unpackers.Put(g.Reader)
-	return nil
 }
 
 // mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.
@@ -333,7 +282,6 @@ func bodyKind(resp *http.Response) BodyKind {
 	if err != nil {
 		return BodyOther
 	}
-	defer unpacked.Close()
 	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
 	return kindOf(body, resp.Header.Get("Content-Type"))
 }

@@ -70,7 +70,7 @@ func FuzzInsertions(f *testing.F) {
 
 func fuzzInsertions(t *testing.T, c *Client, body []byte) (*InsertionsPage, error) {
 	t.Helper()
-	x := &exchange{room: new(room), request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
+	x := &exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
 	page, err := c.insertionsPage(x, 50)
 	if !bytes.Equal(x.body, body) {
 		t.Fatal("the body was changed")
@@ -135,7 +135,7 @@ func FuzzContactRequests(f *testing.F) {
 
 func fuzzContactRequests(c *Client, body []byte, shape Dialect) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{room: new(room), request: r, expect: Expect{Dialect: shape}, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, expect: Expect{Dialect: shape}, status: 200, body: body}, 20)
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

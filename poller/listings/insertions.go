@@ -49,10 +49,9 @@ func (e *Envelope) recognise(x *exchange) bool {
 }
 
 // located notes where the records were found, hashes their canonical forms, and says whether the caller knows them.
-func (e *Envelope) located(x *exchange, l list, total int) bool {
+func (e *Envelope) located(x *exchange, l list, total int, canonical []byte) bool {
 	e.Path, e.Found, e.Total = string(l.path), l.doc != nil, total
-	x.room.canonical = fmt.Appendf(x.room.canonical, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path)
-	e.Records = sumOf(x.room.canonical)
+	e.Records = sumOf(fmt.Appendf(canonical, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path))
 	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
 	return e.Same
 }
@@ -103,7 +102,6 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
-	defer x.release()
 	return c.insertionsPage(x, q.PageSize)
 }
 
@@ -117,6 +115,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		return nil, err
 	}
 	var found []value
+	canonical := make([]byte, 0, len(x.body))
 	for element := range l.records() {
 		v, reference := referenced(element)
 		if reference == "" {
@@ -128,9 +127,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		}
 		found = append(found, v)
 		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})
-		x.room.canonical = append(append(v.appendCanonical(x.room.canonical, c.ignored, 0), reference...), 0)
+		canonical = append(append(v.appendCanonical(canonical, c.ignored, 0), reference...), 0)
 	}
-	if page.located(x, l, total) {
+	if page.located(x, l, total, canonical) {
 		return page, nil
 	}
 	for n, v := range found {

@@ -24,7 +24,6 @@ func again(t *testing.T, op Operation, first, second string) bool {
 	}
 	read := func(body string, known func(Sum) bool) Envelope {
 		x := &exchange{
-			room:    new(room),
 			request: Request{Operation: op, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK, body: []byte(body),
 			expect: Expect{Dialect: Dialect{Path: "/data", Known: true}, Known: known},
 		}
@@ -116,7 +115,6 @@ func TestOfANameThatStandsTwiceTheLastCounts(t *testing.T) {
 	}
 }
 
-// Answers are read into room that is used again.
 func TestWhatAnAnswerSaidIsNotTouchedByTheNext(t *testing.T) {
 	n := 0
 	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -154,7 +152,6 @@ func FuzzKnownAgain(f *testing.F) {
 		c := bare(t)
 		read := func(body string, known func(Sum) bool) (*ContactRequestsPage, error) {
 			return c.contactRequestsPage(&exchange{
-				room:    new(room),
 				request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK,
 				body: []byte(body), expect: Expect{Dialect: Dialect{Path: "/data", Known: true}, Known: known},
 			}, 20)
@@ -231,7 +228,6 @@ func watching(t *testing.T) *Client {
 
 func listAnswer(body string) *exchange {
 	return &exchange{
-		room:    new(room),
 		request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: http.StatusOK, body: []byte(body),
 		expect: Expect{Dialect: Dialect{Path: "/data", Known: true}},
 	}

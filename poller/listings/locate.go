@@ -146,7 +146,7 @@ type search struct {
 func (x *exchange) locate(k kind, idFields []string, configured string) (l list, total int, err error) {
 	root, wrong := value{}, "an answer that declares its own failure by its content type"
 	if !x.declaresFailure() {
-		root, wrong = x.decode()
+		root, wrong = decode(trimBOM(x.body))
 	}
 	if wrong != "" {
 		return l, -1, x.drift(k.what, wrong)

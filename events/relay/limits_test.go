@@ -327,7 +327,9 @@ func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {
 		t.Fatalf("RunOnce: %v", err)
 	}
 	// And if it took the subjects after the check: the message names the stream that it is meant for.
-	_, err := r.worker("A100").publish(t.Context(), 0, []*nats.Msg{r.message(b.log.list("A100")[0], 1<<20, false)})
+	m := r.message(b.log.list("A100")[0], 1<<20, false)
+	r.worker("A100").fenceEvents(m, 0)
+	_, err := r.publish(t.Context(), []*nats.Msg{m})
 	if classify(err) != classConfiguration {
 		t.Fatalf("publish: %v", err)
 	}

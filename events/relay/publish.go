@@ -23,20 +23,14 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 	return m
 }
 
-// publish sends messages of one agency, all or none, if the agency's last message in the stream still stands at fence. It returns
-// the place of the last one. After an error it is not known what the stream holds: reconcile.
-func (l *worker) publish(ctx context.Context, fence uint64, messages []*nats.Msg) (uint64, error) {
-	l.fenceEvents(messages[0], fence)
-	return l.r.publish(ctx, messages)
-}
-
 // fenceEvents lets a message be refused if the agency's last event in the stream does not stand at fence.
 func (l *worker) fenceEvents(m *nats.Msg, fence uint64) {
 	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
 	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
 }
 
-// publish sends messages, all or none.
+// publish sends messages, all or none, and returns the place of the last one. After an error it is not known what the stream holds:
+// reconcile.
 func (r *Relay) publish(ctx context.Context, messages []*nats.Msg) (uint64, error) {
 	for _, m := range messages {
 		// A message that the client refuses in the middle would leave the batch open.
@@ -77,7 +71,8 @@ func (l *worker) send(ctx context.Context, s session, list []events.Event, resen
 	for i, e := range list {
 		messages[i] = l.r.message(e, s.maxMessage, resent)
 	}
-	place, err = l.publish(ctx, l.fence, messages)
+	l.fenceEvents(messages[0], l.fence)
+	place, err = l.r.publish(ctx, messages)
 	switch {
 	case err == nil:
 		l.fence = place

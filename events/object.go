@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"unicode/utf8"
 )
 
 // object is a JSON object whose members keep their order and whose values stay as they were written. encoding/json keeps
@@ -110,19 +109,11 @@ func encode(v any) (json.RawMessage, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return valid(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	return bytes.ToValidUTF8(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\uFFFD")), nil
 }
 
 // quote is s as a JSON string.
 func quote(s string) json.RawMessage {
 	quoted, _ := encode(s) // a text cannot fail
 	return quoted
-}
-
-// valid replaces bytes that are no UTF-8.
-func valid(b []byte) []byte {
-	if utf8.Valid(b) {
-		return b
-	}
-	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -172,5 +171,3 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	c.left -= n
 	return n, err
 }
-
-var _ io.Reader = (*boundedConn)(nil)

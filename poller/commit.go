@@ -255,10 +255,7 @@ func (p *Poller) outOfSpace(err error) {
 	p.pauseAll() // a poll that is begun and must wait loses its turn
 	now := time.Now()
 	p.space.failed("", now, now)
-	select {
-	case p.filled <- struct{}{}:
-	default:
-	}
+	wake(p.filled)
 	if !p.waiting.Swap(true) {
 		p.log.Error("polling waits for space", "err", err)
 	}

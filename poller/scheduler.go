@@ -60,12 +60,7 @@ func newScheduler(o schedule.Options) *scheduler {
 }
 
 // poke wakes whoever waits for a turn.
-func (t *scheduler) poke() {
-	select {
-	case t.nudge <- struct{}{}:
-	default:
-	}
-}
+func (t *scheduler) poke() { wake(t.nudge) }
 
 // setBudget changes the requests per second of which the schedule plans.
 func (t *scheduler) setBudget(perSecond float64) {

@@ -97,12 +97,12 @@ type Liveness struct {
 	Errors []events.StaleError // the last ten, since Good
 }
 
-// maxErrors is how many errors an alarm names.
+// maxErrors is how many errors are kept.
 const maxErrors = 10
 
-// LastErrors is a copy of the last of some errors.
-func LastErrors(list ...events.StaleError) []events.StaleError {
-	return slices.Clone(list[max(0, len(list)-maxErrors):])
+// with is the last of the errors, and one more.
+func (l Liveness) with(one events.StaleError) []events.StaleError {
+	return append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)
 }
 
 // Fail notes a failure.
@@ -112,7 +112,7 @@ func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time)
 	if errors.As(err, &status) {
 		one.Status = status.Status
 	}
-	l.Failed, l.Errors = at, LastErrors(append(l.Errors, one)...)
+	l.Failed, l.Errors = at, l.with(one)
 }
 
 // staleAfter is the least time without a successful response that is an alarm.
@@ -151,12 +151,12 @@ func (l *Liveness) Check(op listings.Operation, s Standing, on, began time.Time,
 	case !on.IsZero():
 		return false, !l.Behind && l.Good.After(on), nil
 	case l.Silent(began, after, now):
-		return true, false, LastErrors(l.Errors...)
+		return true, false, l.Errors
 	case late:
-		return true, false, LastErrors(append(LastErrors(l.Errors...), events.StaleError{
+		return true, false, l.with(events.StaleError{
 			At: now, Operation: string(op), Class: "late",
 			Text: fmt.Sprintf("%d of %d insertions wait for longer than %s", s.late, s.answerable, s.Cap.Round(time.Second)),
-		})...)
+		})
 	}
 	return false, false, nil
 }

@@ -284,8 +284,11 @@ func (v value) isEmpty() bool {
 }
 
 // typeName names the JSON type of a value.
-func (v value) typeName() string {
-	switch v.kind() {
+func (v value) typeName() string { return TypeOf(v.raw()) }
+
+// TypeOf names the JSON type of a value by its text; where that is empty it is nothing.
+func TypeOf(raw []byte) string {
+	switch jsontext.Value(raw).Kind() {
 	case jsontext.KindNull:
 		return "null"
 	case jsontext.KindTrue, jsontext.KindFalse:

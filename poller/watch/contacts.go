@@ -380,11 +380,11 @@ const something = "something"
 func typeAt(record []byte, name string) string {
 	all, _ := members(record)
 	if value, ok := all[name]; ok {
-		return jsonType(value)
+		return listings.TypeOf(value)
 	}
 	outer, inner, nested := strings.Cut(name, "/")
 	if deeper, ok := members(all[outer]); ok && nested && len(deeper[inner]) > 0 {
-		return jsonType(deeper[inner])
+		return listings.TypeOf(deeper[inner])
 	}
 	return something
 }
@@ -682,8 +682,6 @@ func shared(field string, prints *Identities) string {
 type Identities struct {
 	requests     []listings.ContactRequest
 	fingerprints [][16]byte
-	ids          []string // nil: not read
-	field        string   // that the ids were read from
 }
 
 func IdentitiesOf(reference string, requests []listings.ContactRequest) *Identities {
@@ -699,13 +697,11 @@ func (i *Identities) short(n int) store.Short { return store.Short(i.fingerprint
 
 // identified returns what a member says as an id, empty where there is none.
 func (i *Identities) identified(field string) []string {
-	if i.ids == nil || i.field != field {
-		i.field, i.ids = field, make([]string, len(i.requests))
-		for n := range i.requests {
-			i.ids[n] = boundedID(i.requests[n].ID(field))
-		}
+	ids := make([]string, len(i.requests))
+	for n := range i.requests {
+		ids[n] = boundedID(i.requests[n].ID(field))
 	}
-	return i.ids
+	return ids
 }
 
 // maxPastIDs bounds how many members are remembered that were the id under other settings.

@@ -30,27 +30,8 @@ const nothing = "nothing"
 
 // formOf is the form of a change; drifting says that it may be drift, because the type is another.
 func formOf(c events.Change) (f form, drifting bool) {
-	f = form{c.Path, jsonType(c.Before), jsonType(c.After)}
+	f = form{c.Path, listings.TypeOf(c.Before), listings.TypeOf(c.After)}
 	return f, f.before != f.after
-}
-
-func jsonType(v []byte) string {
-	if len(v) == 0 {
-		return nothing
-	}
-	switch v[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
 }
 
 // key is a short name of a form: paths come from outside and may be endless. Whatever type comes or goes is the same.

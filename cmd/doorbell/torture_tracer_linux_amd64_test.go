@@ -108,7 +108,7 @@ func (t *tracer) start(environ []string, stderr uintptr, program string, args []
 		// Of two settings with one name the last one counts, as for exec.Cmd. Every signal would be a stop.
 		Env:   (&exec.Cmd{Env: append(environ[:len(environ):len(environ)], "GODEBUG=asyncpreemptoff=1")}).Environ(),
 		Files: []uintptr{0, stderr, stderr},
-		Sys:   &syscall.SysProcAttr{Ptrace: true},
+		Sys:   &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
 	})
 	if err != nil {
 		return err
@@ -159,7 +159,8 @@ func filterFileCalls() error {
 func (t *tracer) follow() {
 	for {
 		var status syscall.WaitStatus
-		tid, err := syscall.Wait4(-1, &status, syscall.WALL|onlyThisThread, nil)
+		// Of its group: before it became this one, the thread may have started children of others.
+		tid, err := syscall.Wait4(-t.pid, &status, syscall.WALL|onlyThisThread, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue

@@ -26,7 +26,8 @@ import (
 // patience is how long a test waits for another process before it calls it broken: it only ends a hang, on a machine however busy.
 const patience = 2 * time.Minute
 
-// TestMain gives all tests of this package one temporary directory, so that the built program goes with them.
+// TestMain gives all tests of this package one temporary directory, so that the built program goes with them. It is in memory: here
+// processes end, and never the machine; the test in which the power fails has a file system of its own.
 func TestMain(m *testing.M) {
 	if asVerifier() {
 		return
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
-	dir, err := os.MkdirTemp("", "dbt")
+	dir, err := os.MkdirTemp(inMemory(), "dbt")
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)
 	}

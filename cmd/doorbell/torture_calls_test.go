@@ -57,6 +57,7 @@ const sampledRaced = 8
 // and strikes one call by which it changes its files, each of both stores; a second, untroubled life has to mend it. All
 // of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCall -calls.all -timeout 1h -v`.
 func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	first := &tracer{}
 	play := newThreePolls(t)
 	if err := play.live(t, first); untraceable(err) {
@@ -214,24 +215,32 @@ func (p *threePolls) live(t *testing.T, tr *tracer) error {
 	if err := tr.run(p.environ, &p.output, binary(t), "run"); err != nil {
 		return err
 	}
-	limit := patience
-	if tr.at > 0 {
-		limit = 2 * time.Second // it may have stopped asking
-	}
-	select {
-	case <-tr.gone:
+	if tr.ends(p.over) {
 		return nil
-	case <-p.over:
-	case <-time.After(limit):
 	}
 	_ = syscall.Kill(tr.pid, syscall.SIGTERM)
-	select {
-	case <-tr.gone:
-	case <-time.After(limit):
+	if !tr.ends(nil) {
 		_ = syscall.Kill(tr.pid, syscall.SIGKILL)
 		<-tr.gone
 	}
 	return nil
+}
+
+// ends waits until the program has ended or all is over, but not for long once it was struck: it may have stopped asking.
+func (t *tracer) ends(over <-chan struct{}) bool {
+	hit, limit := t.hit, time.After(patience)
+	for {
+		select {
+		case <-t.gone:
+			return true
+		case <-over:
+			return false
+		case <-limit:
+			return false
+		case <-hit:
+			hit, limit = nil, time.After(2*time.Second)
+		}
+	}
 }
 
 // mend starts it again, untroubled, and judges what the stream holds when all is told.

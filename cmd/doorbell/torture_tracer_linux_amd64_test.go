@@ -28,6 +28,7 @@ type tracer struct {
 	calls  int      // that were seen
 	names  []string // of them all
 	struck int
+	hit    chan struct{} // closed when the first call is struck
 	gone   chan struct{} // closed when the program has ended
 	status syscall.WaitStatus
 }
@@ -85,7 +86,7 @@ func (t *tracer) run(environ []string, stderr io.Writer, program string, args ..
 		reading.Close()
 	}()
 	started := make(chan error, 1)
-	t.gone = make(chan struct{})
+	t.hit, t.gone = make(chan struct{}), make(chan struct{})
 	onTracingThread(func(err error) {
 		if err == nil {
 			err = t.start(environ, writing.Fd(), program, args)
@@ -214,7 +215,9 @@ func (t *tracer) look(tid int) {
 	if t.at == 0 || t.calls < t.at || t.times >= 0 && t.calls >= t.at+t.times {
 		return
 	}
-	t.struck++
+	if t.struck++; t.struck == 1 {
+		close(t.hit)
+	}
 	if t.errno == 0 {
 		_ = syscall.Kill(t.pid, syscall.SIGKILL)
 		return

@@ -20,7 +20,7 @@ type tracer struct {
 	pid, calls int
 	struck     int
 	names      []string
-	gone       chan struct{}
+	hit, gone  chan struct{}
 	status     syscall.WaitStatus
 }
 

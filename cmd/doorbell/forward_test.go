@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -242,8 +243,13 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 
 func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
+	trying := func(t *testing.T, status int, args ...string) (*place, result) {
+		t.Parallel() // it waits for NATS first
+		p := newPlace(t)
+		p.answer(status)
+		environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
+		return p, run(t, environ, append([]string{"forward"}, args...)...)
+	}
 	for _, tt := range []struct {
 		kind   string
 		status int
@@ -260,23 +266,30 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
 		{"slack", 404, exit.CodeFailed, "slack"},
 	} {
-		p.answer(tt.status)
-		got := run(t, environ, "forward", tt.kind, "--test")
-		if got.code != tt.code || !strings.Contains(got.stdout, tt.says) {
-			t.Errorf("%s answering %d: %+v", tt.kind, tt.status, got)
+		t.Run(fmt.Sprint(tt.kind, " ", tt.status), func(t *testing.T) {
+			p, got := trying(t, tt.status, tt.kind, "--test")
+			if got.code != tt.code || !strings.Contains(got.stdout, tt.says) {
+				t.Errorf("%+v", got)
+			}
+			has(t, got.stderr, "no connection to NATS at nats://127.0.0.1:1: no server answers; the receiver is tested all the same")
+			mustBePrivate(t, got.stdout+got.stderr)
+			posts := p.hooked("contact_request.created")
+			if tt.kind != "webhook" || tt.status != http.StatusOK {
+				if len(posts) > 0 {
+					t.Errorf("the webhook got %d", len(posts))
+				}
+			} else if len(posts) != 1 || posts[0].header.Get("doorbell-test") != "true" {
+				t.Errorf("the webhook got %d, want one that is marked as a test", len(posts))
+			}
+		})
+	}
+	t.Run("as JSON", func(t *testing.T) {
+		_, got := trying(t, http.StatusOK, "slack", "--name", "mine", "--test", "--json")
+		var trials []trial
+		if err := json.Unmarshal([]byte(got.stdout), &trials); err != nil || len(trials) != 1 || trials[0].Forwarder != "mine" || trials[0].Outcome != "taken" {
+			t.Errorf("%+v", got)
 		}
-		has(t, got.stderr, "no connection to NATS at nats://127.0.0.1:1: no server answers; the receiver is tested all the same")
-		mustBePrivate(t, got.stdout+got.stderr)
-	}
-	if posts := p.hooked("contact_request.created"); len(posts) != 1 || posts[0].header.Get("doorbell-test") != "true" {
-		t.Errorf("the webhook got %d, want one that is marked as a test", len(posts))
-	}
-	p.answer(http.StatusOK)
-	var trials []trial
-	got := run(t, environ, "forward", "slack", "--name", "mine", "--test", "--json")
-	if err := json.Unmarshal([]byte(got.stdout), &trials); err != nil || len(trials) != 1 || trials[0].Forwarder != "mine" || trials[0].Outcome != "taken" {
-		t.Errorf("as JSON: %+v", got)
-	}
+	})
 }
 
 func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
@@ -298,33 +311,33 @@ func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 
 func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
-		"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA")
-	for agencies, want := range map[string][]string{
-		"":                               {"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"},
-		"DOORBELL_SLACK_AGENCIES=B200":   {"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"},
-		"DOORBELL_SLACK_AGENCIES=C300":   {"Agentur C300"},
-		"DOORBELL_WEBHOOK_AGENCIES=B200": nil,
+	for _, tt := range []struct {
+		kind, setting string
+		says          []string
+	}{
+		{"slack", "DOORBELL_SLACK_PEOPLE=short", []string{"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"}},
+		{"slack", "DOORBELL_SLACK_AGENCIES=B200", []string{"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"}},
+		{"slack", "DOORBELL_SLACK_AGENCIES=C300", []string{"Agentur C300"}},
+		{"webhook", "DOORBELL_WEBHOOK_AGENCIES=B200", nil},
 	} {
-		if agencies == "" {
-			agencies = "DOORBELL_SLACK_PEOPLE=short"
-		}
-		kind := "slack"
-		if want == nil {
-			kind = "webhook"
-		}
-		if got := run(t, append(environ, agencies), "forward", kind, "--test"); got.code != exit.Done {
-			t.Fatalf("%s: %+v", agencies, got)
-		}
-		for _, text := range want {
-			if p.slacked(text) == 0 {
-				t.Errorf("%s: nothing says %q", agencies, text)
+		t.Run(tt.setting, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
+				"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA", tt.setting)
+			if got := run(t, environ, "forward", tt.kind, "--test"); got.code != exit.Done {
+				t.Fatalf("%+v", got)
 			}
-		}
-	}
-	if posts := p.hooked("contact_request.created"); len(posts) != 1 || !strings.Contains(posts[0].body, `"agencyId":"TEST"`) {
-		t.Errorf("a program took the test for a request of an agency: %+v", posts)
+			for _, text := range tt.says {
+				if p.slacked(text) == 0 {
+					t.Errorf("nothing says %q", text)
+				}
+			}
+			posts := p.hooked("contact_request.created")
+			if tt.kind == "webhook" && (len(posts) != 1 || !strings.Contains(posts[0].body, `"agencyId":"TEST"`)) {
+				t.Errorf("a program took the test for a request of an agency: %+v", posts)
+			}
+		})
 	}
 }
 

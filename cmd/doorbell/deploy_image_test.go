@@ -109,15 +109,17 @@ func TestTheImageIsPinnedAndHoldsTheProgramAlone(t *testing.T) {
 	}
 }
 
-// parses says whether the command line exists: words behind the name of the program.
-func parses(t *testing.T, args []string) error {
+// parsing says of one command line after the other whether it exists: words behind the name of the program.
+func parsing(t *testing.T) (parses func(args []string) error) {
 	t.Helper()
 	parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = parser.Parse(args)
-	return err
+	return func(args []string) error {
+		_, err := parser.Parse(args)
+		return err
+	}
 }
 
 // image is what the last stage of the Dockerfile makes, put together without an engine.
@@ -221,8 +223,9 @@ func TestTheProgramOfTheImageIsStatic(t *testing.T) {
 	if err == nil && (v.Revision != strings.TrimSpace(string(head)) || v.Version != release) {
 		t.Errorf("version %+v, built from %s", v, head)
 	}
+	parses := parsing(t)
 	for _, args := range [][]string{i.command, i.healthy[1:]} {
-		if err := parses(t, args); err != nil {
+		if err := parses(args); err != nil {
 			t.Errorf("doorbell %q: %v", args, err)
 		}
 	}

@@ -86,7 +86,7 @@ var (
 )
 
 func TestEveryCommandInDeployExists(t *testing.T) {
-	found := 0
+	found, parses := 0, parsing(t)
 	for file, text := range deployed(t) {
 		lines := commandsOfText
 		if filepath.Ext(file) == ".md" {
@@ -95,8 +95,8 @@ func TestEveryCommandInDeployExists(t *testing.T) {
 		for _, line := range lines(text) {
 			found++
 			args := shellWords(line.text)[1:]
-			if !slices.ContainsFunc(line.ends(args), func(end int) bool { return parses(t, args[:end]) == nil }) {
-				t.Errorf("deploy/%s: %s: %v", file, line.text, parses(t, args))
+			if !slices.ContainsFunc(line.ends(args), func(end int) bool { return parses(args[:end]) == nil }) {
+				t.Errorf("deploy/%s: %s: %v", file, line.text, parses(args))
 			}
 		}
 	}

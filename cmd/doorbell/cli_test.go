@@ -67,6 +67,7 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 }
 
 func TestUsageErrorsExitWithTwo(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{},
 		{"dance"},
@@ -110,6 +111,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	t.Parallel()
 	top := run(t, nil, "--help")
 	for _, command := range commands(t) {
 		got := run(t, nil, append(strings.Fields(command), "--help")...)

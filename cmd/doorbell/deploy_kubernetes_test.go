@@ -66,6 +66,7 @@ func kustomizations(t *testing.T) []string {
 }
 
 func TestEveryKustomizationKeepsTheRules(t *testing.T) {
+	t.Parallel()
 	for _, name := range kustomizations(t) {
 		t.Run(name, func(t *testing.T) {
 			objects := rendered(t, name)
@@ -236,6 +237,7 @@ func keepsItsData(t *testing.T, c, pod, set node) {
 }
 
 func TestServiceAndPoliciesMeanThePod(t *testing.T) {
+	t.Parallel()
 	for _, name := range kustomizations(t) {
 		objects := rendered(t, name)
 		pod := ofKind(objects, "StatefulSet")[0].at("spec.template")

@@ -86,6 +86,7 @@ var (
 )
 
 func TestEveryCommandInDeployExists(t *testing.T) {
+	t.Parallel()
 	found, parses := 0, parsing(t)
 	for file, text := range deployed(t) {
 		lines := commandsOfText

@@ -19,6 +19,7 @@ import (
 const unitFile = deployDir + "/doorbell.service"
 
 func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
+	t.Parallel()
 	analyze := foreignProgram(t, "", "systemd-analyze", "nobody verifies the unit")
 	unit := filepath.Join(t.TempDir(), "doorbell.service")
 	text := strings.ReplaceAll(readText(t, unitFile), "/usr/local/bin/doorbell", binary(t)) // it wants a program that is there
@@ -200,9 +201,10 @@ func needSystemd(t *testing.T) {
 }
 
 func TestTheUnitRunsUnderSystemdWithAllItsRestrictions(t *testing.T) {
+	t.Parallel()
 	needSystemd(t)
 	s := newScene(t, "A100")
-	u := startUnderSystemd(t, "A100="+testKey+"\n", "RestartSec=100ms\nWatchdogSec=2\n"+
+	u := startUnderSystemd(t, "A100="+testKey+"\n", "RestartSec=100ms\nWatchdogSec=4\n"+
 		"Environment=DOORBELL_BASE_URL="+s.url+" DOORBELL_NATS_LISTEN=127.0.0.1:0 DOORBELL_HTTP_LISTEN=off\n")
 	u.awaits(t, "ActiveState", "active") // it has said READY=1
 	s.goesOn(t, "A100", 3)
@@ -253,6 +255,7 @@ func TestTheUnitRunsUnderSystemdWithAllItsRestrictions(t *testing.T) {
 }
 
 func TestSystemdLeavesAMisconfiguredDaemonAlone(t *testing.T) {
+	t.Parallel()
 	needSystemd(t)
 	u := startUnderSystemd(t, "", "RestartSec=100ms\nEnvironment=DOORBELL_BASE_URL=ftp://api.example.com\n")
 	u.awaits(t, "ActiveState", "failed")

@@ -88,7 +88,8 @@ const testKey = "11111111-2222-4333-8444-sentinel0key"
 const killsInAScene = 50
 
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps moving, again and again,
-// and then holds the stream against the truth. `go test ./cmd/doorbell -run TestKilling -kills 1000 -v` is the long form.
+// and then holds the stream against the truth. It runs beside no other test, which would have most kills hit a start.
+// `go test ./cmd/doorbell -run TestKilling -kills 1000 -v` is the long form.
 func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
 	renderings := []sandbox.Rendering{sandbox.Flat(), sandbox.Nested()}
 	times := make([]int, max(len(renderings), (*kills+killsInAScene-1)/killsInAScene))

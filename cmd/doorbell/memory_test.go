@@ -62,6 +62,7 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 // TestAMachineThatIsSetBackLosesAndDoublesNothing: a snapshot of it rolls back the store and store-id together, so that nobody
 // can tell; the stream stands elsewhere and has heard more.
 func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]bool{"with NATS": false, "with NATS away at first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,6 +117,7 @@ func fingerprintOf(key string) string {
 }
 
 func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {
+	t.Parallel()
 	reread(t, "A100=first-key\nB200=b-key\n", func(r *rereading) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -191,6 +192,7 @@ func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 }
 
 func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) {
+	t.Parallel()
 	reread(t, "A100=a-key\n", func(r *rereading) {
 		r.fails(poller.ErrRetiresAll)
 		r.change("B200=b-key\n")
@@ -209,6 +211,7 @@ func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) 
 }
 
 func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
+	t.Parallel()
 	reread(t, "A100=a-key\n", func(r *rereading) {
 		r.fails(store.ErrNoSpace)
 		r.write("A100=b-key\n")

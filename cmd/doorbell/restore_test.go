@@ -125,6 +125,7 @@ func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
 
 // TestARestoredBackupGoesOnWhateverBecameOfTheStream is the drill: a backup, more events, and then the store is lost.
 func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ lost, away bool }{
 		"which is there":    {},
 		"which is lost too": {lost: true},

@@ -50,6 +50,7 @@ func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) 
 }
 
 func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ args, words string }{
 		{"--insertions=-1", "--insertions: write a number from 0 to 50000"},
 		{"--insertions=50001", "--insertions: write a number from 0 to 50000"},

@@ -10,6 +10,7 @@ import (
 )
 
 func TestEverySchemaIsListedAndShownWithAnExampleThatIsAnEvent(t *testing.T) {
+	t.Parallel()
 	var list []listedSchema
 	if err := json.Unmarshal([]byte(run(t, nil, "schema", "ls", "--json").stdout), &list); err != nil || len(list) != len(events.Types) {
 		t.Fatalf("%d schemas, %v", len(list), err)

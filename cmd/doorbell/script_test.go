@@ -270,6 +270,7 @@ func holdsJSON(ts *testscript.TestScript, text string, args []string) {
 
 // TestEveryCommandHasATranscript holds the scripts against the grammar.
 func TestEveryCommandHasATranscript(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(scriptFolder, "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)

@@ -57,9 +57,9 @@ func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
 }
 
 // TestASlowDiskDelaysOnlyWhatIsStored: the budget holds, no agency starves, the daemon answers, a refused agency is not asked again
-// while its halt waits to be stored, and after a kill nothing is lost. `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.
+// while its halt waits to be stored, and after a kill nothing is lost. It runs beside no other test: when a request arrives counts.
+// `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.
 func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
-	t.Parallel()
 	const perSecond = 10
 	agencies := []string{"A100", "B200"}
 	s := sceneOf(t, 5, agencies)

@@ -41,6 +41,7 @@ const (
 // commits, status and memory are; then NATS comes, with fsync, and the stream must get all, in order and once. The long form:
 // `go test ./cmd/doorbell -run TestEventsWaitForNATS -backlog 1000000 -timeout 1h -v`.
 func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
+	t.Parallel()
 	if raced && !given("backlog") {
 		*backlog = 2000
 	}

@@ -62,6 +62,7 @@ func (f *farServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", f.p
 // stream or all of them, and kills the daemon, while the API keeps moving. The long form is
 // `go test ./cmd/doorbell -run TestWhateverHappens -external.rounds 300 -v`.
 func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
+	t.Parallel()
 	far := startFar(t)
 	b := newRestless(t, 1, sandbox.Flat(), shortDir(t), 3000)
 	b.environ = append(b.environ, "NATS_URL="+far.url())

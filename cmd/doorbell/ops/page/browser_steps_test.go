@@ -206,7 +206,7 @@ func findingWorks(t *testing.T, b context.Context) {
 	status, list := manyScene(time.Now(), 200)
 	p := open(t, b, newSite(t, status, list).URL, size(1280))
 	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "halted"))
-	p.until("document.querySelectorAll('.agencies tbody tr').length === 7 && document.getElementById('found').textContent === '7 of 200'")
+	p.until("document.querySelectorAll('.agencies tbody tr').length === 7 && document.getElementById('found').textContent === '7 of 200' && location.search === '?q=halted'")
 	if text := p.text("document.activeElement.id + ' ' + document.activeElement.value + ' ' + location.search"); text != "q halted ?q=halted" {
 		t.Errorf("%q", text)
 	}

@@ -188,7 +188,7 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 		return "", err
 	}
 	aside, err := filepath.Glob(filepath.Join(dir, "jetstream.damaged-*"))
-	switch n := len(b.log.list("A100")) + len(b.log.list("B200")); {
+	switch n := b.log.length("A100") + b.log.length("B200"); {
 	case err != nil:
 		return "", err
 	case len(aside) > 0:

@@ -57,50 +57,45 @@ func (l *memLog) SetCursor(agency string, c events.Cursor) error {
 	return nil
 }
 
+// unsent is where the events of a log begin that have no sequence.
+func unsent(log []events.Event) int {
+	return sort.Search(len(log), func(i int) bool { return log[i].Sequence == 0 })
+}
+
+// first returns as much of a log as may be read at once.
+func first(log []events.Event, maxEvents, maxBytes int) []events.Event {
+	size := 0
+	for i := range log {
+		size += len(log[i].Data)
+		if i == maxEvents || i > 0 && size > maxBytes {
+			log = log[:i]
+			break
+		}
+	}
+	return slices.Clone(log)
+}
+
 func (l *memLog) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found []events.Event
-	size := 0
-	for _, e := range l.events[agency] {
-		if e.Sequence <= after { // 0: unsent
-			continue
-		}
-		size += len(e.Data)
-		if len(found) == maxEvents || len(found) > 0 && size > maxBytes {
-			break
-		}
-		found = append(found, e)
-	}
-	return found, nil
+	log := l.events[agency]
+	log = log[:unsent(log)]
+	next := sort.Search(len(log), func(i int) bool { return log[i].Sequence > after })
+	return first(log[next:], maxEvents, maxBytes), nil
 }
 
 func (l *memLog) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found, size := []events.Event(nil), 0
-	for _, e := range l.events[agency] {
-		if e.Sequence != 0 {
-			continue
-		}
-		size += len(e.Data)
-		if len(found) == maxEvents || len(found) > 0 && size > maxBytes {
-			break
-		}
-		found = append(found, e)
-	}
-	return found, nil
+	log := l.events[agency]
+	return first(log[unsent(log):], maxEvents, maxBytes), nil
 }
 
 func (l *memLog) CountUnsent(agency string) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.events[agency] {
-		if e.Sequence == 0 {
-			n++
-		}
-	}
-	return n, nil
+	log := l.events[agency]
+	return len(log) - unsent(log), nil
 }
 
 func (l *memLog) Publish(agency string, list []events.Event, c events.Cursor) error {
@@ -110,12 +105,12 @@ func (l *memLog) Publish(agency string, list []events.Event, c events.Cursor) er
 		return l.broken
 	}
 	log := l.events[agency]
-	first := slices.IndexFunc(log, func(e events.Event) bool { return e.Sequence == 0 })
+	next := unsent(log)
 	for i, e := range list {
-		if at := &log[first+i]; at.ID != e.ID || first+i > 0 && e.Sequence <= log[first+i-1].Sequence {
+		if at := &log[next+i]; at.ID != e.ID || next+i > 0 && e.Sequence <= log[next+i-1].Sequence {
 			panic(fmt.Sprintf("%s is published as %d behind %+v", e.ID, e.Sequence, at))
 		}
-		log[first+i].Sequence = e.Sequence // it may have been erased meanwhile
+		log[next+i].Sequence = e.Sequence // it may have been erased meanwhile
 	}
 	l.cursors[agency] = c
 	return nil
@@ -215,6 +210,12 @@ func (l *memLog) list(agency string) []events.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]events.Event(nil), l.events[agency]...)
+}
+
+func (l *memLog) length(agency string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.events[agency])
 }
 
 func (l *memLog) breakCommits() {

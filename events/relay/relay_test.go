@@ -235,7 +235,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 func (b *bell) published(agency string) bool {
 	c, _ := b.log.Cursor(agency)
-	return int(c.Sequence) == len(b.log.list(agency))
+	return int(c.Sequence) == b.log.length(agency)
 }
 
 func TestEventsOfThreeAgenciesArriveOnceAndInOrder(t *testing.T) {

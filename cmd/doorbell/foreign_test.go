@@ -233,7 +233,7 @@ func natsCommand(t *testing.T) string {
 		path, _ = exec.LookPath("nats")
 	}
 	if path == "" {
-		skiptest.Skipf(t, "there is no nats command; set DOORBELL_TEST_NATS to one of version 0.5 (github.com/nats-io/natscli)")
+		skiptest.Skipf(t, "there is no nats command; set DOORBELL_TEST_NATS to one of version 0.4 (github.com/nats-io/natscli)")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -85,7 +85,7 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 	sub.request(t, s.ring(t, "A100"))
 	s.verified(t, exit.Done)
 	reload("A100=" + otherKey + "\n") // B200 is retired
-	s.goesOn(t, "A100", 5) // a request of B200 may still be on its way
+	s.goesOn(t, "A100", 5)            // a request of B200 may still be on its way
 	asked := s.asked("B200")
 	s.goesOn(t, "A100", 30)
 	if n := s.asked("B200"); n != asked {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -58,7 +59,7 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
-	dir, err := os.MkdirTemp(inMemory(), "dbt")
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), inMemory()), "dbt")
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)
 	}

@@ -175,9 +175,6 @@ func side(v json.RawMessage) string {
 
 // Short makes a text from outside fit to stand among others: one line, at most n characters, nothing that turns or hides text.
 func Short(text string, n int) string {
-	if len(text) > 8*n { // what follows would be cut anyway
-		text = text[:8*n]
-	}
 	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
 	if len(runes) <= n {
 		return string(runes)

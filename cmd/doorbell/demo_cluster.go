@@ -296,7 +296,12 @@ func (c *clusterDemo) made() (ids []string) {
 func (c *clusterDemo) judge(ctx context.Context, nc *nats.Conn, victim *demoBell) error {
 	ctx, cancel := context.WithTimeout(ctx, demoWait)
 	defer cancel()
-	told, err := leadsInStream(ctx, nc)
+	var told map[string]int
+	var err error
+	c.until(ctx, func() bool { // the servers may be choosing who leads
+		told, err = leadsInStream(ctx, nc)
+		return err == nil
+	})
 	if err != nil {
 		return exit.Failed(fmt.Errorf("count the leads in the stream: %w", err), "")
 	}

@@ -51,7 +51,6 @@ const mostRequests = 5000
 // The NATS client keeps timers for the next one who needs some, also across bubbles, which the runtime does not bear. So
 // days are lived in processes of their own, one after the other, with nothing kept from one to the next.
 func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
-	t.Parallel()
 	if *schedulesSeed != 0 {
 		liveDays(t, *schedulesSeed, 1)
 		return

@@ -32,14 +32,28 @@ type Insertion struct {
 
 const insertionVersion = 1
 
+const (
+	insertionBaseline = 1 << iota
+	insertionPolled
+	insertionMoved
+	insertionOutside
+)
+
 func (i Insertion) encode() []byte {
 	w := &writer{b: make([]byte, 0, 128)}
 	w.byte(insertionVersion)
 	var flags byte
-	for n, is := range []bool{i.Baseline, i.Polled, i.Moved, i.Outside} {
-		if is {
-			flags |= 1 << n
-		}
+	if i.Baseline {
+		flags |= insertionBaseline
+	}
+	if i.Polled {
+		flags |= insertionPolled
+	}
+	if i.Moved {
+		flags |= insertionMoved
+	}
+	if i.Outside {
+		flags |= insertionOutside
 	}
 	w.byte(flags)
 	w.fixed(i.Digest[:])
@@ -56,9 +70,10 @@ func (i Insertion) encode() []byte {
 func decodeInsertion(reference string, v []byte) Insertion {
 	r := &reader{b: v}
 	version, flags := r.byte(), r.byte()
-	i := Insertion{Reference: reference}
-	for n, is := range []*bool{&i.Baseline, &i.Polled, &i.Moved, &i.Outside} {
-		*is = flags&(1<<n) != 0
+	i := Insertion{
+		Reference: reference, Baseline: flags&insertionBaseline != 0,
+		Polled: flags&insertionPolled != 0, Moved: flags&insertionMoved != 0,
+		Outside: flags&insertionOutside != 0,
 	}
 	copy(i.Digest[:], r.take(len(i.Digest)))
 	i.Rules = uint32(r.uint())

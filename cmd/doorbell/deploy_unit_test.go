@@ -200,11 +200,11 @@ func needSystemd(t *testing.T) {
 	}
 }
 
+// TestTheUnitRunsUnderSystemdWithAllItsRestrictions runs beside no other test: a daemon that is late is killed by the watchdog.
 func TestTheUnitRunsUnderSystemdWithAllItsRestrictions(t *testing.T) {
-	t.Parallel()
 	needSystemd(t)
 	s := newScene(t, "A100")
-	u := startUnderSystemd(t, "A100="+testKey+"\n", "RestartSec=100ms\nWatchdogSec=4\n"+
+	u := startUnderSystemd(t, "A100="+testKey+"\n", "RestartSec=100ms\nWatchdogSec=2\n"+
 		"Environment=DOORBELL_BASE_URL="+s.url+" DOORBELL_NATS_LISTEN=127.0.0.1:0 DOORBELL_HTTP_LISTEN=off\n")
 	u.awaits(t, "ActiveState", "active") // it has said READY=1
 	s.goesOn(t, "A100", 3)

@@ -27,8 +27,8 @@ import (
 // patience is how long a test waits for another process before it calls it broken: it only ends a hang, on a machine however busy.
 const patience = 2 * time.Minute
 
-// TestMain gives all tests of this package one temporary directory, so that the built program goes with them. It is in memory: here
-// processes end, and never the machine; the test in which the power fails has a file system of its own.
+// TestMain gives all tests of this package one temporary directory, so that the built program goes with them. It is in memory,
+// unless TMPDIR says otherwise or there is no room: here processes end, and never the machine; the test in which the power fails has a file system of its own.
 func TestMain(m *testing.M) {
 	if asVerifier() {
 		return

@@ -122,6 +122,7 @@ func (k KnownPages) add(page *listings.InsertionsPage, p *knownPage) {
 	k[page.Body], k[p.records] = p, p
 }
 
+// knownPage is a page that a walk has read, and the sum of its records.
 type knownPage struct {
 	listings.KnownPage
 	records listings.Sum

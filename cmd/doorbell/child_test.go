@@ -205,13 +205,19 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	within(t, patience, what, ok)
 }
 
-// within is eventually with a limit of its own.
+// within is eventually with a limit of its own. A question may be a process: the next one waits three times as long as it took, so that
+// they do not keep the machine busy.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); ; {
+		asked := time.Now()
+		if ok() {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("after %s still not: %s", limit, what)
 		}
+		time.Sleep(min(max(10*time.Millisecond, 3*time.Since(asked)), time.Second/5))
 	}
 }
 

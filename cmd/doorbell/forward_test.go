@@ -212,6 +212,7 @@ func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	p.answer(http.StatusGone)
 	d := launch(t, s.with(p.webhook()), "run")
 	d.stderr.await(t, "receiver is gone")
+	s.ring(t, "A100") // without a lead, who brings leads looks every 30 s only
 	s.goesOn(t, "A100", 5)
 	var got result
 	eventually(t, "leads and alerts are switched off", func() bool {

@@ -44,8 +44,8 @@ func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 		if !written {
 			t.Errorf("nobody has written what must come out of %s", s.Name)
 		}
-		if long := s.Lasts > 3*time.Hour || s.Name == "capped-pages"; raced && long {
-			continue
+		if long := s.Lasts > 3*time.Hour || s.Name == "capped-pages" || len(s.Agencies) == 1; raced && long {
+			continue // of one agency nothing runs side by side that shorter tests do not have
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

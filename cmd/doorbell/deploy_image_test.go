@@ -8,10 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -29,7 +27,7 @@ const dockerfile = deployDir + "/Dockerfile"
 type instruction struct{ name, rest string }
 
 // instructions are those of the Dockerfile, and of its last stage.
-func instructions(t *testing.T) (all, last []instruction) {
+func instructions(t testing.TB) (all, last []instruction) {
 	t.Helper()
 	text := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(readText(t, dockerfile), "")
 	text = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text, "")
@@ -130,49 +128,17 @@ type image struct {
 }
 
 // buildLine is the Dockerfile's own go build, which puts the program at a path.
-func buildLine(t *testing.T, path string) string {
+func buildLine(t testing.TB, path string) string {
 	t.Helper()
 	all, _ := instructions(t)
 	for _, in := range all {
 		if in.name == "RUN" && strings.Contains(in.rest, "go build") {
 			line := regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(in.rest, "")
-			return strings.ReplaceAll(line, "/out/doorbell", path)
+			return strings.ReplaceAll(line, "/out/doorbell", "'"+path+"'")
 		}
 	}
 	t.Fatal("the Dockerfile builds nothing")
 	return ""
-}
-
-// builtForImage is the program as that builds it, made once for all tests.
-var builtForImage struct {
-	sync.Mutex
-	path string
-}
-
-func imageProgram(t *testing.T) string {
-	t.Helper()
-	builtForImage.Lock()
-	defer builtForImage.Unlock()
-	if builtForImage.path != "" {
-		return builtForImage.path
-	}
-	dir, err := os.MkdirTemp("", "image")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "doorbell")
-	line := buildLine(t, path)
-	if exec.Command("git", "-C", top, "status").Run() != nil {
-		line = strings.Replace(line, "-buildvcs=auto", "-buildvcs=false", 1) // a tree that git does not trust
-	}
-	build := exec.Command("sh", "-ec", line)
-	build.Dir = top
-	build.Env = append(os.Environ(), "GOFLAGS=", "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
-	}
-	builtForImage.path = path
-	return path
 }
 
 // makeImage puts together what the last stage does.
@@ -192,7 +158,7 @@ func makeImage(t *testing.T) image {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Chmod(i.root, 0o755), os.Link(imageProgram(t), filepath.Join(i.root, "doorbell"))); err != nil {
+	if err := errors.Join(os.Chmod(i.root, 0o755), os.Link(binary(t), filepath.Join(i.root, "doorbell"))); err != nil {
 		t.Fatal(err)
 	}
 	return i

@@ -210,7 +210,7 @@ func hold(t *testing.T, path, have, want string) {
 	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'PageOfSettings|EnvironmentExample' -update", path)
 }
 
-func readText(t *testing.T, path string) string {
+func readText(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

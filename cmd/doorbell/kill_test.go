@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,29 +22,37 @@ import (
 
 var kills = flag.Int("kills", 30, "how many times the daemon is killed")
 
-var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "doorbell")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "doorbell")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // as the image is, so that all is compiled once
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
-	}
-	return path, err
-})
+// builtOnce is the program that binary built, empty if that failed.
+var builtOnce struct {
+	sync.Once
+	path string
+}
 
-// binary builds the program as a user would, once for all tests.
+// binary builds the program as users get it, by the line of the Dockerfile, once for all tests.
 func binary(t testing.TB) string {
 	t.Helper()
-	path, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
+	builtOnce.Do(func() {
+		dir, err := os.MkdirTemp("", "doorbell")
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "doorbell")
+		line := buildLine(t, path)
+		if exec.Command("git", "-C", top, "status").Run() != nil {
+			line = strings.Replace(line, "-buildvcs=auto", "-buildvcs=false", 1) // a tree that git does not trust
+		}
+		build := exec.Command("sh", "-ec", line)
+		build.Dir = top
+		build.Env = append(os.Environ(), "GOFLAGS=", "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		builtOnce.path = path
+	})
+	if builtOnce.path == "" {
+		t.Fatal("the program was not built: the first test that uses it says why")
 	}
-	return path
+	return builtOnce.path
 }
 
 // shortDir is a directory with a path that is short enough for a socket.

@@ -109,7 +109,7 @@ func TestAProcessThatIsAskedToDieIsNoDamage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	c.Env = append(os.Environ(), folder+"="+dir)
+	c.Env = append(os.Environ(), "GOGC=100", folder+"="+dir)
 	out, err := c.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "SIGABRT") {
 		t.Fatalf("%v\n%s", err, out)
@@ -161,7 +161,7 @@ func TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds(t *testing.T)
 	}
 	for n := 1; n <= failuresBeforeStream; n++ {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		c.Env = append(os.Environ(), folder+"="+o.StoreDir, fmt.Sprint(sequenceRead, "=", sequence))
+		c.Env = append(os.Environ(), "GOGC=100", folder+"="+o.StoreDir, fmt.Sprint(sequenceRead, "=", sequence))
 		out, err := c.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "started\nembedded NATS server: "+ErrTooMuchMemory.Error()) {
 			t.Fatalf("%v\n%s", err, out)

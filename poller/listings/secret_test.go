@@ -81,22 +81,24 @@ func TestNoErrorQuotesABodyOrTheKey(t *testing.T) {
 		`{"`+person+`":1}`, `{"results":"`+person+`"}`, `[{"id":"`+person+`"}]`, `{"agencyId":"`+person+`","results":[]}`, `{"error":"`+person+`","`+sentinelKey+`":{}}`,
 		`{"propertyReferenceId":"`+person+`","leads":[]}`, `{"leads":[{"propertyReferenceId":"`+person+`"}]}`, `{"`+person+`":{"a":1,"a":2}}`, `{"a":`+person+`}`,
 		"[\""+person+"\\u12\"]", `{"`+person+`":`, "{\"a\":\""+person)
-	for _, b := range bodies {
-		for _, status := range []int{200, 204, 301, 403} {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Location", person)
-				w.Header().Set("Retry-After", person)
-				w.Header().Set("X-Total-Count", person)
-				w.WriteHeader(status)
-				fmt.Fprint(w, b)
-			}))
-			c := newClient(t, func(o *Options) { o.BaseURL = server.URL })
+	var sent string
+	var status int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", person)
+		w.Header().Set("Retry-After", person)
+		w.Header().Set("X-Total-Count", person)
+		w.WriteHeader(status)
+		fmt.Fprint(w, sent)
+	}))
+	defer server.Close()
+	c := newClient(t, func(o *Options) { o.BaseURL = server.URL })
+	defer c.closeIdle()
+	for _, sent = range bodies {
+		for _, status = range []int{200, 204, 301, 403} {
 			_, err := c.insertions(t)
 			_, err2 := c.contactRequests(t)
 			assertNoSentinel(t, err)
 			assertNoSentinel(t, err2)
-			c.closeIdle()
-			server.Close()
 			if status != 200 && (err == nil || err2 == nil) {
 				t.Errorf("status %d gave no error", status)
 			}

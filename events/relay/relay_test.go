@@ -16,6 +16,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // tests that are parallel mostly wait for servers
 		_ = p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
+	natsdtest.Quiet()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()
 	code := m.Run()

@@ -1,10 +1,12 @@
-// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started.
+// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. And it
+// makes any server of a test binary quiet.
 package natsdtest
 
 import (
 	"context"
 	"testing"
 	"time"
+	_ "unsafe" // for statsEvery and connectionsEvery
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -57,3 +59,16 @@ func (c *Cluster) Leader(stream string) int {
 	}
 	return i
 }
+
+// statsEvery and connectionsEvery are how often a NATS server tells its own administrators how it is, for which it reads files, and who
+// is connected.
+//
+//go:linkname statsEvery github.com/nats-io/nats-server/v2/server.statsHBInterval
+var statsEvery time.Duration
+
+//go:linkname connectionsEvery github.com/nats-io/nats-server/v2/server.eventsHBInterval
+var connectionsEvery time.Duration
+
+// Quiet has all servers tell that once an hour only: nobody listens in a test, and in virtual time it would be most of what they do. It
+// also sets how soon servers forget those that vanished. It is called before the first server starts.
+func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }

@@ -46,10 +46,10 @@ func bubble(t *testing.T, test func(*testing.T)) {
 	runtime.GC()
 }
 
-// within waits in virtual time.
+// within waits in virtual time, and looks a thousand times at most.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !ok(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(d); !ok(); time.Sleep(max(100*time.Millisecond, d/1000)) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %s: %s", d, what)
 		}

@@ -118,7 +118,13 @@ func (r *replica) send(rt *rapid.T) {
 	}
 	for i := range b.Events {
 		b.Events[i].Sequence = c.Sequence + uint64(i) + 1
-		r.list = append(r.list[:b.Events[i].Sequence-1], b.Events[i]) // the same again, where it was not heard of
+		if n := int(b.Events[i].Sequence); n > len(r.list)+1 {
+			rt.Fatalf("%s has the sequence %d behind %d", b.Events[i].ID, n, len(r.list))
+		} else if n > len(r.list) {
+			r.list = append(r.list, b.Events[i])
+		} else if r.list[n-1].ID != b.Events[i].ID { // it was not heard of, and comes again, maybe without those that came with it
+			rt.Fatalf("%s comes in the place of %s", b.Events[i].ID, r.list[n-1].ID)
+		}
 		r.place++
 		c = events.Cursor{Sequence: c.Sequence, StreamCreated: newer, Position: b.Events[i].Position}
 	}

@@ -38,7 +38,7 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 				c := exec.CommandContext(t.Context(), os.Args[0])
 				var complaint bytes.Buffer
 				c.Stderr = &complaint
-				c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, *flips, dir))
+				c.Env = append(os.Environ(), "GOGC=100", fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, *flips, dir))
 				out, err := c.Output()
 				began := from
 				var last string

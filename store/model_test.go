@@ -110,14 +110,8 @@ func (m *model) reopen(rt *rapid.T) {
 // kill goes on with the files as they are on disk while the store is open.
 func (m *model) kill(rt *rapid.T) {
 	dir := m.fresh(rt)
-	for _, name := range []string{"doorbell.db", "store-id"} {
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(m.s.Path()), name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err != nil {
-			rt.Fatal(err)
-		}
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(m.s.Path()))); err != nil {
+		rt.Fatal(err)
 	}
 	m.s.Close()
 	m.open(rt, dir, store.Options{})

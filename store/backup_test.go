@@ -133,9 +133,9 @@ func TestCommitsDoNotWaitForABackup(t *testing.T) {
 	go func() { copied <- into(s)(w) }()
 	<-w.begun
 	written := make(chan error, 1)
-	go func() { // 64 MB: the file would have had to be mapped anew several times
+	go func() { // 16 MB: the file would have had to be mapped anew several times
 		var err error
-		for n := 0; n < 64 && err == nil; n++ {
+		for n := 0; n < 16 && err == nil; n++ {
 			err = s.Update(func(tx *store.Tx) error {
 				return tx.PutRecord("A100", string(rune('a'+n)), bytes.Repeat([]byte("1"), 1<<20))
 			})

@@ -17,8 +17,18 @@ func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
-		for range 10_000 {
-			w.lead("A100")
+		for range 10_000 { // all at once, and not each when the one before is stored
+			if _, err := w.js.PublishMsgAsync(message(w.stampLead("A100"), nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-w.js.PublishAsyncComplete()
+		stream, err := w.js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := stream.CachedInfo().State.Msgs; n != 10_000 {
+			t.Fatalf("%d events are there", n)
 		}
 		var news events.Event
 		w.run(time.Minute, func() { news = w.lead("A100") })

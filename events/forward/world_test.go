@@ -231,13 +231,18 @@ func (w *world) stamp(p events.Payload, agency string) events.Event {
 // lead publishes a new contact request of an agency.
 func (w *world) lead(agency string) events.Event {
 	w.t.Helper()
-	e := w.stamp(&events.ContactRequestCreated{
+	e := w.stampLead(agency)
+	w.publish(e)
+	return e
+}
+
+func (w *world) stampLead(agency string) events.Event {
+	w.t.Helper()
+	return w.stamp(&events.ContactRequestCreated{
 		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: "see#1",
 		ContactRequestID: fmt.Sprintf("%s-%d", agency, w.sequence[agency]), Identity: events.IdentityID,
 		Contact: events.Contact{LastName: "Secretname", Email: "secret@example.org"},
 	}, agency)
-	w.publish(e)
-	return e
 }
 
 // halt publishes a halt of an agency.
@@ -259,13 +264,17 @@ func (w *world) publish(e events.Event) {
 
 func (w *world) put(e events.Event, more map[string]string) {
 	w.t.Helper()
+	if _, err := w.js.PublishMsg(w.t.Context(), message(e, more)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func message(e events.Event, more map[string]string) *nats.Msg {
 	m := &nats.Msg{Subject: events.Subject("listings", e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
 	for name, value := range more {
 		m.Header.Set(name, value)
 	}
-	if _, err := w.js.PublishMsg(w.t.Context(), m); err != nil {
-		w.t.Fatal(err)
-	}
+	return m
 }
 
 // rebuild makes the stream anew, with all that was published, as a relay does: agency by agency.

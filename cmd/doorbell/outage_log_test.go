@@ -20,6 +20,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -107,7 +108,7 @@ func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 		}
 		return
 	}
-	statsEvery, connectionsEvery = time.Hour, time.Hour
+	natsdtest.Quiet()
 	ats.Register()
 	defer ats.Unregister()
 	for n, o := range outages {

@@ -24,12 +24,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "unsafe" // for statsEvery and connectionsEvery
-
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -101,18 +100,9 @@ func withoutPasses(out []byte) string {
 	return b.String()
 }
 
-// statsEvery and connectionsEvery are how often the NATS server tells its own administrators how it is, for which it reads
-// files, and who is connected. Nobody listens here, and in virtual time it would be a quarter of all work.
-//
-//go:linkname statsEvery github.com/nats-io/nats-server/v2/server.statsHBInterval
-var statsEvery time.Duration
-
-//go:linkname connectionsEvery github.com/nats-io/nats-server/v2/server.eventsHBInterval
-var connectionsEvery time.Duration
-
 // liveDays lives the days from a seed on: every step-th of all, or the one alone.
 func liveDays(t *testing.T, seed, step uint64) {
-	statsEvery, connectionsEvery = time.Hour, time.Hour
+	natsdtest.Quiet()
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
 	defer ats.Unregister()
 	last := uint64(*schedules)

@@ -103,6 +103,12 @@ func TestABodyThatSaysItIsTooLargeIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+func TestTheLimitOfABodyIs32MiB(t *testing.T) {
+	if most := bare(t).Limits().MaxBody; most != 32<<20 {
+		t.Errorf("the limit is %d", most)
+	}
+}
+
 // closing answers with a body that knows whether it was closed.
 type closing struct {
 	io.Reader

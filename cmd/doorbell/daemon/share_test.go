@@ -107,6 +107,7 @@ func (l *logged) holds(words string) bool {
 
 func newShared(t *testing.T) *shared {
 	t.Helper()
+	t.Parallel() // most of these tests wait for somebody to take over
 	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}, log: io.Discard}
 	s.model = sandbox.NewModel(sandbox.Options{Seed: 1})
 	sandbox.NewGenerator(s.model, sandbox.GeneratorOptions{Seed: 1, Agencies: sharedAgencies, Insertions: 4, History: 1}).Seed()

@@ -217,7 +217,7 @@ func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %s still not: %s", limit, what)
 		}
-		time.Sleep(min(max(10*time.Millisecond, 3*time.Since(asked)), time.Second/5))
+		time.Sleep(min(max(10*time.Millisecond, 3*time.Since(asked)), time.Second/5)) // another process gives no signal
 	}
 }
 

@@ -49,7 +49,7 @@ func bubble(t *testing.T, test func(*testing.T)) {
 // within waits in virtual time, and looks a thousand times at most.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !ok(); time.Sleep(max(100*time.Millisecond, d/1000)) {
+	for end := time.Now().Add(d); !ok(); time.Sleep(max(100*time.Millisecond, d/1000)) { // virtual: it takes no time
 		if time.Now().After(end) {
 			t.Fatalf("not within %s: %s", d, what)
 		}

@@ -399,7 +399,7 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 // natsServer is a server as somebody else may run it.
 func natsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: shortDir(t)}
+	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: shortDir(t), JetStreamMaxStore: maxFar}
 	for _, c := range change {
 		c(o)
 	}

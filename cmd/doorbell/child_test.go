@@ -28,7 +28,8 @@ import (
 const patience = 2 * time.Minute
 
 // TestMain gives all tests of this package one temporary directory, so that the built program goes with them. It is in memory,
-// unless TMPDIR says otherwise or there is no room: here processes end, and never the machine; the test in which the power fails has a file system of its own.
+// unless TMPDIR says otherwise or there is no room: here processes end, and never the machine; the test in which the power fails has a
+// file system of its own. What is measured, or piles up a million events, needs a disk.
 func TestMain(m *testing.M) {
 	if asVerifier() {
 		return
@@ -59,7 +60,11 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
-	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), inMemory()), "dbt")
+	memory := inMemory()
+	if given("test.bench") || given("backlog") {
+		memory = ""
+	}
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), memory), "dbt")
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)
 	}

@@ -77,16 +77,16 @@ func newBusy(t *testing.T, dir string) *busy {
 	model := sandbox.NewModel(sandbox.Options{Seed: 1})
 	agencies := []string{"A100", "B200"}
 	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
-		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 3000, ChangesPerMinute: 300,
+		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 1500, ChangesPerMinute: 150,
 	})
 	g.Seed()
 	model.AddKey(testKey, agencies...)
 	api := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
 	t.Cleanup(api.Close)
 	b := &busy{t: t, dir: dir, oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}}
-	// After minutes of a full disk so much has changed that it is held as too large to believe. A hundred requests a second poll the 60
+	// After minutes of a full disk so much has changed that it is held as too large to believe. Fifty requests a second poll the 60
 	// insertions as often as is needed.
-	b.daemon = launch(t, append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s", "DOORBELL_REQUESTS_PER_SECOND=100"), "run")
+	b.daemon = launch(t, append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s", "DOORBELL_REQUESTS_PER_SECOND=50"), "run")
 	natsURL(t, dir)
 	b.oracle.until = time.Now()
 	moving, stop := context.WithCancel(t.Context())

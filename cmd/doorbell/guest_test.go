@@ -158,7 +158,7 @@ func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
 // startNATS is a server of somebody else's, without any limits for its clients.
 func startNATS(t *testing.T, port int) string {
 	t.Helper()
-	return natsServer(t, func(o *server.Options) { o.Port, o.JetStreamMaxStore = port, 8<<30 }).ClientURL()
+	return natsServer(t, func(o *server.Options) { o.Port = port }).ClientURL()
 }
 
 func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T) {

@@ -164,7 +164,7 @@ func (w *Walk) Remember(page *listings.InsertionsPage, decided int) {
 	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
 		return
 	}
-	p := &knownPage{listings.KnownPage{Path: page.Path, Total: page.Total}, page.Records}
+	p := &knownPage{listings.KnownPage{Path: page.Path, Total: page.Total, References: make([]string, 0, len(page.Insertions))}, page.Records}
 	for _, i := range page.Insertions {
 		p.References = append(p.References, i.Reference)
 		p.Bytes += len(i.Record)

@@ -1,6 +1,10 @@
 package relay
 
 import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,4 +70,95 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "B200", 0)
 	b.wantRepairs("A100")
 	b.wantRepairs("B200")
+}
+
+func TestTailGoesOnWhereTheServerOfItsConsumerDies(t *testing.T) {
+	t.Parallel()
+	c := natsdtest.Start(t)
+	b := clusterBell(t, c)
+	defer b.start(b.relay())()
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	var got chan string
+	var at int
+	for { // until the consumer is not where the connection is, which would be heard of at once
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		got = make(chan string)
+		go func() {
+			defer close(got)
+			for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+				got <- fmt.Sprint(e.AgencyID, "/", e.Sequence, " ", err)
+			}
+		}()
+		consumer := ""
+		eventually(t, "consumer", func() bool {
+			for info := range b.stream().ListConsumers(t.Context()).Info() {
+				if info.Config.FilterSubject == "listings.v1.*.>" {
+					consumer = info.Name
+				}
+			}
+			return consumer != ""
+		})
+		if at = c.ConsumerLeader("LISTINGS", consumer); strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
+			break
+		}
+		cancel()
+		<-got
+		if err := b.stream().DeleteConsumer(t.Context(), consumer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Stop(at)
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	select {
+	case text := <-got:
+		if text != "A100/2 <nil>" {
+			t.Fatal(text)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("what was published after the server's death never came")
+	}
+}
+
+func TestAReaderEndsWhenToldWhileTheStreamHasNoLeader(t *testing.T) {
+	t.Parallel()
+	c := natsdtest.Start(t)
+	b := clusterBell(t, c)
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, ended := make(chan bool, 1), make(chan error, 2)
+	go func() {
+		var last error
+		for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true}) {
+			if last = err; e.Sequence == 1 {
+				read <- true
+			}
+		}
+		ended <- last
+	}()
+	<-read
+	sent := b.nc.Stats().OutMsgs
+	for n, url := range strings.Split(c.URL(), ",") {
+		if url != b.nc.ConnectedUrl() {
+			c.Stop(n)
+		}
+	}
+	eventually(t, "it asks for another consumer again and again", func() bool { return b.nc.Stats().OutMsgs > sent+5 })
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Second): // what it asked may take ten
+		t.Fatal("it goes on")
+	}
+	eventually(t, "what it asked comes to its end too", func() bool {
+		all := make([]byte, 1<<22)
+		return !strings.Contains(string(all[:runtime.Stack(all, true)]), "relay.deliveries")
+	})
 }

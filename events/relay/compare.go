@@ -175,13 +175,14 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 	if err != nil {
 		return 0, err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(importEvents))
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	list, err := deliveries(reading, consumer, jetstream.PullMaxMessages(importEvents))
 	if err != nil {
 		return 0, err
 	}
-	defer messages.Stop()
 	for left := info.NumPending; left > 0; left-- {
-		m, err := c.next(ctx, consumer, messages)
+		m, err := c.next(ctx, consumer, list)
 		if err != nil || m == nil {
 			return last, err
 		}
@@ -198,10 +199,10 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 }
 
 // next returns the next message, nil where those that were there have been removed or have expired meanwhile.
-func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext) (jetstream.Msg, error) {
+func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, list <-chan delivery) (jetstream.Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, c.o.AckWait)
 	defer cancel()
-	m, err := messages.Next(jetstream.NextContext(wait))
+	m, err := receive(wait, list)
 	if err == nil || wait.Err() == nil {
 		return m, err
 	}

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +143,8 @@ func (r *Relay) Head(ctx context.Context, agency string) (*Head, error) {
 // Heads shows the head of each agency as it stands, and then each new one, by the agency's token in subjects. It ends with ctx, or with
 // what went wrong.
 func (r *Relay) Heads(ctx context.Context, show func(token string, h Head)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	before, after := r.o.Prefix+".state.v1.", ".head"
 	c, err := r.js.OrderedConsumer(ctx, r.o.Stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{before + "*" + after}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
@@ -148,13 +152,12 @@ func (r *Relay) Heads(ctx context.Context, show func(token string, h Head)) erro
 	if err != nil {
 		return fmt.Errorf("heads of agencies: %w", err)
 	}
-	messages, err := c.Messages()
+	list, err := deliveries(ctx, c, jetstream.PullHeartbeat(5*time.Second))
 	if err != nil {
 		return fmt.Errorf("heads of agencies: %w", err)
 	}
-	defer messages.Stop()
 	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+		m, err := receive(ctx, list)
 		if err != nil {
 			return fmt.Errorf("heads of agencies: %w", err)
 		}
@@ -248,20 +251,21 @@ func (r *Relay) noteClaim(agency string, claim events.Claim) error {
 // load reads the rows of an agency as they stand behind a head, and puts them into the log. A replica may be behind: it has all rows as
 // soon as it shows the head.
 func (r *Relay) load(ctx context.Context, agency string, h Head, claim events.Claim) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	c, err := r.js.OrderedConsumer(ctx, r.o.Stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.stateSubject(agency) + ".>"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
 	})
 	if err != nil {
 		return fmt.Errorf("load agency %s: %w", agency, err)
 	}
-	messages, err := c.Messages(jetstream.PullHeartbeat(time.Second)) // one that has just been made on a replica may not answer: then another is made
+	list, err := deliveries(ctx, c, jetstream.PullHeartbeat(time.Second)) // one that has just been made on a replica may not answer: then another is made
 	if err != nil {
 		return fmt.Errorf("load agency %s: %w", agency, err)
 	}
-	defer messages.Stop()
 	rows := map[string]events.Row{}
 	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+		m, err := receive(ctx, list)
 		if err != nil {
 			return fmt.Errorf("load agency %s: %w", agency, err)
 		}
@@ -283,14 +287,11 @@ func (r *Relay) load(ctx context.Context, agency string, h Head, claim events.Cl
 			delete(rows, m.Subject())
 		}
 	}
-	list := make([]events.Row, 0, len(rows))
-	for _, row := range rows {
-		list = append(list, row)
-	}
-	if err := r.o.Shared.Load(agency, list, h.Complete, claim); err != nil {
+	all := slices.Collect(maps.Values(rows))
+	if err := r.o.Shared.Load(agency, all, h.Complete, claim); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	r.o.Logger.Info("agency loaded from the stream", "agency", agency, "rows", len(list), "epoch", claim.Epoch)
+	r.o.Logger.Info("agency loaded from the stream", "agency", agency, "rows", len(all), "epoch", claim.Epoch)
 	return nil
 }
 

@@ -40,77 +40,85 @@ func (o TailOptions) filter() string {
 // from its beginning; the reading goes on. Any other error is the last thing yielded. It leaves nothing behind on the server.
 func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
-		fail := func(err error) { yield(events.Event{}, fmt.Errorf("read stream %s: %w", o.Stream, err)) }
-		js, err := jetstream.New(nc)
-		if err != nil {
-			fail(err)
-			return
-		}
-		created, err := o.created(ctx, js)
-		if err != nil {
-			fail(err)
-			return
-		}
-		messages, err := o.open(ctx, js)
-		if err != nil {
-			fail(err)
-			return
-		}
-		defer func() { messages.Stop() }()
-		for checked := time.Now(); ; {
-			waiting, cancel := context.WithTimeout(ctx, tailCheck)
-			m, err := messages.Next(jetstream.NextContext(waiting))
-			idle := errors.Is(err, context.DeadlineExceeded)
-			cancel()
-			if ctx.Err() != nil {
-				return
-			}
-			if err != nil && !idle {
-				fail(err)
-				return
-			}
-			if idle || time.Since(checked) > tailCheck { // a consumer waits for ever behind the end of a shorter stream
-				checked = time.Now()
-				if now, err := o.created(ctx, js); err == nil && !now.Equal(created) {
-					created, o.All = now, true
-					again, err := o.open(ctx, js)
-					if err != nil {
-						fail(err)
-						return
-					}
-					messages.Stop()
-					messages = again
-					if !yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) {
-						return
-					}
-					continue // what was in hand is read again
-				}
-			}
-			if idle {
-				continue
-			}
-			e, err := events.Decode(m.Headers(), m.Data())
-			if err != nil {
-				err = fmt.Errorf("message in stream %s: %w", o.Stream, errors.Join(ErrForeign, err))
-			}
-			if !yield(e, err) {
-				return
-			}
+		for o.read(ctx, nc, yield) {
+			o.All = true
 		}
 	}
+}
+
+// read yields what the stream holds and gets, and returns whether the stream was made anew.
+func (o TailOptions) read(ctx context.Context, nc *nats.Conn, yield func(events.Event, error) bool) bool {
+	fail := func(err error) bool {
+		if ctx.Err() == nil {
+			yield(events.Event{}, fmt.Errorf("read stream %s: %w", o.Stream, err))
+		}
+		return false
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fail(err)
+	}
+	s, err := js.Stream(ctx, o.Stream)
+	if err != nil {
+		return fail(err)
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	list, err := o.open(reading, s)
+	if err != nil {
+		return fail(err)
+	}
+	tick := time.NewTicker(tailCheck)
+	defer tick.Stop()
+	for consumer := ""; ; {
+		var next delivery
+		select {
+		case <-ctx.Done():
+			return false
+		case next = <-list:
+		case <-tick.C:
+		}
+		m := next.message
+		if next.err != nil {
+			return fail(next.err)
+		}
+		// A consumer waits for ever behind the end of a shorter stream. One that was made again may read another stream.
+		if by := deliveredBy(m); m == nil || by != consumer {
+			consumer = by
+			if now, err := js.Stream(ctx, o.Stream); err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
+				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // what is in hand is read again
+			}
+		}
+		if m == nil {
+			continue
+		}
+		e, err := events.Decode(m.Headers(), m.Data())
+		if err != nil {
+			err = fmt.Errorf("message in stream %s: %w", o.Stream, errors.Join(ErrForeign, err))
+		}
+		if !yield(e, err) {
+			return false
+		}
+	}
+}
+
+// deliveredBy names the consumer of a message, if there is one.
+func deliveredBy(m jetstream.Msg) string {
+	if m == nil {
+		return ""
+	}
+	at, err := m.Metadata()
+	if err != nil {
+		return ""
+	}
+	return at.Consumer
 }
 
 // tailCheck is how often it is asked whether the stream is still the same.
 const tailCheck = 5 * time.Second
 
-// created is when the stream was made.
-func (o TailOptions) created(ctx context.Context, js jetstream.JetStream) (time.Time, error) {
-	s, err := js.Stream(ctx, o.Stream)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return s.CachedInfo().Created, nil
-}
+// tailHeartbeat is how often a consumer shows that it is there: one that does not for twice as long is made again.
+const tailHeartbeat = jetstream.PullHeartbeat(2 * time.Second)
 
 // ErrAnew is wrapped by what Tail yields where the stream was made anew.
 var ErrAnew = errors.New("it was made anew; going on from its beginning")
@@ -118,17 +126,20 @@ var ErrAnew = errors.New("it was made anew; going on from its beginning")
 // ErrForeign is wrapped by what Tail yields for a message that is no event of ours.
 var ErrForeign = errors.New("not an event of ours")
 
-func (o TailOptions) open(ctx context.Context, js jetstream.JetStream) (jetstream.MessagesContext, error) {
-	c := jetstream.OrderedConsumerConfig{FilterSubjects: []string{o.filter()}, DeliverPolicy: jetstream.DeliverNewPolicy}
+// open begins to read a stream. What is new is what comes after its present end, also where the consumer is made again.
+func (o TailOptions) open(ctx context.Context, s jetstream.Stream) (<-chan delivery, error) {
+	c := jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{o.filter()}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.CachedInfo().State.LastSeq + 1,
+	}
 	switch {
 	case o.All:
 		c.DeliverPolicy = jetstream.DeliverAllPolicy
 	case !o.Since.IsZero():
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
 	}
-	consumer, err := js.OrderedConsumer(ctx, o.Stream, c)
+	consumer, err := s.OrderedConsumer(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return consumer.Messages()
+	return deliveries(ctx, consumer, tailHeartbeat)
 }

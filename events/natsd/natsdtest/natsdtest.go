@@ -51,11 +51,22 @@ func (c *Cluster) URL() string { return c.servers.URL() }
 // Leader is the server that leads a stream.
 func (c *Cluster) Leader(stream string) int {
 	c.t.Helper()
+	return c.find(stream, func(s *server.Server) bool { return s.JetStreamIsStreamLeader("$G", stream) })
+}
+
+// ConsumerLeader is the server that leads a consumer.
+func (c *Cluster) ConsumerLeader(stream, consumer string) int {
+	c.t.Helper()
+	return c.find(consumer, func(s *server.Server) bool { return s.JetStreamIsConsumerLeader("$G", stream, consumer) })
+}
+
+func (c *Cluster) find(name string, is func(*server.Server) bool) int {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	i, err := c.servers.Find(ctx, func(s *server.Server) bool { return s.JetStreamIsStreamLeader("$G", stream) })
+	i, err := c.servers.Find(ctx, is)
 	if err != nil {
-		c.t.Fatalf("stream %s has no leader: %v", stream, err)
+		c.t.Fatalf("%s has no leader: %v", name, err)
 	}
 	return i
 }

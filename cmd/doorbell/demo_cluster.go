@@ -59,7 +59,7 @@ func (d *demo) runCluster(ctx context.Context, dir string, seed int64, stdin io.
 	defer stop()
 	starting, cancel := context.WithTimeout(ctx, demoWait)
 	defer cancel()
-	servers, err := natsd.StartCluster(starting, dir)
+	servers, err := natsd.StartCluster(starting, "127.0.0.1", dir)
 	if ctx.Err() != nil {
 		return nil
 	}

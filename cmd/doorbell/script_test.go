@@ -21,6 +21,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -123,7 +124,7 @@ func scriptSandbox(ts *testscript.TestScript, neg bool, args []string) {
 
 func scriptServers(ts *testscript.TestScript, neg bool, args []string) {
 	wants(ts, neg, len(args) == 0, "servers")
-	c, err := natsd.StartCluster(context.Background(), ts.MkAbs("servers"))
+	c, err := natsd.StartCluster(context.Background(), natsdtest.Loopback(), ts.MkAbs("servers"))
 	ts.Check(err)
 	ts.Defer(c.Shutdown)
 	for name, value := range map[string]string{"NATS_URL": c.URL(), "DOORBELL_NATS_LISTEN": "off", "DOORBELL_CLUSTER": "east"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -21,22 +22,19 @@ var externalRounds = flag.Int("external.rounds", 10, "how many things happen to 
 // farServer is a stock server with nothing of ours that runs on one folder and port again and again.
 type farServer struct {
 	folder, copied string
+	host           string
 	port           int
 	sync           bool // each message
 	running        *server.Server
 }
 
-const (
-	// farHost is an address on which nothing else listens: its port stays its own while the server is away.
-	farHost = "127.0.0.2"
-	// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free, which the default of a stream may exceed.
-	maxFar = 64 << 30
-)
+// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free, which the default of a stream may exceed.
+const maxFar = 64 << 30
 
 func startFar(t *testing.T) *farServer {
 	t.Helper()
 	dir := t.TempDir()
-	f := &farServer{folder: filepath.Join(dir, "far"), copied: filepath.Join(dir, "copied"), port: server.RANDOM_PORT}
+	f := &farServer{folder: filepath.Join(dir, "far"), copied: filepath.Join(dir, "copied"), host: natsdtest.Loopback(), port: server.RANDOM_PORT}
 	f.start(t)
 	t.Cleanup(f.stop)
 	return f
@@ -45,7 +43,7 @@ func startFar(t *testing.T) *farServer {
 func (f *farServer) start(t *testing.T) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		Host: farHost, Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.folder, JetStreamMaxStore: maxFar, SyncAlways: f.sync,
+		Host: f.host, Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.folder, JetStreamMaxStore: maxFar, SyncAlways: f.sync,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +63,7 @@ func (f *farServer) stop() {
 	f.running.WaitForShutdown()
 }
 
-func (f *farServer) url() string { return fmt.Sprintf("nats://%s:%d", farHost, f.port) }
+func (f *farServer) url() string { return fmt.Sprintf("nats://%s:%d", f.host, f.port) }
 
 // TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled restarts it, takes the end of the stream away, deletes the
 // stream or all of them, and kills the daemon, while the API keeps moving. The long form is

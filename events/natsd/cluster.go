@@ -11,35 +11,35 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Cluster is three servers with JetStream in this process, on free ports of loopback, for demonstrations and tests. A server that is
-// nil is stopped.
+// Cluster is three servers with JetStream in this process, for demonstrations and tests. A server that is nil is stopped.
 type Cluster struct {
 	Servers [3]*server.Server
 	options [3]*server.Options
 }
 
-// StartCluster starts them, with folders of their own below a directory, and waits until they are a cluster, which can make streams.
-func StartCluster(ctx context.Context, dir string) (c *Cluster, err error) {
-	c = &Cluster{}
+// StartCluster starts them on free ports of an address of this machine, with folders of their own below a directory, and waits until they
+// are a cluster, which can make streams. Where others use the address too, one may take the port of a server that is stopped.
+func StartCluster(ctx context.Context, host, dir string) (_ *Cluster, err error) {
+	c := &Cluster{}
 	defer func() {
 		if err != nil {
 			c.Shutdown()
 		}
 	}()
-	ports, err := freePorts(2 * len(c.options))
+	ports, err := freePorts(host, 2*len(c.options))
 	if err != nil {
 		return nil, err
 	}
 	clients, routes := ports[:len(c.options)], ports[len(c.options):]
 	var urls []string
 	for _, port := range routes {
-		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", port))
+		urls = append(urls, fmt.Sprintf("nats://%s:%d", host, port))
 	}
 	for i := range c.options {
 		name := fmt.Sprint("n", i)
 		c.options[i] = &server.Options{
-			ServerName: name, Host: "127.0.0.1", Port: clients[i], NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: routes[i], NoAdvertise: true}, Routes: server.RoutesFromStr(strings.Join(urls, ",")),
+			ServerName: name, Host: host, Port: clients[i], NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
+			Cluster: server.ClusterOpts{Name: "three", Host: host, Port: routes[i], NoAdvertise: true}, Routes: server.RoutesFromStr(strings.Join(urls, ",")),
 		}
 		if err := c.Start(i); err != nil {
 			return nil, err
@@ -54,9 +54,9 @@ func StartCluster(ctx context.Context, dir string) (c *Cluster, err error) {
 	return c, nil
 }
 
-func freePorts(n int) (ports []int, err error) {
+func freePorts(host string, n int) (ports []int, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (c *Cluster) Shutdown() {
 func (c *Cluster) URL() string {
 	var urls []string
 	for _, o := range c.options {
-		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+		urls = append(urls, fmt.Sprintf("nats://%s:%d", o.Host, o.Port))
 	}
 	return strings.Join(urls, ",")
 }

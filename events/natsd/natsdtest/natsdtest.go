@@ -1,9 +1,12 @@
 // Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. And it
-// makes any server of a test binary quiet.
+// makes any server of a test binary quiet, and has an address for it.
 package natsdtest
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 	_ "unsafe" // for statsEvery and connectionsEvery
@@ -26,12 +29,22 @@ func Start(t testing.TB) *Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	servers, err := natsd.StartCluster(ctx, t.TempDir())
+	servers, err := natsd.StartCluster(ctx, Loopback(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Shutdown)
 	return &Cluster{t, servers}
+}
+
+// Loopback is an address of this machine that nobody else uses, so that the port of a server that is away goes to nobody: neither to
+// another server, whose clients and routes would then be those of both, nor to a connection. Systems other than Linux have one address
+// for all.
+func Loopback() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
 }
 
 // Start starts one that was stopped, with what it has stored.

@@ -170,11 +170,11 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 	if err != nil {
 		return 0, err
 	}
-	defer c.forget(ctx, consumer)
 	info, err := consumer.Info(ctx)
 	if err != nil {
 		return 0, err
 	}
+	defer c.forget(ctx, info.Name)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	list, err := deliveries(reading, consumer, jetstream.PullMaxMessages(importEvents))
@@ -182,7 +182,7 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 		return 0, err
 	}
 	for left := info.NumPending; left > 0; left-- {
-		m, err := c.next(ctx, consumer, list)
+		m, err := c.next(ctx, info.Name, list)
 		if err != nil || m == nil {
 			return last, err
 		}
@@ -198,24 +198,25 @@ func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint
 	return last, nil
 }
 
-// next returns the next message, nil where those that were there have been removed or have expired meanwhile.
-func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, list <-chan delivery) (jetstream.Msg, error) {
+// next returns the next message of a consumer, nil where those that were there have been removed or have expired meanwhile. The server is
+// asked by name: what was given to deliveries answers nobody while it is made again.
+func (c *comparer) next(ctx context.Context, name string, list <-chan delivery) (jetstream.Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, c.o.AckWait)
 	defer cancel()
 	m, err := receive(wait, list)
 	if err == nil || wait.Err() == nil {
 		return m, err
 	}
-	info, failed := consumer.Info(ctx)
-	if failed != nil || info.NumPending > 0 {
+	consumer, failed := c.js.Consumer(ctx, c.o.Stream, name)
+	if failed != nil || consumer.CachedInfo().NumPending > 0 {
 		return nil, cmp.Or(failed, err)
 	}
 	return nil, nil
 }
 
 // forget leaves nothing behind on the server, where it can; it forgets by itself after a while.
-func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
-	_ = c.js.DeleteConsumer(context.WithoutCancel(ctx), c.o.Stream, consumer.CachedInfo().Name)
+func (c *comparer) forget(ctx context.Context, name string) {
+	_ = c.js.DeleteConsumer(context.WithoutCancel(ctx), c.o.Stream, name)
 }
 
 // meet compares one message.

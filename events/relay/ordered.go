@@ -24,7 +24,7 @@ func deliveries(ctx context.Context, consumer jetstream.Consumer, options ...jet
 	go func() {
 		for err == nil {
 			var m jetstream.Msg
-			m, err = messages.Next()
+			m, err = messages.Next(jetstream.NextContext(ctx))
 			select {
 			case list <- delivery{m, err}:
 			case <-ctx.Done():

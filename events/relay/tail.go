@@ -37,7 +37,7 @@ func (o TailOptions) filter() string {
 
 // Tail yields events from the stream, in its order and without gaps also over reconnects, until ctx ends, which is no
 // error. Messages that are no events of ours are yielded as an error each, and so is that the stream was made anew, which is then read
-// from its beginning; the reading goes on. Any other error is the last thing yielded. It leaves nothing behind on the server.
+// from its beginning; the reading goes on. Any other error is the last thing yielded. The server forgets its consumer after some minutes.
 func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for o.read(ctx, nc, yield) {
@@ -84,9 +84,12 @@ func (o TailOptions) read(ctx context.Context, nc *nats.Conn, yield func(events.
 		}
 		// A consumer waits for ever behind the end of a shorter stream. One that was made again may read another stream.
 		if by := deliveredBy(m); m == nil || by != consumer {
-			consumer = by
-			if now, err := js.Stream(ctx, o.Stream); err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
+			now, err := js.Stream(ctx, o.Stream)
+			if err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
 				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // what is in hand is read again
+			}
+			if err == nil {
+				consumer = by
 			}
 		}
 		if m == nil {

@@ -152,7 +152,7 @@ func (r *Relay) Heads(ctx context.Context, show func(token string, h Head)) erro
 	if err != nil {
 		return fmt.Errorf("heads of agencies: %w", err)
 	}
-	list, err := deliveries(ctx, c, jetstream.PullHeartbeat(5*time.Second))
+	list, err := deliveries(ctx, c, jetstream.PullHeartbeat(5*time.Second)) // else a consumer that went with its server is missed after 30 s
 	if err != nil {
 		return fmt.Errorf("heads of agencies: %w", err)
 	}

@@ -88,7 +88,7 @@ func (o TailOptions) read(ctx context.Context, nc *nats.Conn, yield func(events.
 			if err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
 				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // what is in hand is read again
 			}
-			if err == nil {
+			if err == nil && m != nil {
 				consumer = by
 			}
 		}

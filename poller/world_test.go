@@ -61,10 +61,6 @@ type world struct {
 	logs   map[string]readSoFar      // of agencies, since the store was opened
 }
 
-// enough is how many requests of one world the race detector sees: a first sweep, and polls of what it found. Of seven mutexes that were
-// taken out of the poller one by one, whole tests missed two, and these the same two; with 150 requests they missed a third.
-const enough = 300
-
 // long is a test of hours and days, or of hundreds of insertions, in which the same goroutines do the same as in shorter ones, more
 // often: the race detector would see nothing else.
 func long(t *testing.T) {
@@ -156,19 +152,8 @@ func (w *world) restart() {
 	w.start()
 }
 
-// pass lets virtual time go by, and what is due happen. Under the race detector a test ends here once its world has answered
-// [enough] requests.
+// pass lets virtual time go by, and what is due happen.
 func (w *world) pass(d time.Duration) {
-	for {
-		if raced && w.model.Requests(sandbox.Filter{}) > enough {
-			w.t.Skip("the rest runs without the race detector")
-		}
-		if !raced || d <= time.Minute {
-			break
-		}
-		time.Sleep(time.Minute)
-		d -= time.Minute
-	}
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,7 +21,6 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -53,7 +55,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	natsdtest.Parallel()
+	flag.Parse()
+	if !given("test.parallel") { // most tests wait for other processes
+		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	memory := inMemory()
 	if given("test.bench") || given("backlog") {

@@ -3,10 +3,13 @@ package relay
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +37,10 @@ func TestMain(m *testing.M) {
 		serveConfigured(file)
 		return
 	}
-	natsdtest.Parallel()
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // tests that are parallel mostly wait for servers
+		_ = p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
 	natsdtest.Quiet()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()

@@ -1,14 +1,12 @@
 // Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. And it
-// makes any server of a test binary quiet, has an address for it, and lets tests that wait for servers do so together.
+// makes any server of a test binary quiet, and has an address for it.
 package natsdtest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 	_ "unsafe" // for statsEvery and connectionsEvery
@@ -98,14 +96,3 @@ var connectionsEvery time.Duration
 // Quiet has all servers tell that once an hour only: nobody listens in a test, and in virtual time it would be most of what they do. It
 // also sets how soon servers forget those that vanished. It is called before the first server starts.
 func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }
-
-// Parallel reads the flags and lets four tests run in parallel on any machine, unless -test.parallel says how many: next to servers they
-// mostly wait. It is called before the first test starts.
-func Parallel() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
-	}
-}

@@ -81,11 +81,10 @@ func framed(t *testing.T, o Options, speak func(connection int, c net.Conn)) *Cl
 	config, roots := certified(t)
 	config.NextProtos = []string{"h2"}
 	var serving sync.WaitGroup
-	connections := 0
+	var connections atomic.Int64 // the transport may dial twice at once
 	under := NewTransport(TransportOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
-		connections++
-		n := connections
+		n := int(connections.Add(1))
 		serving.Go(func() { speak(n, tls.Server(theirs, config)) })
 		return ours, nil
 	}})

@@ -138,11 +138,19 @@ func (b *talker) live(t *testing.T) {
 	b.event(t, "insertion.reappeared", "A100")
 }
 
-// vanish withdraws more of an agency's insertions at once than is believed.
+// vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still, so that no walk sees a part of it.
 func (b *talker) vanish(t *testing.T, agency string) {
 	t.Helper()
 	var truth sandbox.Truth
 	b.api.read(t, "/truth", &truth)
+	if err := b.daemon.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.daemon.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
 	n := 0
 	for _, i := range truth.Insertions {
 		if i.AgencyID == agency && n < 7 {

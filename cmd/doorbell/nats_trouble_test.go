@@ -58,18 +58,18 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 			natsURL(t, s.dir)
 			s.ring(t, "A100")
 			eventually(t, "the log says why", func() bool { return strings.Contains(strings.ReplaceAll(d.stderr.String(), `\"`, `"`), why) })
-			says := func(args ...string) (got result, ok bool) {
-				t.Helper()
-				got = run(t, environ, args...)
-				words := strings.Join(strings.Fields(got.stdout+got.stderr), " ") // the lines are broken to fit
-				if strings.Contains(words, sentinel) {
-					t.Errorf("%v says the password", args)
-				}
-				return got, got.code == exit.CodeFailed && strings.Contains(words, why)
-			}
+			// A connection of its own has a few seconds for its first answer, and a daemon says what its last try to connect ended with:
+			// where a machine is busy, one may reach nobody.
 			said := func(args ...string) {
 				t.Helper()
-				eventually(t, args[0]+" says why", func() bool { _, ok := says(args...); return ok }) // a connection of its own has a few seconds for its first answer
+				eventually(t, args[0]+" says why", func() bool {
+					got := run(t, environ, args...)
+					words := strings.Join(strings.Fields(got.stdout+got.stderr), " ") // the lines are broken to fit
+					if strings.Contains(words, sentinel) {
+						t.Errorf("%v says the password", args)
+					}
+					return got.code == exit.CodeFailed && strings.Contains(words, why)
+				})
 			}
 			eventually(t, "the status says why", func() bool {
 				got := run(t, environ, "status")
@@ -77,9 +77,7 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 			})
 			said("check")
 			if !c.takes {
-				if got, ok := says("status", "--check"); !ok { // the daemon knows it already
-					t.Errorf("status --check does not say why: %+v", got)
-				}
+				said("status", "--check")
 				said("events", "tail")
 				said("verify")
 			}

@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	schedules     = flag.Int("schedules", 10, "how many days of TestAnyScheduleOfFaults, from seed 1")
+	schedules     = flag.Int("schedules", 25, "how many days of TestAnyScheduleOfFaults, from seed 1")
 	schedulesSeed = flag.Uint64("schedules.seed", 0, "only the day with this seed, and say what happens in it")
 	schedulesStep = flag.Uint64("schedules.step", 0, "for the test itself: also the days with so much higher seeds")
 )

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
@@ -42,6 +43,11 @@ func startFar(t *testing.T) *farServer {
 
 func (f *farServer) start(t *testing.T) {
 	t.Helper()
+	if f.port != server.RANDOM_PORT {
+		if err := natsd.AwaitPort(f.host, f.port); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := server.NewServer(&server.Options{
 		Host: f.host, Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.folder, JetStreamMaxStore: maxFar, SyncAlways: f.sync,
 	})

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -66,8 +68,27 @@ func freePorts(host string, n int) (ports []int, err error) {
 	return ports, nil
 }
 
+// AwaitPort waits until one can listen where a listener was closed: a process that was being started then has a copy of it until it runs its
+// program. Its error is that of the last try after some seconds.
+func AwaitPort(host string, port int) (err error) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		syscall.ForkLock.RLock() // nobody gets a copy of the listener that tries
+		err = TryListen(net.JoinHostPort(host, strconv.Itoa(port)))
+		syscall.ForkLock.RUnlock()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // Start starts one that was stopped, with what it has stored.
 func (c *Cluster) Start(i int) error {
+	for _, port := range []int{c.options[i].Port, c.options[i].Cluster.Port} {
+		if err := AwaitPort(c.options[i].Host, port); err != nil {
+			return err
+		}
+	}
 	o := *c.options[i]
 	s, err := server.NewServer(&o)
 	if err != nil {

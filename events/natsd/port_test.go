@@ -1,0 +1,43 @@
+package natsd
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+)
+
+// TestAPortIsFreeAgainWhileProcessesAreStarted listens where a listener was just closed. Without AwaitPort one in fifty fails.
+func TestAPortIsFreeAgainWhileProcessesAreStarted(t *testing.T) {
+	var starting sync.WaitGroup
+	ended := make(chan struct{})
+	for range 6 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					_ = exec.Command(os.Args[0], "-test.run", "^$").Run()
+				}
+			}
+		})
+	}
+	defer starting.Wait()
+	defer close(ended)
+	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	for range 300 {
+		l, err := net.ListenTCP("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*address = *l.Addr().(*net.TCPAddr)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := AwaitPort("127.0.0.1", address.Port); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

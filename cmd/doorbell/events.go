@@ -230,7 +230,10 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		return exit.Usage("--since: lies in the future", "leave it out to begin with the next event")
 	}
 	nc, err := connectStream(ctx, cfg)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // ended before it had begun
+		return nil
+	case err != nil:
 		return err
 	}
 	defer nc.Close()
@@ -248,7 +251,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 			p.note("skipped a message that is not an event")
 		case errors.Is(err, relay.ErrAnew):
 			p.note("%v", err)
-		case err != nil && ctx.Err() != nil: // ended before it had begun
+		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")

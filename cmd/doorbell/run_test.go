@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -217,6 +220,16 @@ func TestEventsTailSaysThatItWaitsForAnAgencyNobodyKnows(t *testing.T) {
 		if text := c.stderr.String(); strings.Contains(text, "not watched") {
 			t.Errorf("an agency that is known is said to be none: %s", text)
 		}
+	}
+}
+
+func TestEventsTailThatIsEndedBeforeItIsConnectedHasNotFailed(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	var said bytes.Buffer
+	if code := Main(ctx, []string{"events", "tail"}, nil, &said, &said, newScene(t, "A100").environ); code != exit.Done || said.Len() > 0 {
+		t.Errorf("exit code %d, and it says: %s", code, &said)
 	}
 }
 

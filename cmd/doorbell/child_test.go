@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +18,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -55,10 +53,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	flag.Parse()
-	if !given("test.parallel") { // most tests wait for other processes
-		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
-	}
+	natsdtest.Parallel(4, 6)
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	memory := inMemory()
 	if given("test.bench") || given("backlog") {

@@ -137,7 +137,7 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d.log.reset()
 	began := time.Now()
 	o.begin(d)
-	if raced {
+	if natsdtest.Raced {
 		o.lasts = min(o.lasts, 2*time.Hour)
 	}
 	for range int(o.lasts / time.Hour) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/schemas/skiptest"
 
 	"doorbell/cmd/doorbell/exit"
@@ -20,7 +21,8 @@ import (
 )
 
 var (
-	callsAll  = flag.Bool("calls.all", false, "strike every system call of TestAFaultAtAnyCallThatChangesAFile, not a sample")
+	callsMost = flag.Int("calls", 16, "how many strikes TestAFaultAtAnyCallThatChangesAFile makes; that of forget makes half as many, up to 14")
+	callsAll  = flag.Bool("calls.all", false, "strike every system call, not a sample")
 	callsOnly = flag.String("calls.only", "", "strike only this: kind:number, as a failure names it")
 	scenes    = flag.Int("scenes", 8, "how many scenes of a torture run at once")
 )
@@ -47,11 +49,8 @@ type blow struct {
 
 func (b blow) String() string { return fmt.Sprintf("%s:%d", b.name, b.at) }
 
-// sampled is how many blows the usual run has.
-const sampled = 40
-
-// sampledRaced is how many under the race detector.
-const sampledRaced = 8
+// callsRaced is how many at most under the race detector.
+const callsRaced = 8
 
 // TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing runs the real program until everything was polled three times
 // and strikes one call by which it changes its files, each of both stores; a second, untroubled life has to mend it. All
@@ -71,7 +70,7 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
 	var struck atomic.Int64
-	blows := chooseBlows(first.calls, sampled)
+	blows := chooseBlows(first.calls, *callsMost)
 	atOnce(*scenes, blows, func(b blow) {
 		t.Run(b.String(), func(t *testing.T) {
 			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
@@ -124,8 +123,8 @@ func chooseBlows(calls, most int) (list []blow) {
 	if *callsAll || *callsOnly != "" {
 		return list
 	}
-	if raced {
-		most = min(most, sampledRaced)
+	if natsdtest.Raced {
+		most = min(most, callsRaced)
 	}
 	sample := make([]blow, 0, most)
 	for n := range most { // evenly over the calls, one strike after the other

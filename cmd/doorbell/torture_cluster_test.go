@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	clusterSchedules = flag.Int("cluster.schedules", 2, "how many schedules of TestAClusterLosesAndDoublesNothingWhateverHappensToIt, from seed 1")
+	clusterSchedules = flag.Int("cluster.schedules", 1, "how many schedules of TestAClusterLosesAndDoublesNothingWhateverHappensToIt, from seed 1")
 	clusterSeed      = flag.Uint64("cluster.seed", 0, "only the schedule with this seed")
 	clusterAtOnce    = flag.Int("cluster.at-once", 2, "how many of them at once")
 	clusterActs      = flag.Int("cluster.acts", 6, "how many things happen in a schedule")
@@ -402,7 +402,7 @@ var acts = []struct {
 // fails leave what they said, and what they did last.
 func TestAClusterLosesAndDoublesNothingWhateverHappensToIt(t *testing.T) {
 	t.Parallel()
-	if raced && !given("cluster.schedules") {
+	if natsdtest.Raced && !given("cluster.schedules") {
 		t.Skip("it runs without the race detector: its processes and servers would take the time of tests that measure it")
 	}
 	var list []uint64
@@ -454,7 +454,7 @@ func (c *clustered) judge() (told int) {
 // another one.
 func TestDoorbellsWhoseClocksDifferWaitAsLongAsTheAPIAsks(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if natsdtest.Raced {
 		t.Skip("it runs without the race detector, as the test of schedules")
 	}
 	if !clocksCanBeSet {

@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	schedules     = flag.Int("schedules", 25, "how many days of TestAnyScheduleOfFaults, from seed 1")
+	schedules     = flag.Int("schedules", 10, "how many days of TestAnyScheduleOfFaults, from seed 1")
 	schedulesSeed = flag.Uint64("schedules.seed", 0, "only the day with this seed, and say what happens in it")
 	schedulesStep = flag.Uint64("schedules.step", 0, "for the test itself: also the days with so much higher seeds")
 )
@@ -54,7 +54,7 @@ func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
 		liveDays(t, *schedulesSeed, 1)
 		return
 	}
-	if raced && !given("schedules") {
+	if natsdtest.Raced && !given("schedules") {
 		*schedules = 2
 	}
 	begin, workers := time.Now(), uint64(runtime.GOMAXPROCS(0))

@@ -3,14 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,10 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // most of these tests wait for something to expire
-		_ = p.Value.Set(strconv.Itoa(max(3, runtime.GOMAXPROCS(0))))
-	}
+	natsdtest.Parallel(3, 6)
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

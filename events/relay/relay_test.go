@@ -3,13 +3,10 @@ package relay
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,10 +34,7 @@ func TestMain(m *testing.M) {
 		serveConfigured(file)
 		return
 	}
-	flag.Parse()
-	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // tests that are parallel mostly wait for servers
-		_ = p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
-	}
+	natsdtest.Parallel(4, 6)
 	natsdtest.Quiet()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()

@@ -17,6 +17,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -25,6 +26,11 @@ import (
 )
 
 const testKey = "11111111-2222-4333-8444-555555555555"
+
+func TestMain(m *testing.M) {
+	natsdtest.Parallel(2, 4)
+	os.Exit(m.Run())
+}
 
 // patience is how long a test waits before it calls something broken: it only ends a hang, on a machine however busy.
 const patience = 2 * time.Minute

@@ -1,12 +1,14 @@
 // Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. And it
-// makes any server of a test binary quiet, and has an address for it.
+// makes any server of a test binary quiet, has an address for it, and lets tests that wait for servers do so together.
 package natsdtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 	_ "unsafe" // for statsEvery and connectionsEvery
@@ -96,3 +98,16 @@ var connectionsEvery time.Duration
 // Quiet has all servers tell that once an hour only: nobody listens in a test, and in virtual time it would be most of what they do. It
 // also sets how soon servers forget those that vanished. It is called before the first server starts.
 func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }
+
+// Parallel reads the flags and lets so many tests run in parallel on any machine, unless -test.parallel says how many: next to servers they
+// mostly wait. With the race detector, which makes them compute five times as long, it is the first number. It is called before the first
+// test starts.
+func Parallel(raced, usual int) {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		if Raced {
+			usual = raced
+		}
+		_ = p.Value.Set(strconv.Itoa(max(usual, runtime.GOMAXPROCS(0))))
+	}
+}

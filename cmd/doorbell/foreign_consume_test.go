@@ -23,6 +23,12 @@ func judgedByLeads(t *testing.T, b *talker) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	first := foreign(t, []string{"NATS_URL=" + b.url}, program)
+	defer func() {
+		if t.Failed() {
+			first.kill()
+			t.Logf("it ended with %v, after errors that name nobody:\n%s", first.cmd.ProcessState, first.stderr.String())
+		}
+	}()
 	first.stdout.await(t, "known before the watch began: ")
 	first.stdout.await(t, "ring: "+b.lead+" wrote to A100 about "+regexp.QuoteMeta(oddReference)+"\n")
 	first.stdout.await(t, "erase the person of "+b.erased+"\n")

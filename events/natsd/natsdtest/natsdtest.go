@@ -104,10 +104,12 @@ func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }
 // test starts.
 func Parallel(raced, usual int) {
 	flag.Parse()
-	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		if Raced {
-			usual = raced
-		}
-		_ = p.Value.Set(strconv.Itoa(max(usual, runtime.GOMAXPROCS(0))))
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if Raced {
+		usual = raced
+	}
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(usual, runtime.GOMAXPROCS(0))))
 	}
 }

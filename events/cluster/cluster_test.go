@@ -146,10 +146,14 @@ func join(t *testing.T, url string, o Options) *node {
 	n := &node{t: t, name: o.Member, done: make(chan struct{})}
 	n.nc = connect(t, url, nats.SetCustomDialer(&n.link))
 	o.Conn = n.nc
-	var err error
-	if n.Cluster, err = Join(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "it joins", func() bool { // servers that have much to do lose an answer now and then
+		c, err := Join(t.Context(), o)
+		if errors.Is(err, ErrSetup) {
+			t.Fatal(err)
+		}
+		n.Cluster = c
+		return err == nil
+	})
 	ctx, end := context.WithCancel(context.Background())
 	n.end = end
 	go func() {

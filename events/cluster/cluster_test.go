@@ -534,6 +534,7 @@ func TestAnythingInAnyOrderOnARealCluster(t *testing.T) {
 }
 
 func TestJoinSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	run := func(o server.Options) string {
 		o.Host, o.Port, o.NoSigs, o.NoLog, o.StoreDir = "127.0.0.1", -1, true, true, t.TempDir()
 		s, err := server.NewServer(&o)

@@ -315,6 +315,7 @@ func TestAServerThatListensNowhereWorksInProcess(t *testing.T) {
 }
 
 func TestStreamsAndConnectionsSurviveARestart(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	nc, js := connect(t, s)
 	makeStream(t, js, 5)
@@ -429,6 +430,7 @@ func TestNoSecretIsLoggedOrReported(t *testing.T) {
 }
 
 func TestAConnectionWaitsForItsServer(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	url := s.ClientURL()
 	s.Shutdown()

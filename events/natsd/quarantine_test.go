@@ -127,6 +127,7 @@ func TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds(t *testing.T)
 		growUntilItEnds(t, Options{StoreDir: dir, Stream: "LISTINGS", mostMemory: 64 << 20})
 		return
 	}
+	t.Parallel()
 	o := Options{StoreDir: filepath.Join(t.TempDir(), "jetstream"), Stream: "LISTINGS"}
 	s, _ := startAndLook(t, o)
 	_, js := connect(t, s)

@@ -80,6 +80,7 @@ func messages(t *testing.T, js jetstream.JetStream) uint64 {
 }
 
 func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "8m")
 	var out buffer
 	s := start(t, func(o *Options) {
@@ -130,6 +131,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 }
 
 func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	_, js := connect(t, s)
 	makeStream(t, js, 3)

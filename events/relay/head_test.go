@@ -248,6 +248,7 @@ func TestAnAgencyGoesFromOwnerToOwnerWithoutLoss(t *testing.T) {
 
 // TestAnOwnerThatLeavesAnAgencyToAnotherDoorbellReleasesIt lets one that knows of no owners publish it as well.
 func TestAnOwnerThatLeavesAnAgencyToAnotherDoorbellReleasesIt(t *testing.T) {
+	t.Parallel()
 	c, api := natsdtest.Start(t), shown{}
 	one, two := join(t, c, "one"), join(t, c, "two")
 	one.claim("A100")

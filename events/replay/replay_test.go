@@ -382,6 +382,7 @@ func (b *breaker) breaks() bool {
 }
 
 func TestAcknowledgementsThatAreLostDoubleNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBreaker(t, strings.TrimPrefix(w.server.ClientURL(), "nats://"))
 	conn, err := nats.Connect(b.l.Addr().String(), nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
@@ -512,6 +513,7 @@ func TestTooLargeEventsAreShortened(t *testing.T) {
 }
 
 func TestAServerThatComesBackIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	list := history(t, 40)
 	restarted := make(chan error, 1)

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Parallel(3, 6)
+	natsdtest.Parallel(3, 8)
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

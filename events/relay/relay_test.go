@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		serveConfigured(file)
 		return
 	}
-	natsdtest.Parallel(4, 6)
+	natsdtest.Parallel(4, 8)
 	natsdtest.Quiet()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()

@@ -28,7 +28,7 @@ import (
 const testKey = "11111111-2222-4333-8444-555555555555"
 
 func TestMain(m *testing.M) {
-	natsdtest.Parallel(2, 4)
+	natsdtest.Parallel(2, 6)
 	os.Exit(m.Run())
 }
 

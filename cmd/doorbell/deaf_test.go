@@ -45,8 +45,8 @@ func (c toDeaf) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestAnEmbeddedServerThatReadsNothing… runs beside no other test: how long it takes counts.
 func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd(t *testing.T) {
+	t.Parallel()
 	agencies := []string{"A100", "B200", "C300", "D400", "E500"}
 	s := newScene(t, agencies...)
 	way := &deafening{held: make(chan struct{}, 1), over: make(chan struct{})}

@@ -245,7 +245,6 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	t.Parallel()
 	trying := func(t *testing.T, status int, args ...string) (*place, result) {
-		t.Parallel() // it waits for NATS first
 		p := newPlace(t)
 		p.answer(status)
 		environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
@@ -322,7 +321,6 @@ func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 		{"webhook", "DOORBELL_WEBHOOK_AGENCIES=B200", nil},
 	} {
 		t.Run(tt.setting, func(t *testing.T) {
-			t.Parallel()
 			p := newPlace(t)
 			environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
 				"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA", tt.setting)

@@ -65,7 +65,6 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"with NATS": false, "with NATS away at first": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s, far := newScene(t, "A100"), startFar(t)
 			live := func(test func(a *daemon.Daemon)) {
 				t.Helper()

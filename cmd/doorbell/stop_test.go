@@ -86,14 +86,12 @@ func endsInTime(t *testing.T, d *child) {
 func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	t.Parallel()
 	t.Run("from the beginning", func(t *testing.T) {
-		t.Parallel()
 		s := newScene(t, "A100")
 		d := launch(t, s.with("NATS_URL="+hang(t, "").url), "run", "--alone")
 		s.goesOn(t, "A100", 30)
 		endsInTime(t, d)
 	})
 	t.Run("in the middle of a large batch", func(t *testing.T) {
-		t.Parallel()
 		s := newScene(t, "A100")
 		server := startNATS(t, -1)
 		h := hang(t, server)

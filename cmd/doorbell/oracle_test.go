@@ -86,7 +86,7 @@ func readStreamNamed(ctx context.Context, nc *nats.Conn, name string) ([]message
 	total := info.NumPending
 	var all []message
 	for uint64(len(all)) < total {
-		batch, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))
+		batch, err := c.Fetch(min(500, int(total)-len(all)), jetstream.FetchMaxWait(2*time.Second)) // it waits for as many
 		if err != nil {
 			return nil, err
 		}
@@ -320,6 +320,7 @@ func (o oracle) mustKeepItsPromises(t *testing.T, url string, patience time.Dura
 	t.Helper()
 	deadline, least := time.Now().Add(patience), math.MaxInt
 	for {
+		asked := time.Now()
 		all, err := readStream(t.Context(), url)
 		var missing []string
 		if err == nil {
@@ -340,6 +341,6 @@ func (o oracle) mustKeepItsPromises(t *testing.T, url string, patience time.Dura
 			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v; the watch told last: %s", patience, len(missing), err,
 				missing[:min(3, len(missing))], first(o.judge(all), 10), lastWatch(all))
 		}
-		time.Sleep(100 * time.Millisecond) // the daemon is another process: there is no signal to wait for
+		time.Sleep(max(100*time.Millisecond, 3*time.Since(asked))) // the daemon is another process: there is no signal to wait for
 	}
 }

@@ -397,7 +397,7 @@ func (r *readSoFar) on(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	for r.after < last {
-		batch, err := c.Fetch(2000, jetstream.FetchMaxWait(2*time.Second))
+		batch, err := c.Fetch(min(2000, int(last-r.after)), jetstream.FetchMaxWait(2*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

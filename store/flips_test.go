@@ -31,6 +31,7 @@ const flipsIn = "STORE_TEST_FLIPS"
 // made. Then the store is opened as run does, after verifying it, or it was open already; all of it is read, written to, and read
 // again. Either all is there, or it is ErrDamaged. Only the process that verifies may die of it: so these are other processes.
 func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"start", "open"} {
 		t.Run(mode, func(t *testing.T) {
 			seed, dir, count := rand.Uint64(), t.TempDir(), map[string]int{}

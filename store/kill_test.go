@@ -146,6 +146,7 @@ func send(s *store.Store, n int) error {
 }
 
 func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T) {
+	t.Parallel()
 	dir, newest := t.TempDir(), uint64(0)
 	for life := range 25 {
 		c := exec.Command(os.Args[0])

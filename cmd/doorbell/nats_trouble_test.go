@@ -10,12 +10,12 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-// natsTrouble is why NATS cannot be used. People see the reason wherever they look, and the address without the password in it. One is
-// a test of its own: it takes half a minute of waiting.
+// natsTrouble is why NATS cannot be used. People see the reason wherever they look, and the address without the password in it. Each is
+// a test of its own, as they wait for half a minute: parallel subtests would begin only when all other tests have begun.
 type natsTrouble struct {
 	why     string // URL stands for the address
 	takes   bool   // it takes some of what the commands ask
-	replays bool   // all but that of replays is as it should be
+	replays bool   // the stream of replays, which is another one, can be used
 }
 
 func passwordOfCRM(o *server.Options) { o.Username, o.Password = "crm", sentinel }

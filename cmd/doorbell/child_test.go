@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	natsdtest.Parallel(4, 6)
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	memory := inMemory()
-	if given("test.bench") || given("backlog") {
+	if natsdtest.Given("test.bench") || natsdtest.Given("backlog") {
 		memory = ""
 	}
 	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), memory), "dbt")

@@ -44,7 +44,7 @@ const (
 func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
 	if natsdtest.Raced { // else time is measured, beside no other test
 		t.Parallel()
-		if !given("backlog") {
+		if !natsdtest.Given("backlog") {
 			*backlog = 2000
 		}
 	}

@@ -67,7 +67,7 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
 	var struck atomic.Int64
 	most := *callsMost
-	if natsdtest.Raced && !given("calls") {
+	if natsdtest.Raced && !natsdtest.Given("calls") {
 		most = 8
 	}
 	blows := chooseBlows(first.calls, most)

@@ -402,7 +402,7 @@ var acts = []struct {
 // fails leave what they said, and what they did last.
 func TestAClusterLosesAndDoublesNothingWhateverHappensToIt(t *testing.T) {
 	t.Parallel()
-	if natsdtest.Raced && !given("cluster.schedules") {
+	if natsdtest.Raced && !natsdtest.Given("cluster.schedules") {
 		t.Skip("it runs without the race detector: its processes and servers would take the time of tests that measure it")
 	}
 	var list []uint64

@@ -32,7 +32,7 @@ func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
 	most := *callsMost / 2
-	if natsdtest.Raced && !given("calls") {
+	if natsdtest.Raced && !natsdtest.Given("calls") {
 		most = 3 // the struck program is built without the detector
 	}
 	blows := chooseBlows(first.calls, most)

@@ -54,7 +54,7 @@ func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
 		liveDays(t, *schedulesSeed, 1)
 		return
 	}
-	if natsdtest.Raced && !given("schedules") {
+	if natsdtest.Raced && !natsdtest.Given("schedules") {
 		*schedules = 2
 	}
 	begin, workers := time.Now(), uint64(runtime.GOMAXPROCS(0))
@@ -81,12 +81,6 @@ func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
 	})
 	t.Logf("%d days, %d of them failed, %d requests, %d events, %.0f days a minute", *schedules, failed.Load(), requests.Load(), events.Load(),
 		float64(*schedules)/time.Since(begin).Minutes())
-}
-
-// given says whether a flag stands on the command line.
-func given(name string) (found bool) {
-	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }
 
 // withoutPasses leaves out the lines about days on which nothing was wrong.

@@ -104,12 +104,16 @@ func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }
 // test starts.
 func Parallel(raced, usual int) {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if Raced {
 		usual = raced
 	}
-	if !given {
+	if !Given("test.parallel") {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(usual, runtime.GOMAXPROCS(0))))
 	}
+}
+
+// Given says whether a flag stands on the command line.
+func Given(name string) (found bool) {
+	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }

@@ -101,6 +101,9 @@ func (w writer) alert(e events.Event) alert {
 			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + cmp.Or(causes[p.Cause], "access is allowed") + ".",
 			Facts: facts(Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
 		}
+		if p.Cause != "retry_succeeded" { // no answer has shown it yet
+			i.Heading, i.Under = "Polling resumed", i.Under+" If the API still refuses access, another alert follows."
+		}
 	case *events.AccessKeySwitched:
 		i.Heading, i.Under = "Switched to the other API key", "One of the two keys was refused; the other works. Nothing was missed."
 		i.Advice = Line(p.Advice, maxSentence)

@@ -201,8 +201,12 @@ func (w writer) digest(all []events.Event) Message {
 	m := Message{Label: w.t("Digest"), Tone: Quiet, Foot: []string{w.t("These waited together and are one message.")}}
 	var order []string
 	groups, places, requests := map[string][]Item{}, map[string]string{}, 0
+	several := slices.ContainsFunc(all, func(e events.Event) bool { return e.AgencyID != all[0].AgencyID })
 	for _, e := range all {
 		i, place := w.item(e)
+		if several {
+			place = joined(" · ", place, w.agency(e.AgencyID))
+		}
 		if e.Type == events.TypeContactRequestCreated {
 			requests++
 			m.Tone = Lead

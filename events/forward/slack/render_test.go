@@ -126,6 +126,9 @@ func requests(t testing.TB) []events.Event {
 				p.PropertyReferenceID, p.Insertion.Title = "seefeld#1203#H2#0306", "2.5-Zimmerwohnung mit Balkon"
 				p.Score = nil
 			}
+			if i == 4 {
+				p.AgencyID = "B200"
+			}
 		}))
 	}
 	return list

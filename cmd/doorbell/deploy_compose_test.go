@@ -99,7 +99,7 @@ func namesWhatIsThere(t *testing.T, c node, buildPath string) {
 }
 
 func TestTheConfigurationOfDoorbellAloneIsTaken(t *testing.T) {
-	values := map[string]string{"${DOORBELL_BASE_URL:?}": "https://api.example.com", "${DOORBELL_API_KEYS:?}": "A100=key", "${DOORBELL_SLACK_URL:-}": ""}
+	values := map[string]string{"${DOORBELL_BASE_URL:?}": "https://api.example.com", "${DOORBELL_API_KEYS:?}": "A100=key", "${DOORBELL_SLACK_URL:-}": "", "${DOORBELL_HTTP_TOKEN:-}": ""}
 	c := alone(t)
 	environ := []string{}
 	for name, v := range c.at("services.doorbell.environment").fields() {

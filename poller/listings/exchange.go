@@ -47,7 +47,7 @@ func printable(s string) string {
 	if len(s) > most {
 		s = s[:most] + "…"
 	}
-	if q := fmt.Sprintf("%+q", s); len(q) != len(s)+2 {
+	if q := strconv.Quote(s); len(q) != len(s)+2 {
 		return q
 	}
 	return s

@@ -97,6 +97,12 @@ func TestUnknownNamesAreWarnedAboutWithTheNearestRightOne(t *testing.T) {
 	}
 }
 
+func TestAnUnknownNameThatIsNearNoneIsWarnedAboutAlone(t *testing.T) {
+	if c := mustRead(t, fit("DOORBELL_FOO="+sentinel)); !slices.Equal(c.Warnings, []string{"DOORBELL_FOO is not a setting and is ignored"}) {
+		t.Errorf("warned %q", c.Warnings)
+	}
+}
+
 func TestNamesOfOthersAreLeftAlone(t *testing.T) {
 	c := mustRead(t, fit(
 		"DOORBELL_PORT=tcp://10.0.0.1:3667", "DOORBELL_PORT_3667_TCP_ADDR=10.0.0.1", "DOORBELL_SERVICE_HOST=10.0.0.1", "DOORBELL_SERVICE_PORT_HTTP=80",

@@ -141,8 +141,8 @@ var badInputs = []struct {
 	says    string // part of the sentence
 }{
 	{"base URL of an operation", []string{"DOORBELL_BASE_URL=https://api.example.com/v1/insertion-funnel/integration/A100/insertions"}, "DOORBELL_BASE_URL", "what stands before /insertion-funnel"},
-	{"people that are none", []string{"DOORBELL_PEOPLE=nome"}, "DOORBELL_PEOPLE", `says "nome"; write full, contact or none (did you mean none?)`},
-	{"people of one agency that are none", []string{"DOORBELL_PEOPLE=A100=contacts,*=none"}, "DOORBELL_PEOPLE", `says for A100 "contacts"; write full, contact or none (did you mean contact?)`},
+	{"people that are none", []string{"DOORBELL_PEOPLE=nome"}, "DOORBELL_PEOPLE", `says "nome"; write full, contact or none`},
+	{"people of one agency that are none", []string{"DOORBELL_PEOPLE=A100=contacts,*=none"}, "DOORBELL_PEOPLE", `says for A100 "contacts"; write full, contact or none`},
 	{"people that could be a secret", []string{"DOORBELL_PEOPLE=" + sentinel}, "DOORBELL_PEOPLE", "says something; write full, contact or none"},
 	{"no base URL", []string{"DOORBELL_BASE_URL="}, "DOORBELL_BASE_URL", "is not set; write"},
 	{"base URL without scheme", []string{"DOORBELL_BASE_URL=api.example.com"}, "DOORBELL_BASE_URL", "write it whole, like https://"},

@@ -166,7 +166,10 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 
 // showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
 func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
-	head := strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " ")
+	head := string(e.Event.Type) + " of " + e.Event.AgencyID
+	if told := ops.Told(e.Event, false); len(told) > 0 {
+		head += ": " + strings.Join(told, " ")
+	}
 	var rows []string
 	for _, f := range envelopeOf(e, b) {
 		if f[1] != "" {
@@ -206,7 +209,7 @@ type EventsTailCmd struct {
 	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
 	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
 	All    bool   `xor:"from" help:"Begin with the oldest event that is kept."`
-	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h for that long ago."`
+	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 }
 
 func (EventsTailCmd) Help() string {
@@ -215,13 +218,13 @@ func (EventsTailCmd) Help() string {
 
 func (c *EventsTailCmd) Validate() error {
 	if c.Type != "" && !config.KnownType(c.Type) {
-		return noType(c.Type)
+		return noType("--type", c.Type)
 	}
 	return validAgency("--agency", c.Agency)
 }
 
-func noType(name string) error {
-	return fmt.Errorf("--type: there is no event type %q; did you mean %s?", name, config.NearestType(name))
+func noType(argument, name string) error {
+	return fmt.Errorf("%s: there is no event type %q; %s", argument, name, config.TypeHint(name))
 }
 
 // Run prints events of the stream as they come.
@@ -307,7 +310,7 @@ type EventFilter struct {
 	Agency       string  `placeholder:"AGENCY" help:"Only events of this agency."`
 	Type         string  `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
 	Insertion    string  `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
-	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h for that long ago."`
+	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
 	FromSequence *uint64 `placeholder:"N" help:"Only events of this sequence or a higher one; each agency counts its own."`
 	ToSequence   *uint64 `placeholder:"N" help:"Only events of this sequence or a lower one."`
@@ -318,7 +321,7 @@ type EventFilter struct {
 func (f *EventFilter) valid() error {
 	switch {
 	case f.Type != "" && !config.KnownType(f.Type):
-		return noType(f.Type)
+		return noType("--type", f.Type)
 	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
 		return errors.New("--origin: write live or baseline")
 	case f.FromSequence != nil && *f.FromSequence == 0:
@@ -345,7 +348,7 @@ func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
 	}
 	switch {
 	case q.Since.After(now):
-		return q, exit.Usage("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h for that long ago")
+		return q, exit.Usage("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h or 5d for that long ago")
 	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until):
 		return q, exit.Usage("--until: is not after --since", "write a later moment, or leave one of them out")
 	}

@@ -264,7 +264,9 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 	environ := logged(t, 3)
 	for args, sentence := range map[string]string{
 		"ls --agency A/1":                         "--agency: ",
-		"ls --type nothing":                       "--type: there is no event type",
+		"ls --type nothing":                       `--type: there is no event type "nothing"; doorbell schema ls lists them`,
+		"ls --type visit.created":                 "doorbell schema ls lists them",
+		"ls --type access":                        "did you mean access.>?",
 		"ls --type contact>":                      "--type: there is no event type",
 		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h",
 		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",

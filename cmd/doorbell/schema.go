@@ -55,7 +55,7 @@ func (c *SchemaShowCmd) Validate() error {
 	if c.Type == showAsyncAPI {
 		return errors.New("--example: is for one type of event")
 	}
-	return fmt.Errorf("TYPE: there is no event type %q; doorbell schema ls lists them", c.Type)
+	return noType("TYPE", c.Type)
 }
 
 // listedSchema is a schema as `schema ls` prints it.

@@ -90,7 +90,7 @@ func (p shownPerAgency) Masked() string { return p.shown(Secret.Reveal) }
 // PerAgencyPeople has what of a person goes into events.
 type PerAgencyPeople struct{ shownPerAgency }
 
-// Decode refuses what is none of the words, and says which one is the nearest to it.
+// Decode refuses what is none of the words.
 func (p *PerAgencyPeople) Decode(text string) error {
 	if err := p.decodeStrict(text, "word"); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (p *PerAgencyPeople) Decode(text string) error {
 	words := []string{string(events.PeopleFull), string(events.PeopleContact), string(events.PeopleNone)}
 	for agency, v := range p.All() {
 		if word := v.Reveal(); !slices.Contains(words, word) {
-			return advise("says%s %s; write full, contact or none (did you mean %s?)", whose(agency), shortWord(word), Nearest(word, words))
+			return advise("says%s %s; write full, contact or none", whose(agency), shortWord(word))
 		}
 	}
 	return nil

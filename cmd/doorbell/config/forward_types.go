@@ -121,7 +121,7 @@ func (e *EventTypes) Decode(text string) error {
 	}
 	for i, name := range names {
 		if name != ">" && !KnownType(name) {
-			return advise("entry %d is not an event type; did you mean %s?", i+1, NearestType(name))
+			return advise("entry %d is not an event type; %s", i+1, TypeHint(name))
 		}
 	}
 	*e = names
@@ -153,9 +153,12 @@ func (e EventTypes) Mailed() EventTypes {
 	return types
 }
 
-// NearestType is the type or group of types that somebody may have meant: people say lead.
-func NearestType(name string) string {
-	return Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups())
+// TypeHint says which type or group of types somebody may have meant. People say lead.
+func TypeHint(name string) string {
+	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()); nearest != "" {
+		return "did you mean " + nearest + "?"
+	}
+	return "doorbell schema ls lists them"
 }
 
 func typesAndGroups() (names []string) {

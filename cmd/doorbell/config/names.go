@@ -26,7 +26,11 @@ func (r *reader) warnUnknown() {
 		if slices.Contains(known, name) || r.ofKubernetes(name) {
 			continue
 		}
-		r.warn(name + " is not a setting and is ignored; did you mean " + Nearest(name, known) + "?")
+		text := name + " is not a setting and is ignored"
+		if nearest := Nearest(name, known); nearest != "" {
+			text += "; did you mean " + nearest + "?"
+		}
+		r.warn(text)
 	}
 }
 
@@ -48,8 +52,8 @@ func (r *reader) ofKubernetes(name string) bool {
 	return false
 }
 
-// Nearest returns the known name with the fewest edits to name, the first of equals. Names far longer than any of ours
-// are compared by their beginning.
+// Nearest returns the known name with the fewest edits to name, the first of equals, and none if most of its letters differ. Names
+// far longer than any of ours are compared by their beginning.
 func Nearest(name string, known []string) string {
 	name = name[:min(len(name), 100)]
 	if plain := strings.TrimSuffix(name, FileSuffix); slices.Contains(known, plain) {
@@ -58,7 +62,11 @@ func Nearest(name string, known []string) string {
 	if name == "DOORBELL_TZ" || name == "DOORBELL_TIME_ZONE" { // as everybody calls it, and by letters nearer to others
 		return "DOORBELL_TIMEZONE"
 	}
-	return slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if own := strings.TrimPrefix(name, "DOORBELL_"); distance(name, nearest) > (len(own)+1)/2 && !strings.HasSuffix(nearest, own) {
+		return ""
+	}
+	return nearest
 }
 
 // distance is the number of letters to insert, delete or replace (Levenshtein).

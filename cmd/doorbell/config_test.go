@@ -179,6 +179,9 @@ var badInputs = []struct {
 	{"an odd agency and its key", []string{"DOORBELL_AGENCIES=zh-west", "DOORBELL_API_KEY=", "DOORBELL_API_KEYS=zh-west:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency and key as the key for all", []string{"DOORBELL_API_KEY=A100=" + sentinel}, "DOORBELL_API_KEY", "write the key alone, or A100=key into DOORBELL_API_KEYS"},
 	{"agency instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
+	{"another agency instead of a key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=C300"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
+	{"agency in another case instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
+	{"agency in another case and key with a colon between", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency with two keys", []string{"DOORBELL_API_KEYS=A100=a,A100=b"}, "DOORBELL_API_KEYS", "A100 is named twice"},
 	{"three keys", []string{"DOORBELL_API_KEYS=A100=a|b|" + sentinel}, "DOORBELL_API_KEYS", "with a |"},
 	{"a pair for all", []string{"DOORBELL_API_KEY=a|" + sentinel}, "DOORBELL_API_KEY", "with a |"},
@@ -290,7 +293,7 @@ func TestSeveralProblemsAreReportedTogether(t *testing.T) {
 func TestTheErrorHasATypeAndNames(t *testing.T) {
 	_, err := config.Read(nil, config.GroupPoll)
 	var cfg *config.Error
-	if !errors.As(err, &cfg) || len(cfg.Problems) != 2 || cfg.Problems[0].Name != "DOORBELL_BASE_URL" {
+	if !errors.As(err, &cfg) || len(cfg.Problems) != 3 || cfg.Problems[0].Name != "DOORBELL_BASE_URL" || cfg.Problems[2].Name != "DOORBELL_API_KEY" {
 		t.Errorf("got %#v", err)
 	}
 }

@@ -21,6 +21,9 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	}
 	if len(ids) == 0 && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
 		r.wrong("DOORBELL_AGENCIES", "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
+		if p.APIKey.IsZero() && p.APIKeys.IsZero() {
+			r.missingKeys([]string{"A100"})
+		}
 	}
 	r.checkSharedKeys(p)
 	r.checkKeyNames(p, ids)
@@ -42,8 +45,8 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 
 // agencyInKey reports a key for all agencies that is an agency, or one and its key: every request would be refused.
 func (r *reader) agencyInKey(p Poll) (found bool) {
-	if only := p.APIKeys.values[AnyAgency].Reveal(); only != "" && p.isAgency(only) {
-		r.wrong("DOORBELL_API_KEYS", "names an agency without its key; write A100=key")
+	if only := p.APIKeys.values[AnyAgency].Reveal(); only != "" && (p.isAgency(only) || usualAgency.MatchString(only)) {
+		r.wrong("DOORBELL_API_KEYS", "names an agency without its key; write A100=key, or the key for all agencies into DOORBELL_API_KEY")
 		return true
 	}
 	const what, remedy = "holds what looks like an agency and its key", "; write the key alone, or A100=key into DOORBELL_API_KEYS"
@@ -70,7 +73,7 @@ func (p Poll) isAgency(text string) bool {
 	if len(p.Agencies) == 0 {
 		return usualAgency.MatchString(text)
 	}
-	return slices.Contains(p.Agencies, text)
+	return slices.ContainsFunc(p.Agencies, func(id string) bool { return strings.EqualFold(id, text) })
 }
 
 var (

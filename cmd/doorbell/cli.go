@@ -170,23 +170,26 @@ func asUsageError(err error) error {
 		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
 	}
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		return exit.Usage(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+		return exit.Usage(strings.Replace(err.Error(), "unexpected argument", "there is no command", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
 	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
 		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
 	}
+	if flag := dashed.FindStringSubmatch(text); flag != nil {
+		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
+	}
+	if flag, _, with := strings.Cut(text, ": bool value must be "); with {
+		text = flag + ": takes no value"
+	}
 	if m := notParsed.FindStringSubmatch(text); m != nil {
 		text = argumentName(m[1]) + ": is not " + map[string]string{
-			"int": "a whole number; write 0 or more, like 5", "uint": "a whole number; write 0 or more, like 5",
+			"int": "a whole number; write it like 5", "uint": "a whole number; write it like 5",
 			"float": "a number; write it like 5 or 0.5", "duration": "a duration; write it like 30s, 5m or 2h",
 		}[m[2]]
 	}
 	if m := noneOf.FindStringSubmatch(text); m != nil {
 		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(strings.TrimSuffix(m[2], `,""`))
-	}
-	if flag := dashed.FindStringSubmatch(text); flag != nil {
-		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
 	}
 	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
 		name, _, _ := strings.Cut(argument, ">")

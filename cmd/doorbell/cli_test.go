@@ -165,9 +165,11 @@ func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"approve":              "approve: AGENCY is missing",
-		"events ls --limit x":  "--limit: is not a whole number; write 0 or more, like 5",
-		"events ls --limit -1": "--limit: is not a whole number; write 0 or more, like 5",
+		"events ls --limit x":  "--limit: is not a whole number; write it like 5",
+		"events ls --limit -1": "--limit: its value begins with a dash; write it without, like 2h or 5",
 		"demo --for 10":        "--for: is not a duration; write it like 30s, 5m or 2h",
+		"demo --for -1s":       "--for: its value begins with a dash",
+		"status --watch=2":     "--watch: takes no value",
 		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored",
 	} {
 		if got := run(t, nil, strings.Fields(line)...); got.code != exit.CodeUsage || !strings.Contains(got.stderr, want) {

@@ -396,6 +396,20 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	d.stop(t)
 }
 
+func TestCheckBesideADaemonSaysThatTheAPIFails(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	d := launch(t, s.environ, "run")
+	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
+	s.model.SetFault(func(sandbox.Call) *sandbox.Fault { f := sandbox.Refuse(http.StatusBadGateway); return &f })
+	within(t, patience, "status says so", func() bool { return run(t, s.environ, "status", "--check").code == exit.CodeFailed })
+	r, _ := checked(t, s, exit.CodeFailed, s.environ, "A100, B200: the daemon gets no good answer", "the daemon does not work as it should: one thing fails")
+	if r.Requests != 0 {
+		t.Errorf("%d requests beside a daemon", r.Requests)
+	}
+	d.stop(t)
+}
+
 // natsServer is a server as somebody else may run it.
 func natsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
 	t.Helper()

@@ -138,6 +138,9 @@ func (c *checker) accessOfDaemon() {
 			h := seen.Halts[0]
 			found.Insertions = seen.Insertions
 			c.halted(&found, string(h.Scope), h.Status, h.ProbableReason, h.Advice)
+		case c.daemon.Watch.Down != "", seen.State == "backing_off", seen.State == "stale":
+			found.Access = accessFailed
+			c.note(LevelFail, found, "the daemon gets no good answer", "it retries by itself; `doorbell status` shows the last error. If there is no connection, look at DNS, network, proxy and certificates; else ask the provider")
 		case seen.LastGoodAnswer.IsZero():
 			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:

@@ -122,9 +122,12 @@ func (r *Report) Err() error {
 	if r.OK {
 		return nil
 	}
-	text := "doorbell run would not work: "
-	if r.DaemonRunning {
+	text := "doorbell run would not start: "
+	switch {
+	case r.DaemonRunning:
 		text = "the daemon does not work as it should: "
+	case r.ExitCode == exit.CodeFailed:
+		text = "doorbell run would start, but not work as it should: "
 	}
 	if n := r.count(LevelFail); n > 1 {
 		text += fmt.Sprintf("%d things fail", n)

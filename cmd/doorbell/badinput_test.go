@@ -88,7 +88,7 @@ func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
 	file := write(t, "file", "not a directory", 0o600)
 	before := tree(t, filepath.Dir(file))
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", dir, "choose another directory")
+		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", file+" is a file, and not a directory; choose another directory")
 	}
 	mustBeUntouched(t, filepath.Dir(file), before)
 }
@@ -100,8 +100,10 @@ func TestADataDirectoryThatCannotBeMadeIsNoMatterOfSpace(t *testing.T) {
 	}
 	environ := fit("DOORBELL_DATA_DIR=/proc/x", "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off")
 	mustBeRefused(t, environ, "DOORBELL_DATA_DIR: data directory: mkdir /proc/x", "no directory can be made there; choose another one")
-	if got := run(t, environ, "check"); strings.Contains(got.stdout, "0 bytes free") {
-		t.Errorf("check speaks of space:\n%s", got.stdout)
+	got := run(t, environ, "check")
+	has(t, got.stdout, "fail", "no directory can be made there; choose another one")
+	if strings.Contains(got.stdout, "space") || strings.Contains(got.stdout, "run makes it") {
+		t.Errorf("check speaks of space, or of a directory that run makes:\n%s", got.stdout)
 	}
 }
 

@@ -319,17 +319,19 @@ func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode := s.dir + " has mode 0555, and doorbell runs as user"
-	for _, dir := range []string{s.dir, filepath.Join(s.dir, "below")} {
+	below := filepath.Join(s.dir, "below")
+	for dir, remedies := range map[string][]string{s.dir: {mode, "chmod -R u+rwX " + s.dir}, below: {"install -d -m 700 -o ", below + ", or choose another directory"}} {
 		c := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "check")
 		if code := c.exit(t); code != exit.CodeConfig {
 			t.Errorf("exit code %d", code)
 		}
-		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), s.dir+" may not be written", mode, "chmod -R u+rwX "+s.dir)
-		r := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "run")
-		mustSay(t, r.exit(t), r.stderr.String(), "DOORBELL_DATA_DIR", dir, "choose another directory")
-		if dir == s.dir {
-			has(t, r.stderr.String(), mode)
+		report := strings.Join(strings.Fields(c.stdout.String()), " ")
+		has(t, report, append(remedies, s.dir+" may not be written")...)
+		if dir == below && strings.Contains(report, " -R ") {
+			t.Errorf("a directory that is not ours would be given away: %s", report)
 		}
+		r := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "run")
+		mustSay(t, r.exit(t), r.stderr.String(), append(remedies, "DOORBELL_DATA_DIR")...)
 	}
 	if left := tree(t, s.dir); len(left) != 1 {
 		t.Errorf("something was written: %v", left)

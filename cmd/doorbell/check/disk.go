@@ -27,11 +27,14 @@ func (c *checker) disk() {
 		err = fmt.Errorf("%s may not be written: %w", nearest, fs.ErrPermission)
 	}
 	if err != nil {
-		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), exit.LetWrite(nearest)))
+		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), exit.LetWrite(dir)))
 		return
 	}
 	if nearest == filepath.Clean(dir) {
 		c.ownersAlone(dir, info)
+	} else if err := mayBeMade(nearest); err != nil {
+		c.report.refuse(SectionDisk, exit.Store(err, dir))
+		return
 	} else {
 		c.report.ok(SectionDisk, "%s is not there yet; run makes it", dir)
 	}
@@ -46,6 +49,18 @@ func nearestDir(dir string) (string, fs.FileInfo, error) {
 			return at, info, err
 		}
 	}
+}
+
+// mayBeMade tries to make a directory where there is no disk: /proc is writable by its mode, and takes none.
+func mayBeMade(parent string) error {
+	if _, disk := exit.FreeSpace(parent); disk {
+		return nil
+	}
+	probe, err := os.MkdirTemp(parent, "doorbell-check-")
+	if err != nil {
+		return err
+	}
+	return os.Remove(probe)
 }
 
 func (c *checker) ownersAlone(dir string, info fs.FileInfo) {

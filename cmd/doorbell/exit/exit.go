@@ -97,10 +97,13 @@ func Store(err error, dir string) error {
 	return IO(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
 }
 
-// LetWrite says what to do about a data directory in which doorbell may not read or write.
+// LetWrite says what to do about a data directory in which doorbell may not read or write, or which it may not make: its parents are
+// not ours to give away.
 func LetWrite(dir string) string {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return dir + " is a file, and not a directory; choose another directory"
+	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil && !info.IsDir() {
+			return at + " is a file, and not a directory; choose another directory"
+		}
 	}
 	for _, name := range []string{"", "doorbell.db", "jetstream"} {
 		path := filepath.Join(dir, name)
@@ -109,7 +112,7 @@ func LetWrite(dir string) string {
 				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
 		}
 	}
-	return fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)
+	return fmt.Sprintf("make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
 }
 
 // LeastSpace is what a store and a stream need to begin at all.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"doorbell/events"
+	"doorbell/events/forward/message"
 )
 
 // Line describes an event in one line: time in UTC, agency, type, insertion, and what happened. Without people it holds no
@@ -117,7 +118,8 @@ type said struct {
 	Score                                             json.RawMessage
 	Changes                                           []events.Change
 	ChangedFields, RedactedFields                     []string
-	Scope, ProbableReason, Cause, Resume              string
+	Scope                                             events.Scope
+	ProbableReason, Cause, Resume                     string
 	Operation, Reason, Ends, Expected, Found, Approve string
 	Erased                                            bool
 	Status, Insertions                                int
@@ -127,31 +129,33 @@ type said struct {
 
 // ofUs is what the events say that are about our access and our watch.
 func (v *said) ofUs(t events.Type) string {
-	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	switch t {
 	case events.TypeAccessHalted:
-		return fmt.Sprintf("%s; polling stopped for this %s; %s or another key resumes it", RefusalText(v.Status, v.ProbableReason), words(v.Scope), v.Resume)
+		return fmt.Sprintf("%s; polling stopped for %s; %s or another key resumes it", RefusalText(v.Status, v.ProbableReason), message.Scope(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
-		return fmt.Sprintf("polling resumed for this %s (%s)", words(v.Scope), words(v.Cause))
+		return fmt.Sprintf("polling resumed for %s: %s", message.Scope(v.Scope), message.Cause(v.Cause))
 	case events.TypeAccessKeySwitched:
 		return fmt.Sprintf("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
 	case events.TypeWatchBaselined:
 		return fmt.Sprintf("%s known; anything new from now on is announced", Counted(v.Insertions, "insertion"))
 	case events.TypeWatchStale:
-		return "no successful response about " + words(v.Operation)
+		return "no successful response about " + operation(v.Operation)
 	case events.TypeWatchRecovered:
-		return strings.TrimSpace(words(v.Operation)+" "+words(v.Ends)) + " is over"
+		return strings.TrimPrefix(operation(v.Operation)+": "+lower(message.Ending(v.Ends)), ": ")
 	case events.TypeWatchGapDetected:
-		return fmt.Sprintf("%s: not everything can be seen (%s), %d reached", words(v.Operation), words(v.Reason), v.Reached)
+		return fmt.Sprintf("%s; %d reached", lower(message.Gap(v.Reason)), v.Reached)
 	case events.TypeWatchSchemaDrifted:
-		return fmt.Sprintf("%s: expected %s, found %s", words(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
+		return fmt.Sprintf("%s: expected %s, found %s", operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
-		return fmt.Sprintf("%d of %d insertions are missing (%s): %s announces it now", v.Missing, v.Known, words(v.Reason), v.Approve)
+		return fmt.Sprintf("%d of %d insertions are missing; %s announces it now", v.Missing, v.Known, v.Approve)
 	case events.TypeWatchStreamRepaired:
-		return fmt.Sprintf("the stream was repaired (%s), %s sent again", words(v.Reason), Counted(v.SentAgain, "event"))
+		return fmt.Sprintf("the stream was repaired (%s), %s sent again", strings.ReplaceAll(v.Reason, "_", " "), Counted(v.SentAgain, "event"))
 	}
 	return ""
 }
+
+// lower makes a sentence a part of a line.
+func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
 
 // slot names a key. Other types have times where this one has keys, so it is read only when the type is known.
 func slot(v json.RawMessage) string {

@@ -42,11 +42,29 @@ func TestEveryTypeHasAName(t *testing.T) {
 func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
 	for eventType, want := range map[string]string{
 		"access.key_switched":   "the current key is refused; the next one works and is used from now on",
-		"access.halted":         "the API refuses the key; polling stopped for this agency; doorbell resume A100 or another key resumes it",
+		"access.halted":         "the API refuses the key; polling stopped for everything of the agency; doorbell resume A100 or another key resumes it",
 		"watch.stream_repaired": "the stream was repaired (tail lost), 5 events sent again",
 	} {
 		if got := exampleLine(t, eventType); got != want {
 			t.Errorf("%s: %q, want %q", eventType, got, want)
+		}
+	}
+}
+
+func TestTheLineOfAWatchIsASentenceWithoutCodes(t *testing.T) {
+	for _, tt := range []struct {
+		of         events.Type
+		data, want string
+	}{
+		{events.TypeAccessResumed, `"scope":"contact_requests","cause":"operator"`, "polling resumed for all contact requests of the agency: an operator asked for it"},
+		{events.TypeWatchRecovered, `"operation":"insertions","ends":"stale"`, "the list of insertions: the API answers again"},
+		{events.TypeWatchRecovered, `"operation":"contact_requests","ends":"gap_detected"`, "contact requests: everything can be read again"},
+		{events.TypeWatchRecovered, `"ends":"change_held"`, "the held change is settled"},
+		{events.TypeWatchGapDetected, `"reason":"window_full","reached":1000`, "more contact requests arrived at once than the API shows; 1000 reached"},
+		{events.TypeWatchChangeHeld, `"reason":"empty_list","missing":8,"known":8,"approve":"doorbell approve A100"`, "8 of 8 insertions are missing; doorbell approve A100 announces it now"},
+	} {
+		if got := Told(events.Event{Type: tt.of, Data: []byte("{" + tt.data + "}")}, false); strings.Join(got, "|") != tt.want {
+			t.Errorf("%s %s: %q, want %q", tt.of, tt.data, got, tt.want)
 		}
 	}
 }

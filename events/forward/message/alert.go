@@ -98,8 +98,8 @@ func (w writer) alert(e events.Event) alert {
 		i = w.halted(p)
 	case *events.AccessResumed:
 		i = Item{
-			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + cmp.Or(causes[p.Cause], "access is allowed") + ".",
-			Facts: facts(Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
+			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + Cause(p.Cause) + ".",
+			Facts: facts(Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
 		}
 		if p.Cause != "retry_succeeded" { // no answer has shown it yet
 			i.Heading, i.Under = "Polling resumed", i.Under+" If the API still refuses access, another alert follows."
@@ -117,7 +117,7 @@ func (w writer) alert(e events.Event) alert {
 	case *events.WatchStale:
 		i = w.stale(p)
 	case *events.WatchRecovered:
-		i = Item{Tone: Good, Heading: cmp.Or(endings[p.Ends], "Recovered: "+Line(p.Ends, maxWord)), Facts: facts(
+		i = Item{Tone: Good, Heading: Ending(p.Ends), Facts: facts(
 			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID))}
 	case *events.WatchGapDetected:
 		i = w.gap(p)
@@ -154,6 +154,15 @@ func (w writer) alert(e events.Event) alert {
 	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
 }
 
+// Cause says why access was resumed: "a retry succeeded".
+func Cause(cause string) string { return cmp.Or(causes[cause], "access is allowed") }
+
+// Ending says that an alarm has ended: "The API answers again".
+func Ending(ends string) string { return cmp.Or(endings[ends], "Recovered: "+Line(ends, maxWord)) }
+
+// Gap says what cannot be seen: "An insertion cannot be read".
+func Gap(reason string) string { return cmp.Or(gaps[reason], "Not everything can be seen") }
+
 var causes = map[string]string{"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded"}
 
 var endings = map[string]string{
@@ -173,7 +182,7 @@ func (w writer) halted(p *events.AccessHalted) Item {
 		Under:  "Polling stopped: no new contact requests are seen here until this is settled.",
 		Advice: Line(p.Advice, maxSentence), Command: Line(p.Resume, maxTitle),
 		Facts: facts(
-			Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
+			Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
 			Fact{Label: "Answer", Text: fmt.Sprintf("%d to a request for %s", p.Status, operation(p.Operation))},
 			Fact{Label: "Last good answer", Text: w.when(p.ObservedAfter)}, Fact{Label: "Key", Text: key(p.Key)},
 			Fact{Label: "Same key", Text: fmt.Sprintf("of the other agencies %d work, %d are refused, %d unknown", others.Working, others.Refused, others.Unknown)},
@@ -208,14 +217,15 @@ func (w writer) gap(p *events.WatchGapDetected) Item {
 		reached += fmt.Sprintf(" of %d", *p.Total)
 	}
 	return Item{
-		Tone: Alert, Heading: cmp.Or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell cannot see everything here.",
+		Tone: Alert, Heading: Gap(p.Reason), Under: "doorbell cannot see everything here.",
 		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
 		Facts: facts(Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)}, Fact{Label: "Operation", Text: operation(p.Operation)},
 			Fact{Label: "Reached", Text: reached}, Fact{Label: "From", Text: w.when(p.From)}, Fact{Label: "To", Text: w.when(p.To)}),
 	}
 }
 
-func scope(s events.Scope) string {
+// Scope says what a halt covers: "all contact requests of the agency".
+func Scope(s events.Scope) string {
 	switch s {
 	case events.ScopeContactRequests:
 		return "all contact requests of the agency"

@@ -177,6 +177,7 @@ func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
 	}
 	says(t, words(page), "Resume all")
 	says(t, words(shown(t, of(s, list), "/?done=resumed&agency=*", true)), "All agencies are polled again.")
+	says(t, words(shown(t, of(s, list), "/?done=nothalted&agency=*", true)), "Nothing is halted.")
 	says(t, words(shown(t, of(s, list), "/", false)), "doorbell resume --all")
 }
 

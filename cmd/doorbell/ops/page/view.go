@@ -72,8 +72,8 @@ func notice(q url.Values, s ops.Status) string {
 	if text[0] >= 'A' && text[0] <= 'Z' {
 		return text
 	}
-	if word == "resumed" && id == poller.AllAgencies {
-		return "All agencies are polled again."
+	if id == poller.AllAgencies {
+		return map[string]string{"resumed": "All agencies are polled again.", "nothalted": "Nothing is halted."}[word]
 	}
 	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == id }) {
 		return ""

@@ -243,7 +243,7 @@ func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 			hang[c.Name] = true
 		}
 	}
-	for _, name := range []string{"store", "polling", "watch for silence", "follower", "housekeeping", "heartbeat"} {
+	for _, name := range []string{"store", "polling", "staleness", "follower", "housekeeping", "heartbeat"} {
 		if !hang[name] {
 			t.Errorf("%s is said to be alive: %v", name, hang)
 		}

@@ -12,17 +12,17 @@ import (
 // probeEvery is how often the store is asked whether it answers.
 const probeEvery = 10 * time.Second
 
-// How long a loop may give no sign of life: several times what it takes at most where all is well, whatever the API and NATS do.
-// They hang then, and a restart is the only thing that helps.
+// How long a loop may be without a heartbeat: several times what it takes at most where all is well, whatever the API and NATS do.
+// It hangs then, and a restart is the only thing that helps. Loops that may rightly wait longer have none.
 const (
 	storeLimit        = time.Minute
 	pollsLimit        = 5 * time.Minute
-	vigilLimit        = 10 * time.Minute // it may commit for every agency
+	stalenessLimit    = 10 * time.Minute // it may commit for every agency
 	relayLimit        = 5 * time.Minute
 	followerLimit     = 5 * time.Minute
 	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
 	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
-	// forwarderLimit is more than a receiver can ask two lanes to wait, one after the other.
+	// forwarderLimit is more than a receiver can ask two workers to wait, one after the other.
 	forwarderLimit = 3 * time.Hour
 )
 
@@ -38,15 +38,15 @@ func (a *Daemon) probeStore(ctx context.Context) error {
 
 // Health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
-	alive := func(name string, turned time.Time, limit time.Duration) ops.Check {
-		return ops.Alive(name, turned, a.ran.Last(), limit)
+	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
+		return ops.Alive(name, last, a.ran.Last(), limit)
 	}
-	polls, vigil := a.poller.Turned()
+	polls, staleness := a.poller.Turned()
 	publisher := a.currentRelay().Status()
 	checks := []ops.Check{
 		alive("store", a.storeAnswered.Last(), storeLimit),
 		alive("polling", polls, pollsLimit),
-		alive("watch for silence", vigil, vigilLimit),
+		alive("staleness", staleness, stalenessLimit),
 		alive("relay", publisher.Turned, relayLimit),
 		alive("follower", a.follower.Turned(), followerLimit),
 		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
@@ -120,8 +120,7 @@ func (a *Daemon) acting() ops.Check {
 	return ops.Check{Name: "cluster", OK: text == "", Text: text}
 }
 
-// turned is the oldest sign of life of the forwarder's lanes; of one that is not at work, which is tried again all the time, it is
-// now.
+// turned is the oldest heartbeat of the forwarder's workers; of one that is not at work, which is tried again all the time, it is now.
 func (r *running) turned() time.Time {
 	r.mu.Lock()
 	now := r.now

@@ -13,7 +13,7 @@ import (
 // Health says whether the daemon lives, and whether it can do its work. It holds no person's data and no secret: everybody
 // who reaches the address may read it.
 type Health struct {
-	Live   bool // all loops turn and the store answers; a restart helps where it is false
+	Live   bool // every loop that has a heartbeat runs, and the store answers; a restart helps where it is false
 	Ready  bool // and what is found can be kept and published. A halted agency does not matter
 	Checks []Check
 }
@@ -26,25 +26,25 @@ type Check struct {
 	Live bool   `json:"live"`           // it is part of being alive; others are part of being ready only
 }
 
-// Alive checks that a loop turned lately. One that never did counts from the moment it was started.
-func Alive(name string, turned, started time.Time, limit time.Duration) Check {
-	if turned.Before(started) {
-		turned = started
+// Alive checks the last heartbeat of a loop. One that had none yet counts from the moment it was started.
+func Alive(name string, last, started time.Time, limit time.Duration) Check {
+	if last.Before(started) {
+		last = started
 	}
 	c := Check{Name: name, OK: true, Live: true}
-	if ago := time.Since(turned); ago > limit {
-		c.OK, c.Text = false, fmt.Sprintf("no sign of life since %s; at most %s is normal", ago.Round(time.Second), limit)
+	if ago := time.Since(last); ago > limit {
+		c.OK, c.Text = false, fmt.Sprintf("no heartbeat for %s; at most %s is normal", ago.Round(time.Second), limit)
 	}
 	return c
 }
 
-// Liveness is when a loop turned last.
+// Liveness is the last heartbeat of a loop.
 type Liveness struct{ at atomic.Pointer[time.Time] }
 
-// Renew says that the loop turned at this moment.
+// Renew is a heartbeat.
 func (l *Liveness) Renew(at time.Time) { l.at.Store(&at) }
 
-// Last is when that was; zero for never.
+// Last is when the last one was; zero for never.
 func (l *Liveness) Last() time.Time {
 	if at := l.at.Load(); at != nil {
 		return *at

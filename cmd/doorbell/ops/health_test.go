@@ -19,7 +19,7 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 			t.Errorf("in time: %+v", c)
 		}
 		time.Sleep(time.Second)
-		if c := Alive("polling", turned, started, time.Minute); c.OK || c.Text != "no sign of life since 1m1s; at most 1m0s is normal" {
+		if c := Alive("polling", turned, started, time.Minute); c.OK || c.Text != "no heartbeat for 1m1s; at most 1m0s is normal" {
 			t.Errorf("too late: %+v", c)
 		}
 		if c := Alive("polling", time.Time{}, started, time.Minute); c.OK {

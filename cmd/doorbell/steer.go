@@ -44,8 +44,8 @@ func (p *program) answer(asJSON bool, object any, sentence string, args ...any) 
 type PollCmd struct{ OneAgency }
 
 func (PollCmd) Help() string {
-	return "The daemon walks the agency's list now and polls its insertions in the agency's next turns, within the budget; other agencies keep " +
-		"theirs. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+	return "The daemon walks the agency's list now and polls its insertions next, within the budget; other agencies are polled as " +
+		"before. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
 }
 
 // Run lets the daemon poll an agency now.

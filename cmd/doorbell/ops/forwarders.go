@@ -19,7 +19,7 @@ type ForwarderStatus struct {
 	Attempts     int       `json:"attempts,omitempty"` // of the message in hand
 	LastError    string    `json:"lastError,omitempty"`
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
-	FailingSince time.Time `json:"failingSince,omitzero"` // the receiver takes nothing since then
+	FailingSince time.Time `json:"failingSince,omitzero"` // deliveries fail since then
 	DeadLetters  uint64    `json:"deadLetters"`
 	Off          bool      `json:"off"`
 	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS

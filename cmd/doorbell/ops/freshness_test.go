@@ -25,7 +25,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	text := func() string { return strings.Join(s.Lines(TextOptions{}), "\n") + "\n" }
 	got := strings.Join(strings.Fields(text()), " ")
 	for _, want := range []string{
-		"812 requests (17 in the last minute), at most 5 (2.5 now, since the API asked for patience) a second",
+		"812 requests (17 in the last minute), at most 5 (2.5 now, throttled by the API) a second",
 		"A100 28s 1m30s 1 0 15s 28s 95 % of 20",
 		"B200 0s 1m30s 0 7 - - -",
 	} {

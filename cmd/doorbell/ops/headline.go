@@ -31,11 +31,11 @@ func NewHeadline(s Status) Headline {
 		return Headline{Busy: true, Text: "No agency is watched", Title: "no agency", Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS."}
 	case fresh == agencies:
 		return Headline{
-			Busy: true, Text: "Getting to know " + Counted(agencies, "agency"), Title: "starting",
+			Busy: true, Text: "Starting to watch " + Counted(agencies, "agency"), Title: "starting",
 			Sub: "What is there already is learned, not announced. Anything new after that is announced.",
 		}
 	case fresh > 0:
-		h.Sub = fmt.Sprintf("Getting to know %s more.", Number(fresh))
+		h.Sub = fmt.Sprintf("Starting to watch %s more.", Number(fresh))
 	default:
 		h.Sub = fmt.Sprintf("Watching %s of %s.", Counted(insertions, "insertion"), Counted(agencies, "agency"))
 	}

@@ -98,7 +98,7 @@ func Well(h Health, s Status, lately time.Duration) error {
 		return errors.New(summary + "; see doorbell status")
 	}
 	if len(s.Watch.Agencies) == 0 && len(s.Cluster.Others()) == 0 {
-		return errors.New("nobody is watched")
+		return errors.New("no agency is watched")
 	}
 	for _, a := range s.Watch.Agencies {
 		if s.Watch.At.Sub(a.LastGoodAnswer) > lately {

@@ -51,7 +51,7 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"B200: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[1].LastGoodAnswer = at.Add(-16 * time.Minute) },
 		"A100: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[0].LastGoodAnswer = time.Time{} },
 		"B200: events wait":    func(_ *Health, s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
-		"nobody is watched":    func(_ *Health, s *Status) { s.Watch.Agencies = nil },
+		"no agency is watched": func(_ *Health, s *Status) { s.Watch.Agencies = nil },
 	} {
 		h := NewHealth(Check{Name: "store", OK: true, Live: true})
 		s := Status{Watch: poller.Status{At: at, Agencies: []poller.AgencyStatus{

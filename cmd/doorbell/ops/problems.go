@@ -51,7 +51,7 @@ var kinds = []string{
 const (
 	// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is more than passing.
 	waitsLong = time.Minute
-	// hiccup is how long a receiver may take nothing before that is worth a word, and failingLong before it is more than passing.
+	// hiccup is how long deliveries may fail before that is shown, and failingLong before it is more than passing.
 	hiccup      = time.Minute
 	failingLong = 5 * time.Minute
 )
@@ -258,7 +258,7 @@ func alarmProblem(a poller.AgencyStatus, l poller.Alarm) (kind string, t Problem
 			t.Label = id + " " + Middle(l.PropertyReferenceID, 80)
 			t.Title = fmt.Sprintf("%s: contact requests of %s cannot be read", id, Middle(l.PropertyReferenceID, 80))
 		}
-		t.Text = "Something may be missing from the events. The event says since when, and how far doorbell could see."
+		t.Text = "Something may be missing from the events. The event says since when, and how much was reached."
 	default:
 		name := strings.ReplaceAll(l.Kind, "_", " ")
 		t.Title, t.Many = id+": "+name, "%s times "+name
@@ -363,10 +363,10 @@ func (s Status) forwarderProblems() (all []Problem) {
 			t.Many = f.Name + " is switched off, for leads and alerts"
 			t.Text = "The receiver said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
-			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+" takes nothing, neither leads nor alerts"
-			t.Title, t.Text = who+" takes nothing", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
+			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+": delivery of leads and alerts fails"
+			t.Title, t.Text = who+": delivery fails", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
 		case f.Problem != "":
-			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "It goes on by itself when it does."
+			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "doorbell retries by itself."
 		default:
 			continue
 		}
@@ -378,7 +378,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
 		all = append(all, Problem{
 			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by a receiver",
-			Text: "They are kept as dead letters, with the reason. When that is mended, doorbell dlq retry sends them once more; doorbell dlq drop lets them go.",
+			Text: "They are kept as dead letters, with the reason. Once the cause is fixed, doorbell dlq retry sends them again; doorbell dlq drop deletes them.",
 			Do:   Remedy{Command: "doorbell dlq ls"},
 		})
 	}

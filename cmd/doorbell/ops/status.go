@@ -147,7 +147,7 @@ type StoreStatus struct {
 }
 
 const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +
-	"where many events wait, they wait for NATS and stay until it has taken them"
+	"events that wait for NATS stay until they are published"
 
 // NewStoreStatus says in words what to do.
 func NewStoreStatus(is store.Space) StoreStatus {

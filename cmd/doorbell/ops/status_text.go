@@ -234,7 +234,7 @@ func (s Status) ceiling() string {
 		text = fmt.Sprintf("%.4g of the cluster's %s", s.Cluster.Rate, text)
 	}
 	if left := s.Watch.Effective; s.Throttled() {
-		text += fmt.Sprintf(" (%.4g now, since the API asked for patience)", left)
+		text += fmt.Sprintf(" (%.4g now, throttled by the API)", left)
 	}
 	return text
 }

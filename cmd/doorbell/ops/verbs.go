@@ -406,7 +406,7 @@ func streamed[Q any](places chan struct{}, work func(ctx context.Context, q Q, s
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		lines, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
 		lines.SetEscapeHTML(false) // payloads arrive as they are in the log
-		last := frame{Error: "the daemon is busy with other such questions", Hint: "try again when they are answered"}
+		last := frame{Error: "the daemon is busy with other such requests", Hint: "try again when they are answered"}
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()

@@ -100,7 +100,7 @@ func TestAMemberShowsTheOthersAndWhatTheyPoll(t *testing.T) {
 func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
 	page := shown(t, of(emptyScene(now)), "/", false)
 	says(t, title(page), "◌ starting – doorbell")
-	says(t, words(page), "Getting to know 2 agencies", "What happens now", "Read the lists of insertions", "2 of 400", "Nothing has happened yet", "1 of 2 agencies, 400 insertions so far", "A100 first walk 250 none yet", "B200 first walk 150 3 s ago – 148 never yet – –")
+	says(t, words(page), "Starting to watch 2 agencies", "What happens now", "Read the lists of insertions", "2 of 400", "Nothing has happened yet", "1 of 2 agencies, 400 insertions so far", "A100 first walk 250 none yet", "B200 first walk 150 3 s ago – 148 never yet – –")
 }
 
 func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
@@ -138,8 +138,9 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
 		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: no good answer about contact requests", "502 Bad Gateway", "doorbell check",
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",
-		"slack leads takes nothing", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
-		"maximum bytes exceeded", "2.5 now: the API asked for patience", "37 insertions past 33 min", "last was partial: a page failed", "doorbell dlq ls")
+		"slack leads: delivery fails", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
+		"maximum bytes exceeded", "2.5 now: throttled by the API", "37 insertions past 33 min", "last was partial: a page failed", "doorbell dlq ls",
+		"kept in the log until NATS works", "NATS not usable embedded", "delivery fails hooks.slack")
 	saysNot(t, page, "All is well", "<form method", "or sign in")
 }
 
@@ -303,6 +304,7 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
 	o := of(busyScene(now))
 	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is polled again.")
+	says(t, words(shown(t, o, "/?done=notheld&agency=A100", true)), "A100 has no held change.")
 	says(t, words(shown(t, o, "/?done=signedin", true)), "You are signed in and can act.")
 	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
 		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is polled again")

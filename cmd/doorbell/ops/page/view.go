@@ -81,7 +81,7 @@ func notice(q url.Values, s ops.Status) string {
 	return ops.Short(id, 64) + " " + text
 }
 
-// step is one of those from the start to the first news.
+// step is one of those from the start to the watch.
 type step struct {
 	Text       string
 	Detail     string
@@ -89,7 +89,7 @@ type step struct {
 	Share, All int // of progress; All 0: none is shown
 }
 
-// steps are told until the first agency is watched.
+// steps are shown until the first agency is watched.
 func steps(s ops.Status) []step {
 	agencies := s.Watch.Agencies
 	if len(agencies) == 0 || ops.Learning(agencies) < len(agencies) {
@@ -106,7 +106,7 @@ func steps(s ops.Status) []step {
 	list := []step{
 		{Text: "Read the lists of insertions", Detail: fmt.Sprintf("%d of %s, %s so far", walked, ops.Counted(len(agencies), "agency"), ops.Counted(insertions, "insertion")), Done: walked == len(agencies)},
 		{Text: "Read them once more, to be sure that this is all", Detail: "until two readings agree"},
-		{Text: "Ask for the contact requests of every insertion", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
+		{Text: "Poll the contact requests of every insertion", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
 		{Text: "Watch", Detail: "anything new from now on is announced"},
 	}
 	if insertions == 0 { // nobody knows yet how many there are
@@ -200,7 +200,7 @@ func budgetFigure(s ops.Status) figure {
 		f.Share = int(math.Round(100 * min(1, spent/w.RequestsPerSecond)))
 	}
 	if s.Throttled() {
-		f.Tone, f.Sub = warn, fmt.Sprintf("%s now: the API asked for patience", rate(w.Effective))
+		f.Tone, f.Sub = warn, fmt.Sprintf("%s now: throttled by the API", rate(w.Effective))
 	}
 	return f
 }
@@ -267,7 +267,7 @@ func waitingFigure(s ops.Status) figure {
 	n := int(min(s.Pending(), 1e12))
 	f := figure{Name: "Waiting for NATS", Value: ops.Number(n), Sub: "events, kept in the log"}
 	if !s.NATS.Connected || s.NATS.Problem != "" {
-		f.Tone, f.Sub = bad, "NATS takes none now"
+		f.Tone, f.Sub = bad, "kept in the log until NATS works"
 	}
 	return f
 }
@@ -288,7 +288,7 @@ func newNATSView(s ops.Status) natsView {
 	case !s.NATS.Connected:
 		n.State = badge{bad, "triangle", "not connected"}
 	case s.NATS.Problem != "":
-		n.State = badge{bad, "triangle", "in problem"}
+		n.State = badge{bad, "triangle", "not usable"}
 	}
 	return n
 }
@@ -335,7 +335,7 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 		case f.Off:
 			r.State = badge{bad, "square", "off"}
 		case !f.FailingSince.IsZero():
-			r.State = badge{warn, "triangle", "takes nothing"}
+			r.State = badge{warn, "triangle", "delivery fails"}
 		case f.Problem != "":
 			r.State = badge{warn, "triangle", "waits"}
 		}

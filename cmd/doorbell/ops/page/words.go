@@ -75,8 +75,8 @@ var notices = map[string]string{
 	"resumed":   "is polled again.",
 	"nothalted": "is not halted.",
 	"approved":  "Approved: the next complete walk that still shows the change announces it.",
-	"notheld":   "holds nothing back.",
-	"polled":    "is walked now, and its insertions are polled in their next turns.",
+	"notheld":   "has no held change.",
+	"polled":    "is walked now; its insertions are polled next.",
 	"signedin":  "You are signed in and can act.",
 	"failed":    "That did not work; the log of doorbell says why.",
 }

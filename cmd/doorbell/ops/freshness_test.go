@@ -19,7 +19,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 				Latency: poller.Latency{ContactRequests: 20, MeanSeconds: 17, MedianSeconds: 15, P95Seconds: 28, WithinFiveMinutes: 0.95},
 				Hints:   poller.Hints{Acting: true, Recall: 0.9},
 			}},
-			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{CapSeconds: 90, NeverPolled: 7}},
+			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{Insertions: 7, NeverPolled: 7, OldestSeconds: 6, CapSeconds: 40}}, // its walk goes on
 		},
 	}}
 	text := func() string { return strings.Join(s.Lines(TextOptions{}), "\n") + "\n" }
@@ -27,11 +27,14 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	for _, want := range []string{
 		"812 requests (17 in the last minute), at most 5 (2.5 now, throttled by the API) a second",
 		"A100 28s 1m30s 1 0 15s 28s 95 % of 20",
-		"B200 0s 1m30s 0 7 - - -",
+		"B200 starting – none yet 0 0",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, text())
 		}
+	}
+	if strings.Contains(got, "B200 6s") {
+		t.Errorf("of what is not known yet:\n%s", text())
 	}
 	s.Cluster = &ClusterStatus{Rate: 2.5}
 	if !strings.Contains(text(), "at most 2.5 of the cluster's 5 a second") {

@@ -164,6 +164,12 @@ func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int { return cmp.Compare(rank(x), rank(y)) })
 }
 
+// Unknown stands where nothing is known yet.
+const Unknown = "–"
+
+// Known says whether the insertions of an agency are known: a walk of it has ended, or the store remembers them.
+func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
+
 // Ill says whether a person should look at an agency.
 func Ill(a poller.AgencyStatus) bool {
 	return len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0 || a.State == "backing_off"

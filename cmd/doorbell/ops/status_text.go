@@ -104,7 +104,11 @@ func (s Status) counted() string {
 	for n, state := range states {
 		states[n] = fmt.Sprintf("%d %s", count[state], state)
 	}
-	return fmt.Sprintf("%d agencies with %s: %s", len(all), Counted(insertions, "insertion"), strings.Join(states, ", "))
+	with := ""
+	if slices.ContainsFunc(all, Known) {
+		with = " with " + Counted(insertions, "insertion")
+	}
+	return fmt.Sprintf("%d agencies%s: %s", len(all), with, strings.Join(states, ", "))
 }
 
 func (s Status) agencyTable(o TextOptions) []string {
@@ -118,7 +122,11 @@ func (s Status) agencyTable(o TextOptions) []string {
 		case 1:
 			style = Yellow
 		}
-		t.add(style, a.AgencyID, a.State, fmt.Sprint(a.Insertions), ago(a.LastCompleteWalk, s.Watch.At), fmt.Sprint(a.LastSequence), fmt.Sprint(s.pending(a.AgencyID)))
+		insertions := Unknown
+		if Known(a) {
+			insertions = fmt.Sprint(a.Insertions)
+		}
+		t.add(style, a.AgencyID, a.State, insertions, ago(a.LastCompleteWalk, s.Watch.At), fmt.Sprint(a.LastSequence), fmt.Sprint(s.pending(a.AgencyID)))
 	}
 	for _, a := range s.Cluster.Others() {
 		t.add(styleNone, a.AgencyID, "polled by "+s.Cluster.OwnedBy(a))
@@ -253,8 +261,11 @@ func (s Status) freshness(o TextOptions) []string {
 	t := table{}
 	t.add(Bold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "NEVER", "MEDIAN", "95 %", "IN 5 MIN")
 	for _, a := range InOrder(s.Watch.Agencies) {
-		if f := a.Freshness; f != nil {
-			cells := []string{a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), fmt.Sprint(f.NeverPolled), "-", "-", "-"}
+		if f := a.Freshness; f != nil && Known(a) {
+			cells := []string{a.AgencyID, Unknown, seconds(f.CapSeconds), fmt.Sprint(f.PastCap), fmt.Sprint(f.NeverPolled), Unknown, Unknown, Unknown}
+			if f.Insertions > 0 {
+				cells[1] = seconds(f.OldestSeconds)
+			}
 			if l := f.Latency; l.ContactRequests > 0 {
 				cells = append(cells[:5], seconds(l.MedianSeconds), seconds(l.P95Seconds), fmt.Sprintf("%.0f %% of %d", 100*l.WithinFiveMinutes, l.ContactRequests))
 			}

@@ -56,6 +56,21 @@ func TestARefusalOfManyAgenciesIsToldOnce(t *testing.T) {
 	}
 }
 
+func TestAStatusShowsNoZeroThatIsNotKnownYet(t *testing.T) {
+	s := large()
+	for n := range s.Watch.Agencies {
+		s.Watch.Agencies[n] = poller.AgencyStatus{AgencyID: s.Watch.Agencies[n].AgencyID, State: "starting", Freshness: &poller.Freshness{Insertions: 7, NeverPolled: 7}}
+	}
+	text := strings.Join(s.Lines(TextOptions{}), "\n")
+	if !strings.Contains(text, "\n200 agencies: 200 starting\n") || !strings.Contains(text, "A000    starting  –           none yet ") || strings.Contains(text, "UNCHECKED") {
+		t.Errorf("%s", text)
+	}
+	s.Watch.Agencies[7].Insertions, s.Watch.Agencies[8].LastCompleteWalk, s.Watch.Agencies[8].Freshness = 7, s.Watch.At, &poller.Freshness{CapSeconds: 90}
+	if text := strings.Join(s.Lines(TextOptions{}), "\n"); !strings.Contains(text, "\n200 agencies with 7 insertions: 200 starting\n") || !strings.Contains(text, "A007    0s ") || !strings.Contains(text, "A008    –                  1m30s      0         0      –       –     –") {
+		t.Errorf("of what is known there is nothing:\n%s", text)
+	}
+}
+
 func TestAStatusFitsWhateverTerminal(t *testing.T) {
 	s := large()
 	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true, LastError: "gone"}}

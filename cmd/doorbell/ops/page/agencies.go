@@ -109,18 +109,18 @@ func agencyTones(list []problem) map[string]tone {
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
 		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
-		Insertions: insertionsText(a.Insertions, !a.LastCompleteWalk.IsZero()), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
+		Insertions: insertionsText(a.Insertions, ops.Known(a)), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
 		r.Verdict = partial(l.Reason)
 	}
-	if o, ok := oldest(a, now); ok {
+	if o, ok := oldest(a, now); ok && ops.Known(a) {
 		r.oldest, r.Oldest = o, ops.Span(o.Round(time.Second))
 	}
 	if n := firstPolls(a); n > 0 {
 		r.Late = ops.Number(n) + " never yet"
 	}
-	if f := a.Freshness; f != nil {
+	if f := a.Freshness; f != nil && ops.Known(a) {
 		if f.PastCap > 0 {
 			r.Late = ops.Number(f.PastCap) + " too long"
 		}
@@ -147,8 +147,8 @@ func (r *agencyRow) matches(query string) bool {
 }
 
 // insertionsText shows no zero that is not known yet.
-func insertionsText(n int, walked bool) string {
-	if n == 0 && !walked {
+func insertionsText(n int, known bool) string {
+	if !known {
 		return unknown
 	}
 	return ops.Number(n)

@@ -106,11 +106,15 @@ func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
 func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
 	s := base(now)
 	for n := range 200 {
-		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "starting"})
+		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "starting", Freshness: &poller.Freshness{Insertions: 8, NeverPolled: 8, CapSeconds: 40}}) // the walks go on
 	}
 	text := words(shown(t, of(s, nil), "/", false))
-	says(t, text, "Last lead – none yet", "Leads in 24 hours – not watching yet", "Insertions – of 200 agencies", "A7 first walk – none yet – – –")
+	says(t, text, "Last lead – none yet", "Leads in 24 hours – not watching yet", "Insertions – of 200 agencies", "A7 first walk – none yet – – –", "Longest unchecked – nothing polled yet")
 	saysNot(t, text, "0 insertion", "0 of 0", "0 in this hour")
+	s.Watch.Agencies[7].Insertions, s.Watch.Agencies[7].Freshness.OldestSeconds = 8, 6
+	text = words(shown(t, of(s, nil), "/", false))
+	says(t, text, "Longest unchecked 6 s of the insertions known so far", "Insertions 8 8 not polled yet", "A7 first walk 8 none yet 6 s 8 never yet – –")
+	saysNot(t, text, "should stay below")
 }
 
 func TestWhatIsHaltedDoesNotColourTheFiguresOfOthers(t *testing.T) {

@@ -123,14 +123,17 @@ func steps(s ops.Status) []step {
 }
 
 func firstPolls(a poller.AgencyStatus) int {
-	if a.Freshness != nil {
+	switch {
+	case !ops.Known(a):
+		return 0
+	case a.Freshness != nil:
 		return a.Freshness.NeverPolled
 	}
 	return a.FirstPolls
 }
 
 // unknown stands where nothing is known yet.
-const unknown = "–"
+const unknown = ops.Unknown
 
 // figure is one number that a person looks for.
 type figure struct {
@@ -214,10 +217,14 @@ func rate(r float64) string {
 
 func oldestFigure(s ops.Status) figure {
 	f := figure{Name: "Longest unchecked", Value: unknown, Sub: "nothing polled yet"}
-	longest, most, past, halted := time.Duration(-1), time.Duration(0), 0, 0
+	longest, most, past, halted, starting := time.Duration(-1), time.Duration(0), 0, 0, false
 	for _, a := range s.Watch.Agencies {
 		if a.State == "halted" { // nothing is polled there, which is shown as such
 			halted++
+			continue
+		}
+		if !ops.Known(a) {
+			starting = starting || a.State == "starting"
 			continue
 		}
 		if o, ok := oldest(a, s.Watch.At); ok {
@@ -232,6 +239,9 @@ func oldestFigure(s ops.Status) figure {
 	}
 	if longest >= 0 {
 		f.Value, f.Sub = ops.Span(longest.Round(time.Second)), "should stay below "+ops.Span(most)
+		if starting { // the limit grows with the insertions that are found
+			f.Sub = "of the insertions known so far"
+		}
 	}
 	if past > 0 {
 		f.Tone, f.Sub = warn, ops.Counted(past, "insertion")+" past "+ops.Span(most)
@@ -255,8 +265,7 @@ func insertionsFigure(s ops.Status) figure {
 	for _, a := range s.Watch.Agencies {
 		n, never = n+a.Insertions, never+firstPolls(a)
 	}
-	walked := slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return !a.LastCompleteWalk.IsZero() })
-	f := figure{Name: "Insertions", Value: insertionsText(n, walked), Sub: "of " + ops.Counted(len(s.Watch.Agencies), "agency")}
+	f := figure{Name: "Insertions", Value: insertionsText(n, slices.ContainsFunc(s.Watch.Agencies, ops.Known)), Sub: "of " + ops.Counted(len(s.Watch.Agencies), "agency")}
 	if never > 0 {
 		f.Sub = ops.Number(never) + " not polled yet"
 	}

@@ -132,7 +132,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
-	a.sharing.on, a.sharing.run, a.sharing.news, a.sharing.said = o.Cluster.Name != "", rand.Text(), make(chan struct{}, 1), map[string]string{}
+	a.sharing.on, a.sharing.run, a.sharing.news = o.Cluster.Name != "", rand.Text(), make(chan struct{}, 1)
 	a.sharing.owned, a.sharing.held = map[string]bool{}, map[string]bool{}
 	a.sharing.heads, a.sharing.since = map[string]relay.Head{}, map[string]time.Time{}
 	for _, f := range o.Forwarders {

@@ -75,8 +75,7 @@ type sharing struct {
 	owned map[string]bool
 	held  map[string]bool // where our name may stand in the head: what is owned, and what is to be released
 	lost  []string
-	news  chan struct{}     // capacity 1
-	said  map[string]string // why an agency could not be claimed
+	news  chan struct{} // capacity 1
 
 	heads     map[string]relay.Head // by token of the agency, as the stream has shown them
 	newEpochs uint64                // that it has shown
@@ -136,7 +135,7 @@ func (s *sharing) nextLost() string {
 
 // join makes this daemon a member, as soon as the servers can be asked. The error is what somebody has to change.
 func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Cluster, err error) {
-	c, said := a.o.Cluster, ""
+	c := a.o.Cluster
 	host, _ := os.Hostname() // only shown
 	for {
 		once, cancel := context.WithTimeout(ctx, joinWithin)
@@ -152,9 +151,8 @@ func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Clu
 			return member, nil
 		case errors.Is(err, cluster.ErrSetup):
 			return nil, exit.Config(fmt.Errorf("DOORBELL_CLUSTER: %w", err), "")
-		case err.Error() != said:
-			said = err.Error()
-			a.o.Log.Error("the cluster cannot be joined yet: nothing is polled", "err", said)
+		default:
+			a.o.Log.Error("the cluster cannot be joined yet: nothing is polled", "err", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -314,14 +312,8 @@ func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) 
 	if errors.Is(err, relay.ErrLog) {
 		return err
 	}
-	if text := fmt.Sprint(err); err != nil && ctx.Err() == nil {
-		s.mu.Lock()
-		again := s.said[id] == text
-		s.said[id] = text
-		s.mu.Unlock()
-		if !again {
-			a.o.Log.Warn("the agency cannot be claimed yet", "agency", id, "err", text)
-		}
+	if err != nil && ctx.Err() == nil {
+		a.o.Log.Warn("the agency cannot be claimed yet", "agency", id, "err", err.Error())
 	}
 	s.mu.Lock()
 	if err == nil && h.Owner != a.store.ID() { // another one has it, and lives
@@ -332,7 +324,6 @@ func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) 
 		return nil
 	}
 	s.owned[id] = true
-	delete(s.said, id)
 	s.mu.Unlock()
 	a.o.Log.Info("agency claimed", "agency", id, "epoch", h.Epoch)
 	return a.reset()

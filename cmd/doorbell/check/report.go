@@ -28,7 +28,7 @@ const (
 	sectionBudget    = "budget"
 	SectionNATS      = "NATS"
 	SectionPage      = "page"
-	sectionReceivers = "outlets"
+	sectionReceivers = "receivers"
 	SectionDisk      = "disk"
 )
 

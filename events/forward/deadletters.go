@@ -45,7 +45,7 @@ type Letter struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// DeadLetters is what receivers refused for good, of all forwarders. It is for one goroutine at a time.
+// DeadLetters is what receivers permanently rejected, of all forwarders. It is for one goroutine at a time.
 type DeadLetters struct {
 	js     jetstream.JetStream
 	prefix string
@@ -218,7 +218,7 @@ func deadSubject(prefix, name string, e events.Event) string {
 func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
 		Name:        stream.DeadLetters(listings),
-		Description: "doorbell: what outlets refused for good",
+		Description: "doorbell: events that receivers permanently rejected",
 		Subjects:    []string{deadSubjects(prefix)},
 		MaxBytes:    maxBytes,
 		MaxAge:      retention,

@@ -177,6 +177,44 @@ func TestWhereNothingDiedThereAreNoLetters(t *testing.T) {
 
 // TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
 // it may make consumers and publish letters, but no streams, and erase nothing.
+// TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs: a description that has changed since the stream was made is no difference, on our
+// own server or another.
+func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
+	for name, embedded := range map[string]bool{"own server": true, "another": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", 20)
+				w := newWorld(t, leadsTo(s))
+				config := DeadLetterConfig("listings", "LISTINGS", 720*time.Hour, 0, 1)
+				made := config
+				made.Description = "doorbell: what outlets refused for good"
+				if _, err := w.js.CreateStream(t.Context(), made); err != nil {
+					t.Fatal(err)
+				}
+				w.refuse(s, 1)
+				for range 2 {
+					if err := EnsureDeadLetters(t.Context(), w.nc, config, embedded); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.refuse(s, 1)
+				stream, err := w.js.Stream(t.Context(), config.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if have := stream.CachedInfo(); have.Config.Description != made.Description || have.State.Msgs != 2 || len(w.letters()) != 2 {
+					t.Errorf("%+v", have)
+				}
+				for line := range strings.Lines(w.log.String()) {
+					if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") && !strings.Contains(line, "moved to the dead letters") {
+						t.Error(line)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
 	if err != nil {

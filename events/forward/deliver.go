@@ -319,7 +319,7 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 		written, err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had)
 		if err != nil {
 			l.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
-			l.f.o.Log.Error("message refused for good, but no dead letter can be written; retrying", "forwarder", l.f.o.Name,
+			l.f.o.Log.Error("message permanently rejected, but no dead letter can be written; retrying", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
 			return l.pause(ctx, c, pause(l.attempts))
 		}
@@ -343,7 +343,7 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 }
 
 // probe finds out whether the message or the receiver is why a message is not taken after so many tries: it sends the next one. If
-// that is taken, or refused for good, the receiver works, and the message has one more try. A restart before its turn doubles it: it
+// that is taken, or permanently rejected, the receiver works, and the message has one more try. A restart before its turn doubles it: it
 // cannot be remembered as done, as what is done may cover what has a lower number.
 func (l *worker) probe(ctx context.Context, c jetstream.Consumer) error {
 	if err := l.fill(ctx, c); err != nil {

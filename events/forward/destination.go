@@ -55,7 +55,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	err := send(limited, d.receiver, delivery)
 	now := time.Now()
 	d.next = now.Add(max(d.traits.Pace, after(err)))
-	if err == nil || errors.As(err, new(*Permanent)) { // one that is refused for good is an answer too
+	if err == nil || errors.As(err, new(*Permanent)) { // one that permanently rejects is an answer, too
 		d.failing.Store(nil)
 	} else {
 		d.failing.CompareAndSwap(nil, &now)

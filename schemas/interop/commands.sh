@@ -13,7 +13,7 @@ doorbell replay --type contact_request.created --since 1h --job crm-2
 nats consumer add LISTINGS_REPLAY crm-2 --filter 'listings.replay.crm-2.>' --pull --deliver all --ack explicit --defaults
 nats consumer next LISTINGS_REPLAY crm-2 --count 1
 
-# What a receiver refused for good, and the next heartbeat.
+# What a receiver permanently rejected, and the next heartbeat.
 nats sub 'listings.dlq.>' --all --count 1
 nats sub 'listings.heartbeat.*' --count 1
 

@@ -15,7 +15,7 @@ type memory struct {
 	since map[string]time.Time // since when a recipient takes nothing, while others do
 }
 
-// refusingLong is how long mails wait for a recipient who takes nothing. After that each is refused for good, until the recipient
+// refusingLong is how long mails wait for a recipient who takes nothing. After that each is permanently rejected, until the recipient
 // takes one.
 const refusingLong = time.Hour
 

@@ -112,7 +112,7 @@ func content(c *smtp.Client, text []byte) error {
 }
 
 // settle says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
-// again, for them and for those who refused for good. But what others have does not wait for ever for a mailbox that is full.
+// again, for them and for those who permanently rejected it. But what others have does not wait for ever for a mailbox that is full.
 func (o *Receiver) settle(ctx context.Context, id string, refused []refusal) error {
 	if len(refused) == 0 {
 		o.taken.forget(id)

@@ -34,26 +34,26 @@ var (
 
 // The API.
 var (
-	apiUp = add("api_up", gauge, "0 while there is no connection to the base URL of the API: no name, no TCP, no TLS.")
+	apiUp = add("api_up", gauge, "0 while there is no connection to the base URL of the API: DNS, TCP or TLS fails.")
 
 	budgetLimit = add("budget_limit_requests_per_second", gauge,
 		"The ceiling over everything that is sent to the API: DOORBELL_REQUESTS_PER_SECOND.")
 	budgetEffective = add("budget_effective_requests_per_second", gauge,
-		"What is left of the ceiling where the API asked for patience (429, or 503 with Retry-After).")
+		"What is left of the ceiling while the API throttles requests (429, or 503 with Retry-After).")
 	budgetSpent = add("budget_spent_requests_total", counter, "Requests that were granted. Its rate over the ceiling is the use of the budget.")
 )
 
 // The watch of an agency.
 var (
 	agencyState = add("agency_state", gauge,
-		"Always 1; the label says how the agency stands: starting, baselining, watching, held, backing_off, stale, halted, waiting_for_stream or contested.", "agency", "state")
+		"Always 1; the label is the state of the agency: starting, baselining, watching, held, backing_off, stale, halted, waiting_for_stream or contested.", "agency", "state")
 	halts = add("halts", gauge,
-		"Scopes of the agency that are not asked for any more, because the API answered 401 or 403: agency, contact_requests or insertion.",
+		"Scopes of the agency whose polling stopped because the API answered 401 or 403: agency, contact_requests or insertion.",
 		"agency", "scope")
 	changeHeld = add("change_held", gauge,
-		"1 while so many insertions are missing at once that it is not announced yet; doorbell approve does.", "agency")
+		"1 while so many insertions are missing at once that it is not announced yet; doorbell approve accepts it.", "agency")
 	alarms = add("alarms", gauge,
-		"What keeps us from seeing: stale (no successful response), schema_drifted (answers have changed their form), gap_detected (not all can be seen).",
+		"Alarms in force: stale (no successful response), schema_drifted (answers have changed their form), gap_detected (not everything can be seen).",
 		"agency", "kind")
 	insertions = add("insertions", gauge, "Insertions of the agency that the last walks have listed.", "agency")
 	lastGood   = add("last_good_answer_timestamp_seconds", gauge,
@@ -63,41 +63,41 @@ var (
 	walks       = add("walks_total", counter, "Readings of the list of insertions, by verdict: complete or partial.", "agency", "verdict")
 	walkSeconds = add("last_walk_duration_seconds", gauge, "How long the last reading of the list of insertions took.", "agency")
 	turns       = add("turns_total", counter,
-		"Why the API was asked: index (most is likely there), cap (it would wait too long), urgent (new), hint (its record changed), walk (a page of the list before its walk was due), retry.",
+		"Why requests were sent: index (a contact request is most likely there), cap (it would wait too long), urgent (new), hint (its record changed), walk (a page of the list before its walk was due), retry.",
 		"agency", "reason")
 	oldestPoll   = add("oldest_poll_age_seconds", gauge, "Age of the last poll of the insertion that waits the longest for its next one.", "agency")
 	pollLimit    = add("poll_age_limit_seconds", gauge, "No insertion should wait longer for its poll; see DOORBELL_MAX_STALENESS.", "agency")
 	pastLimit    = add("insertions_past_limit", gauge, "Insertions that wait longer than that.", "agency")
-	neverPolled  = add("insertions_never_polled", gauge, "Insertions that were not polled yet.", "agency")
-	leadsLastDay = add("leads_last_day", gauge, "Contact requests that are news, recorded in the hour that runs and the 23 before it.", "agency")
+	neverPolled  = add("insertions_never_polled", gauge, "Insertions that have not been polled yet.", "agency")
+	leadsLastDay = add("leads_last_day", gauge, "New contact requests, recorded in the current hour and the 23 before it.", "agency")
 )
 
 // The event log and its way into the stream.
 var (
 	appended  = add("events_appended_total", counter, "Events that were added to the event log.", "type")
-	published = add("events_published_total", counter, "Events that the stream took for the first time.", "type")
+	published = add("events_published_total", counter, "Events that the stream accepted for the first time.", "type")
 	last      = add("event_log_last_sequence", gauge, "Sequence of the newest event of the agency.", "agency")
 	acked     = add("event_log_acknowledged_sequence", gauge, "Sequence of the newest event of the agency that the stream holds.", "agency")
 	pending   = add("event_log_pending_events", gauge, "Events of the agency that wait for the stream.", "agency")
 	oldest    = add("event_log_oldest_pending_age_seconds", gauge, "How long the oldest of them has waited; 0 if none waits.", "agency")
 	failing   = add("relay_failing", gauge, "1 while the last attempt to publish for the agency failed; doorbell status says why.", "agency")
-	foreign   = add("relay_foreign_messages_total", counter, "Messages of others below the agency's subjects. Only doorbell may publish there.", "agency")
+	foreign   = add("relay_foreign_messages_total", counter, "Messages of other publishers below the agency's subjects. Only doorbell may publish there.", "agency")
 	failures  = add("publish_failures_total", counter,
-		"Attempts to publish that failed, by what it means: full, gone, busy, unknown, fence, duplicate, batch, too_many, configuration, log.", "reason")
+		"Attempts to publish that failed, by reason: full, gone, busy, unknown, fence, duplicate, batch, too_many, configuration, log.", "reason")
 )
 
 // NATS.
 var (
 	natsConnected = add("nats_connected", gauge, "1 while doorbell is connected to NATS.")
-	streamUsable  = add("stream_usable", gauge, "1 while server and stream take events, as far as the last look could tell.")
-	natsEmbedded  = add("nats_embedded", gauge, "1 if the NATS server is the embedded one; what begins with doorbell_nats_server is there then.")
+	streamUsable  = add("stream_usable", gauge, "1 while server and stream accept events, as of the last check.")
+	natsEmbedded  = add("nats_embedded", gauge, "1 if the NATS server is the embedded one; only then are there metrics that begin with doorbell_nats_server.")
 
 	serverConnections = add("nats_server_connections", gauge, "Connections to the embedded server, doorbell's own among them.")
 	serverSubs        = add("nats_server_subscriptions", gauge, "Subscriptions at the embedded server.")
-	serverMessages    = add("nats_server_messages_total", counter, "Messages that the embedded server got (in) and sent (out).", "direction")
+	serverMessages    = add("nats_server_messages_total", counter, "Messages that the embedded server received (in) and sent (out).", "direction")
 	serverBytes       = add("nats_server_bytes_total", counter, "Bytes of these messages.", "direction")
-	serverSlow        = add("nats_server_slow_consumers_total", counter, "Clients that were cut off because they did not read.")
-	serverRestarts    = add("nats_server_restarts_total", counter, "Restarts of the embedded server because it took nothing.")
+	serverSlow        = add("nats_server_slow_consumers_total", counter, "Clients that were disconnected because they read too slowly.")
+	serverRestarts    = add("nats_server_restarts_total", counter, "Restarts of the embedded server because it accepted nothing.")
 	streamMessages    = add("nats_server_stream_messages", gauge, "Messages in a stream of the embedded server.", "stream")
 	streamBytes       = add("nats_server_stream_bytes", gauge, "Bytes in a stream of the embedded server.", "stream")
 	streamConsumers   = add("nats_server_stream_consumers", gauge, "Consumers of a stream of the embedded server.", "stream")
@@ -107,38 +107,38 @@ var (
 // Forwarders, as far as the daemon runs them.
 var (
 	forwarderWorking  = add("forwarder_working", gauge, "0 while the forwarder gets nothing from NATS; doorbell status says why.", "forwarder")
-	forwarderWaiting  = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder; at most half a minute old.", "forwarder", "kind")
-	forwarderMessages = add("forwarder_messages_sent_total", counter, "Messages that the receiver took. A digest of several events is one.", "forwarder", "kind")
+	forwarderWaiting  = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder, as of at most half a minute ago.", "forwarder", "kind")
+	forwarderMessages = add("forwarder_messages_sent_total", counter, "Messages that the receiver accepted. A digest of several events is one.", "forwarder", "kind")
 	forwarderEvents   = add("forwarder_events_sent_total", counter, "Events in these messages.", "forwarder", "kind")
 	forwarderDead     = add("forwarder_dead_letters_total", counter,
-		"Events that were given up and copied to the dead letters; doorbell dlq ls shows them.", "forwarder", "kind")
-	forwarderOff     = add("forwarder_off", gauge, "Destinations that are switched off, because they said that they are gone for good.", "forwarder", "kind")
-	forwarderFailing = add("forwarder_failing_seconds", gauge, "For how long a receiver of the forwarder has taken nothing; 0 if all do.", "forwarder", "kind")
+		"Events that were moved to the dead letters; doorbell dlq ls shows them.", "forwarder", "kind")
+	forwarderOff     = add("forwarder_off", gauge, "Destinations that are switched off because they answered that they are gone for good.", "forwarder", "kind")
+	forwarderFailing = add("forwarder_failing_seconds", gauge, "For how long a receiver of the forwarder has accepted nothing; 0 if all do.", "forwarder", "kind")
 	forwarderLast    = add("forwarder_last_sent_timestamp_seconds", gauge,
-		"When a receiver took the last message, in seconds since 1970. Left out before the first.", "forwarder", "kind")
+		"When a receiver accepted the last message, in seconds since 1970. Left out before the first.", "forwarder", "kind")
 )
 
 // The store.
 var (
 	storeUsed    = add("store_in_use_bytes", gauge, "Bytes of doorbell.db that hold something.")
 	storeLimit   = add("store_limit_bytes", gauge, "Most bytes in use: DOORBELL_STORE_MAX. Left out where there is no bound.")
-	storeFile    = add("store_file_bytes", gauge, "Size of doorbell.db. What is not in use of it, the next commits take.")
+	storeFile    = add("store_file_bytes", gauge, "Size of doorbell.db. Free space in it is used by later commits.")
 	storeCommits = add("store_commits_total", counter, "Transactions that were written, each with an fsync.")
-	storeAlarm   = add("store_nearly_full", gauge, "1 while the store holds 80 % of what it may.")
-	storeFull    = add("store_full", gauge, "1 while the store holds all that it may, or its disk is full: nothing is asked then.")
+	storeAlarm   = add("store_nearly_full", gauge, "1 while the store holds at least 80 % of what it may.")
+	storeFull    = add("store_full", gauge, "1 while the store holds all that it may, or its disk is full: polling stops then.")
 	oldestPerson = add("store_oldest_person_timestamp_seconds", gauge,
 		"When the oldest event was recorded that holds a person, in seconds since 1970; see DOORBELL_PEOPLE_RETENTION. Left out where none does.")
 )
 
 // The doorbells that share agencies, as a member sees them.
 var (
-	clusterMembers = add("cluster_members", gauge, "Members that live. What begins with doorbell_cluster is left out where DOORBELL_CLUSTER is not set.")
+	clusterMembers = add("cluster_members", gauge, "Live members. Metrics that begin with doorbell_cluster are left out where DOORBELL_CLUSTER is not set.")
 	clusterDiffer  = add("cluster_members_different", gauge, "Members whose configuration is not in force, or whose agencies or keys are not those of this one.")
 	clusterActing  = add("cluster_acting", gauge, "1 while this member may poll; doorbell cluster says why it does not.")
 	clusterPermits = add("cluster_permits_held", gauge, "Permits that this member holds; each is a twelfth of the ceiling of requests.")
 	clusterFree    = add("cluster_permits_free", gauge, "Permits that no member holds.")
 	clusterOwned   = add("cluster_agencies_owned", gauge, "Agencies that this member owns.")
-	clusterNew     = add("cluster_new_epochs_total", counter, "Claims of agencies, by whichever member, that this one has seen.")
+	clusterNew     = add("cluster_new_epochs_total", counter, "Claims of agencies, by any member, that this one has seen.")
 	clusterEpoch   = add("cluster_agency_epoch", gauge, "Epoch of the agency: how often it was claimed.", "agency")
-	clusterUnowned = add("cluster_agency_without_owner_seconds", gauge, "For how long no member that lives has owned the agency; 0 if one does.", "agency")
+	clusterUnowned = add("cluster_agency_without_owner_seconds", gauge, "For how long no live member has owned the agency; 0 if one does.", "agency")
 )

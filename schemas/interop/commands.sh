@@ -2,7 +2,7 @@
 nats consumer add LISTINGS crm --filter 'listings.v1.*.contact_request.created' --pull --deliver all --ack explicit --max-pending 1 --defaults
 nats consumer next LISTINGS crm --count 2
 
-# A look that leaves nothing behind: what there is by agency and type, the newest of a kind, all of an agency, what goes by now.
+# Look without leaving a trace: what there is by agency and type, the newest of a kind, all of an agency, what arrives now.
 nats stream subjects LISTINGS
 nats stream get LISTINGS --last-for 'listings.v1.A100.watch.baselined'
 nats sub 'listings.v1.A100.>' --all --count 3
@@ -17,5 +17,5 @@ nats consumer next LISTINGS_REPLAY crm-2 --count 1
 nats sub 'listings.dlq.>' --all --count 1
 nats sub 'listings.heartbeat.*' --count 1
 
-# How the daemon is, as doorbell status --json prints it.
+# The status of the daemon, as doorbell status --json prints it.
 nats req listings.admin.status '' --raw

@@ -59,7 +59,7 @@ func main() {
 			log.Fatal(err)
 		}
 		if err := take(message.Headers(), message.Data()); err != nil {
-			log.Print(err) // say what, and never whom: payloads are people
+			log.Print(err) // what, and never who: payloads hold personal data
 			_ = message.NakWithDelay(time.Minute)
 			continue
 		}

@@ -123,13 +123,13 @@ func (v *envelope) of(agencyID string) (Event, error) {
 		{"data", v.Data != nil},
 	} {
 		if !attribute.ok {
-			return Event{}, fmt.Errorf("event: attribute %s is missing or not as it should be", attribute.name)
+			return Event{}, fmt.Errorf("event: attribute %s is missing or malformed", attribute.name)
 		}
 	}
 	return e, nil
 }
 
-var errPayload = errors.New("event: the payload is no JSON object with agencyId and origin")
+var errPayload = errors.New("event: the payload is not a JSON object with agencyId and origin")
 
 func parseSequence(s string) (uint64, bool) {
 	if s == "" {
@@ -213,7 +213,7 @@ func printable(c byte) bool { return ' ' < c && c <= '~' && c != '"' && c != '%'
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	line, err := encode(e.envelope())
 	if err != nil || e.Data == nil {
-		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
+		return dst, errors.New("event " + e.ID + ": the payload is not JSON")
 	}
 	return append(dst, line...), nil
 }
@@ -226,7 +226,7 @@ func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 func (e *Event) UnmarshalJSON(line []byte) error {
 	var v envelope
 	if json.Unmarshal(line, &v) != nil {
-		return errors.New("event: no CloudEvents JSON")
+		return errors.New("event: not CloudEvents JSON")
 	}
 	read, err := v.event()
 	if err != nil {
@@ -240,7 +240,7 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 func Entry(agencyID string, line []byte) (Event, error) {
 	var v envelope
 	if json.Unmarshal(line, &v) != nil {
-		return Event{}, errors.New("event: no CloudEvents JSON")
+		return Event{}, errors.New("event: not CloudEvents JSON")
 	}
 	return v.of(agencyID)
 }

@@ -40,7 +40,7 @@ func New(p Payload) (Event, error) {
 	c, f := p.common(), p.facts()
 	data, err := encodePayload(p)
 	if err != nil {
-		return Event{}, fmt.Errorf("event %s of agency %q: the payload holds what is no JSON", f.kind, c.AgencyID)
+		return Event{}, fmt.Errorf("event %s of agency %q: a part of the payload is not JSON", f.kind, c.AgencyID)
 	}
 	e := Event{
 		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: string([]rune(f.reference)), // as it comes back from JSON
@@ -120,7 +120,7 @@ func (t Type) valid() bool {
 // Origin tells news from history.
 type Origin string
 
-// Origins: live is news, baseline was there before we began to watch, replay is sent again on request.
+// Origins: live is new, baseline existed before watching began, replay is sent again on request.
 const (
 	OriginLive     Origin = "live"
 	OriginBaseline Origin = "baseline"

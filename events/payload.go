@@ -96,7 +96,7 @@ func (e Event) Payload() (Payload, error) {
 	}
 	p := reflect.New(empty).Interface().(Payload)
 	if err := json.Unmarshal(e.Data, p); err != nil {
-		return nil, fmt.Errorf("event %s: the payload is no %s", e.ID, e.Type)
+		return nil, fmt.Errorf("event %s: the payload is not a valid %s", e.ID, e.Type)
 	}
 	return p, nil
 }

@@ -33,10 +33,10 @@ func (e StaleError) MarshalJSON() ([]byte, error) {
 // maxStaleErrors is how many errors a WatchStale tells.
 const maxStaleErrors = 10
 
-// WatchStale: for too long nothing good was heard.
+// WatchStale: no successful response for too long.
 type WatchStale struct {
 	Common
-	Operation     string       `json:"operation,omitempty"` // insertions or contact_requests: what is not heard of
+	Operation     string       `json:"operation,omitempty"` // insertions or contact_requests: which of them is stale
 	LastSuccessAt time.Time    `json:"lastSuccessAt,omitzero"`
 	Errors        []StaleError `json:"errors"` // oldest first; New keeps the last 10
 }
@@ -44,7 +44,7 @@ type WatchStale struct {
 // WatchRecovered: what a watch event reported has ended.
 type WatchRecovered struct {
 	Common
-	Operation           string    `json:"operation,omitempty"`           // of which operation it was told; absent for change_held
+	Operation           string    `json:"operation,omitempty"`           // the operation concerned; absent for change_held
 	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it was one insertion
 	Ends                string    `json:"ends"`                          // stale, change_held, schema_drifted or gap_detected
 	Since               time.Time `json:"since"`

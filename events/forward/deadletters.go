@@ -298,7 +298,7 @@ func (l *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	l.f.kept.Do(func() {
-		l.f.o.Log.Error("dead letter of a contact request that was erased cannot be erased, nor others like it: drop it with a user of NATS who may",
+		l.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
 			"forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID, "err", may.Error())
 	})
 	return nil

@@ -275,7 +275,7 @@ func (l *worker) skipForeign() {
 	l.status.write(func(s *WorkerStatus) { s.Foreign++ })
 	if !l.strange {
 		l.strange = true
-		l.f.o.Log.Error("foreign message in the stream: it is no event of ours; skipped, like all others of its kind",
+		l.f.o.Log.Error("foreign message in the stream: it is not an event of doorbell; skipped, like all others of its kind",
 			"forwarder", l.f.o.Name, "lane", l.key, "stream", l.f.o.Stream)
 	}
 }

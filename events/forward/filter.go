@@ -78,7 +78,7 @@ func (f Filter) validate() error {
 		}
 	}
 	if f.MinScore != nil && (math.IsNaN(*f.MinScore) || math.IsInf(*f.MinScore, 0)) {
-		return fmt.Errorf("the minimum score is no number")
+		return fmt.Errorf("the minimum score is not a number")
 	}
 	if f.Only != "" && f.Only != Leads && f.Only != Alerts {
 		return fmt.Errorf("%.40q is neither %s nor %s", f.Only, Leads, Alerts)

@@ -92,7 +92,7 @@ func (o Options) validate() error {
 	for n, r := range o.Routes {
 		for _, other := range o.Routes[:n] {
 			if r.Receiver.Traits().Destination != other.Receiver.Traits().Destination && r.Filter.meets(other.Filter) {
-				return fmt.Errorf("%w %s: two destinations for one agency want two forwarders", ErrOptions, o.Name)
+				return fmt.Errorf("%w %s: two destinations for one agency need two forwarders", ErrOptions, o.Name)
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantIDs(t, s, []events.Event{e})
-		if n := strings.Count(w.log.String(), "no event of ours"); n != 1 || strings.Contains(w.log.String(), "Secretname") {
+		if n := strings.Count(w.log.String(), "not an event of doorbell"); n != 1 || strings.Contains(w.log.String(), "Secretname") {
 			t.Errorf("told %d times", n)
 		}
 	})

@@ -55,7 +55,7 @@ func (l *worker) remembered(do func(*workerState)) {
 func (l *worker) save() {
 	err := l.f.state.save()
 	if err != nil && !l.unsaved {
-		l.f.o.Log.Error("state file cannot be written: a crash may double messages", "forwarder", l.f.o.Name, "err", err.Error())
+		l.f.o.Log.Error("state file cannot be written: after a crash messages may be sent twice", "forwarder", l.f.o.Name, "err", err.Error())
 	}
 	l.unsaved = err != nil
 }

@@ -153,7 +153,7 @@ func bytesIn(folder string) (n int64, err error) {
 // at a start or whenever somebody reads a message of it: it lists all sequences in between (indexCacheBuf of nats-server 2.15.2; its
 // issue 7549 tells what else such bits do). Nothing ends it but the end of the process, which has to come at once; the start is counted
 // as one that failed.
-var ErrTooMuchMemory = fmt.Errorf("%w: it takes memory without end, as it does where its files are damaged", ErrWillNotEnd)
+var ErrTooMuchMemory = fmt.Errorf("%w: it allocates memory without end, as it does when its files are damaged", ErrWillNotEnd)
 
 // tooMuchMemory is ErrTooMuchMemory if the heap has grown by too much since the start. It counts the start as failed before it returns,
 // as the kernel may end the process at any moment. Later than five healthy minutes after a start the count begins at one again; it

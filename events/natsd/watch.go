@@ -142,7 +142,7 @@ func (s *Server) setHealthy() {
 	s.mu.Unlock()
 	if runs > healthyFor {
 		if err := s.unmark(); err != nil {
-			s.options.Logger.Warn("the start is counted as one that failed", "err", err.Error())
+			s.options.Logger.Warn("the start counts as failed", "err", err.Error())
 		}
 	}
 	if was.Problem != "" {
@@ -246,7 +246,7 @@ var atLimit = []jetstream.ErrorCode{10023, 10047, 10077}
 func health(inner *server.Server) error {
 	h := inner.Healthz(&server.HealthzOptions{})
 	if h.StatusCode != 200 {
-		return fmt.Errorf("the server says of itself: %d %s", h.StatusCode, h.Error)
+		return fmt.Errorf("the server's own health check says: %d %s", h.StatusCode, h.Error)
 	}
 	return nil
 }

@@ -433,7 +433,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	}
 	l.repair = repair{}
 	if classify(err) == classDuplicate {
-		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
+		err = fmt.Errorf("the server still rejects the ids of what it has lost as duplicates; that ends within two minutes: %w", err)
 	}
 	if err != nil {
 		return sent, fmt.Errorf("relay: %w", r.explain(err))
@@ -463,7 +463,7 @@ func (r *Relay) compareAll(ctx context.Context) error {
 		case errors.Is(err, ErrLog):
 			return err
 		case err != nil && ctx.Err() == nil:
-			r.o.Logger.Warn("the stream could not be compared with the event log; it is tried again", "err", err.Error())
+			r.o.Logger.Warn("comparing the stream with the event log failed; retrying", "err", err.Error())
 			if r.o.Embedded {
 				continue
 			}

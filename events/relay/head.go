@@ -388,7 +388,7 @@ func (l *worker) publishShared(ctx context.Context, s session) (bool, error) {
 	for _, row := range b.Rows {
 		m := l.r.rowMessage(l.agency, row)
 		if m.Size() > s.maxMessage { // only the record of an insertion can be so large; events do not wait for it
-			l.r.o.Logger.Error("an entry of the snapshot is larger than the server takes; another doorbell would not have it",
+			l.r.o.Logger.Error("an entry of the snapshot is larger than the server accepts; another doorbell would lack it",
 				"agency", l.agency, "bucket", row.Bucket, "in_use", m.Size(), "most", s.maxMessage)
 			continue
 		}

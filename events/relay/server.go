@@ -17,7 +17,7 @@ var (
 	// ErrOldServer: the server has no fence over the subjects of an agency, and no atomic batches.
 	ErrOldServer = errors.New("NATS server too old: version 2.12 or later is needed")
 	// ErrNoStream: the stream is missing, and we are not to make it.
-	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids to make it")
+	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids creating it")
 	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
 	ErrStreamUnfit = stream.ErrUnfit
 	// ErrNotConnected: there is no connection at the moment.
@@ -69,7 +69,7 @@ func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream
 		r.o.Logger.Info("stream made", "stream", r.o.Stream)
 	}
 	if f.Unchanged != nil {
-		r.o.Logger.Error("stream stays as it is", "stream", r.o.Stream, "err", f.Unchanged.Error())
+		r.o.Logger.Error("stream could not be changed to what it should be", "stream", r.o.Stream, "err", f.Unchanged.Error())
 	}
 	return f, err
 }

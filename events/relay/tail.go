@@ -124,7 +124,7 @@ const tailCheck = 5 * time.Second
 const tailHeartbeat = jetstream.PullHeartbeat(2 * time.Second)
 
 // ErrAnew is wrapped by what Tail yields where the stream was made anew.
-var ErrAnew = errors.New("it was made anew; going on from its beginning")
+var ErrAnew = errors.New("it was recreated; continuing from its beginning")
 
 // ErrForeign is wrapped by what Tail yields for a message that is no event of ours.
 var ErrForeign = errors.New("not an event of ours")

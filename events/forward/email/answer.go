@@ -129,15 +129,15 @@ func (f *failure) mailboxFull() bool { return strings.HasSuffix(f.enhanced, ".2.
 func (f *failure) hint() string {
 	switch {
 	case f.code == 530:
-		return ": it wants a user and a password"
+		return ": it requires a user and a password"
 	case f.step == stepAuth:
 		return ": user or password are wrong; no mail is sent until they are changed"
 	case f.step == stepMail:
-		return ": we may not send from this address; check sender and user"
+		return ": sending from this address is not allowed; check sender and user"
 	case f.mailboxFull():
 		return ": a mailbox is full"
 	case f.subject("7"):
-		return ": the server does not let us send to a recipient; check user and password, or ask the provider"
+		return ": the server refuses to send to a recipient; check user and password, or ask the provider"
 	}
 	return ""
 }

@@ -109,7 +109,7 @@ func parseServer(address, password string, allowed []string) (server, error) {
 		return server{}, errServer
 	}
 	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
-		return server{}, errors.New("SMTP server: the port is no number from 1 to 65535")
+		return server{}, errors.New("SMTP server: the port is not a number from 1 to 65535")
 	}
 	s.loopback, s.plaintext = forward.MayBePlain(s.host, nil), forward.MayBePlain(s.host, allowed)
 	return s, s.checkUser(u.User)

@@ -12,14 +12,14 @@ import (
 func checkPath(address string) error {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
-		return errors.New("the webhook URL is no URL; Slack's begin with https://hooks.slack.com/services/")
+		return errors.New("the webhook URL is not a URL; Slack's begin with https://hooks.slack.com/services/")
 	}
 	host := strings.ToLower(u.Hostname())
 	switch {
 	case strings.Contains(address, "#"):
-		return errors.New("the webhook URL must hold no #")
+		return errors.New("the webhook URL must not contain #")
 	case isSlack(host) && !strings.HasPrefix(u.Path, "/services/"):
-		return fmt.Errorf("the URL at %s is no incoming webhook's, which begins with https://%s/services/; those of workflows do not take messages", host, host)
+		return fmt.Errorf("the URL at %s is not that of an incoming webhook, which begins with https://%s/services/; those of workflows accept no messages", host, host)
 	case strings.Trim(u.Path, "/") == "" || isSlack(host) && strings.Trim(u.Path, "/") == "services":
 		return errors.New("the part of the webhook URL that names the webhook is missing")
 	}

@@ -222,12 +222,12 @@ func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
 		"ftp://hooks.slack.com/services/sEcReT": "no address to post to",
 		"http://hooks.slack.com/services/T/B/sEcReT":         "speaks plain http",
 		"http://sEcReT/services/T/B/x":                       "speaks plain http",
-		"https://hooks.slack.com/triggers/T/1/sEcReT":        "is no incoming webhook's",
-		"https://hooks.slack.com/":                           "is no incoming webhook's",
+		"https://hooks.slack.com/triggers/T/1/sEcReT":        "is not that of an incoming webhook",
+		"https://hooks.slack.com/":                           "is not that of an incoming webhook",
 		"https://hooks.slack.com/services/":                  "is missing",
 		"https://chat.example":                               "is missing",
 		"https://user:sEcReT@hooks.slack.com/services/T/B/x": "no address to post to",
-		"https://hooks.slack.com/services/T/B/x#sEcReT":      "must hold no #",
+		"https://hooks.slack.com/services/T/B/x#sEcReT":      "must not contain #",
 	} {
 		_, err := slack.New(slack.Options{URL: url})
 		if err == nil || !strings.Contains(err.Error(), want) {

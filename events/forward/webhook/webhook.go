@@ -38,7 +38,7 @@ const (
 )
 
 // ErrSecret is that of New for other secrets; it quotes nothing.
-var ErrSecret = errors.New("the secret of the webhook is none; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
+var ErrSecret = errors.New("the secret of the webhook is not one; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
 
 // Options configure New. URL is required.
 type Options struct {
@@ -138,11 +138,11 @@ func outcomeOf(response *http.Response, now time.Time) error {
 	case status >= 300 && status < 400:
 		return &forward.Retry{Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
 	case status == http.StatusGone:
-		return &forward.Gone{Reason: reason + ": it is no longer wanted there"}
+		return &forward.Gone{Reason: reason + ": this webhook accepts nothing any more"}
 	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500:
 		return &forward.Retry{After: forward.RetryAfter(response, now), Reason: reason}
 	case status >= 400:
 		return &forward.Permanent{Reason: reason}
 	}
-	return &forward.Retry{Reason: fmt.Sprintf("the webhook answers with status %d, which is none", status)}
+	return &forward.Retry{Reason: fmt.Sprintf("the webhook answers with status %d, which is not a valid one", status)}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 )
 
 // grammar is the command line. Each command is a struct of its flags in the file of its noun. Validate refuses what cannot be, Run does what
@@ -121,6 +123,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	answered := false // --help has printed and wants to exit
 	parser, err := newParser(
 		kong.Writers(p.stdout, p.stderr),
+		kong.Help(p.help),
 		kong.Exit(func(int) { answered = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
@@ -140,6 +143,25 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		return asUsageError(err)
 	}
 	return command.Run()
+}
+
+// help prints what the parser knows, at most as wide as the terminal: the parser itself breaks no lists, no examples and not its last line.
+func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
+	columns, _ := strconv.Atoi(lookup(p.environ)("COLUMNS"))
+	o.WrapUpperBound = min(cmp.Or(columns, p.terminalOf(p.stdout).Width, usualWidth), usualWidth)
+	var b strings.Builder
+	c.Stdout = &b
+	if err := kong.DefaultHelpPrinter(o, c); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		column := strings.LastIndex(line, "  ") + 2 // the last one
+		indent := max(column, len(line)-len(strings.TrimLeft(line, " "))+2)
+		if _, err := fmt.Fprintln(p.stdout, strings.Join(ops.Fit(strings.TrimRight(line, "\n"), indent, o.WrapUpperBound), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newParser(more ...kong.Option) (*kong.Kong, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,23 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	for name, title := range groups {
 		if name != "commands" && !strings.Contains(top.stdout, "\n"+title+"\n") {
 			t.Errorf("no command is %q", title)
+		}
+	}
+}
+
+func TestNoHelpIsWiderThanItsTerminal(t *testing.T) {
+	t.Parallel()
+	for _, command := range append(commands(t), "") {
+		for _, width := range []int{usualWidth, 60, 50} {
+			got := run(t, []string{fmt.Sprint("COLUMNS=", width)}, append(strings.Fields(command), "--help")...)
+			for line := range strings.Lines(got.stdout) {
+				if length := len([]rune(line)) - 1; length > width && (width == usualWidth || len(strings.Fields(line)) > 1) {
+					t.Errorf("%s at %d: %d: %s", command, width, length, line)
+				}
+			}
+			if _, example, _ := strings.Cut(got.stdout, "Example"); width == usualWidth && command != "" && !strings.Contains(example, "doorbell "+command) {
+				t.Errorf("the example of %s is broken:\n%s", command, got.stdout)
+			}
 		}
 	}
 }

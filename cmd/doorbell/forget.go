@@ -79,7 +79,7 @@ func (ForgetCmd) Help() string {
 		"is out of reach: it names no person. What is cut short is finished by the next start. Works with the daemon and without.\n\n" +
 		"Exit codes: 0 erased, or nothing found by --verify, 1 nothing is held, or not finished.\n\n" +
 		"Examples:\n  doorbell forget --email nora.beispiel@example.org --dry-run\n" +
-		"  doorbell forget --verify data/erasures/20261120T094107Z-k3v7c2.json --email nora.beispiel@example.org"
+		"  doorbell forget --verify RECEIPT.json --email nora.beispiel@example.org"
 }
 
 // Validate refuses what cannot be.

@@ -48,7 +48,7 @@ func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
 		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. One job is one choice of events: " +
 		"take another name for another, or for one that begins earlier. Without filters it covers the whole event log.\n\n" +
-		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19T00:00:00Z --job crm-2 --dry-run"
+		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19 --dry-run"
 }
 
 func (c *ReplayCmd) Validate() error {

@@ -32,7 +32,8 @@ func (c *RunCmd) Validate() error {
 }
 
 func (RunCmd) Help() string {
-	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  DOORBELL_BASE_URL=https://api.example.com DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys doorbell run"
+	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  export DOORBELL_BASE_URL=https://api.example.com\n" +
+		"  export DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys\n  doorbell run"
 }
 
 func (flags *RunCmd) Run(ctx context.Context, p *program) error {

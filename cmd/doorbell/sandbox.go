@@ -13,7 +13,6 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
 
@@ -273,7 +272,7 @@ func sandboxHelp() string {
 	var b strings.Builder
 	b.WriteString("Example:\n  doorbell sandbox --scenario zurich-hot\n\nScenarios:\n")
 	for _, s := range sandbox.Scenarios() {
-		b.WriteString(ops.TextOptions{Width: usualWidth - 4}.Prose(fmt.Sprintf("  %-19s %s", s.Name, s.Description), 22) + "\n") // kong indents it
+		fmt.Fprintf(&b, "  %-19s  %s\n", s.Name, s.Description)
 	}
 	b.WriteString("\nRenderings:\n  " + strings.Join(renderingNames(), ", "))
 	return b.String()

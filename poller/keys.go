@@ -234,7 +234,7 @@ func (k KeyAnswer) refused() bool {
 func (r *AgencyKeyReport) judge() {
 	switch {
 	case r.Next == nil:
-		r.Text = "has no next key; it was not asked for"
+		r.Text = "has no next key; not verified"
 	case !r.Current.works() && !r.Current.refused():
 		r.Text = "the current key got no plain answer, so that nothing can be compared; try again"
 	case !r.Next.works() && !r.Next.refused():

@@ -208,7 +208,7 @@ func TestCheckSaysWhatIsWrongWithTheBaseURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	r, _ = checked(t, s, exit.CodeFailed, s.with("DOORBELL_BASE_URL=http://"+l.Addr().String()), "no answer (refused: connection refused)", "is DOORBELL_BASE_URL right, host, port", "B200: not asked")
+	r, _ = checked(t, s, exit.CodeFailed, s.with("DOORBELL_BASE_URL=http://"+l.Addr().String()), "no answer (refused: connection refused)", "is DOORBELL_BASE_URL right, host, port", "B200: not checked")
 	if r.Requests != 1 {
 		t.Errorf("%d requests to where nobody is", r.Requests)
 	}
@@ -220,7 +220,7 @@ func TestCheckObeysACallForPatience(t *testing.T) {
 	s.model.SetFault(func(sandbox.Call) *sandbox.Fault {
 		return &sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}}
 	})
-	r, _ := checked(t, s, exit.CodeFailed, s.environ, "status 429 Too Many Requests, to be asked again after 1m0s", "B200: not asked")
+	r, _ := checked(t, s, exit.CodeFailed, s.environ, "status 429 Too Many Requests, to be asked again after 1m0s", "B200: not checked")
 	if r.Requests != 1 {
 		t.Errorf("%d requests", r.Requests)
 	}
@@ -358,7 +358,7 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	r, _ := checked(t, s, exit.CodeFailed, wrong, "A100: the agency is halted, because the API refuses access; nothing was asked", "run: doorbell resume A100")
+	r, _ := checked(t, s, exit.CodeFailed, wrong, "A100: the agency is halted, because the API refuses access; no request was sent", "run: doorbell resume A100")
 	if accessOf(r)["A100"] != check.AccessHalted || s.asked("A100") != asked {
 		t.Errorf("%v; it was asked %d times", accessOf(r), s.asked("A100")-asked)
 	}

@@ -29,7 +29,7 @@ import (
 // DemoCmd is `doorbell demo`. It reads no environment.
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
-	Cluster    bool          `help:"Three NATS servers and three doorbells that share agencies, on free ports. One doorbell is killed on Enter, or after ten seconds; exits with 1 if a lead is lost or told twice."`
+	Cluster    bool          `help:"Three NATS servers and three doorbells that share agencies, on free ports. One doorbell is killed on Enter, or after ten seconds; exits with 1 if a lead is lost or published twice."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
 	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`

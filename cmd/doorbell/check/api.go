@@ -158,7 +158,7 @@ func (c *checker) accessOfDaemon() {
 
 func (c *checker) halted(found *checkedAgency, scope string, status int, reason, advice string) {
 	found.Access, found.Status, found.ProbableReason = AccessHalted, status, reason
-	c.note(LevelFail, *found, fmt.Sprintf("the %s is halted, because %s; nothing was asked", scope, ops.RefusalText(status, reason)), advice)
+	c.note(LevelFail, *found, fmt.Sprintf("the %s is halted, because %s; no request was sent", scope, ops.RefusalText(status, reason)), advice)
 }
 
 // notes are findings about agencies; those that say the same share a line.
@@ -298,7 +298,7 @@ func (c *checker) access() {
 		c.report.add(checkLine{Section: SectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Remedy: n.remedy})
 	}
 	if len(skipped) > 0 && !c.report.DaemonRunning {
-		c.report.warn(SectionAPI, namesOf(skipped)+": not asked, because of what failed before", "")
+		c.report.warn(SectionAPI, namesOf(skipped)+": not checked, because of what failed before", "")
 	}
 }
 

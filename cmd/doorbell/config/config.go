@@ -26,7 +26,7 @@ type Base struct {
 	Cluster           string        `split_words:"true" desc:"Name under which several doorbells share the agencies of one NATS cluster, the same for all of them: letters, digits, - and _. Needs NATS_URL, with at least three JetStream servers. If not set, this doorbell shares with nobody."`
 	ClusterGeneration int           `split_words:"true" default:"1" min:"1" max:"1000000000" desc:"Raise it in all doorbells of a cluster, one after the other, with a change of settings that they must have alike. The members with the highest generation poll."`
 	Retention         time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
-	PeopleRetention   AutoDuration  `split_words:"true" default:"auto" min:"24h" max:"87600h" desc:"How long events hold the person of a contact request. After it, within an hour, the person is erased from the events of the log, and the messages are erased from the stream, replays and dead letters: what a receiver has not taken by then it does not get. auto is as long as DOORBELL_RETENTION."`
+	PeopleRetention   AutoDuration  `split_words:"true" default:"auto" min:"24h" max:"87600h" desc:"How long events hold the person of a contact request. After it, within an hour, the person is erased from the events of the log, and the messages are erased from the stream, replays and dead letters: what a receiver has not accepted by then is not sent to it. auto is as long as DOORBELL_RETENTION."`
 	StoreMax          Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
 	StreamMax         Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
 	HTTPListen        string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback the page needs DOORBELL_HTTP_TOKEN."`
@@ -35,7 +35,7 @@ type Base struct {
 	PingURL           Secret        `split_words:"true" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	LogLevel          string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
 	LogFormat         string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
-	AllowPlaintext    Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be spoken to without TLS. Loopback always may."`
+	AllowPlaintext    Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
 }
 
 // HasHTTP says whether an address for HTTP is configured.
@@ -74,7 +74,7 @@ type Poll struct {
 	MaxBody            Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
 	ConfirmDisappeared int             `split_words:"true" default:"2" min:"1" max:"100" desc:"Complete walks without an insertion before it has disappeared."`
 	HoldFor            time.Duration   `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
-	InsertionsFilter   Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not told."`
+	InsertionsFilter   Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
 	IgnoreFields       Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
 	RecordsPath        Pointers        `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
 	ContactIDFields    Names           `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`

@@ -193,7 +193,7 @@ func (a *Daemon) admitOthers(ctx context.Context) error {
 			return nil
 		case <-d.late.C:
 			if n := len(d.waiting()); n > 0 {
-				a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
+				a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold events of them from another store; "+
 					"if there was none, `doorbell run --alone` does not wait", "agencies", n)
 			}
 			continue

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"doorbell/cmd/doorbell/config"
@@ -32,5 +34,13 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		if code := report(&out, terminal{}, tt.err); code != tt.code || out.String() != tt.text {
 			t.Errorf("%v: code %d and %q, want %d and %q", tt.err, code, out.String(), tt.code, tt.text)
 		}
+	}
+}
+
+func TestADirectoryIsToBeMadeOnlyWhereThereIsNone(t *testing.T) {
+	dir := t.TempDir()
+	has(t, exit.LetWrite(filepath.Join(dir, "below")), "install -d -m 700 -o ")
+	if advice := exit.LetWrite(dir); strings.Contains(advice, "install") {
+		t.Error(advice)
 	}
 }

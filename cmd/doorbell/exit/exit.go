@@ -112,7 +112,10 @@ func LetWrite(dir string) string {
 				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
 		}
 	}
-	return fmt.Sprintf("make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
+	}
+	return fmt.Sprintf("let user %d, as whom doorbell runs, reach %s and write to all of it, or choose another directory", os.Getuid(), dir)
 }
 
 // LeastSpace is what a store and a stream need to begin at all.

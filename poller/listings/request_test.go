@@ -125,3 +125,14 @@ func TestEveryRequestCarriesTheSameHeaders(t *testing.T) {
 		t.Errorf("%d headers, want %d", len(a.heads[0]), len(want))
 	}
 }
+
+func TestARequestIsNamedHarmlessly(t *testing.T) {
+	for reference, want := range map[string]string{
+		"bäckerstrasse#1##": "bäckerstrasse#1##", "a\u202eb": `"a\u202eb"`, "a\nb": `"a\nb"`,
+		strings.Repeat("ä", 60): strings.Repeat("ä", 50) + "…", "x" + strings.Repeat("ä", 60): `"x` + strings.Repeat("ä", 49) + `\xc3…"`,
+	} {
+		if got := (Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: reference}).String(); got != "contact_requests of agency A100, insertion "+want {
+			t.Errorf("%q: %s", reference, got)
+		}
+	}
+}

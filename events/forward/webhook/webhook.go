@@ -38,7 +38,7 @@ const (
 )
 
 // ErrSecret is that of New for other secrets; it quotes nothing.
-var ErrSecret = errors.New("the secret of the webhook is not one; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
+var ErrSecret = errors.New("the secret of the webhook is not valid; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
 
 // Options configure New. URL is required.
 type Options struct {

@@ -178,9 +178,10 @@ var badInputs = []struct {
 	{"the same without agencies", []string{"DOORBELL_AGENCIES=", "DOORBELL_API_KEY=", "DOORBELL_API_KEYS=c7 : " + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"an odd agency and its key", []string{"DOORBELL_AGENCIES=zh-west", "DOORBELL_API_KEY=", "DOORBELL_API_KEYS=zh-west:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency and key as the key for all", []string{"DOORBELL_API_KEY=A100=" + sentinel}, "DOORBELL_API_KEY", "write the key alone, or A100=key into DOORBELL_API_KEYS"},
-	{"agency instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
-	{"another agency instead of a key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=C300"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
-	{"agency in another case instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
+	{"agency instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, "DOORBELL_API_KEYS", "looks like an agency without its key; write A100=key"},
+	{"another agency instead of a key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=C300"}, "DOORBELL_API_KEYS", "looks like an agency without its key; write A100=key"},
+	{"agency instead of the key for all others", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100=a,*=c7"}, "DOORBELL_API_KEYS", "looks like an agency without its key; write A100=key"},
+	{"agency in another case instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100"}, "DOORBELL_API_KEYS", "looks like an agency without its key; write A100=key"},
 	{"agency in another case and key with a colon between", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency with two keys", []string{"DOORBELL_API_KEYS=A100=a,A100=b"}, "DOORBELL_API_KEYS", "A100 is named twice"},
 	{"three keys", []string{"DOORBELL_API_KEYS=A100=a|b|" + sentinel}, "DOORBELL_API_KEYS", "with a |"},
@@ -287,6 +288,13 @@ func TestSeveralProblemsAreReportedTogether(t *testing.T) {
 		if strings.Count(got.stderr, "doorbell: DOORBELL_"+name+" ") != 1 {
 			t.Errorf("no sentence about %s:\n%s", name, got.stderr)
 		}
+	}
+}
+
+func TestAnEmptyKeyFileAndNoAgencyAreOneProblem(t *testing.T) {
+	_, err := config.Read(fit("DOORBELL_AGENCIES=", "DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+write(t, "key", "", 0o600)), config.GroupPoll)
+	if err == nil || strings.Contains(err.Error(), "for A100") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	}
 	if len(ids) == 0 && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
 		r.wrong("DOORBELL_AGENCIES", "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
-		if p.APIKey.IsZero() && p.APIKeys.IsZero() {
+		if !r.set("DOORBELL_API_KEY") && !r.set("DOORBELL_API_KEYS") {
 			r.missingKeys([]string{"A100"})
 		}
 	}
@@ -46,7 +46,7 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 // agencyInKey reports a key for all agencies that is an agency, or one and its key: every request would be refused.
 func (r *reader) agencyInKey(p Poll) (found bool) {
 	if only := p.APIKeys.values[AnyAgency].Reveal(); only != "" && (p.isAgency(only) || usualAgency.MatchString(only)) {
-		r.wrong("DOORBELL_API_KEYS", "names an agency without its key; write A100=key, or the key for all agencies into DOORBELL_API_KEY")
+		r.wrong("DOORBELL_API_KEYS", "has for all agencies what looks like an agency without its key; write A100=key, or the key for all into DOORBELL_API_KEY")
 		return true
 	}
 	const what, remedy = "holds what looks like an agency and its key", "; write the key alone, or A100=key into DOORBELL_API_KEYS"

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// knownNames are all variables that begin with DOORBELL_, of every group, whichever were read. The most used come first:
+// knownNames are all variables, of every group, whichever were read. The most used come first:
 // of two that are equally near the first is meant. A daemon reads its settings again every few seconds: they are listed once.
 var knownNames = sync.OnceValue(func() []string {
 	var names []string
-	for _, s := range slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}), settingsOf(GroupForward, &Forward{})) {
+	for _, s := range slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}), settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{})) {
 		names = append(names, s.Name)
 		if s.Secret {
 			names = append(names, s.Name+FileSuffix)
@@ -52,8 +52,8 @@ func (r *reader) ofKubernetes(name string) bool {
 	return false
 }
 
-// Nearest returns the known name with the fewest edits to name, the first of equals, and none if most of its letters differ. Names
-// far longer than any of ours are compared by their beginning.
+// Nearest returns the known name that ends with name, else the one with the fewest edits, the first of equals, unless most letters differ;
+// then one that begins with it, or none. Names far longer than any of ours are compared by their beginning.
 func Nearest(name string, known []string) string {
 	name = name[:min(len(name), 100)]
 	if plain := strings.TrimSuffix(name, FileSuffix); slices.Contains(known, plain) {
@@ -62,11 +62,20 @@ func Nearest(name string, known []string) string {
 	if name == "DOORBELL_TZ" || name == "DOORBELL_TIME_ZONE" { // as everybody calls it, and by letters nearer to others
 		return "DOORBELL_TIMEZONE"
 	}
-	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
-	if own := strings.TrimPrefix(name, "DOORBELL_"); distance(name, nearest) > (len(own)+1)/2 && !strings.HasSuffix(nearest, own) {
-		return ""
+	own := strings.TrimPrefix(name, "DOORBELL_")
+	for _, k := range known {
+		if k == own || strings.HasSuffix(k, "_"+own) { // HTTP_TOKEN for TOKEN
+			return k
+		}
 	}
-	return nearest
+	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if distance(name, nearest) <= (len(own)+1)/2 {
+		return nearest
+	}
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, name+"_") }); i >= 0 { // DATA_DIR for DATA
+		return known[i]
+	}
+	return ""
 }
 
 // distance is the number of letters to insert, delete or replace (Levenshtein).

@@ -188,7 +188,7 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 	if a.State == "backing_off" && s.Watch.Down == "" && !stale {
 		add("failing", Problem{
 			Error: a.LastError, Alike: "failing", Title: id + ": the API fails", Many: "The API fails for %s agencies",
-			Text: "doorbell waits longer after each failure and retries by itself. There is nothing to do unless it lasts.", Do: Remedy{Command: "doorbell check"},
+			Text: "doorbell waits longer after each failure and retries by itself. There is nothing to do unless it lasts.",
 		})
 	}
 	return all
@@ -246,7 +246,7 @@ func alarmProblem(a poller.AgencyStatus, l poller.Alarm) (kind string, t Problem
 	}
 	switch l.Kind {
 	case "stale":
-		t.Bad, t.Error, t.Do = true, a.LastError, Remedy{Command: "doorbell check"}
+		t.Bad, t.Error = true, a.LastError
 		t.Title, t.Many = fmt.Sprintf("%s: no good answer about %s", id, what), "No good answer about "+what+" of %s agencies"
 		t.Text = "What happens there is not seen while this lasts. doorbell keeps trying, and catches up by itself."
 	case "schema_drifted":
@@ -269,8 +269,8 @@ func alarmProblem(a poller.AgencyStatus, l poller.Alarm) (kind string, t Problem
 
 func (s Status) downProblem() Problem {
 	t := Problem{
-		Kind: "down", Key: "down", Bad: true, Title: "The API does not answer", Do: Remedy{Command: "doorbell check"},
-		Text: "There is no connection to " + s.Watch.BaseURL + ". doorbell retries by itself, and catches up.",
+		Kind: "down", Key: "down", Bad: true, Title: "The API does not answer",
+		Text: "There is no connection to " + s.Watch.BaseURL + ". Look at DNS, network, proxy and certificates. doorbell retries by itself, and catches up.",
 	}
 	if next, err := time.Parse(time.RFC3339, s.Watch.Down); err == nil {
 		wait := "is due"

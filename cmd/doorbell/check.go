@@ -16,7 +16,7 @@ type CheckCmd struct {
 
 func (CheckCmd) Help() string {
 	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
-		"and changes nothing. Beside a running daemon it sends no requests and shows what the daemon knows.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, " +
+		"and changes nothing. Beside a running daemon it sends no requests and shows what the daemon knows.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, or the daemon does not, " +
 		"69 the daemon holds the store and does not answer.\n\nExample:\n  doorbell check"
 }
 

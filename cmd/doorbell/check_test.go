@@ -358,7 +358,7 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	r, _ := checked(t, s, exit.CodeFailed, wrong, "A100: the agency is halted, because the API refuses access; no request was sent", "run: doorbell resume A100")
+	r, _ := checked(t, s, exit.CodeFailed, wrong, "A100: polling stopped for everything of the agency, because the API refuses access; no request was sent", "run: doorbell resume A100")
 	if accessOf(r)["A100"] != check.AccessHalted || s.asked("A100") != asked {
 		t.Errorf("%v; it was asked %d times", accessOf(r), s.asked("A100")-asked)
 	}
@@ -398,17 +398,27 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	d.stop(t)
 }
 
-func TestCheckBesideADaemonSaysThatTheAPIFails(t *testing.T) {
+func TestCheckBesideADaemonTellsAFailureFromAnAPIThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
-	d := launch(t, s.environ, "run")
+	api := httptest.NewServer(sandbox.New(s.model, sandbox.Flat()))
+	t.Cleanup(api.Close)
+	environ := s.with("DOORBELL_BASE_URL=" + api.URL)
+	d := launch(t, environ, "run")
 	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
+	says := func(what string) func() bool {
+		return func() bool { return strings.Contains(run(t, environ, "check").stdout, what) }
+	}
 	s.model.SetFault(func(sandbox.Call) *sandbox.Fault { f := sandbox.Refuse(http.StatusBadGateway); return &f })
-	both := "A100, B200: the daemon gets no good answer"
-	within(t, patience, "both fail", func() bool { return strings.Contains(run(t, s.environ, "check").stdout, both) })
-	r, _ := checked(t, s, exit.CodeFailed, s.environ, both, "the daemon does not work as it should: one thing fails")
-	if r.Requests != 0 {
-		t.Errorf("%d requests beside a daemon", r.Requests)
+	failing := "A100, B200: the last walk or poll failed or was incomplete"
+	within(t, patience, "both fail", says(failing))
+	checked(t, s, exit.Done, environ, failing, "A100: access, 4 insertions", "the daemon works; 1 warning")
+	api.Close()
+	down := "A100, B200: the daemon has no connection to the API"
+	within(t, patience, "the API is down", says(down))
+	r, _ := checked(t, s, exit.CodeFailed, environ, down, "the daemon does not work as it should: one thing fails")
+	if want := map[string]string{"A100": "failed", "B200": "failed"}; !maps.Equal(accessOf(r), want) || r.Agencies[0].Insertions != 4 || r.Requests != 0 {
+		t.Errorf("%+v after %d requests", r.Agencies, r.Requests)
 	}
 	d.stop(t)
 }
@@ -508,7 +518,7 @@ func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	checked(t, s, exit.CodeFailed, s.environ, "A100: the agency is halted", "doorbell resume A100")
+	checked(t, s, exit.CodeFailed, s.environ, "A100: polling stopped for everything of the agency", "doorbell resume A100")
 	if n := s.asked("A100") - asked; n > 0 {
 		t.Errorf("a halted agency was asked for %d times", n)
 	}

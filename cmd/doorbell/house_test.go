@@ -56,7 +56,7 @@ var house = map[string][]string{
 	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
 	"cmd/doorbell/check": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/people", "cmd/doorbell/receivers",
-		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/stream",
+		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/forward/message", "events/stream",
 	},
 	"cmd/doorbell": nil, // everything
 

@@ -14,6 +14,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
+	"doorbell/events/forward/message"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
@@ -137,14 +138,21 @@ func (c *checker) accessOfDaemon() {
 		case len(seen.Halts) > 0:
 			h := seen.Halts[0]
 			found.Insertions = seen.Insertions
-			c.halted(&found, string(h.Scope), h.Status, h.ProbableReason, h.Advice)
-		case c.daemon.Watch.Down != "", seen.State == "backing_off", seen.State == "stale":
-			found.Access = accessFailed
-			c.note(LevelFail, found, "the daemon gets no good answer", "it retries by itself; `doorbell status` shows the last error. If there is no connection, look at DNS, network, proxy and certificates; else ask the provider")
+			c.halted(&found, h.Scope, h.Status, h.ProbableReason, h.Advice)
+		case c.daemon.Watch.Down != "" && seen.State != ops.WaitingForStream:
+			found.Access, found.Insertions = accessFailed, seen.Insertions
+			c.note(LevelFail, found, "the daemon has no connection to the API", "it retries by itself; look at DNS, network, proxy and certificates")
+		case slices.ContainsFunc(seen.Alarms, func(a poller.Alarm) bool { return a.Kind == "stale" }):
+			found.Access, found.Insertions = accessFailed, seen.Insertions
+			c.note(LevelFail, found, "no successful response for too long, or too many insertions overdue for their poll",
+				"the daemon retries by itself; doorbell events ls --type watch.stale --json shows the last errors")
 		case seen.LastGoodAnswer.IsZero():
 			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:
 			found.Access, found.Insertions = AccessOK, seen.Insertions
+			if seen.State == "backing_off" {
+				c.note(levelWarn, found, "the last walk or poll failed or was incomplete", "the daemon retries by itself; `doorbell status` shows how it ended")
+			}
 			if c.report.Learned == nil {
 				c.learned(&learned{AgencyID: a.ID, Insertions: learnedInsertions{Dialect: seen.Dialects[listings.OperationInsertions]}, ContactRequests: learnedContactRequests{
 					Dialect: seen.Dialects[listings.OperationContactRequests], Read: true,
@@ -156,9 +164,12 @@ func (c *checker) accessOfDaemon() {
 	c.access()
 }
 
-func (c *checker) halted(found *checkedAgency, scope string, status int, reason, advice string) {
+func (c *checker) halted(found *checkedAgency, scope events.Scope, status int, reason, advice string) {
 	found.Access, found.Status, found.ProbableReason = AccessHalted, status, reason
-	c.note(LevelFail, *found, fmt.Sprintf("the %s is halted, because %s; no request was sent", scope, ops.RefusalText(status, reason)), advice)
+	if scope == events.ScopeInsertion { // the advice names it
+		advice = "`doorbell status` shows which one, and the command that resumes it"
+	}
+	c.note(LevelFail, *found, fmt.Sprintf("polling stopped for %s, because %s; no request was sent", message.Scope(scope), ops.RefusalText(status, reason)), advice)
 }
 
 // notes are findings about agencies; those that say the same share a line.
@@ -189,7 +200,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		access := c.keys[a.ID]
 		key := access.Key.Fingerprint()
 		if halt := access.Halt; halt != nil {
-			c.halted(&found, string(halt.Scope), halt.Status, halt.ProbableReason, halt.Advice)
+			c.halted(&found, halt.Scope, halt.Status, halt.ProbableReason, halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l := c.list(ctx, a.ID, access.Key)
 			if failureOf(l.err).class == watch.ClassRefused && !access.Next.IsZero() { // as run would

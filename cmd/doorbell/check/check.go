@@ -147,6 +147,7 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 		return true
 	}
 	if !errors.Is(err, ops.ErrNoAnswer) {
+		c.report.DaemonRunning = true
 		c.report.fail(sectionDaemon, "the daemon answers, but does not say how it is: "+err.Error(), "look at its log")
 		return false
 	}

@@ -33,7 +33,7 @@ func (c *checker) disk() {
 	if nearest == filepath.Clean(dir) {
 		c.ownersAlone(dir, info)
 	} else if err := mayBeMade(nearest); err != nil {
-		c.report.refuse(SectionDisk, exit.Store(err, dir))
+		c.report.refuse(SectionDisk, exit.Store(fmt.Errorf("%s: %w", dir, err), dir))
 		return
 	} else {
 		c.report.ok(SectionDisk, "%s is not there yet; run makes it", dir)
@@ -58,7 +58,7 @@ func mayBeMade(parent string) error {
 	}
 	probe, err := os.MkdirTemp(parent, "doorbell-check-")
 	if err != nil {
-		return err
+		return errors.Unwrap(err) // without its name
 	}
 	return os.Remove(probe)
 }

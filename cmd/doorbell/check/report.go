@@ -16,7 +16,7 @@ import (
 const (
 	LevelOK   = "ok"
 	levelWarn = "warn"
-	LevelFail = "fail" // run would not work
+	LevelFail = "fail" // run would not work, or the daemon does not
 )
 
 // Sections of the report, in their order.

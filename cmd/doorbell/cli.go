@@ -192,11 +192,14 @@ func asUsageError(err error) error {
 		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
 	}
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		return exit.Usage(strings.Replace(err.Error(), "unexpected argument", "there is no command", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+		return exit.Usage(strings.Replace(strings.Replace(err.Error(), "unexpected argument", "there is no command", 1), ", did you", "; did you", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
 	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
 		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
+	}
+	if name, is := strings.CutPrefix(text, "unexpected argument "); is && len(parse.Context.Selected().Children) > 0 {
+		text = "there is no command " + strings.TrimPrefix(command, "doorbell ") + " " + name
 	}
 	if flag := dashed.FindStringSubmatch(text); flag != nil {
 		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"

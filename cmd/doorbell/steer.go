@@ -285,7 +285,7 @@ func printKeys(p *program, r poller.KeyReport, asJSON bool) error {
 func keyStatus(a poller.AgencyKeyReport, k poller.KeyAnswer) string {
 	switch {
 	case a.Next == nil:
-		return "not verified"
+		return "no next key"
 	case k.Status == 0:
 		return "no answer"
 	}

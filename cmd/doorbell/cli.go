@@ -191,10 +191,11 @@ func asUsageError(err error) error {
 	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
 		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
 	}
+	text := strings.Replace(err.Error(), ", did you mean", "; did you mean", 1)
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		return exit.Usage(strings.Replace(strings.Replace(err.Error(), "unexpected argument", "there is no command", 1), ", did you", "; did you", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+		return exit.Usage(strings.Replace(text, "unexpected argument", "there is no command", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
-	command, text := parse.Context.Selected().FullPath(), err.Error()
+	command := parse.Context.Selected().FullPath()
 	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
 		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
 	}

@@ -167,7 +167,7 @@ func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 // Unknown stands where nothing is known yet.
 const Unknown = "–"
 
-// Known says whether the insertions of an agency are known: a walk of it has ended, or the store remembers them.
+// Known says whether the insertions of an agency are known: a walk of it was complete, or the store remembers them.
 func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
 
 // Ill says whether a person should look at an agency.

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	natsdtest.Parallel(4, 6)
+	natsdtest.Parallel(4, 8)
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	memory := inMemory()
 	if natsdtest.Given("test.bench") || natsdtest.Given("backlog") {

@@ -175,8 +175,6 @@ func TestWhereNothingDiedThereAreNoLetters(t *testing.T) {
 	})
 }
 
-// TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
-// it may make consumers and publish letters, but no streams, and erase nothing.
 // TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs: a description that has changed since the stream was made is no difference, on our
 // own server or another.
 func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
@@ -215,6 +213,8 @@ func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
 	}
 }
 
+// TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
+// it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
 	if err != nil {

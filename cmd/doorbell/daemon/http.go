@@ -127,7 +127,7 @@ func (a *Daemon) serveHTTP(ctx context.Context) error {
 	token := a.o.HTTPToken
 	shown := page.Handler(page.Options{
 		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
-		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName, TokenConfigured: token != "",
+		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName, Act: token != "",
 	})
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
 		Page: shown, Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),

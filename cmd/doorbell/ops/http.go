@@ -19,25 +19,26 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Who may do what over HTTP:
+// Access over HTTP:
 //
-//   - Everybody: health, metrics, schemas.
-//   - Who shows the token, as Authorization: Bearer or as the password of basic authentication, which browsers ask for:
-//     everything that the commands do over the socket, a backup and the events with people's data included. The holder of the
-//     token is the operator.
-//   - Who comes from this machine, to a loopback address, under a loopback name, through no proxy: may look at the page and the
-//     status, and do nothing. Other programs' pages in a browser of this machine cannot: they come under another name
-//     (DNS rebinding) or say that they come from another site.
+//   - Health, metrics and schemas are public.
+//   - With a token configured, everything else needs it, on loopback too: a reverse proxy with default settings cannot be
+//     distinguished from a local client. It comes as Authorization: Bearer, or as the password of basic authentication, which
+//     browsers ask for. Its holder is the operator and may do everything that the commands do over the socket, a backup and
+//     the events with people's data included.
+//   - Without a token, page and status are read-only and for direct requests from this machine: to a loopback address, under
+//     a loopback name, without any sign of a proxy. A web page of another origin, open in a browser on this machine, is
+//     refused: it arrives under another name (DNS rebinding), or the browser says that it comes from another site.
 
 // HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
 type HTTPOptions struct {
-	Page    http.Handler // GET / and below; see AccessOf for what its reader may do. Its live stream is GET /events
+	Page    http.Handler // GET / and below. Its live stream is GET /events
 	Metrics http.Handler // GET /metrics
 	Schemas http.Handler // GET /schemas/…
 	Health  func() Health
 	Verbs   Verbs
-	// Token is what has to be shown to do something, and on an address other than loopback to see the page. Empty: there is
-	// none, and nothing can be done.
+	// Token is required for everything but health, metrics and schemas. Empty: there is none; the page is read-only and for
+	// direct loopback requests.
 	Token string
 	Log   *slog.Logger
 }
@@ -97,15 +98,14 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	verbs := Handler(o.Verbs)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
-	mux.Handle("GET /healthz", serveHealth(o.Health, false))
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
 	mux.Handle("GET /metrics", there(o.Metrics))
+	mux.Handle("GET /schemas", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seeOther(w, "schemas/") }))
 	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
 	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page))))
 	mux.Handle("GET /events", g.reads(there(o.Page)))
 	mux.Handle("GET /status", g.reads(gzhttp.GzipHandler(verbs)))
 	mux.Handle("GET /outlook", g.reads(gzhttp.GzipHandler(verbs)))
-	mux.Handle("GET /signin", g.acts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { home(w, "signedin", "") })))
 	mux.Handle("POST /actions/resume", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
 		a, err := o.Verbs.resume(ctx, q)
 		return either(a.Ended > 0, "resumed", "nothalted"), err
@@ -177,8 +177,8 @@ var (
 	errWrongToken = errors.New("this is not the token")
 	errNoToken    = errors.New("DOORBELL_HTTP_TOKEN is not set: over HTTP nothing can be done")
 	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, or as the password of any user")
-	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN the page is for this machine only: ask for 127.0.0.1 or localhost, at a loopback address, " +
-		"through no proxy. Health, metrics and schemas are for everybody")
+	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN the page answers direct requests from this machine only: use 127.0.0.1 or localhost " +
+		"without a proxy, or set the token. Health, metrics and schemas are public")
 	errForeign  = errors.New("the request comes from another site")
 	errChunked  = errors.New("say how long the body is (Content-Length)")
 	errNoAgency = errors.New("the form names no agency")
@@ -215,7 +215,7 @@ func origin(r *http.Request) string {
 	return host
 }
 
-// reads lets those look who may. What they may do stands in the context.
+// reads admits requests that may see the page and the status.
 func (g *guard) reads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operator, err := g.operator(r)
@@ -224,14 +224,12 @@ func (g *guard) reads(next http.Handler) http.Handler {
 			refuse(w, r, err)
 		case embedded(r):
 			refuse(w, r, errForeign)
-		case operator:
-			next.ServeHTTP(w, r.WithContext(WithAccess(r.Context(), Access{Act: true})))
-		case g.local && loopbackName(r.Host) && !proxied(r):
-			next.ServeHTTP(w, r)
-		case g.known:
+		case g.known && !operator:
 			refuse(w, r, errNeedsToken)
-		default:
+		case !g.known && !(g.local && loopbackName(r.Host) && !proxied(r)):
 			refuse(w, r, errNotLocal)
+		default:
+			next.ServeHTTP(w, r)
 		}
 	})
 }
@@ -282,33 +280,18 @@ func loopbackName(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// proxied reports whether a request was passed on for somebody, who may be anywhere.
+// proxied reports whether a request shows signs of a proxy, whose client may be anywhere. A proxy may leave none: behind one,
+// a token is needed.
 func proxied(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) { // nginx passes requests on as HTTP/1.0 unless configured otherwise; browsers and curl do not use it
+		return true
+	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if len(r.Header.Values(name)) > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// Access is what a request over HTTP may do, beyond reading what holds no person and no secret. The zero value may do
-// nothing more.
-type Access struct {
-	Act bool // it may use the verbs that change something: it came with the token
-}
-
-type accessKey struct{}
-
-// WithAccess returns a context of a request that may do this much.
-func WithAccess(ctx context.Context, a Access) context.Context {
-	return context.WithValue(ctx, accessKey{}, a)
-}
-
-// AccessOf says what a request may do.
-func AccessOf(ctx context.Context) Access {
-	a, _ := ctx.Value(accessKey{}).(Access)
-	return a
 }
 
 // form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
@@ -332,9 +315,15 @@ func form(verb func(context.Context, AgencyRequest) (done string, err error)) ht
 	})
 }
 
-// home leads back to the page, which says in words of its own what was done, and for which agency.
+// home leads from an action back to the page, which says in its own words what was done, and for which agency.
 func home(w http.ResponseWriter, done, agency string) {
-	w.Header().Set("Location", "/?"+url.Values{"done": {done}, "agency": {agency}}.Encode())
+	seeOther(w, "../?"+url.Values{"done": {done}, "agency": {agency}}.Encode())
+}
+
+// seeOther redirects to a location relative to the request's path, so that it holds below any path of a reverse proxy.
+// [http.Redirect] would make it absolute.
+func seeOther(w http.ResponseWriter, location string) {
+	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -354,6 +343,6 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(code)
 	fmt.Fprintf(w, "doorbell: %s.\n", Printable(err.Error()))
 	if errors.Is(err, errWrongToken) {
-		fmt.Fprintln(w, "Load the page anew: the browser asks for a user name, which may be any, and a password, which is the value of DOORBELL_HTTP_TOKEN.")
+		fmt.Fprintln(w, "Reload the page: the browser asks for a user name, which may be any, and a password, which is the value of DOORBELL_HTTP_TOKEN.")
 	}
 }

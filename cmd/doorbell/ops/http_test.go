@@ -68,8 +68,8 @@ func (s *site) verbs() string {
 
 func (s *site) options(token string) HTTPOptions {
 	page := http.NewServeMux()
-	page.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "the page, act %t", AccessOf(r.Context()).Act)
+	page.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "the page")
 	})
 	page.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -215,7 +215,7 @@ func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
 	for _, address := range []string{here, everywhere} {
 		s := open(t, address, testToken)
 		for path, want := range map[string]string{
-			"/livez": "200 ok\n", "/healthz": "200 ok\n", "/metrics": "200 metrics", "/schemas/a.json": "200 schemas",
+			"/livez": "200 ok\n", "/metrics": "200 metrics", "/schemas/a.json": "200 schemas",
 			"/readyz": "503 failing\nNATS: it is away\n",
 		} {
 			got := s.ask(t, "GET", path, "", "Host", "any.example", "Sec-Fetch-Site", "cross-site")
@@ -244,12 +244,12 @@ var whoMayLook = []struct {
 	headers []string
 	want    string // beginning of the answer
 }{
-	{"this machine", here, "", nil, "200 the page, act false"},
-	{"this machine, by name", here, "", []string{"Host", "LocalHost:8080"}, "200 the page, act false"},
-	{"this machine, IPv6", here, "", []string{"Host", "[::1]:3667"}, "200 the page, act false"},
-	{"this machine, with a token set", here, testToken, nil, "200 the page, act false"},
-	{"with the token", here, testToken, withToken, "200 the page, act true"},
-	{"with the token, under any name", everywhere, testToken, append([]string{"Host", "doorbell.example"}, withToken...), "200 the page, act true"},
+	{"this machine", here, "", nil, "200 the page"},
+	{"this machine, by name", here, "", []string{"Host", "LocalHost:8080"}, "200 the page"},
+	{"this machine, IPv6", here, "", []string{"Host", "[::1]:3667"}, "200 the page"},
+	{"this machine, with a token set", here, testToken, nil, "401 "},
+	{"with the token", here, testToken, withToken, "200 the page"},
+	{"with the token, under any name", everywhere, testToken, append([]string{"Host", "doorbell.example"}, withToken...), "200 the page"},
 
 	{"DNS rebinding", here, "", []string{"Host", "evil.example"}, "403 "},
 	{"DNS rebinding, with a token set", here, testToken, []string{"Host", "evil.example"}, "401 "},
@@ -258,6 +258,7 @@ var whoMayLook = []struct {
 	{"the address of all", here, "", []string{"Host", "0.0.0.0:3667"}, "403 "},
 	{"another address", here, "", []string{"Host", "192.0.2.1"}, "403 "},
 	{"through a proxy", here, "", []string{"X-Forwarded-For", "192.0.2.1"}, "403 "},
+	{"through a proxy, with the token", here, testToken, append([]string{"X-Forwarded-For", "192.0.2.1"}, withToken...), "200 the page"},
 	{"through another proxy", here, "", []string{"Forwarded", "for=192.0.2.1"}, "403 "},
 	{"all addresses", everywhere, "", nil, "403 "},
 	{"all addresses, with a token set", everywhere, testToken, nil, "401 "},
@@ -265,7 +266,7 @@ var whoMayLook = []struct {
 	{"a part of the token", here, testToken, []string{"Authorization", "Bearer " + testToken[:20]}, "401 "},
 	{"an empty token", here, testToken, []string{"Authorization", "Bearer "}, "401 "},
 	{"an empty token where none is set", everywhere, "", []string{"Authorization", "Bearer "}, "403 "},
-	{"the token as a password", everywhere, testToken, asPassword(testToken), "200 the page, act true"},
+	{"the token as a password", everywhere, testToken, asPassword(testToken), "200 the page"},
 	{"a wrong password", here, testToken, asPassword(testToken + "x"), "401 "},
 	{"the token as a user", here, testToken, []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(testToken+":"))}, "401 "},
 	{"the token in another scheme", here, testToken, []string{"Authorization", "Digest " + testToken}, "401 "},
@@ -367,7 +368,7 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 
 func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
 	s := open(t, everywhere, testToken)
-	for _, path := range []string{"/", "/signin", "/backup"} {
+	for _, path := range []string{"/", "/status", "/backup"} {
 		got := s.ask(t, "GET", path, "", "Accept", "text/html,*/*")
 		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, "DOORBELL_HTTP_TOKEN") {
 			t.Errorf("%s: %s %v %s", path, got.Status, got.Header["Www-Authenticate"], got.body)
@@ -381,11 +382,8 @@ func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
 	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) {
 		t.Errorf("a program is told %s", got.body)
 	}
-	if got := s.ask(t, "GET", "/signin", "", asPassword(testToken)...); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=&done=signedin" {
-		t.Errorf("with the token: %s %s", got.Status, got.Header.Get("Location"))
-	}
-	s = open(t, here, "")
-	if got := s.ask(t, "GET", "/signin", ""); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
+	s = open(t, everywhere, "")
+	if got := s.ask(t, "GET", "/", ""); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
 		t.Errorf("where there is no token: %s", got.Status)
 	}
 }
@@ -416,7 +414,7 @@ func TestAFormOfOurPageActs(t *testing.T) {
 		"resume": {"resume A100 a#1##", "resumed"}, "approve": {"approve A100", "approved"}, "poll": {"poll A100", "polled"},
 	} {
 		got := act("/actions/"+path, "agency=A100&insertion=a%231%23%23", "Origin", "http://"+host)
-		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=A100&done="+want[1] || !strings.Contains(s.verbs(), want[0]) {
+		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "../?agency=A100&done="+want[1] || !strings.Contains(s.verbs(), want[0]) {
 			t.Errorf("%s: %s %s; done: %s", path, got.Status, got.body, s.verbs())
 		}
 	}
@@ -534,7 +532,7 @@ func TestWhatIsSentComesBackInNoHeader(t *testing.T) {
 }
 
 func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
-	s := open(t, here, testToken)
+	s := open(t, here, "")
 	got := s.ask(t, "GET", "/large", "", "Accept-Encoding", "br, gzip;q=0.8")
 	z, err := gzip.NewReader(strings.NewReader(got.body))
 	if err != nil || got.Header.Get("Content-Encoding") != "gzip" || got.Header.Get("Vary") != "Accept-Encoding" {

@@ -71,7 +71,7 @@ func endsWithin(t *testing.T, c net.Conn, limit time.Duration) {
 
 func TestALiveStreamOutlivesTheLimitsOfOtherAnswers(t *testing.T) {
 	virtually(t, func(t *testing.T, p *pipes) {
-		c := p.call(t, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		c := p.call(t, "GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+testToken+"\r\n\r\n")
 		defer c.Close()
 		r := bufio.NewReader(c)
 		began := time.Now()

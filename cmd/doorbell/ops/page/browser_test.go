@@ -40,17 +40,22 @@ type site struct {
 func newSite(t *testing.T, status ops.Status, list []events.Event) *site {
 	t.Helper()
 	s := &site{status: status, list: list}
-	h := Handler(Options{Status: s.now, Recent: s.recent, Subscribe: s.subscribe})
+	pages := map[bool]http.Handler{}
+	for _, act := range []bool{false, true} {
+		pages[act] = Handler(Options{Status: s.now, Recent: s.recent, Subscribe: s.subscribe, Act: act})
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", h)
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		act := s.act
+		s.mu.Unlock()
+		pages[act].ServeHTTP(w, r)
+	})
 	mux.HandleFunc("POST /actions/{verb}", s.action)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		s.mu.Lock()
-		act := s.act
-		s.mu.Unlock()
-		mux.ServeHTTP(w, r.WithContext(ops.WithAccess(r.Context(), ops.Access{Act: act})))
+		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.stop)
 	return s

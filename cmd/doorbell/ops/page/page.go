@@ -4,7 +4,7 @@
 //
 // Everything that it shows came from outside: it is escaped by html/template, bounded here, and cannot break the layout.
 // People are masked unless the options say otherwise. The package decides nothing and changes nothing: its forms post to verbs
-// that the server beside it has, and what may be done is in the context of the request (ops.AccessOf).
+// of the server beside it, which also decides who may read the page.
 package page
 
 import (
@@ -36,14 +36,14 @@ type Options struct {
 	ShowPeople bool
 	// AgencyName is what people call an agency, empty if there is nothing but its id. May be nil.
 	AgencyName func(agencyID string) string
-	// TokenConfigured: there is a token to sign in with, so a link leads there.
-	TokenConfigured bool
+	// Act shows forms in place of commands. It is set where a token is configured, without which no request gets here.
+	Act bool
 }
 
 // Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/. The page posts
-// forms to actions/resume and actions/approve (agency, insertion) and actions/poll (agency), and links to signin, which are not
-// served here. An answer to them may redirect to ./?done=WORD&agency=ID, and the page says so; the words are
-// those of notices.
+// forms to actions/resume and actions/approve (agency, insertion) and actions/poll (agency), which are not served here. The
+// response to them may redirect to ../?done=WORD&agency=ID, and the page says so; the words are those of notices. All links
+// are relative, so the page works below any path of a reverse proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
@@ -80,7 +80,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
 		return
 	}
-	v := h.view(s, q, ops.AccessOf(r.Context()))
+	v := h.view(s, q)
 	if name == "page" {
 		v.Tail = h.recent(s.Watch.At)
 	}

@@ -28,7 +28,8 @@ func shown(t testing.TB, o Options, path string, act bool) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
-	Handler(o).ServeHTTP(w, r.WithContext(ops.WithAccess(r.Context(), ops.Access{Act: act})))
+	o.Act = act
+	Handler(o).ServeHTTP(w, r)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
@@ -145,7 +146,7 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 		"slack leads: delivery fails", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
 		"maximum bytes exceeded", "2.5 now: throttled by the API", "37 insertions past 33 min", "last was partial: a page failed", "doorbell dlq ls",
 		"kept in the log until NATS works", "NATS not usable embedded", "delivery fails hooks.slack")
-	saysNot(t, page, "All is well", "<form method", "or sign in")
+	saysNot(t, page, "All is well", "<form method")
 }
 
 func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
@@ -153,14 +154,9 @@ func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
 	page := shown(t, of(s, list), "/", true)
 	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Announce that 611 insertions of B200 disappeared",
 		`action="actions/poll"`)
-	saysNot(t, page, "doorbell resume A100", `href="signin"`)
-	o := of(s, list)
-	o.TokenConfigured = true
-	page = shown(t, o, "/", false)
-	says(t, page, `<a href="signin"`, `<code>doorbell resume A100</code> <a class="soft" href="signin">or sign in</a>`)
-	if asked := strings.Count(page, `class="soft" href="signin"`); asked != 3 { // two halts and what is held: not of what no button ends
-		t.Errorf("%d troubles lead to where to sign in", asked)
-	}
+	saysNot(t, page, "doorbell resume A100")
+	page = shown(t, of(s, list), "/", false)
+	says(t, page, `<code>doorbell resume A100</code>`)
 	saysNot(t, page, "actions/")
 }
 
@@ -281,7 +277,6 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 	} {
 		s, list := hostile(now, text)
 		o := of(s, list)
-		o.TokenConfigured = true
 		for _, act := range []bool{false, true} {
 			page := shown(t, o, "/?q=%22%3E%3Cscript%3E&sort=%22%3E%3Cscript%3E&done=resumed&agency=%3Cscript%3E", act)
 			if n := strings.Count(page, "<script"); n != 1 {
@@ -309,7 +304,6 @@ func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
 	o := of(busyScene(now))
 	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is polled again.")
 	says(t, words(shown(t, o, "/?done=notheld&agency=A100", true)), "A100 has no held change.")
-	says(t, words(shown(t, o, "/?done=signedin", true)), "You are signed in and can act.")
 	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
 		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is polled again")
 	}
@@ -424,9 +418,11 @@ func TestThePageOf200AgenciesStaysSmall(t *testing.T) {
 // BenchmarkPage renders the part that is renewed.
 func BenchmarkPage(b *testing.B) {
 	s, list := manyScene(now, 200)
-	h := bare(of(s, list))
+	o := of(s, list)
+	o.Act = true
+	h := bare(o)
 	for b.Loop() {
-		v := h.view(s, nil, ops.Access{Act: true})
+		v := h.view(s, nil)
 		if err := templates.ExecuteTemplate(io.Discard, "fragment", v); err != nil {
 			b.Fatal(err)
 		}

@@ -35,16 +35,16 @@ type view struct {
 	Cluster    *clusterView // nil: the agencies are shared with nobody
 	Tail       []tailLine
 
-	Act, SignIn, Live, People bool
+	Act, Live, People bool
 }
 
-func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
+func (h *handler) view(s ops.Status, q url.Values) *view {
 	if s.Watch.At.IsZero() {
 		s.Watch.At = time.Now()
 	}
 	v := &view{
 		At: at(s.Watch.At, s.Watch.At), Version: ops.Short(s.Version, 40), Up: uptime(s), BaseURL: ops.Short(s.Watch.BaseURL, 120), DataDir: ops.Short(s.DataDir, 120),
-		Act: may.Act, SignIn: h.o.TokenConfigured && !may.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
+		Act: h.o.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
 		Notice: notice(q, s),
 	}
 	v.Problems = problems(s)
@@ -412,12 +412,12 @@ func (h *handler) cluster(s ops.Status) *clusterView {
 
 // about is one problem, and what may be done about it.
 type about struct {
-	One         problem
-	Act, SignIn bool
+	One problem
+	Act bool
 }
 
 // With gives a template one of the problems.
-func (v *view) With(t problem) about { return about{t, v.Act, v.SignIn} }
+func (v *view) With(t problem) about { return about{t, v.Act} }
 
 // With gives a template another one.
-func (a about) With(t problem) about { return about{t, a.Act, a.SignIn} }
+func (a about) With(t problem) about { return about{t, a.Act} }

@@ -77,7 +77,6 @@ var notices = map[string]string{
 	"approved":  "Approved: the next complete walk that still shows the change announces it.",
 	"notheld":   "has no held change.",
 	"polled":    "is walked now; its insertions are polled next.",
-	"signedin":  "You are signed in and can act.",
 	"failed":    "That did not work; the log of doorbell says why.",
 }
 

@@ -108,7 +108,6 @@ func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 		}
 		return
 	}
-	natsdtest.Quiet()
 	ats.Register()
 	defer ats.Unregister()
 	for n, o := range outages {

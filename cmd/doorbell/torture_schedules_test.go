@@ -96,7 +96,6 @@ func withoutPasses(out []byte) string {
 
 // liveDays lives the days from a seed on: every step-th of all, or the one alone.
 func liveDays(t *testing.T, seed, step uint64) {
-	natsdtest.Quiet()
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
 	defer ats.Unregister()
 	last := uint64(*schedules)

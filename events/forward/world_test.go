@@ -17,7 +17,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
-	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
@@ -26,7 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Quiet()
 	ats.Register() // the server's clock goroutine must not be born in a synctest bubble
 	code := m.Run()
 	ats.Unregister()

@@ -1,5 +1,5 @@
-// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. And it
-// makes any server of a test binary quiet, has an address for it, and lets tests that wait for servers do so together.
+// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. It also
+// has an address for any server of a test binary, and lets tests that wait for servers do so together.
 package natsdtest
 
 import (
@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-	_ "unsafe" // for statsEvery and connectionsEvery
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -85,19 +84,6 @@ func (c *Cluster) find(name string, is func(*server.Server) bool) int {
 	}
 	return i
 }
-
-// statsEvery and connectionsEvery are how often a NATS server tells its own administrators how it is, for which it reads files, and who
-// is connected.
-//
-//go:linkname statsEvery github.com/nats-io/nats-server/v2/server.statsHBInterval
-var statsEvery time.Duration
-
-//go:linkname connectionsEvery github.com/nats-io/nats-server/v2/server.eventsHBInterval
-var connectionsEvery time.Duration
-
-// Quiet has all servers tell that once an hour only: nobody listens in a test, and in virtual time it would be most of what they do. It
-// also sets how soon servers forget those that vanished. It is called before the first server starts.
-func Quiet() { statsEvery, connectionsEvery = time.Hour, time.Hour }
 
 // Parallel reads the flags and lets so many tests run in parallel on any machine, unless -test.parallel says how many: next to servers they
 // mostly wait. With the race detector, which makes them compute five times as long, it is the first number. It is called before the first

@@ -21,8 +21,8 @@ import (
 	"doorbell/store"
 )
 
-// flips says how many bytes are changed: go test ./store -run Flipped -flips 20000 -timeout 1h.
-var flips = flag.Int("flips", 100, "how many bytes of a store are changed, one at a time, in each of two ways")
+// rounds multiplies the cases: go test ./store -run Flipped -rounds 160 -timeout 1h.
+var rounds = flag.Int("rounds", 1, "how many times 25 bytes of a store are changed, one at a time, in each of two ways")
 
 // flipsIn names what this program, instead of testing, changes: a mode, a seed, the first one and how many, and a directory.
 const flipsIn = "STORE_TEST_FLIPS"
@@ -34,12 +34,12 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"start", "open"} {
 		t.Run(mode, func(t *testing.T) {
-			seed, dir, count := rand.Uint64(), t.TempDir(), map[string]int{}
-			for from := 0; from < *flips; {
+			seed, dir, count, flips := rand.Uint64(), t.TempDir(), map[string]int{}, 25**rounds
+			for from := 0; from < flips; {
 				c := exec.CommandContext(t.Context(), os.Args[0])
 				var complaint bytes.Buffer
 				c.Stderr = &complaint
-				c.Env = append(os.Environ(), "GOGC=100", fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, *flips, dir))
+				c.Env = append(os.Environ(), "GOGC=100", fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, flips, dir))
 				out, err := c.Output()
 				began := from
 				var last string
@@ -66,7 +66,7 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 				}
 			}
 			t.Logf("seed %d: %v", seed, count)
-			if damaged := count["damaged"] + count["died"]; damaged < *flips/10 || count["harmless"] < *flips/20 {
+			if damaged := count["damaged"] + count["died"]; damaged < flips/10 || count["harmless"] < flips/20 {
 				t.Errorf("%v says nothing", count)
 			}
 		})

@@ -47,12 +47,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if lease := os.Getenv(memberLease); lease != "" {
-		if err := runMember(lease); err != nil {
-			os.Exit(report(os.Stderr, terminal{}, err))
-		}
-		return
-	}
 	natsdtest.Parallel(4, 8)
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
 	memory := inMemory()

@@ -29,7 +29,6 @@ import (
 // DemoCmd is `doorbell demo`. It reads no environment.
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
-	Cluster    bool          `help:"Three NATS servers and three doorbells that share agencies, on free ports. One doorbell is killed on Enter, or after ten seconds; exits with 1 if a lead is lost or published twice."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
 	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
@@ -37,7 +36,7 @@ type DemoCmd struct {
 }
 
 func (DemoCmd) Help() string {
-	return "Examples:\n  doorbell demo --for 20s\n  doorbell demo --cluster"
+	return "Example:\n  doorbell demo --for 20s"
 }
 
 func (c *DemoCmd) Validate() error {
@@ -65,9 +64,6 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 		d.out, d.objects = p.stderr, p.stdout
 	}
 	d.terminal = p.terminalOf(d.out)
-	if c.Cluster {
-		return d.runCluster(ctx, dir, c.Seed, p.stdin)
-	}
 	if err := d.open(ctx, dir, c); err != nil {
 		return err
 	}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,40 +65,5 @@ func TestTheDemoRingsWithinTenSecondsAndStopsAtOnce(t *testing.T) {
 		t.Errorf("exit code %d after SIGINT:\n%s", code, d.stderr.String())
 	}
 	has(t, d.stdout.String(), " events in ", "contact_request.created\n")
-	mustLeaveNothing(t, dir)
-}
-
-// TestTheDemoOfAClusterKillsADoorbellAndLosesNothing presses Enter as soon as it may.
-func TestTheDemoOfAClusterKillsADoorbellAndLosesNothing(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	cmd := exec.Command(binary(t), "demo", "--cluster")
-	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{"TMPDIR=" + dir, "NATS_URL=nonsense"}, os.TempDir(), &syscall.SysProcAttr{}
-	keyboard, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := begin(t, cmd).tellingNobody(t, cmd.Args[1:])
-	d.stdout.await(t, `Press Enter`)
-	d.stdout.await(t, `contact_request\.created +\S`)
-	if _, err := io.WriteString(keyboard, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	had := d.stdout.await(t, `(doorbell \d) is killed\. It releases nothing of what it polled: (.*)`)
-	for id := range strings.SplitSeq(had[2], ", ") {
-		if by := d.stdout.await(t, id+` +polled by (doorbell \d), \S+ after the kill`); by[1] == had[1] {
-			t.Errorf("%s is polled by the one that was killed", id)
-		}
-	}
-	if code := d.exit(t); code != exit.Done {
-		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
-	}
-	counted := d.stdout.await(t, `(\d+) leads were made, (\d+) are in the stream: 0 lost, 0 doubled\.`)
-	if counted[1] != counted[2] || counted[1] == "0" {
-		t.Errorf("it counted %q", counted)
-	}
-	if d.stderr.String() != "" {
-		t.Errorf("complains:\n%s", d.stderr.String())
-	}
 	mustLeaveNothing(t, dir)
 }

@@ -12,10 +12,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 )
 
-const (
-	composeFile        = deployDir + "/compose.yaml"
-	clusterComposeFile = deployDir + "/cluster.compose.yaml"
-)
+const composeFile = deployDir + "/compose.yaml"
 
 func compose(t *testing.T, file string) node {
 	t.Helper()
@@ -31,7 +28,6 @@ func alone(t *testing.T) node { return documents(t, readText(t, deployDir+"/alon
 
 func TestEveryContainerOfComposeIsConfined(t *testing.T) {
 	services := maps.Clone(compose(t, composeFile).at("services").fields())
-	maps.Copy(services, compose(t, clusterComposeFile).at("services").fields())
 	services["doorbell alone"] = alone(t).at("services.doorbell")
 	for name, s := range services {
 		s.wants(t, name, "read_only", "true")
@@ -60,13 +56,7 @@ func TestEveryContainerOfComposeIsConfined(t *testing.T) {
 }
 
 func TestEveryFileThatComposeNamesIsThere(t *testing.T) {
-	for file, build := range map[string]string{composeFile: "services.doorbell.build", clusterComposeFile: "services.doorbell-1.build"} {
-		namesWhatIsThere(t, compose(t, file), build)
-	}
-}
-
-func namesWhatIsThere(t *testing.T, c node, buildPath string) {
-	t.Helper()
+	c := compose(t, composeFile)
 	for name, s := range c.at("services").fields() {
 		for _, v := range s.at("volumes").texts() {
 			from, _, _ := strings.Cut(v, ":")
@@ -92,7 +82,7 @@ func namesWhatIsThere(t *testing.T, c node, buildPath string) {
 			}
 		}
 	}
-	build := c.at(buildPath)
+	build := c.at("services.doorbell.build")
 	if _, err := os.Stat(filepath.Join(deployDir, build.at("context").text(), build.at("dockerfile").text())); err != nil {
 		t.Error(err)
 	}
@@ -123,25 +113,7 @@ func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 	takesConfiguration(t, compose(t, composeFile).at("services.doorbell"))
 }
 
-// TestTheDoorbellsOfACompositionAreAlike but in their store: else they are no members of one cluster.
-func TestTheDoorbellsOfACompositionAreAlike(t *testing.T) {
-	c := compose(t, clusterComposeFile)
-	volumes := map[string]bool{}
-	for _, name := range []string{"doorbell-1", "doorbell-2", "doorbell-3"} {
-		s := c.at("services").fields()[name]
-		if cfg := takesConfiguration(t, s); cfg.Base.Cluster == "" {
-			t.Errorf("%s shares with nobody", name)
-		}
-		for _, v := range s.at("volumes").texts() {
-			volumes[v] = true
-		}
-	}
-	if len(volumes) != 3 {
-		t.Errorf("three doorbells keep what they remember in %v", volumes)
-	}
-}
-
-func takesConfiguration(t *testing.T, s node) *config.Config {
+func takesConfiguration(t *testing.T, s node) {
 	t.Helper()
 	_, last := instructions(t)
 	environ := strings.Fields(rest(t, last, "ENV"))
@@ -175,7 +147,6 @@ func takesConfiguration(t *testing.T, s node) *config.Config {
 	if c.NATS.Password.IsZero() || c.Base.HTTPToken.IsZero() || len(c.Agencies) != 1 {
 		t.Error("a secret is not read")
 	}
-	return c
 }
 
 // wantTaken fails the test if run would refuse the environment or warn about it.

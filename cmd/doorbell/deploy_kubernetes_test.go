@@ -14,9 +14,6 @@ import (
 
 const kubernetesDir = deployDir + "/kubernetes"
 
-// clusterOverlay is the only one in which doorbells share agencies.
-const clusterOverlay = "overlays/cluster"
-
 // rendered are the objects of a kustomization.
 func rendered(t *testing.T, name string) []node {
 	t.Helper()
@@ -79,11 +76,7 @@ func TestEveryKustomizationKeepsTheRules(t *testing.T) {
 					t.Errorf("it has a %s", kind)
 				}
 			}
-			replicas := "1"
-			if name == clusterOverlay {
-				replicas = "3"
-			}
-			sets[0].wants(t, "the StatefulSet", "spec.replicas", replicas)
+			sets[0].wants(t, "the StatefulSet", "spec.replicas", "1")
 			keepsTheRules(t, objects, sets[0])
 		})
 	}
@@ -270,41 +263,6 @@ func TestServiceAndPoliciesMeanThePod(t *testing.T) {
 			}
 			m.wants(t, name, "spec.endpoints.0.port", "http")
 		}
-	}
-}
-
-// TestTheMembersOfAClusterAreApart: what takes one of them leaves the others, and all know of each other.
-func TestTheMembersOfAClusterAreApart(t *testing.T) {
-	objects := rendered(t, clusterOverlay)
-	template := ofKind(objects, "StatefulSet")[0].at("spec.template")
-	labels := template.at("metadata.labels").fields()
-	selects := func(what string, selector node) {
-		t.Helper()
-		chosen := selector.at("matchLabels").fields()
-		for label, value := range chosen {
-			if labels[label].text() != value.text() {
-				t.Errorf("%s is for %s=%s", what, label, value.text())
-			}
-		}
-		if len(chosen) == 0 {
-			t.Errorf("%s is for no pod", what)
-		}
-	}
-	spread := template.at("spec.topologySpreadConstraints.0")
-	spread.wants(t, "the spread", "topologyKey", "kubernetes.io/hostname")
-	spread.wants(t, "the spread", "whenUnsatisfiable", "DoNotSchedule")
-	for _, s := range template.at("spec.topologySpreadConstraints").list() {
-		selects("the spread", s.at("labelSelector"))
-	}
-	budgets := ofKind(objects, "PodDisruptionBudget")
-	if len(budgets) != 1 {
-		t.Fatalf("%d disruption budgets", len(budgets))
-	}
-	budgets[0].wants(t, "the budget", "spec.maxUnavailable", "1")
-	selects("the budget", budgets[0].at("spec.selector"))
-	settings := ofKind(objects, "ConfigMap")[0].at("data").fields()
-	if settings["DOORBELL_CLUSTER"].text() == "" || settings["NATS_URL"].text() == "" {
-		t.Error("they share with nobody")
 	}
 }
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -45,12 +43,10 @@ func definitions(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	b := c.Base
-	shared := relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax), Owner: "a member", Replicas: 3}
 	all := map[string]string{
-		"listings-cluster.json": definition(t, shared.StreamConfig()), // where several doorbells share agencies
-		"listings.json":         definition(t, relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax)}.StreamConfig()),
-		"dead-letters.json":     definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream, b.Retention, int64(b.StreamMax), 1)),
-		"replay.json":           definition(t, replay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream + "_REPLAY", MaxBytes: int64(b.StreamMax)}.Config()),
+		"listings.json":     definition(t, relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax)}.StreamConfig()),
+		"dead-letters.json": definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream, b.Retention, int64(b.StreamMax), 1)),
+		"replay.json":       definition(t, replay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream + "_REPLAY", MaxBytes: int64(b.StreamMax)}.Config()),
 		"consumer.json": definition(t, jetstream.ConsumerConfig{
 			Durable: "crm", Name: "crm", Description: "every contact request, once", FilterSubject: b.SubjectPrefix + ".v1.*.contact_request.created",
 			DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxDeliver: -1, MaxAckPending: 1000, MaxWaiting: 512,
@@ -258,9 +254,6 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 
 	g := newGuest(t, url)
 	g.mayNotDisturb(t, streamOf(t, g.js))
-	g.mayNot(t, "asking a member to erase people", func(context.Context) error {
-		return errors.Join(g.nc.Publish("listings.admin.member.x.forget", []byte("{}")), g.nc.Flush())
-	})
 	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
 	if err != nil {
 		t.Fatalf("a guest may not make a consumer: %v", err)
@@ -291,32 +284,6 @@ func TestTheRelayTakesAStreamThatTheFileMade(t *testing.T) {
 	for line := range strings.Lines(d.stderr.String()) {
 		if strings.Contains(line, "should be") && strings.Count(line, "should be") != strings.Count(line, "store id is") {
 			t.Error(line)
-		}
-	}
-}
-
-// TestTheServersOfAClusterKnowEachOther reads the file as a server does: its routes lead to the services of the composition.
-func TestTheServersOfAClusterKnowEachOther(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"cluster.conf": readText(t, natsDir+"/cluster.conf"), "accounts.conf": readText(t, natsDir+"/accounts.conf"),
-		"passwords.conf": "RELAY_PASSWORD: \"relay-secret\"\nGUEST_PASSWORD: \"5e12guest\"\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o, err := server.ProcessConfigFile(filepath.Join(dir, "cluster.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !o.SyncAlways || !o.JetStream || len(o.Routes) != 3 {
-		t.Errorf("sync always %v, JetStream %v, %d routes", o.SyncAlways, o.JetStream, len(o.Routes))
-	}
-	services := compose(t, clusterComposeFile).at("services").fields()
-	for _, r := range o.Routes {
-		if command := services[r.Hostname()].at("command").texts(); !slices.Contains(command, r.Hostname()) {
-			t.Errorf("no service is the server %s", r.Hostname())
 		}
 	}
 }

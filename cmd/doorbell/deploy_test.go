@@ -101,7 +101,6 @@ func TestDeployHasTheVersionsThatAreTested(t *testing.T) {
 		t.Fatal("go.mod has no NATS server")
 	}
 	has(t, readText(t, composeFile), "image: nats:"+server[1]+"-")
-	has(t, readText(t, clusterComposeFile), "image: nats:"+server[1]+"-")
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(module)
 	if language == nil {
 		t.Fatal("go.mod names no version of Go")

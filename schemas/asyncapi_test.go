@@ -19,11 +19,9 @@ import (
 
 // beside are the channels of the document that carry no news, with their addresses.
 var beside = map[string]any{
-	"heartbeat":          "listings.heartbeat.{agency}",
-	"deadLetters":        "listings.dlq.{forwarder}.{agency}.{type}",
-	"replay":             "listings.replay.{job}.{agency}.{type}",
-	"admin.status":       "listings.admin.status",
-	"admin.status.reply": nil,
+	"heartbeat":   "listings.heartbeat.{agency}",
+	"deadLetters": "listings.dlq.{forwarder}.{agency}.{type}",
+	"replay":      "listings.replay.{job}.{agency}.{type}",
 }
 
 func document(t *testing.T) node {
@@ -51,7 +49,7 @@ func TestTheDocumentHasEveryTypeAndNothingElse(t *testing.T) {
 		operations[name] = true
 	}
 	want, wantOperations := maps.Clone(beside), map[string]bool{
-		"send.heartbeat": true, "send.deadLetters": true, "send.replay": true, "receive.admin.status": true,
+		"send.heartbeat": true, "send.deadLetters": true, "send.replay": true,
 	}
 	for _, eventType := range schemas.Types() {
 		want[eventType] = "listings.v1.{agency}." + eventType

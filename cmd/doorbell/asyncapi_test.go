@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -9,14 +8,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/relay"
 	"doorbell/events/replay"
-	"doorbell/poller"
 	"doorbell/schemas"
 	"doorbell/schemas/schematest"
 )
@@ -30,9 +26,6 @@ type described struct {
 		Streams  map[string]jetstream.StreamConfig
 		Consumer jetstream.ConsumerConfig
 	} `json:"x-jetstream"`
-	Components struct {
-		Schemas map[string]struct{ Schema json.RawMessage }
-	}
 }
 
 func describedByAsyncAPI(t *testing.T) (d described) {
@@ -120,49 +113,4 @@ func headersAsJSON(t *testing.T, header map[string][]string) []byte {
 		t.Fatal(err)
 	}
 	return text
-}
-
-func TestTheDocumentDescribesTheStatusThatIsTold(t *testing.T) {
-	schema := valueOf(t, describedByAsyncAPI(t).Components.Schemas["status"].Schema)
-	moment := time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
-	full := ops.Status{
-		Version: "v1", Running: true, Started: moment, StoreID: "k3v7c2m5q4xw6zta", Relay: []ops.RelayStatus{{AgencyID: "A100"}},
-		Watch:      poller.Status{Agencies: []poller.AgencyStatus{{AgencyID: "A100", State: "watching", LastSequence: 7}}},
-		Forwarders: []ops.ForwarderStatus{{}},
-	}
-	empty := ops.Status{Version: "v1", Running: true, Watch: poller.Status{Agencies: []poller.AgencyStatus{}}}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource("urn:doorbell:status", schema); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile("urn:doorbell:status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []ops.Status{full, empty} {
-		text, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := compiled.Validate(valueOf(t, text)); err != nil {
-			t.Error(err)
-		}
-	}
-	told, _ := json.Marshal(full)
-	for name := range valueOf(t, told).(map[string]any) {
-		delete(schema.(map[string]any)["properties"].(map[string]any), name)
-	}
-	if left := schema.(map[string]any)["properties"].(map[string]any); len(left) > 0 {
-		t.Errorf("these are described and not told: %v", left)
-	}
-}
-
-func valueOf(t *testing.T, text []byte) any {
-	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
 }

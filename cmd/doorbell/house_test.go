@@ -97,7 +97,7 @@ var heavy = map[string][]string{
 	"github.com/wneessen/go-mail":              {"events/forward/email"},
 	"github.com/emersion/go-smtp":              {"events/forward/email (tests)", "cmd/doorbell (tests)"},
 	"github.com/emersion/go-sasl":              {"events/forward/email (tests)"},
-	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)"},
 	"pgregory.net/rapid":                       testsOnly,
 	"go.uber.org/goleak":                       testsOnly,
 	"github.com/rogpeppe/go-internal":          testsOnly,

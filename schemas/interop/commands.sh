@@ -16,6 +16,3 @@ nats consumer next LISTINGS_REPLAY crm-2 --count 1
 # What a receiver permanently rejected, and the next heartbeat.
 nats sub 'listings.dlq.>' --all --count 1
 nats sub 'listings.heartbeat.*' --count 1
-
-# The status of the daemon, as doorbell status --json prints it.
-nats req listings.admin.status '' --raw

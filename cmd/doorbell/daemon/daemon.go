@@ -273,7 +273,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
+	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}

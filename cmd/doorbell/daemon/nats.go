@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -54,7 +53,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
-		Stream: o.Stream, ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
+		Stream:    o.Stream,
 		Erasing:   func() bool { return people.Unfinished(o.DataDir) },
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,

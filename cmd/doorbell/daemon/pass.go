@@ -52,7 +52,7 @@ func (a *Daemon) serveMembers(ctx context.Context) error {
 		}
 		return nil, nil
 	}
-	connected(ctx, a.dialService, func(ctx context.Context, conn *nats.Conn) error {
+	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
 		return ops.ServeMember(ctx, ops.MemberOptions{
 			Conn: conn, Prefix: a.o.SubjectPrefix, Member: a.store.ID(), Verbs: v, Log: a.o.Log.With("part", "cluster"),
 		})

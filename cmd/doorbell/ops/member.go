@@ -117,8 +117,7 @@ const (
 	memberAtOnce = 8
 )
 
-// ServeMember does for other members what concerns agencies of this one, until ctx ends. Replies go to inboxes or nowhere, as those of
-// ServeMicro.
+// ServeMember does for other members what concerns agencies of this one, until ctx ends. Replies go to inboxes or nowhere.
 func ServeMember(ctx context.Context, o MemberOptions) error {
 	requests, closed := make(chan *nats.Msg, memberQueue), o.Conn.StatusChanged(nats.CLOSED)
 	if _, err := o.Conn.ChanSubscribe(memberSubject(o.Prefix, o.Member)+".*", requests); err != nil {

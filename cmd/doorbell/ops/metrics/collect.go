@@ -186,26 +186,3 @@ func (out sink) store(s ops.Status) {
 	out.truth(storeFull, s.Store.Full || s.Watch.NoSpace)
 	out.moment(oldestPerson, s.Store.OldestPerson)
 }
-
-func (out sink) cluster(c *ops.ClusterStatus, now time.Time) {
-	if c == nil {
-		return
-	}
-	out.value(clusterMembers, float64(len(c.Members)))
-	out.value(clusterDiffer, count(c.Members, func(m ops.ClusterMember) bool { return !m.InForce || m.OtherList }))
-	out.truth(clusterActing, c.Problem == "")
-	held := 0
-	for _, m := range c.Members {
-		if m.Name == c.Member {
-			held = m.Permits
-		}
-	}
-	out.value(clusterPermits, float64(held))
-	out.value(clusterFree, float64(c.Permits-c.Held))
-	out.value(clusterOwned, count(c.Agencies, func(a ops.ClusterAgency) bool { return a.Owner == c.Member }))
-	out.value(clusterNew, float64(c.NewEpochs))
-	for _, a := range c.Agencies {
-		out.value(clusterEpoch, float64(a.Epoch), a.AgencyID)
-		out.value(clusterUnowned, since(a.FreeSince, now), a.AgencyID)
-	}
-}

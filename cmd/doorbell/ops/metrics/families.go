@@ -129,16 +129,3 @@ var (
 	oldestPerson = add("store_oldest_person_timestamp_seconds", gauge,
 		"When the oldest event was recorded that holds a person, in seconds since 1970; see DOORBELL_PEOPLE_RETENTION. Left out where none does.")
 )
-
-// The doorbells that share agencies, as a member sees them.
-var (
-	clusterMembers = add("cluster_members", gauge, "Live members. Metrics that begin with doorbell_cluster are left out where DOORBELL_CLUSTER is not set.")
-	clusterDiffer  = add("cluster_members_different", gauge, "Members whose configuration is not in force, or whose agencies or keys are not those of this one.")
-	clusterActing  = add("cluster_acting", gauge, "1 while this member may poll; doorbell cluster says why it does not.")
-	clusterPermits = add("cluster_permits_held", gauge, "Permits that this member holds; each is a twelfth of the ceiling of requests.")
-	clusterFree    = add("cluster_permits_free", gauge, "Permits that no member holds.")
-	clusterOwned   = add("cluster_agencies_owned", gauge, "Agencies that this member owns.")
-	clusterNew     = add("cluster_new_epochs_total", counter, "Claims of agencies, by any member, that this one has seen.")
-	clusterEpoch   = add("cluster_agency_epoch", gauge, "Epoch of the agency: how often it was claimed.", "agency")
-	clusterUnowned = add("cluster_agency_without_owner_seconds", gauge, "For how long no live member has owned the agency; 0 if one does.", "agency")
-)

@@ -70,7 +70,6 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out.nats(s.NATS)
 	out.forwarders(s)
 	out.store(s)
-	out.cluster(s.Cluster, s.Watch.At)
 	if m := s.Watch.Metrics; m != nil {
 		m.Collect(to)
 	}

@@ -85,19 +85,6 @@ func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
 	says(t, page, "Set DOORBELL_HTTP_TOKEN")
 }
 
-func TestAMemberShowsTheOthersAndWhatTheyPoll(t *testing.T) {
-	s, list := busyScene(now)
-	s.Cluster = ofThree(now)
-	o := of(s, list)
-	o.AgencyName = func(id string) string { return map[string]string{"D400": "Muster Immobilien AG"}[id] }
-	says(t, words(shown(t, o, "/", false)), "Cluster east: 2 members, 12 of 12 permits held; this member, k2x7, polls 1 of 3 agencies", "k2x7 this one doorbell-0 3 days ago 6 3",
-		"p9qd other configuration doorbell-1 2 min ago 6 1", "D400 Muster Immobilien AG polled p9qd on doorbell-1 2 min ago 12", "E500 not polled no member never 0")
-	s.Watch.Agencies = nil
-	says(t, words(shown(t, of(s, list), "/", false)), "This member polls none now.")
-	s.Cluster = nil
-	saysNot(t, shown(t, of(s, list), "/", false), "cluster", "ember")
-}
-
 func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
 	page := shown(t, of(emptyScene(now)), "/", false)
 	says(t, title(page), "◌ starting – doorbell")

@@ -57,7 +57,7 @@ func problems(s ops.Status) (list []problem) {
 }
 
 // shapes of kinds that have another than a triangle.
-var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "contested": "square", "held": "diamond", "waiting": "ring"}
+var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "held": "diamond", "waiting": "ring"}
 
 func newProblem(p ops.Problem, now time.Time) problem {
 	v := problem{

@@ -112,24 +112,7 @@ func troubledScene(now time.Time) (ops.Status, []events.Event) {
 	s.Store = ops.StoreStatus{InUse: 7 << 30, Max: 8 << 30, Alarm: true, Advice: "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION"}
 	s.NATS.Problem = "the stream takes no messages: maximum bytes exceeded"
 	s.Relay[0].Pending, s.Relay[1].Pending = 41, 1203
-	s.Cluster = ofThree(now)
 	return s, list
-}
-
-// ofThree is a cluster whose other members poll two agencies, and one has no owner.
-func ofThree(now time.Time) *ops.ClusterStatus {
-	return &ops.ClusterStatus{
-		Name: "east", Member: "k2x7", Permits: 12, Held: 12, Rate: 5,
-		Members: []ops.ClusterMember{
-			{Name: "k2x7", Host: "doorbell-0", Since: now.Add(-76 * time.Hour), Permits: 6, Agencies: 3, Generation: 1, InForce: true},
-			{Name: "p9qd", Host: "doorbell-1", Since: now.Add(-2 * time.Minute), Permits: 6, Agencies: 1, Generation: 1, InForce: true, OtherList: true},
-		},
-		Agencies: []ops.ClusterAgency{
-			{AgencyID: "A100", Owner: "k2x7", Epoch: 1, Since: now.Add(-76 * time.Hour)},
-			{AgencyID: "D400", Owner: "p9qd", Epoch: 12, Since: now.Add(-2 * time.Minute)},
-			{AgencyID: "E500", FreeSince: now},
-		},
-	}
 }
 
 // manyScene has n agencies, some of them in trouble.
@@ -214,14 +197,6 @@ func hostile(now time.Time, text string) (ops.Status, []events.Event) {
 		a.Held = &poller.HeldStatus{Reason: text, Approve: text, Missing: -5, Known: 1 << 40}
 		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Problem: text, Pending: 1 << 63})
 		s.Hours = append(s.Hours, ops.AgencyHours{AgencyID: a.AgencyID, Hours: []ops.Hour{{At: now, Leads: 1 << 40, Events: -1}}})
-	}
-	c := s.Cluster
-	c.Name, c.Member, c.Problem, c.ProblemSince, c.DifferSince, c.Held, c.Permits = text, text, text, now, now, -1, 1<<40
-	for n := range c.Members {
-		c.Members[n].Name, c.Members[n].Host, c.Members[n].Digest, c.Members[n].InForce = text+fmt.Sprint(n), text, text, false
-	}
-	for n := range c.Agencies {
-		c.Agencies[n] = ops.ClusterAgency{AgencyID: text + fmt.Sprint(n), Owner: text + fmt.Sprint(n), Epoch: 1 << 63, Since: now, FreeSince: now.Add(-time.Hour)}
 	}
 	for n := range s.Forwarders {
 		f := &s.Forwarders[n]

@@ -32,7 +32,6 @@ type view struct {
 	NATS       natsView
 	Store      storeView
 	Forwarders []forwarderRow
-	Cluster    *clusterView // nil: the agencies are shared with nobody
 	Tail       []tailLine
 
 	Act, Live, People bool
@@ -58,7 +57,6 @@ func (h *handler) view(s ops.Status, q url.Values) *view {
 	v.Agencies = h.agencies(s, v.Problems, v.Chart, q)
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
-	v.Cluster = h.cluster(s)
 	return v
 }
 
@@ -351,63 +349,6 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-// clusterView is the members, and who polls what this one does not.
-type clusterView struct {
-	Line    string
-	Members []memberRow
-	Others  []ownedRow
-	More    int // agencies that are not listed
-}
-
-type memberRow struct {
-	Key               string
-	Name, Host        string
-	State             badge
-	Since             moment
-	Permits, Agencies string
-}
-
-type ownedRow struct {
-	Key, ID, Name, Owner, Epoch string
-	State                       badge
-	Since                       moment
-}
-
-func (h *handler) cluster(s ops.Status) *clusterView {
-	c := s.Cluster
-	if c == nil {
-		return nil
-	}
-	v := &clusterView{Line: ops.Short(c.Line(), 200)}
-	for _, m := range c.Members {
-		r := memberRow{
-			Key: "m" + key(m.Name), Name: ops.Short(m.Name, 64), Host: ops.Short(m.Host, 64), State: badge{well, "disc", "member"}, Since: at(m.Since, s.Watch.At),
-			Permits: ops.Number(m.Permits), Agencies: ops.Number(m.Agencies),
-		}
-		if m.Name == c.Member {
-			r.State.Word = "this one"
-		}
-		if !m.InForce || m.OtherList {
-			r.State = badge{warn, "triangle", "other configuration"}
-		}
-		v.Members = append(v.Members, r)
-	}
-	others := c.Others()
-	v.More = max(0, len(others)-mostListed)
-	for _, a := range others[:len(others)-v.More] {
-		id := ops.Short(a.AgencyID, 64)
-		r := ownedRow{
-			Key: "o" + key(a.AgencyID), ID: id, Name: strings.TrimSpace(strings.TrimPrefix(h.name(a.AgencyID), id)), Owner: ops.Short(c.OwnedBy(a), 140),
-			Epoch: strconv.FormatUint(a.Epoch, 10), State: badge{well, "disc", "polled"}, Since: at(a.Since, s.Watch.At),
-		}
-		if a.Owner == "" {
-			r.State = badge{warn, "triangle", "not polled"}
-		}
-		v.Others = append(v.Others, r)
-	}
-	return v
 }
 
 // about is one problem, and what may be done about it.

@@ -43,7 +43,6 @@ var states = map[string]badge{
 	"stale":              {bad, "triangle", "no good answer"},
 	"halted":             {bad, "square", "halted"},
 	"waiting_for_stream": {warn, "ring", "waits for NATS"},
-	"contested":          {bad, "square", "published twice"},
 }
 
 func stateBadge(state string) badge {

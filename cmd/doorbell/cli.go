@@ -31,14 +31,11 @@ type grammar struct {
 	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
 
-	Status   StatusCmd   `cmd:"" group:"steer" help:"Show the state of the daemon."`
-	Cluster  ClusterCmd  `cmd:"" group:"steer" help:"Show the doorbells that share agencies, and who owns what."`
-	Poll     PollCmd     `cmd:"" group:"steer" help:"Poll an agency now."`
-	Resume   ResumeCmd   `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
-	Approve  ApproveCmd  `cmd:"" group:"steer" help:"Approve a held change."`
-	TakeOver TakeOverCmd `cmd:"" name:"takeover" group:"steer" help:"Publish an agency again that was left to another doorbell."`
-	Release  ReleaseCmd  `cmd:"" group:"steer" help:"Let another member of the cluster own an agency."`
-	Keys     KeysCmd     `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
+	Status  StatusCmd  `cmd:"" group:"steer" help:"Show the state of the daemon."`
+	Poll    PollCmd    `cmd:"" group:"steer" help:"Poll an agency now."`
+	Resume  ResumeCmd  `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
+	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
+	Keys    KeysCmd    `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`

@@ -364,7 +364,7 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(ctx, "", by, found, nil, nil); err != nil {
+	if r, err = p.Begin(ctx, by, found, nil); err != nil {
 		return r, err
 	}
 	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {

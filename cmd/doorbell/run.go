@@ -80,7 +80,6 @@ func daemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen, CheckStore: soundFile,
 		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention, PeopleRetention: cmp.Or(time.Duration(b.PeopleRetention), b.Retention),
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
-		Cluster:   daemon.ClusterOptions{Name: b.Cluster, Generation: uint64(b.ClusterGeneration)},
 		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}
 	if b.HasHTTP() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +19,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/events/natsd"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
 
@@ -36,7 +33,6 @@ const scriptPatience = 2 * time.Minute
 //	doorbell ARGS             it must exit with 0
 //	exits CODE doorbell ARGS  it must exit with this code
 //	sandbox ARGS              start a made-up API, and set the variables to watch it with; $control changes it
-//	servers                   start three NATS servers, and set the variables to share agencies on them
 //	daemon                    start doorbell run, and wait until it has learned what is there
 //	start NAME doorbell ARGS  start it beside the script; it writes to NAME.out and NAME.err
 //	end NAME [SIGNAL]         stop it, which must give exit code 0
@@ -60,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"doorbell": scriptDoorbell, "exits": scriptExits, "sandbox": scriptSandbox, "servers": scriptServers, "daemon": scriptDaemon, "start": scriptStart,
+			"doorbell": scriptDoorbell, "exits": scriptExits, "sandbox": scriptSandbox, "daemon": scriptDaemon, "start": scriptStart,
 			"end": scriptEnd, "wait-for": scriptWaitFor, "until": scriptUntil, "post": scriptPost, "json": scriptJSON, "jsonl": scriptJSONLines,
 		},
 	})
@@ -118,16 +114,6 @@ func scriptSandbox(ts *testscript.TestScript, neg bool, args []string) {
 	for name, value := range map[string]string{
 		"control": o.Control, "DOORBELL_REQUESTS_PER_SECOND": "100", "DOORBELL_POLL_INTERVAL": "1s", "DOORBELL_WALK_INTERVAL": "1s",
 	} {
-		ts.Setenv(name, value)
-	}
-}
-
-func scriptServers(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 0, "servers")
-	c, err := natsd.StartCluster(context.Background(), natsdtest.Loopback(), ts.MkAbs("servers"))
-	ts.Check(err)
-	ts.Defer(c.Shutdown)
-	for name, value := range map[string]string{"NATS_URL": c.URL(), "DOORBELL_NATS_LISTEN": "off", "DOORBELL_CLUSTER": "east"} {
 		ts.Setenv(name, value)
 	}
 }

@@ -45,7 +45,7 @@ func openService(ctx context.Context, c *config.Config) (*service, error) {
 		return nil, errors.Join(err, kept.Close())
 	}
 	p := &people.Places{
-		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release, Cluster: b.Cluster != "",
+		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
 	}
 	r, err := relayFor(c, kept, conn)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON; with --watch one object a line, whenever the daemon was asked."`
-	Check bool `xor:"how" help:"Exit with 1 if anything needs attention: halted, held, stale, full or not answering; NATS not connected, or events waiting for it for a minute; a receiver off, getting nothing from NATS, or failing for five minutes; in a cluster, an agency without an owner, permits that nobody holds, or this member not acting for a minute, configurations that differ for ten; no daemon running."`
+	Check bool `xor:"how" help:"Exit with 1 if anything needs attention: halted, held, stale, full or not answering; NATS not connected, or events waiting for it for a minute; a receiver off, getting nothing from NATS, or failing for five minutes; no daemon running."`
 	Watch bool `xor:"how" help:"Ask again every two seconds, until stopped; also through a restart of the daemon."`
 }
 

@@ -151,27 +151,6 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	return p.answer(c.JSON, answer, sentence, c.Agency)
 }
 
-// TakeOverCmd is `doorbell takeover`.
-type TakeOverCmd struct{ OneAgency }
-
-func (TakeOverCmd) Help() string {
-	return "Where two doorbells publish the same agency to one stream, one of them stops publishing it and says so. First stop the other one, or " +
-		"take the agency away from it. What it has published is taken into the log here.\n\nExample:\n  doorbell takeover A100"
-}
-
-// Run tells the daemon. Without one there is nothing to do: it publishes from its start on.
-func (c *TakeOverCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	answer, err := ops.TakeOver.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
-	if err != nil {
-		return daemonAnswer(err, cfg.Base)
-	}
-	sentence := "%s was not left to another doorbell"
-	if answer.Taken {
-		sentence = "%s is published here again"
-	}
-	return p.answer(c.JSON, answer, sentence, c.Agency)
-}
-
 // orInStore is the answer of the daemon; where none runs, what is decided is written into its store.
 func orInStore[T any](b config.Base, answer T, err error, decide func(*store.Store) (T, error)) (T, error) {
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
@@ -194,11 +173,8 @@ func writeError(err error, b config.Base) error {
 	return agencyError(err)
 }
 
-// agencyError says where the agencies are listed, if one was named that is not watched, or that is another member's.
+// agencyError says where the agencies are listed, if one was named that is not watched.
 func agencyError(err error) error {
-	if errors.Is(err, ops.ErrElsewhere) {
-		return exit.Failed(err, "doorbell cluster says who owns what; the command works at the owner, too")
-	}
 	if errors.Is(err, poller.ErrUnknownAgency) {
 		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
 	}

@@ -40,7 +40,7 @@ type admission struct {
 func (a *Daemon) beginWatch(context.Context) error {
 	d := &a.admission
 	d.wanted = a.o.Poller.Agencies
-	if err := a.await(a.sharing.ours(d.wanted)); errors.Is(err, store.ErrNoSpace) {
+	if err := a.await(d.wanted); errors.Is(err, store.ErrNoSpace) {
 		return exit.IO(err, "")
 	} else if err != nil {
 		return a.ended(err)
@@ -105,7 +105,7 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		if err != nil {
 			return err
 		}
-		if d.known[k.ID] = !a.sharing.on && (!waits || a.o.Accept.Alone) || d.synced[k.ID]; !d.known[k.ID] {
+		if d.known[k.ID] = !waits || a.o.Accept.Alone || d.synced[k.ID]; !d.known[k.ID] {
 			d.since[k.ID], more = since, true
 		}
 	}
@@ -133,12 +133,6 @@ func (d *admission) waiting() (ids []string) {
 func (a *Daemon) watch() poller.Status {
 	d := &a.admission
 	s := a.poller.Status()
-	contested := a.contested()
-	for n, w := range s.Agencies {
-		if slices.Contains(contested, w.AgencyID) && w.State != "halted" {
-			s.Agencies[n].State = ops.Contested
-		}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range d.wanted {
@@ -161,11 +155,10 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.setting.Lock()
 	defer d.setting.Unlock()
-	ours := a.sharing.ours(list)
-	if err := a.await(ours); err != nil {
+	if err := a.await(list); err != nil {
 		return err
 	}
-	err := a.poller.SetAgencies(d.admitted(ours))
+	err := a.poller.SetAgencies(d.admitted(list))
 	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
 		return ErrUndecided
 	}

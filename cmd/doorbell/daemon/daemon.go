@@ -8,7 +8,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,7 +59,6 @@ type Options struct {
 	// CheckStore looks at the store's file as store.Options.Check.
 	CheckStore func(path string) error
 
-	Cluster    ClusterOptions
 	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
 	NATSListen string     // address of the embedded server, or off
 
@@ -110,7 +108,6 @@ type Daemon struct {
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
 	admission    admission
-	sharing      sharing
 	erasing      erasing
 	ages         people.Ages
 	forwarders   []*running
@@ -120,7 +117,7 @@ type Daemon struct {
 	conn  *nats.Conn
 	relay *relay.Relay
 
-	abandon   chan error // the end of a server that takes memory without end, or a kill
+	abandon   chan error // the end of a server that takes memory without end
 	abandoned bool       // for that: nothing is closed any more
 	closers   []func()   // last in, first out
 }
@@ -132,9 +129,6 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
-	a.sharing.on, a.sharing.run, a.sharing.news = o.Cluster.Name != "", rand.Text(), make(chan struct{}, 1)
-	a.sharing.owned, a.sharing.held = map[string]bool{}, map[string]bool{}
-	a.sharing.heads, a.sharing.since = map[string]relay.Head{}, map[string]time.Time{}
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -179,7 +173,7 @@ func (a *Daemon) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
 		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
-		Check: a.o.CheckStore, Digest: a.o.Poller.Digest, Replicated: a.o.Cluster.Name,
+		Check: a.o.CheckStore, Digest: a.o.Poller.Digest,
 	})
 	if err != nil {
 		return err
@@ -198,10 +192,7 @@ func (a *Daemon) openStore(context.Context) error {
 
 func (a *Daemon) openPoller(context.Context) error {
 	o := a.o.Poller
-	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(a.sharing.ours(o.Agencies))
-	if a.sharing.on {
-		o.Share, o.Throttled = a.sharing.mayUse, a.sharing.throttled
-	}
+	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
 		return exit.IO(err, "")
@@ -289,9 +280,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 	if a.server != nil {
 		parts = append(parts, a.superviseNATS)
 	}
-	if a.sharing.on {
-		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) }, a.watchHeads, a.watchCluster, a.serveMembers)
-	}
 	var watch errgroup.Group
 	for _, part := range parts {
 		watch.Go(func() error {
@@ -303,7 +291,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 		a.notNotified(err)
 	}
 	err := a.wait(&watch)
-	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory) || errors.Is(err, errKilled); a.abandoned {
+	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory); a.abandoned {
 		return a.ended(err)
 	}
 	a.o.Log.Info("stopping: publishing waiting events for at most 10 s; a second signal ends at once")
@@ -312,9 +300,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if a.sharing.on {
-			a.leave(publishing)
-		}
 		if err := a.currentRelay().Drain(publishing); err != nil {
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
@@ -332,11 +317,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 	return a.ended(err)
 }
 
-var errKilled = errors.New("killed")
-
-// Kill ends Run as a kill of the process would, as far as others can see: nothing is drained or released any more. For demonstrations.
-func (a *Daemon) Kill() { a.abandon <- errKilled }
-
 // damage ends everything when the store was found damaged, whoever found it: what is done from then on is done on a guess.
 func (a *Daemon) damage(ctx context.Context) error {
 	select {
@@ -347,7 +327,7 @@ func (a *Daemon) damage(ctx context.Context) error {
 	}
 }
 
-// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory or when killed.
+// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory.
 func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
@@ -391,9 +371,6 @@ func (a *Daemon) publish(ctx context.Context) (ended error) {
 	retry(ctx, func(ctx context.Context) error {
 		if closed {
 			if err := a.connect(); err != nil {
-				return err
-			}
-			if err := a.claimAgain(); err != nil {
 				return err
 			}
 		}

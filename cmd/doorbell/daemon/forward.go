@@ -82,14 +82,7 @@ func (a *Daemon) forward(ctx context.Context) {
 		all.Go(func() { a.keepDeadLetters(ctx) })
 	}
 	for _, r := range a.forwarders {
-		all.Go(func() {
-			a.inTurn(ctx, "forwarder/"+r.Name, func(ctx context.Context) {
-				a.forwardTo(ctx, r)
-				if a.sharing.on {
-					r.set(nil, "") // it is another member's now
-				}
-			})
-		})
+		all.Go(func() { a.forwardTo(ctx, r) })
 	}
 	if len(a.forwarders) > 0 {
 		all.Go(func() { a.countDeadLetters(ctx) })
@@ -103,12 +96,7 @@ func (a *Daemon) forward(ctx context.Context) {
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
 	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
-		o := a.o.ForwardOptions(r.Forwarder, conn)
-		o.InTurn, o.Since = a.sharing.on, a.started // the turn begins later
-		if most := time.Now().Add(-time.Minute); o.Since.Before(most) {
-			o.Since = most // where the consumer got lost, others have sent what came long before
-		}
-		f, err := forward.New(o)
+		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
 		if err != nil {
 			return err
 		}
@@ -147,12 +135,8 @@ func (f Forwarder) Distinct() (routes []forward.Route) {
 
 // ForwardOptions are what all forwarders have in common.
 func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
-	replicas := 1
-	if o.Cluster.Name != "" {
-		replicas = clusterReplicas
-	}
 	return forward.Options{
-		Conn: conn, Replicas: replicas, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }
@@ -210,9 +194,6 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 		r.mu.Lock()
 		now, problem := r.now, r.problem
 		r.mu.Unlock()
-		if now == nil && problem == "" && a.sharing.on {
-			continue // another member's
-		}
 		if now == nil {
 			all = append(all, ops.ForwarderStatus{Name: r.Name, Problem: problem})
 			continue

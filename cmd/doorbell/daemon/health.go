@@ -55,29 +55,8 @@ func (a *Daemon) Health() ops.Health {
 	for _, r := range a.forwarders {
 		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
 	}
-	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.alone(), a.admission.check())
-	if a.sharing.on {
-		checks = append(checks, a.acting())
-	}
+	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.admission.check())
 	return ops.NewHealth(checks...)
-}
-
-// contested are the agencies that another doorbell publishes.
-func (a *Daemon) contested() (list []string) {
-	for _, one := range a.currentRelay().Status().Agencies {
-		if one.Contested {
-			list = append(list, one.AgencyID)
-		}
-	}
-	return list
-}
-
-// alone is fine if no other doorbell publishes an agency of ours.
-func (a *Daemon) alone() ops.Check {
-	if list := a.contested(); len(list) > 0 {
-		return ops.Check{Name: "publishing", Text: "another doorbell publishes " + ops.Counted(len(list), "agency") + " of ours; see doorbell status"}
-	}
-	return ops.Check{Name: "publishing", OK: true}
 }
 
 // space is fine if what is found can be remembered.
@@ -112,12 +91,6 @@ func (d *admission) check() ops.Check {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency") + "; doorbell run --alone does not wait"}
 	}
 	return ops.Check{Name: "watch", OK: true}
-}
-
-// acting is fine if this member of a cluster may act. Whether it owns an agency does not matter.
-func (a *Daemon) acting() ops.Check {
-	text := a.sharing.problem()
-	return ops.Check{Name: "cluster", OK: text == "", Text: text}
 }
 
 // turned is the oldest heartbeat of the forwarder's workers; of one that is not at work, which is tried again all the time, it is now.

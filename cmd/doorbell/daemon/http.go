@@ -18,29 +18,14 @@ import (
 
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
-	v := a.verbs()
-	if a.sharing.on {
-		v.Owner, v.Others, v.Find, v.Export = a.owner, a.others, a.find, a.export
-	}
-	return v
-}
-
-// verbs are those that are done here.
-func (a *Daemon) verbs() ops.Verbs {
 	return ops.Verbs{
 		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-		DropLetter: a.dropLetter, Release: a.release, Find: a.findHere, Export: a.exportHere, Forget: a.forget,
+		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,
 		Compare: func(ctx context.Context) (any, error) {
 			found, err := a.currentRelay().Compare(ctx, nil)
 			return found, a.explained(err)
-		},
-		TakeOver: func(agencyID string) (bool, error) {
-			if err := a.logged(agencyID); err != nil {
-				return false, err
-			}
-			return a.currentRelay().TakeOver(agencyID), nil
 		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
 			if err := a.logged(agencyID); err != nil {
@@ -52,19 +37,9 @@ func (a *Daemon) verbs() ops.Verbs {
 	}
 }
 
-// last is the sequence of the newest event of an agency that the stream has taken. The log has none yet of one that was loaded from there.
-func (a *Daemon) last(agencyID string) (uint64, error) {
-	last, err := a.store.Last(agencyID)
-	if last > 0 || err != nil {
-		return last, err
-	}
-	c, err := a.store.Cursor(agencyID)
-	return c.Sequence, err
-}
-
 // logged refuses an agency of which the log holds nothing.
 func (a *Daemon) logged(agencyID string) error {
-	last, err := a.last(agencyID)
+	last, err := a.store.Last(agencyID)
 	if err == nil && last == 0 {
 		err = fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID)
 	}

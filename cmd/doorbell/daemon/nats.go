@@ -99,16 +99,11 @@ func (a *Daemon) connect() error {
 		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
 	o := a.o
-	options := relay.Options{
+	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
 		Synced: a.admission.admit,
-	}
-	if o.Cluster.Name != "" {
-		options.StoreID, options.Replicas = o.Cluster.Name, clusterReplicas
-		options.Owner, options.Run, options.Shared, options.Lost = a.store.ID(), a.sharing.run, a.store, a.sharing.lose
-	}
-	r, err := relay.New(options)
+	})
 	if err != nil {
 		conn.Close()
 		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +26,7 @@ func (a *Daemon) places() *people.Places {
 	defer a.mu.Unlock()
 	return &people.Places{
 		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir,
-		Version: a.o.Version, Cluster: a.sharing.on, EraseLive: a.eraseLive,
+		Version: a.o.Version, EraseLive: a.eraseLive,
 	}
 }
 
@@ -41,7 +39,7 @@ func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(event
 // eraseAgain takes those out of the log who were erased before, if the store is from before that, and remembers what was not finished.
 // Nobody has read the log by then. What it cannot read or write is no reason to watch nobody.
 func (a *Daemon) eraseAgain(context.Context) error {
-	p := people.Places{Store: a.store, Dir: a.o.DataDir, Cluster: a.sharing.on}
+	p := people.Places{Store: a.store, Dir: a.o.DataDir}
 	left, restored, err := p.Overdue(a.o.Accept.Restored)
 	if ends(err) {
 		return err
@@ -99,9 +97,6 @@ func (a *Daemon) finishErasures(ctx context.Context) error {
 
 // finish does an erasure, or notes that it is to be tried again.
 func (a *Daemon) finish(ctx context.Context, r *people.Receipt) {
-	if len(r.Members) > 0 {
-		a.askMembers(ctx, r) // not one at a time: they may ask this one meanwhile
-	}
 	a.erasing.mu.Lock()
 	defer a.erasing.mu.Unlock()
 	log := a.o.Log.With("receipt", r.ID)
@@ -116,81 +111,13 @@ func (a *Daemon) finish(ctx context.Context, r *people.Receipt) {
 	}
 }
 
-// askedAtOnce is how many contact requests a member is asked to erase with one message.
-const askedAtOnce = 2000
-
-// askMembers lets the other members erase what a receipt names. All are asked twice: an agency may have moved meanwhile from one who was not
-// asked yet to one who was.
-func (a *Daemon) askMembers(ctx context.Context, r *people.Receipt) {
-	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
-	defer cancel()
-	failed := map[string]bool{}
-	for range 2 {
-		for _, name := range r.Members {
-			n := 0
-			for some := range slices.Chunk(r.Requests, askedAtOnce) {
-				n++
-				of, err := ops.Forget.Of(ctx, a.member(name), ops.ForgetRequest{Requests: some, Receipt: fmt.Sprintf("%s-%d", r.ID, n), Searched: r.Searched})
-				failed[name] = failed[name] || err != nil || of.Finished.IsZero()
-			}
-		}
-	}
-	running := a.otherNames()
-	r.Members = slices.DeleteFunc(r.Members, func(name string) bool {
-		gone := failed[name] && !slices.Contains(running, name)
-		if gone {
-			r.OutOfReach = append(r.OutOfReach, "the store of member "+name+", which has left the cluster")
-		}
-		return gone || !failed[name]
-	})
-}
-
-func (a *Daemon) otherNames() (list []string) {
-	for _, m := range a.others() {
-		list = append(list, m.Member())
-	}
-	return list
-}
-
-// find is what all members hold of a person.
+// find is what this store and the streams hold of a person.
 func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error) {
-	found, err := a.findHere(ctx, w)
-	if err != nil {
-		return found, err
-	}
-	err = askOthers(ctx, a, ops.Find, w, found.Add)
-	return found, err
-}
-
-// findHere is what this store and the streams hold of a person.
-func (a *Daemon) findHere(ctx context.Context, w people.Wanted) (people.Found, error) {
 	return a.places().Search(ctx, w)
 }
 
-// export are the events of a person that any member holds.
 func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
-	list, err := a.exportHere(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	err = askOthers(ctx, a, ops.Export, w, func(of []people.Exported) { list = people.Merge(list, of...) })
-	return list, err
-}
-
-func (a *Daemon) exportHere(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
 	return a.places().Export(ctx, w)
-}
-
-// askOthers asks all other members about a person.
-func askOthers[A any](ctx context.Context, a *Daemon, verb ops.Verb[people.Wanted, A], w people.Wanted, add func(A)) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
-	defer cancel()
-	for _, member := range a.others() {
-		of, failed := verb.Of(ctx, member, w)
-		add(of)
-		err = errors.Join(err, failed)
-	}
-	return err
 }
 
 // forget erases what is held of a person. Once it has begun it goes on, also when nobody waits for it any more.
@@ -199,40 +126,29 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
-	found, by := people.Found{Requests: q.Requests, Events: q.Events}, q.Searched
-	var members []string
-	if q.Receipt == "" { // else another member asks
-		if err := q.Check(); err != nil {
+	if err := q.Check(); err != nil {
+		return r, err
+	}
+	found := people.Found{Requests: q.Requests, Events: q.Events}
+	if len(q.Requests) == 0 {
+		if found, err = a.find(ctx, q.Wanted); err != nil {
 			return r, err
 		}
-		if len(q.Requests) == 0 {
-			if found, err = a.Verbs().Find(ctx, q.Wanted); err != nil {
-				return r, err
-			}
-		}
-		if by, err = p.Searched(q.Wanted); err != nil {
-			return r, err
-		}
-		if a.sharing.on {
-			members = a.otherNames()
-		}
+	}
+	by, err := p.Searched(q.Wanted)
+	if err != nil {
+		return r, err
 	}
 	if len(found.Requests) == 0 {
 		return r, people.ErrNothing
 	}
-	if r, err = p.Begin(ctx, q.Receipt, by, found, a.sentBy(), members); err != nil {
+	if r, err = p.Begin(ctx, by, found, a.sentBy()); err != nil {
 		return r, err
 	}
 	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))
 	a.finish(context.WithoutCancel(ctx), &r)
 	return r, nil
 }
-
-// findLimit and forgetLimit are how long other members may take.
-const (
-	findLimit   = 2 * time.Minute
-	forgetLimit = 10 * time.Minute
-)
 
 // sentBy names the forwarders by which events went to where nothing can be erased.
 func (a *Daemon) sentBy() (list []string) {

@@ -40,7 +40,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	w := a.watch()
 	for n := range w.Agencies {
 		var err error
-		if w.Agencies[n].LastSequence, err = a.last(w.Agencies[n].AgencyID); err != nil {
+		if w.Agencies[n].LastSequence, err = a.store.Last(w.Agencies[n].AgencyID); err != nil {
 			return ops.Status{}, err
 		}
 	}
@@ -66,7 +66,6 @@ func (a *Daemon) status() (ops.Status, error) {
 		s.Store.File = info.Size()
 	}
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
-	s.Cluster = a.clusterStatus()
 	ready := a.Health().Ready
 	s.Ready = &ready
 	var err error
@@ -91,7 +90,7 @@ func (a *Daemon) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus,
 		p := progress[n]
 		list = append(list, ops.RelayStatus{
 			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
-			Foreign: l.Foreign, Problem: l.Problem, Contested: l.Contested,
+			Foreign: l.Foreign, Problem: l.Problem,
 		})
 	}
 	return list, nil

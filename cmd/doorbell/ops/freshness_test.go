@@ -36,11 +36,6 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	if strings.Contains(got, "B200 6s") {
 		t.Errorf("of what is not known yet:\n%s", text())
 	}
-	s.Cluster = &ClusterStatus{Rate: 2.5}
-	if !strings.Contains(text(), "at most 2.5 of the cluster's 5 a second") {
-		t.Errorf("a member's part is not said:\n%s", text())
-	}
-	s.Cluster = nil
 	if n := strings.Count(text(), "\n"); n > 13 {
 		t.Errorf("%d lines for two agencies:\n%s", n, text())
 	}

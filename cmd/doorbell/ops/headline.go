@@ -25,8 +25,6 @@ func NewHeadline(s Status) Headline {
 	}
 	h := Headline{Text: "All is well", Title: Counted(agencies, "agency")}
 	switch fresh := Learning(s.Watch.Agencies); {
-	case agencies == 0 && len(s.Cluster.Others()) > 0:
-		h.Title, h.Sub = "member", "Other members of the cluster poll "+Counted(len(s.Cluster.Others()), "agency")+"."
 	case agencies == 0:
 		return Headline{Busy: true, Text: "No agency is watched", Title: "no agency", Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS."}
 	case fresh == agencies:

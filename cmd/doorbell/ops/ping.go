@@ -97,7 +97,7 @@ func Well(h Health, s Status, lately time.Duration) error {
 	if summary := s.Summary(); summary != "" {
 		return errors.New(summary + "; see doorbell status")
 	}
-	if len(s.Watch.Agencies) == 0 && len(s.Cluster.Others()) == 0 {
+	if len(s.Watch.Agencies) == 0 {
 		return errors.New("no agency is watched")
 	}
 	for _, a := range s.Watch.Agencies {

@@ -44,8 +44,8 @@ type Remedy struct {
 
 // kinds are the kinds of problems, the most pressing first.
 var kinds = []string{
-	"full", "down", "halted", "nats", "member", "unowned", "contested", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
-	"gap_detected", "schema_drifted", "alarm", "differ", "permits", "nearly",
+	"full", "down", "halted", "nats", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
+	"gap_detected", "schema_drifted", "alarm", "nearly",
 }
 
 const (
@@ -73,7 +73,7 @@ func (s Status) problems() []Problem {
 	for _, a := range InOrder(s.Watch.Agencies) {
 		all = append(all, s.agencyProblems(a)...)
 	}
-	all = slices.Concat(all, s.natsProblems(), s.clusterProblems(), s.forwarderProblems())
+	all = slices.Concat(all, s.natsProblems(), s.forwarderProblems())
 	slices.SortStableFunc(all, func(x, y Problem) int { return cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)) })
 	return all
 }
@@ -329,16 +329,7 @@ func (s Status) natsProblems() (all []Problem) {
 	}
 	for _, r := range s.Relay {
 		long := !r.OldestWaiting.IsZero() && s.Watch.At.Sub(r.OldestWaiting) > waitsLong
-		if !long && !r.Contested && (r.Problem == "" || r.Problem == s.NATS.Problem) {
-			continue
-		}
-		if r.Contested {
-			all = append(all, Problem{
-				Kind: "contested", Key: "contested\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Bad: true, Since: r.OldestWaiting, Alike: "contested",
-				Title: "Another doorbell publishes " + r.AgencyID, Many: "Another doorbell publishes %s agencies",
-				Text: "Publishing stopped here; polling goes on, and events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). Stop the other doorbell, or leave the agency to it. Then take it over with the command below.",
-				Do:   Remedy{Command: "doorbell takeover " + Shell(r.AgencyID)},
-			})
+		if !long && (r.Problem == "" || r.Problem == s.NATS.Problem) {
 			continue
 		}
 		all = append(all, Problem{

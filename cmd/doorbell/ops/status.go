@@ -31,8 +31,7 @@ type Status struct {
 	Events      []EventCount      `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
-	Ready           *bool             `json:"ready,omitempty"`   // as /readyz; nil: of a daemon that does not run
-	Cluster         *ClusterStatus    `json:"cluster,omitempty"` // nil: the agencies are shared with nobody
+	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
 }
 
 // Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.
@@ -57,9 +56,6 @@ func Shared(status func() (Status, error)) func() (Status, error) {
 // WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked before the stream was read.
 const WaitingForStream = "waiting_for_stream"
 
-// Contested is the state of an agency that another doorbell publishes as well: what is found stays in the log here.
-const Contested = "contested"
-
 // NATSStatus is where events go.
 type NATSStatus struct {
 	URL       string `json:"url,omitempty"` // without credentials; empty: in process only
@@ -79,7 +75,6 @@ type RelayStatus struct {
 	Pending      uint64 `json:"pending"`      // events that wait
 	Foreign      int    `json:"foreign,omitempty"`
 	Problem      string `json:"problem,omitempty"`
-	Contested    bool   `json:"contested,omitempty"` // another doorbell publishes the agency; see doorbell takeover
 
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
@@ -185,14 +180,4 @@ func rank(a poller.AgencyStatus) int {
 		return 3
 	}
 	return 4
-}
-
-// only is a copy with what is wanted.
-func only[T any](list []T, wanted func(T) bool) (kept []T) {
-	for _, one := range list {
-		if wanted(one) {
-			kept = append(kept, one)
-		}
-	}
-	return kept
 }

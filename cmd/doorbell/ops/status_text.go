@@ -75,9 +75,6 @@ func (s Status) facts(o TextOptions) (lines []string) {
 		if s.Page != "" {
 			add(styleNone, "Page: %s", s.Page)
 		}
-		if s.Cluster != nil {
-			add(styleNone, "%s", s.Cluster.Line())
-		}
 	}
 	if text := s.counted(); text != "" {
 		add(styleNone, "%s", text)
@@ -127,9 +124,6 @@ func (s Status) agencyTable(o TextOptions) []string {
 			insertions = fmt.Sprint(a.Insertions)
 		}
 		t.add(style, a.AgencyID, a.State, insertions, ago(a.LastCompleteWalk, s.Watch.At), fmt.Sprint(a.LastSequence), fmt.Sprint(s.pending(a.AgencyID)))
-	}
-	for _, a := range s.Cluster.Others() {
-		t.add(styleNone, a.AgencyID, "polled by "+s.Cluster.OwnedBy(a))
 	}
 	return append([]string{""}, t.lines(o)...)
 }
@@ -238,22 +232,15 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 // ceiling is the requests a second that may be sent, and what is left of them.
 func (s Status) ceiling() string {
 	text := fmt.Sprintf("%g", s.Watch.RequestsPerSecond)
-	if s.Cluster != nil {
-		text = fmt.Sprintf("%.4g of the cluster's %s", s.Cluster.Rate, text)
-	}
 	if left := s.Watch.Effective; s.Throttled() {
 		text += fmt.Sprintf(" (%.4g now, throttled by the API)", left)
 	}
 	return text
 }
 
-// Throttled says whether less may be sent than the ceiling, or this member's part of it, because the API asked for that.
+// Throttled says whether less may be sent than the ceiling because the API asked for that.
 func (s Status) Throttled() bool {
-	may := s.Watch.RequestsPerSecond
-	if s.Cluster != nil {
-		may = s.Cluster.Rate
-	}
-	return s.Watch.Effective < 0.999*may // both are rounded
+	return s.Watch.Effective < 0.999*s.Watch.RequestsPerSecond // both are rounded
 }
 
 // freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.

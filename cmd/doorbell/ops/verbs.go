@@ -36,8 +36,6 @@ type Verbs struct {
 	// caller's making: this room knows no relay.
 	Compare func(ctx context.Context) (any, error)
 	Resend  func(ctx context.Context, agencyID string) (sent int, err error)
-	// TakeOver publishes an agency again that was left to another doorbell; false: it was not.
-	TakeOver func(agencyID string) (taken bool, err error)
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
@@ -49,18 +47,9 @@ type Verbs struct {
 	Forget func(ctx context.Context, q ForgetRequest) (people.Receipt, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
-
-	// Release lets another member own an agency.
-	Release func(ctx context.Context, agencyID string) (ReleaseAnswer, error)
-
-	// Owner says who does what concerns an agency: whoever asks this daemon, or, if it is not nil, that member. Nil: this daemon always
-	// does it.
-	Owner func(agencyID string) (*Client, error)
-	// Others are all other members.
-	Others func() []*Client
 }
 
-// AgencyRequest is the body of POST /resume, /approve, /poll, /takeover, /release and /resend.
+// AgencyRequest is the body of POST /resume, /approve, /poll and /resend.
 type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
@@ -68,20 +57,13 @@ type AgencyRequest struct {
 
 func (q AgencyRequest) complete() bool { return q.AgencyID != "" }
 
-// ResumeAnswer, ApproveAnswer, TakeOverAnswer, ReleaseAnswer and ResendAnswer are the answers to it.
+// ResumeAnswer, ApproveAnswer and ResendAnswer are the answers to it.
 type (
 	ResumeAnswer struct {
 		Ended int `json:"ended"` // halts that were ended
 	}
 	ApproveAnswer struct {
 		Held bool `json:"held"` // whether a change was held that is approved now
-	}
-	TakeOverAnswer struct {
-		Taken bool `json:"taken"` // whether it was left to another doorbell until now
-	}
-	ReleaseAnswer struct {
-		Released bool   `json:"released"`
-		Owner    string `json:"owner,omitempty"` // the member who owns it now; empty: none does yet
 	}
 	ResendAnswer struct {
 		Sent int `json:"sent"` // events
@@ -94,10 +76,6 @@ type ForgetRequest struct {
 	people.Wanted
 	Requests []people.Request `json:"requests,omitempty"`
 	Events   map[string]int   `json:"events,omitempty"` // as they were found
-
-	// Receipt and Searched are those of another member of a cluster, who asks; then nobody is named.
-	Receipt  string          `json:"receipt,omitempty"`
-	Searched people.Searched `json:"searched,omitzero"`
 }
 
 // DropLetterRequest is the body of POST /dlq/drop.
@@ -143,8 +121,6 @@ var (
 	Outlook    = Verb[Nothing, poller.Outlook]{"GET /outlook", askLimit}
 	Resume     = Verb[AgencyRequest, ResumeAnswer]{"POST /resume", askLimit}
 	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
-	TakeOver   = Verb[AgencyRequest, TakeOverAnswer]{"POST /takeover", askLimit}
-	Release    = Verb[AgencyRequest, ReleaseAnswer]{"POST /release", askLimit}
 	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
 	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
 	VerifyKeys = Verb[Nothing, poller.KeyReport]{route: "POST /keys/verify"}
@@ -163,8 +139,6 @@ func Handler(v Verbs) http.Handler {
 	Outlook.serve(mux, func(context.Context, Nothing) (poller.Outlook, error) { return v.Outlook(), nil })
 	Resume.serve(mux, v.resume)
 	Approve.serve(mux, v.approve)
-	TakeOver.serve(mux, v.takeOver)
-	Release.serve(mux, v.release)
 	Poll.serve(mux, v.poll)
 	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
 		return Nothing{}, v.DropLetter(ctx, q.Number)
@@ -215,46 +189,18 @@ func Handler(v Verbs) http.Handler {
 	return paced(mux)
 }
 
-// What concerns one agency its owner does.
-
-func (v Verbs) poll(ctx context.Context, q AgencyRequest) (poller.PolledNow, error) {
-	return byOwner(ctx, v, Poll, q, func() (poller.PolledNow, error) { return v.Poll(q.AgencyID) })
+func (v Verbs) poll(_ context.Context, q AgencyRequest) (poller.PolledNow, error) {
+	return v.Poll(q.AgencyID)
 }
 
-func (v Verbs) approve(ctx context.Context, q AgencyRequest) (ApproveAnswer, error) {
-	return byOwner(ctx, v, Approve, q, func() (a ApproveAnswer, err error) {
-		a.Held, err = v.Approve(q.AgencyID)
-		return a, err
-	})
+func (v Verbs) approve(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
+	a.Held, err = v.Approve(q.AgencyID)
+	return a, err
 }
 
-func (v Verbs) takeOver(ctx context.Context, q AgencyRequest) (TakeOverAnswer, error) {
-	return byOwner(ctx, v, TakeOver, q, func() (a TakeOverAnswer, err error) {
-		a.Taken, err = v.TakeOver(q.AgencyID)
-		return a, err
-	})
-}
-
-func (v Verbs) release(ctx context.Context, q AgencyRequest) (ReleaseAnswer, error) {
-	return byOwner(ctx, v, Release, q, func() (ReleaseAnswer, error) { return v.Release(ctx, q.AgencyID) })
-}
-
-func (v Verbs) resume(ctx context.Context, q AgencyRequest) (ResumeAnswer, error) {
-	here := func() (a ResumeAnswer, err error) {
-		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
-		return a, err
-	}
-	if q.AgencyID != poller.AllAgencies {
-		return byOwner(ctx, v, Resume, q, here)
-	}
-	all, err := here()
-	if v.Others != nil {
-		for _, member := range v.Others() {
-			a, failed := askMember(ctx, member, Resume, q)
-			all.Ended, err = all.Ended+a.Ended, errors.Join(err, failed)
-		}
-	}
-	return all, err
+func (v Verbs) resume(_ context.Context, q AgencyRequest) (a ResumeAnswer, err error) {
+	a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
+	return a, err
 }
 
 // Errors of what is asked.
@@ -270,9 +216,6 @@ var statuses = []struct {
 }{
 	{poller.ErrUnknownAgency, http.StatusNotFound},
 	{poller.ErrNoNextKey, http.StatusConflict},
-	{ErrElsewhere, http.StatusServiceUnavailable},
-	{ErrAlone, http.StatusNotImplemented},
-	{ErrNoOther, http.StatusPreconditionFailed},
 	{people.ErrNothing, http.StatusGone},
 	{stream.ErrMayNotErase, http.StatusFailedDependency},
 	{errBody, http.StatusBadRequest},
@@ -494,14 +437,8 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Client asks a daemon: over its socket, or another member over NATS.
-type Client struct {
-	http   http.Client
-	member string // whom it asks over NATS
-}
-
-// Member is the member of a cluster that the client asks; empty: the daemon at a socket.
-func (c *Client) Member() string { return c.member }
+// Client asks a daemon over its socket.
+type Client struct{ http http.Client }
 
 // NewClient returns a client of the socket at path.
 func NewClient(path string) *Client {

@@ -34,14 +34,14 @@ func (p *Places) MayErase(ctx context.Context) error {
 }
 
 // Begin writes the receipt of an erasure of what was found, which thereby will be done, whatever happens. outOfReach is what the caller knows
-// of that to which events went. The id is that which another member of a cluster gives; else it is made. members are to erase it, too.
-func (p *Places) Begin(ctx context.Context, id string, by Searched, found Found, outOfReach, members []string) (Receipt, error) {
+// of that to which events went.
+func (p *Places) Begin(ctx context.Context, by Searched, found Found, outOfReach []string) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
 	}
 	for _, agency := range agenciesOf(found.Requests) {
-		if !p.Cluster && !slices.Contains(agencies, agency) {
+		if !slices.Contains(agencies, agency) {
 			outOfReach = append(outOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
 		}
 	}
@@ -50,8 +50,8 @@ func (p *Places) Begin(ctx context.Context, id string, by Searched, found Found,
 	}
 	now := time.Now().UTC()
 	r := Receipt{
-		ID: cmp.Or(id, now.Format("20060102T150405Z")+"-"+strings.ToLower(rand.Text()[:6])), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: by, Requests: found.Requests, Members: members, Held: found.Events, Erased: map[string]int{},
+		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
+		Searched: by, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
 		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
 	}
 	return r, p.Save(r)
@@ -63,9 +63,6 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	if err == nil {
 		r.StoreOverwritten = true
 	}
-	if err == nil && len(r.Members) > 0 {
-		err = fmt.Errorf("%w: %s", errMembers, strings.Join(r.Members, ", "))
-	}
 	r.Problem = ""
 	if err != nil {
 		r.Problem = err.Error()
@@ -74,8 +71,6 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	}
 	return errors.Join(err, p.Save(*r))
 }
-
-var errMembers = errors.New("members of the cluster have not erased it yet")
 
 func (p *Places) erase(ctx context.Context, r *Receipt) error {
 	if !r.LogErased { // else it waits for NATS, and is tried often
@@ -136,17 +131,10 @@ func (p *Places) eraseLogged(r *Receipt) error {
 // it, and Finish is to follow; restored says of how many receipts the store was from before. What could not be read or written is an error
 // beside what is returned, and no reason not to begin, but for store.ErrUnknownOutcome and store.ErrDamaged.
 func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
-	ours, err := p.Store.Agencies()
-	if err != nil {
-		return nil, 0, err
-	}
 	receipts, err := Receipts(p.Dir)
 	for _, r := range receipts {
 		known := true
 		for _, agency := range agenciesOf(r.Requests) {
-			if p.Cluster && !slices.Contains(ours, agency) {
-				continue // another member has it
-			}
 			erased, failed := p.Store.HasErased(agency, requestsOf(r.Requests, agency))
 			known, err = known && erased, errors.Join(err, failed)
 		}
@@ -188,9 +176,6 @@ func requestsOf(requests []Request, agency string) (list []store.Request) {
 
 // outOfReach is what no erasure reaches, as far as it can be told from here.
 func (p *Places) outOfReach(ctx context.Context) (list []string) {
-	if p.Cluster {
-		list = append(list, "stores of members of the cluster that were not asked: who did not run, and all of them where no daemon ran here")
-	}
 	list = append(list, "mails, Slack messages and webhooks that were sent",
 		"the portal, which may go on to show the person",
 		"backups that were made before, snapshots of disks, and old blocks that a disk has not used again")

@@ -36,7 +36,6 @@ type Places struct {
 	Prefix, Stream string
 	Embedded       bool   // the server is ours, and keeps its files in Dir
 	Dir            string // the data directory
-	Cluster        bool   // other doorbells hold what this one does not, and are asked too
 	Version        string // of doorbell, for receipts
 	// EraseLive removes an agency's messages that are wanted from the stream, with nothing of it on its way there meanwhile; nil where
 	// nothing is published.
@@ -162,13 +161,6 @@ type Found struct {
 	Named []Request `json:"named,omitempty"`
 	// Unreadable is how many messages stand where contact requests do and are no events: nobody knows whom they hold.
 	Unreadable int `json:"unreadable,omitempty"`
-}
-
-// Add takes over what another member of a cluster has found. All members see the same streams.
-func (f *Found) Add(other Found) {
-	f.Requests = sorted(append(f.Requests, other.Requests...))
-	f.Named = sorted(append(f.Named, other.Named...))
-	f.Events[inLog] += other.Events[inLog]
 }
 
 // sorted are the requests in order, each once.

@@ -86,7 +86,7 @@ func begun(t *testing.T, p *Places) Receipt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := p.Begin(t.Context(), "", by, found, nil, nil)
+	r, err := p.Begin(t.Context(), by, found, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,6 @@ type Receipt struct {
 	FinishedFirst time.Time   `json:"finishedFirst,omitzero"`
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
-	// Members are those of the cluster that have yet to erase it, too.
-	Members []string `json:"members,omitempty"`
 	// Held says for each place how many events held the person when it began.
 	Held map[string]int `json:"held"`
 	// Erased says how many of them lost the person, or were removed; one that was cut short by a crash is not counted.

@@ -46,7 +46,7 @@ var (
 // The watch of an agency.
 var (
 	agencyState = add("agency_state", gauge,
-		"Always 1; the label is the state of the agency: starting, baselining, watching, held, backing_off, stale, halted, waiting_for_stream or contested.", "agency", "state")
+		"Always 1; the label is the state of the agency: starting, baselining, watching, held, backing_off, stale, halted or waiting_for_stream.", "agency", "state")
 	halts = add("halts", gauge,
 		"Scopes of the agency whose polling stopped because the API answered 401 or 403: agency, contact_requests or insertion.",
 		"agency", "scope")

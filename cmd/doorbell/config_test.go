@@ -36,7 +36,7 @@ func mustRead(t *testing.T, environ []string) *config.Config {
 func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	c := mustRead(t, fit())
 	b := config.Base{
-		DataDir: "./data", NATSListen: "127.0.0.1:4222", SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto", ClusterGeneration: 1,
+		DataDir: "./data", NATSListen: "127.0.0.1:4222", SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
 		Retention: 720 * time.Hour, StoreMax: 8 << 30, StreamMax: 4 << 30, HTTPListen: "127.0.0.1:3667", LogLevel: "info", LogFormat: "auto",
 	}
 	if !reflect.DeepEqual(c.Base, b) {
@@ -67,7 +67,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 
 func TestEverySettingArrives(t *testing.T) {
 	c := mustRead(t, []string{
-		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off", "DOORBELL_CLUSTER=three", "DOORBELL_CLUSTER_GENERATION=2",
+		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
 		"DOORBELL_RETENTION=48h", "DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a|n,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
@@ -79,7 +79,7 @@ func TestEverySettingArrives(t *testing.T) {
 	})
 	p := c.Poll
 	for what, ok := range map[string]bool{
-		"cluster": c.Base.Cluster == "three" && c.Base.ClusterGeneration == 2, "data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
+		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
 		"people are held": time.Duration(c.Base.PeopleRetention) == 24*time.Hour, "token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
 		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute, "page size": p.PageSize == 20,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
@@ -239,8 +239,7 @@ var badInputs = []struct {
 	{"key file that is missing", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/none/key"}, "DOORBELL_API_KEY_FILE", "/none/key, which does not exist; make the file"},
 	{"key file that is a directory", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/"}, "DOORBELL_API_KEY_FILE", "not a regular file"},
 	{"key and key file", []string{"DOORBELL_API_KEY_FILE=/none"}, "DOORBELL_API_KEY", "both set; keep one"},
-	{"cluster without servers", []string{"DOORBELL_CLUSTER=leads"}, "DOORBELL_CLUSTER", "without NATS_URL"},
-	{"cluster name", []string{"DOORBELL_CLUSTER=a.b", "NATS_URL=nats://localhost"}, "DOORBELL_CLUSTER", "is not a name"},
+	{"a cluster", []string{"DOORBELL_CLUSTER=" + sentinel, "NATS_URL=nats://localhost"}, "DOORBELL_CLUSTER", "with disjoint DOORBELL_AGENCIES on one stream"},
 	{"control character", []string{"DOORBELL_DATA_DIR=/a\x1b[2Jb"}, "DOORBELL_DATA_DIR", "control character"},
 	{"bytes that are no text", []string{"DOORBELL_STREAM=\xff"}, "DOORBELL_STREAM", "not UTF-8"},
 }

@@ -154,7 +154,6 @@ func environmentExample() string {
 // examples are values for variables without a default.
 var examples = map[string]string{
 	"DOORBELL_ALLOW_PLAINTEXT":   "api.internal",
-	"DOORBELL_CLUSTER":           "leads",
 	"DOORBELL_BASE_URL":          "https://api.example.com",
 	"DOORBELL_AGENCIES":          "A100",
 	"DOORBELL_INSERTIONS_FILTER": "'offerType=RENT&searchQuery=8005'",

@@ -76,7 +76,6 @@ func limit(t reflect.Type, text string) float64 {
 
 var (
 	subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-	clusterName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 	streamName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 )
 
@@ -90,13 +89,6 @@ func (r *reader) checkBase(c *Config) {
 	}
 	if !streamName.MatchString(b.Stream) {
 		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")
-	}
-	switch {
-	case b.Cluster == "":
-	case !clusterName.MatchString(b.Cluster):
-		r.wrong("DOORBELL_CLUSTER", "is not a name; write at most 32 letters, digits, - and _")
-	case c.NATS.URL == "" && r.good("NATS_URL"):
-		r.wrong("DOORBELL_CLUSTER", "is set without NATS_URL; set NATS_URL to the servers that the doorbells share, or leave DOORBELL_CLUSTER out")
 	}
 	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen, "127.0.0.1:4222")
 	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen, "127.0.0.1:3667")

@@ -23,7 +23,7 @@ var knownNames = sync.OnceValue(func() []string {
 func (r *reader) warnUnknown() {
 	known := knownNames()
 	for _, name := range r.prefixed() {
-		if slices.Contains(known, name) || r.ofKubernetes(name) {
+		if slices.Contains(known, name) || isRemoved(name) || r.ofKubernetes(name) {
 			continue
 		}
 		text := name + " is not a setting and is ignored"

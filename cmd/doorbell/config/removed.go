@@ -1,0 +1,44 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// removed lists the settings that doorbell no longer has, in the order in which they went. A new row needs nothing else.
+var removed = []removedSetting{
+	{
+		name: "DOORBELL_CLUSTER", refused: true,
+		text: "is no longer supported: doorbells do not share agencies; unset it, and run several doorbells " +
+			"with disjoint DOORBELL_AGENCIES on one stream instead",
+	},
+	{name: "DOORBELL_CLUSTER_GENERATION", text: "no longer has an effect; remove it"},
+}
+
+// removedSetting is a setting that doorbell no longer has.
+type removedSetting struct {
+	name    string
+	text    string // follows the name, and says what takes its place
+	refused bool   // ignoring it would do something else than the operator asked for; otherwise it is only warned about
+}
+
+// isRemoved reports whether a variable is a removed setting or its file form.
+func isRemoved(name string) bool {
+	name = strings.TrimSuffix(name, FileSuffix)
+	return slices.ContainsFunc(removed, func(s removedSetting) bool { return s.name == name })
+}
+
+// checkRemoved names the removed settings that are still set.
+func (r *reader) checkRemoved() {
+	for _, s := range removed {
+		for _, name := range []string{s.name, s.name + FileSuffix} {
+			switch {
+			case strings.TrimSpace(r.environ[name]) == "":
+			case s.refused:
+				r.wrong(name, s.text)
+			default:
+				r.warn(name + " " + s.text)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
+	const refused = " is no longer supported: doorbells do not share agencies; unset it, and run several doorbells " +
+		"with disjoint DOORBELL_AGENCIES on one stream instead"
+	for _, tt := range []struct {
+		environ           string
+		warning, sentence string // empty: none
+	}{
+		{"DOORBELL_CLUSTER=leads", "", "DOORBELL_CLUSTER" + refused},
+		{"DOORBELL_CLUSTER_FILE=/none", "", "DOORBELL_CLUSTER_FILE" + refused},
+		{"DOORBELL_CLUSTER= ", "", ""},
+		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
+		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},
+		{"DOORBELL_CLUSTER_GENERATION=", "", ""},
+	} {
+		c, err := Read([]string{tt.environ})
+		if got := strings.Join(c.Warnings, "\n"); got != tt.warning {
+			t.Errorf("%s: the warnings are %q, want %q", tt.environ, got, tt.warning)
+		}
+		var sentences []string
+		if all := (*Error)(nil); errors.As(err, &all) {
+			sentences = all.Sentences()
+		}
+		if got := strings.Join(sentences, "\n"); got != tt.sentence {
+			t.Errorf("%s: the error is %q, want %q", tt.environ, got, tt.sentence)
+		}
+	}
+	for _, s := range removed {
+		if s.text == "" || slices.Contains(knownNames(), s.name) {
+			t.Errorf("%s is a setting, or nothing says what takes its place", s.name)
+		}
+	}
+}

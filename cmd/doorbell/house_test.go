@@ -29,7 +29,6 @@ var house = map[string][]string{
 	"events/stream":            {},
 	"events/relay":             {"events", "events/stream"},
 	"events/replay":            {"events", "events/stream"},
-	"events/cluster":           {"events", "events/stream"},
 	"events/forward":           {"events", "events/stream"},
 	"events/forward/message":   {"events"},
 	"events/forward/slack":     {"events", "events/forward", "events/forward/message"},
@@ -73,7 +72,6 @@ var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
 	"events/relay":        {"events/natsd", "store"},
 	"events/replay":       {"events/natsd"},
-	"events/cluster":      {"events/natsd"},
 	"events/stream":       {"events/natsd"},
 	"events/forward":      {"events/natsd"},
 	"cmd/doorbell/people": {"events/natsd"},
@@ -86,8 +84,8 @@ var onlyInTests = map[string][]string{
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/cluster (tests)", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/cluster", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people"},
+	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},

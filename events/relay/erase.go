@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,13 +37,10 @@ func (r *Relay) Erase(ctx context.Context, agency string, wants func(events.Even
 func (l *worker) settle(ctx context.Context, s session) error {
 	defer l.lock()()
 	l.synced = 0
-	if l.rival.contested.Load() || l.r.o.Shared != nil && l.claim == nil { // of an agency that is not ours nothing is under way
+	if l.rival.contested.Load() { // nothing is under way
 		return nil
 	}
-	if err := l.reconcile(ctx, s); !errors.Is(err, errLost) {
-		return err
-	}
-	return nil
+	return l.reconcile(ctx, s)
 }
 
 // doubt lets the next work reconcile: the fence may be a message that was erased.

@@ -275,45 +275,6 @@ func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparisonADayLater(t *testi
 	})
 }
 
-func TestAnAgencyOfAClusterGoesOnWithoutItsLastEvents(t *testing.T) {
-	b := newBell(t)
-	b.o.Embedded, b.o.AckWait = false, 2*time.Second
-	one, api := b.member("one"), shown{}
-	one.claim("A100")
-	api.write("A100", 9)
-	one.poll(api, "A100")
-	one.drained("A100")
-	before := held(t, b.js, "listings.state.v1.>")
-	people := len(held(t, b.js, "listings.v1.A100.contact_request.>"))
-	if people == 0 {
-		t.Fatal("nobody is there")
-	}
-	wantErased(t, one.relay, "A100", anybody, people)
-	if after := held(t, b.js, "listings.state.v1.>"); !reflect.DeepEqual(after, before) {
-		t.Errorf("%d rows and heads, before %d", len(after), len(before))
-	}
-	api.write("A100", 3)
-	one.poll(api, "A100")
-	one.drained("A100")
-	last := held(t, b.js, "listings.v1.A100.>")
-	wantErased(t, one.relay, "A100", anybody, len(last))
-	two := b.member("two")
-	two.claim("A100")
-	if n := len(two.known("A100")); n != len(api["A100"]) {
-		t.Errorf("the next owner knows %d contact requests of %d", n, len(api["A100"]))
-	}
-	api.write("A100", 3)
-	two.poll(api, "A100")
-	two.drained("A100")
-	now := held(t, b.js, "listings.v1.A100.>")
-	if len(now) == 0 || now[0].Header.Get("ce-sequence") != fmt.Sprintf("%020d", people+len(last)+1) {
-		t.Errorf("%d events behind the %d that were erased", len(now), people+len(last))
-	}
-	for _, n := range []int{len(now), 0} { // of an agency that is not its own, which it learns at the first time
-		wantErased(t, one.relay, "A100", anybody, n)
-	}
-}
-
 func TestOfAnAgencyThatIsLeftToAnotherDoorbellNothingIsImportedToErase(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)

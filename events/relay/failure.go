@@ -64,7 +64,7 @@ func classify(err error) class {
 	switch {
 	case errors.Is(err, ErrLog):
 		return classLog
-	case errors.Is(err, errContested), errors.Is(err, errLost):
+	case errors.Is(err, errContested):
 		return classContested
 	case errors.As(err, &answer):
 		if c, ok := classes[answer.ErrorCode]; ok {

@@ -40,11 +40,6 @@ func (l *worker) reconcile(ctx context.Context, s session) error {
 	if created := info.Created.UTC(); !created.Equal(l.created) {
 		l.created, l.foreign.seen = created, 0
 	}
-	if l.r.o.Shared != nil {
-		if err := l.own(ctx, info.Created.UTC()); err != nil {
-			return err
-		}
-	}
 	l.cursor = c
 	l.arrived, l.unsent, l.page, l.pageBytes, l.taken = nil, nil, nil, 0, 0
 	loss, err := l.findLoss(ctx, info)

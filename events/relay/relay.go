@@ -103,13 +103,6 @@ type Options struct {
 	StoreID  string        // names the store in the stream's metadata
 	Logger   *slog.Logger  // default: nothing is logged
 
-	// Owner is set where several doorbells share agencies: it names this one, and Run this process of it. Then Shared is required, only
-	// claimed agencies are published, and Lost, which must not block, is called when another doorbell has claimed one.
-	Owner  string
-	Run    string
-	Shared Shared
-	Lost   func(agency string)
-
 	BatchEvents    int           // most events in one batch; default and most 1,000
 	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait        time.Duration // how long to wait for an answer; default 5 s
@@ -254,7 +247,7 @@ func (r *Relay) pending() (bool, error) {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		if l := r.worker(a); l.rival.contested.Load() || r.o.Shared != nil && !l.owned.Load() {
+		if r.worker(a).rival.contested.Load() {
 			continue
 		}
 		n, err := r.o.Log.CountUnsent(a)

@@ -87,10 +87,6 @@ func (o Options) StreamConfig() jetstream.StreamConfig {
 		AllowAtomicPublish: true,
 		Metadata:           map[string]string{"app": "doorbell"},
 	})
-	if o.Owner != "" {
-		c.Subjects = append(c.Subjects, o.Prefix+".state.v1.>")
-		c.AllowRollup, c.AllowMsgTTL = true, true
-	}
 	if o.StoreID != "" {
 		c.Metadata["store_id"] = o.StoreID
 	}

@@ -40,11 +40,8 @@ type worker struct {
 	reported  time.Time // when what others have written was reported last
 	fenced    bool      // somebody has written since our last message
 	rival     rival
-	claim     *events.Claim // nil: the agency is not ours; see Shared
-	owned     atomic.Bool   // the same, for all to read
-	head      Head          // as it was written last
-	failures  int           // in a row
-	said      string        // the failure that is in the log as the last one; empty: it ended
+	failures  int    // in a row
+	said      string // the failure that is in the log as the last one; empty: it ended
 
 	shown  sync.Mutex
 	status AgencyStatus
@@ -157,9 +154,6 @@ func (l *worker) publishAll(ctx context.Context, s session) error {
 	if l.rival.contested.Load() {
 		return l.contested()
 	}
-	if l.r.o.Shared != nil && l.claim == nil {
-		return nil
-	}
 	if l.synced != s.number {
 		if err := l.bounded(ctx, l.r.reconciling, func() error { return l.reconcile(ctx, s) }); err != nil {
 			return err
@@ -170,9 +164,7 @@ func (l *worker) publishAll(ctx context.Context, s session) error {
 			l.r.o.Logger.Error("another doorbell publishes this agency: nothing more is published here", "agency", l.agency)
 			return l.contested()
 		}
-		if l.r.o.Shared == nil {
-			l.r.o.Synced(l.agency)
-		}
+		l.r.o.Synced(l.agency)
 	}
 	for {
 		more := false
@@ -180,9 +172,6 @@ func (l *worker) publishAll(ctx context.Context, s session) error {
 			more, err = l.publishNext(ctx, s)
 			return err
 		})
-		if err == nil && !more && l.r.o.Shared != nil {
-			l.r.o.Synced(l.agency) // the stream has the begin of the watch, too
-		}
 		if err != nil || !more {
 			return err
 		}
@@ -222,9 +211,6 @@ func (l *worker) contested() error {
 
 // publishNext sends the next batch. It is false if there is none.
 func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
-	if l.r.o.Shared != nil {
-		return l.publishShared(ctx, s)
-	}
 	batch, err := l.r.o.Log.Unsent(l.agency, l.inOne(s), l.r.o.BatchBytes)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrLog, err)

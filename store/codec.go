@@ -133,7 +133,6 @@ func (tx *Tx) putAll(bucket []byte, items ...item) error {
 		if bytes.Compare(i.key, before) <= 0 {
 			return fmt.Errorf("store: new entries of %s are in the wrong order", bucket)
 		}
-		tx.changed(bucket, i.key)
 		if err := b.Put(i.key, seal(bucket, before, i.key, i.payload)); err != nil {
 			return err
 		}
@@ -163,7 +162,6 @@ func (tx *Tx) delete(bucket []byte, keys ...[]byte) error {
 	}
 	b := tx.bucket(bucket)
 	for _, gone := range keys {
-		tx.changed(bucket, gone)
 		if err := b.Delete(gone); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -71,7 +70,7 @@ func encodeEvent(e events.Event) ([]byte, error) {
 // Append adds an event, made by events.New, to its agency's log and returns it with its position, time of record and id. The
 // stream has yet to take it.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
-	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), cmp.Or(tx.store.replicated, tx.store.meta.StoreID))
+	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), tx.store.meta.StoreID)
 	tx.wake(e.AgencyID)
 	return e, tx.putEvent(unsent|e.Position, e)
 }

@@ -63,10 +63,6 @@ type Options struct {
 	// change where Import compares. Default: SHA-256 of its bytes.
 	Digest func(t events.Type, record json.RawMessage) string
 
-	// Replicated is set where several doorbells share agencies, and is what the events of all of them name as their store. What
-	// commits change of a snapshot is noted until the stream has it; see Batch.
-	Replicated string
-
 	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
 	Moved    bool // BaseURL is the new address of the API that the store remembers
 	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
@@ -101,9 +97,6 @@ type Store struct {
 	lastCommit atomic.Int64 // number of the last one that must be there
 
 	accepted Accepted
-
-	replicated string // see Options
-	noting     bool   // what is changed is noted for the stream
 
 	full atomic.Bool // it holds all that it may; see Housekeeping
 }
@@ -153,10 +146,6 @@ func Open(o Options) (s *Store, err error) {
 	}
 	removeScratch(o.Dir)
 	if err := s.identify(o, stated); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s.replicated = o.Replicated
-	if err := s.makeRows(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
@@ -296,6 +285,14 @@ func (s *Store) create(o Options) (*meta, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	return m, nil
+}
+
+func makeBucket(tx *bolt.Tx, name []byte) error {
+	b, err := tx.CreateBucket(name)
+	if err != nil {
+		return err
+	}
+	return b.Put(endMark, seal(name, nil, endMark, nil))
 }
 
 // putMeta writes the identity, and nothing else.

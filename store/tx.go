@@ -14,11 +14,9 @@ import (
 // Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
 // to, and only on that goroutine. Values that it returns are copies.
 type Tx struct {
-	tx      *bolt.Tx
-	store   *Store
-	woken   map[string]struct{} // agencies of which the stream lacks something more; nil: none
-	rows    map[string]struct{} // that were changed; see replicated
-	loading bool                // what is written comes from the stream
+	tx    *bolt.Tx
+	store *Store
+	woken map[string]struct{} // agencies of which the stream lacks something more; nil: none
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -61,9 +59,6 @@ func (s *Store) update(fn func(*Tx) error) error {
 		defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 		own = s.begin(tx, last)
 		if err := fn(own); err != nil {
-			return err
-		}
-		if err := own.putRows(); err != nil {
 			return err
 		}
 		if err := s.Damage(); err != nil { // somebody who reads has met it meanwhile
@@ -150,8 +145,8 @@ func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
 	return own
 }
 
-// OnAppend lets wake be called after every commit that appended events to the log of an agency, or changed rows that the stream has to
-// hold, by who has committed: it must wait for nothing. The last call counts.
+// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it must
+// wait for nothing. The last call counts.
 func (s *Store) OnAppend(wake func(agency string)) { s.onAppend.Store(&wake) }
 
 func (tx *Tx) wake(agency string) {

@@ -417,9 +417,6 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	}
 	l := r.worker(agency)
 	defer l.lock()()
-	if l.rival.contested.Load() {
-		return 0, fmt.Errorf("relay: %w", l.contested())
-	}
 	l.synced = 0 // whatever happens, the next work reconciles
 	if err := l.reconcile(ctx, s); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)

@@ -37,9 +37,6 @@ func (r *Relay) Erase(ctx context.Context, agency string, wants func(events.Even
 func (l *worker) settle(ctx context.Context, s session) error {
 	defer l.lock()()
 	l.synced = 0
-	if l.rival.contested.Load() { // nothing is under way
-		return nil
-	}
 	return l.reconcile(ctx, s)
 }
 

@@ -275,19 +275,6 @@ func TestWhatTheLogHasErasedIsErasedInTheStreamByTheComparisonADayLater(t *testi
 	})
 }
 
-func TestOfAnAgencyThatIsLeftToAnotherDoorbellNothingIsImportedToErase(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 2)
-	b.deliver()
-	b.o.Log = newMemLog()
-	r := b.relay()
-	r.worker("A100").rival.contested.Store(true)
-	wantErased(t, r, "A100", anybody, 2)
-	if c, err := b.o.Log.Cursor("A100"); c.Sequence != 0 || err != nil {
-		t.Errorf("%+v, %v", c, err)
-	}
-}
-
 func TestAConsumerGoesOnOverWhatIsErased(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 6)

@@ -24,7 +24,6 @@ const (
 	classBatch         class = "batch"         // the batch was dropped: a new one
 	classConfiguration class = "configuration" // stream or server are not what the check saw: check again, wait
 	classGone          class = "gone"          // no stream, no leader, no connection: check again, wait
-	classContested     class = "contested"     // another doorbell publishes the agency: wait for a person
 	classLog           class = "log"           // the event log itself: the end
 )
 
@@ -64,8 +63,6 @@ func classify(err error) class {
 	switch {
 	case errors.Is(err, ErrLog):
 		return classLog
-	case errors.Is(err, errContested):
-		return classContested
 	case errors.As(err, &answer):
 		if c, ok := classes[answer.ErrorCode]; ok {
 			return c

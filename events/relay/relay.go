@@ -31,8 +31,9 @@
 //
 // # What it promises
 //
-// Where another doorbell, that lives, publishes the same agency, the fence refuses one of them again and again. After the third time
-// that one publishes nothing more of the agency until a person decides ([Relay.TakeOver]), or a restart; its log goes on.
+// Where another doorbell publishes the same agency, the fence refuses whichever of the two comes second.
+// It imports what the other has published and continues, so each id is in the stream once. The log warns
+// of it: one of them should be stopped.
 //
 // Nothing that goes wrong at the server or on the way stops a relay for good; it backs off and tries for ever. Agencies do
 // not wait for each other, but share a bound on the bytes in flight. Only an error of the log itself, whose outcome nobody
@@ -232,24 +233,13 @@ func (r *Relay) Drain(ctx context.Context) error {
 	}
 }
 
-// TakeOver publishes an agency again that was left to another doorbell: what that has published is taken into the log first. It is
-// false where that was not so.
-func (r *Relay) TakeOver(agency string) bool {
-	l := r.worker(agency)
-	defer poke(l.poked)
-	return l.rival.contested.CompareAndSwap(true, false)
-}
-
-// pending says whether any agency has an unsent event that may be published.
+// pending says whether any agency has an unsent event.
 func (r *Relay) pending() (bool, error) {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		if r.worker(a).rival.contested.Load() {
-			continue
-		}
 		n, err := r.o.Log.CountUnsent(a)
 		if err != nil {
 			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)

@@ -28,7 +28,6 @@ type AgencyStatus struct {
 	AgencyID     string
 	Acknowledged uint64 // sequence of the newest event that the stream holds, as far as the log knows
 	Foreign      int    // messages below the agency's subjects that were not ours, since the start
-	Contested    bool   // another doorbell publishes it, and nothing is published here until TakeOver
 	Problem      string // why the last attempt failed; empty: it did not
 }
 
@@ -44,9 +43,7 @@ func (r *Relay) Status() Status {
 	s.Turned = *r.turned.Load()
 	for _, l := range r.all() {
 		l.shown.Lock()
-		a := l.status
-		a.Contested = l.rival.contested.Load()
-		s.Agencies = append(s.Agencies, a)
+		s.Agencies = append(s.Agencies, l.status)
 		l.shown.Unlock()
 	}
 	slices.SortFunc(s.Agencies, func(a, b AgencyStatus) int { return cmp.Compare(a.AgencyID, b.AgencyID) })

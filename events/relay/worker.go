@@ -3,10 +3,8 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -38,24 +36,14 @@ type worker struct {
 	foreign   foreign
 	imported  imported
 	reported  time.Time // when what others have written was reported last
-	fenced    bool      // somebody has written since our last message
-	rival     rival
-	failures  int    // in a row
-	said      string // the failure that is in the log as the last one; empty: it ended
+	fenced    bool      // something was written since our last message
+	warned    time.Time // when the log last said that another doorbell publishes the agency
+	failures  int       // in a row
+	said      string    // the failure that is in the log as the last one; empty: it ended
 
 	shown  sync.Mutex
 	status AgencyStatus
 }
-
-// rival is another doorbell that publishes the same agency.
-type rival struct {
-	contested atomic.Bool // nothing is published until [Relay.TakeOver]
-	times     int         // how often it came in between, each within an hour of the one before
-	last      time.Time
-}
-
-// contestedAfter is how often another doorbell may come in between before we leave the agency to it.
-const contestedAfter = 3
 
 // repair is what has been sent again of what the stream lacks.
 type repair struct {
@@ -99,7 +87,7 @@ func (l *worker) run(ctx context.Context) error {
 			return nil
 		case c == classLog:
 			return err
-		case err == nil, c == classContested:
+		case err == nil:
 			failures = 0
 			retry.Reset()
 			select {
@@ -151,18 +139,14 @@ func (l *worker) work(ctx context.Context, s session) error {
 }
 
 func (l *worker) publishAll(ctx context.Context, s session) error {
-	if l.rival.contested.Load() {
-		return l.contested()
-	}
 	if l.synced != s.number {
 		if err := l.bounded(ctx, l.r.reconciling, func() error { return l.reconcile(ctx, s) }); err != nil {
 			return err
 		}
 		refused := l.fenced
 		l.synced, l.fenced = s.number, false
-		if refused && l.taken > 0 && l.rival.again(time.Now()) {
-			l.r.o.Logger.Error("another doorbell publishes this agency: nothing more is published here", "agency", l.agency)
-			return l.contested()
+		if refused && l.taken > 0 {
+			l.warn(time.Now())
 		}
 		l.r.o.Synced(l.agency)
 	}
@@ -187,26 +171,19 @@ func (l *worker) bounded(ctx context.Context, others *semaphore.Weighted, do fun
 	return do()
 }
 
-// again notes that another doorbell came in between, and says whether that was once too often. What the reconcile at a start finds is of
-// an earlier life of the store, or of one that was lost; what refuses us afterwards is written by somebody who lives.
-func (v *rival) again(now time.Time) bool {
-	if now.Sub(v.last) > time.Hour {
-		v.times = 0
-	}
-	v.times, v.last = v.times+1, now
-	if v.times < contestedAfter {
-		return false
-	}
-	v.times = 0
-	v.contested.Store(true)
-	return true
-}
+// warnEvery is the minimum time between two warnings of another doorbell that publishes the agency.
+const warnEvery = 10 * time.Minute
 
-// errContested: another doorbell publishes the same agency.
-var errContested = errors.New("another doorbell publishes this agency")
-
-func (l *worker) contested() error {
-	return fmt.Errorf("%w. Stop the other one, or leave the agency to it; then run: doorbell takeover %s", errContested, l.agency)
+// warn logs that another doorbell publishes the agency. What the reconcile at a start finds is of an
+// earlier life of the store, or of one that was lost; what makes the fence refuse a batch afterwards comes
+// from a process that is running.
+func (l *worker) warn(now time.Time) {
+	if !l.warned.IsZero() && now.Sub(l.warned) < warnEvery {
+		return
+	}
+	l.warned = now
+	l.r.o.Logger.Warn("another doorbell publishes this agency", "agency", l.agency,
+		"advice", "stop one of them: both send requests to the API")
 }
 
 // publishNext sends the next batch. It is false if there is none.

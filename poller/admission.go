@@ -56,7 +56,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if err := p.mayAsk(r); err != nil {
 		return err
 	}
-	if p.paused() {
+	if p.full.Load() {
 		return &unready{now.Add(spaceEvery)}
 	}
 	key := p.keyBackoff(r.Key)
@@ -83,7 +83,7 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	if err := p.mayAsk(r); err != nil {
 		return err
 	}
-	if p.paused() {
+	if p.full.Load() {
 		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
 	for _, b := range []watch.Backoff{p.keyBackoff(r.Key).state(), p.base.state()} {
@@ -93,9 +93,6 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	}
 	return nil
 }
-
-// paused says whether nothing may be sent at all: nothing could be remembered, or another doorbell may poll instead.
-func (p *Poller) paused() bool { return p.full.Load() || p.o.Share != nil && p.o.Share() <= 0 }
 
 // waitToVerify refuses while the key backs off, and waits for its turn otherwise.
 func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
@@ -204,22 +201,6 @@ func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time,
 	if before == 0 {
 		p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
 	}
-	if p.o.Throttled != nil {
-		p.o.Throttled(r.Key, after.Until)
-	}
-}
-
-// Throttle lets a key wait, named by its fingerprint, because the API asked another doorbell for it. What differs by less than a second
-// from how long it waits anyhow is what we have told that one.
-func (p *Poller) Throttle(key string, until time.Time) {
-	b, now := p.keyBackoff(key), time.Now()
-	if until.Before(now) || until.Sub(b.state().Until) < time.Second {
-		return
-	}
-	b.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, until.Sub(now)) })
-	p.log.Warn("the API throttles a key elsewhere: its requests wait", "key", key, "wait", until.Sub(now).Round(time.Second))
-	p.markAllDirty(failureName{failureKey, key}, failureName{failureBase, ""})
-	p.pauseAll()
 }
 
 // pauseAll looks anew at what keeps the polls of each agency.

@@ -14,9 +14,8 @@ import (
 //
 // A token is taken at the moment of sending, never ahead: a timer that fires late moves all that follows, and makes no burst.
 type budget struct {
-	ceiling float64        // requests per second
-	pace    float64        // of the limiter, while the API does not throttle
-	granted func() float64 // how much of the ceiling is ours at the moment; nil: all
+	ceiling float64 // requests per second
+	pace    float64 // of the limiter, while the API does not throttle
 
 	mu      sync.Mutex
 	limiter *rate.Limiter // when the dispatcher lets a request go
@@ -98,11 +97,8 @@ func (b *budget) until(now time.Time) time.Duration {
 // untilToken is how long it is until a limiter has a token. It is rounded up, so that no two requests come too close.
 func untilToken(l *rate.Limiter, now time.Time) time.Duration {
 	missing := 1 - l.TokensAt(now)
-	switch {
-	case missing <= 0:
+	if missing <= 0 {
 		return 0
-	case l.Limit() == 0:
-		return time.Second // and then we may be granted something
 	}
 	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + 1
 }
@@ -121,7 +117,7 @@ func (b *budget) take(now time.Time) bool {
 
 // setPace lets the limiters give what the API stands. The caller holds b.mu.
 func (b *budget) setPace(now time.Time) {
-	limit := rate.Limit(b.ours(b.pace) * b.share(now))
+	limit := rate.Limit(b.pace * b.share(now))
 	b.limiter.SetLimitAt(now, limit)
 	b.sending.SetLimitAt(now, limit)
 }
@@ -164,7 +160,7 @@ func (b *budget) slow(sent, now time.Time) {
 
 // resume goes on where the process before was throttled and had no good answer since.
 func (b *budget) resume(now time.Time) {
-	if b.effective(now) == b.ours(b.ceiling) {
+	if b.effective(now) == b.ceiling {
 		b.slow(now, now)
 	}
 }
@@ -181,15 +177,7 @@ func (b *budget) share(now time.Time) float64 {
 func (b *budget) effective(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ours(b.ceiling) * b.share(now)
-}
-
-// ours is what is granted to us of so many requests per second, which are the ceiling or the pace.
-func (b *budget) ours(perSecond float64) float64 {
-	if b.granted == nil {
-		return perSecond
-	}
-	return max(min(perSecond, b.granted()-(b.ceiling-perSecond)), 0)
+	return b.ceiling * b.share(now)
 }
 
 // count is the number of requests sent so far.

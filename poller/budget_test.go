@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,40 +46,6 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 			}
 		}
 		mu.Unlock()
-		stop()
-		all.Wait()
-	})
-}
-
-func TestAShareOfTheCeilingIsKeptFromTheNextRequestOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var share atomic.Int64 // requests in ten seconds
-		b := newBudget(10)
-		b.granted = func() float64 { return float64(share.Load()) / 10 }
-		d := alone(b)
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		var sent atomic.Int64
-		for range 300 {
-			all.Go(func() {
-				if d.wait(ctx, request(false), nil) == nil && b.send(ctx) == nil {
-					sent.Add(1)
-				}
-			})
-		}
-		all.Go(func() { _ = d.run(ctx, nil) })
-		for _, x := range []struct{ share, least, most int64 }{{0, 0, 0}, {20, 17, 20}, {100, 98, 100}, {0, 0, 1}, {5, 4, 5}} {
-			share.Store(x.share)
-			before := sent.Load()
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			if n := sent.Load() - before; n < x.least || n > x.most {
-				t.Errorf("%d requests in ten seconds, with a share of %d", n, x.share)
-			}
-		}
-		if d.planned != 0.5 {
-			t.Errorf("the schedule plans with %v a second", d.planned)
-		}
 		stop()
 		all.Wait()
 	})

@@ -19,8 +19,7 @@ type dispatcher struct {
 	budget    *budget
 	scheduler *scheduler
 	alive     *heartbeat
-	most      int     // polls under way
-	planned   float64 // requests per second of which the schedule plans
+	most      int // polls under way
 
 	mu       sync.Mutex
 	waiting  []*waiter
@@ -45,7 +44,7 @@ const (
 )
 
 func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls, planned: b.ceiling}
+	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls}
 }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
@@ -85,9 +84,8 @@ func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 	for ctx.Err() == nil {
 		d.alive.beat()
 		now := time.Now()
-		d.replan()
 		if wait := d.budget.until(now); wait > 0 {
-			_ = sleep(ctx, min(wait, time.Second)) // the pace may change meanwhile
+			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
 			continue
 		}
 		w, t, wait := d.choose(now)
@@ -101,14 +99,6 @@ func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// replan lets the schedule know how much of the ceiling is ours, where that changes.
-func (d *dispatcher) replan() {
-	if rate := d.budget.ours(d.budget.ceiling); rate > 0 && rate != d.planned {
-		d.planned = rate
-		d.scheduler.setBudget(rate)
-	}
 }
 
 // idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.

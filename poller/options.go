@@ -35,13 +35,6 @@ type Options struct {
 	IgnoreContact     []string
 	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
 
-	// Share is set where several doorbells share the API: how many requests per second this one may send now, of those above; 0:
-	// none, as another one may poll the same agencies. It is asked immediately before each request and must not wait. No agency
-	// has to stay then.
-	Share func() float64
-	// Throttled is told that the API asked a key to wait, by its fingerprint; see Poller.Throttle. It must not wait.
-	Throttled func(key string, until time.Time)
-
 	largerPages bool // PageSize was left to us
 }
 

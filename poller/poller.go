@@ -64,7 +64,6 @@ func New(o Options) (*Poller, error) {
 		metrics:   NewMetrics(),
 		filled:    make(chan struct{}, 1),
 	}
-	p.budget.granted = o.Share
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
 	o.API.Gate = admission{p: p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
@@ -79,7 +78,7 @@ func New(o Options) (*Poller, error) {
 	}
 	nobody := newRegistry(0)
 	p.registry.Store(nobody)
-	if err := nobody.accepts(o.Agencies, true); err != nil {
+	if err := nobody.accepts(o.Agencies); err != nil {
 		return nil, err
 	}
 	watched, err := p.next(nobody, o.Agencies)
@@ -158,7 +157,7 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	p.setting.Lock()
 	defer p.setting.Unlock()
 	before := p.registry.Load()
-	if err := before.accepts(list, p.o.Share != nil); err != nil {
+	if err := before.accepts(list); err != nil {
 		return err
 	}
 	for _, a := range before.order { // what is owed of one that is retired would be forgotten with it

@@ -22,8 +22,8 @@ func (r *registry) add(a *agency) {
 	r.order = append(r.order, a)
 }
 
-// accepts says why another list cannot follow; none: no agency has to stay.
-func (r *registry) accepts(list []AgencyKeys, none bool) error {
+// accepts says why another list cannot follow.
+func (r *registry) accepts(list []AgencyKeys) error {
 	named := make(map[string]bool, len(list))
 	stay := 0
 	for _, k := range list {
@@ -35,7 +35,7 @@ func (r *registry) accepts(list []AgencyKeys, none bool) error {
 			stay++
 		}
 	}
-	if stay == 0 && len(r.order) > 0 && !none {
+	if stay == 0 && len(r.order) > 0 {
 		return ErrRetiresAll
 	}
 	return nil

@@ -62,15 +62,6 @@ func newScheduler(o schedule.Options) *scheduler {
 // poke wakes whoever waits for a turn.
 func (t *scheduler) poke() { wake(t.nudge) }
 
-// setBudget changes the requests per second of which the schedule plans.
-func (t *scheduler) setBudget(perSecond float64) {
-	t.mu.Lock()
-	t.options.Budget = perSecond
-	t.schedule.SetBudget(perSecond)
-	t.mu.Unlock()
-	t.poke()
-}
-
 // enter puts an agency into the schedule, unless it is there, with what a process before has saved of it; nil or anything else:
 // nothing.
 func (t *scheduler) enter(agencyID string, saved []byte) {

@@ -33,7 +33,7 @@ type Status struct {
 // AgencyStatus is how the watch of one agency stands.
 type AgencyStatus struct {
 	AgencyID         string       `json:"agencyId"`
-	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream and contested
+	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream
 	WatchStart       time.Time    `json:"watchStart"`
 	Insertions       int          `json:"insertions"`
 	Disappeared      int          `json:"disappeared"` // still polled for last contact requests

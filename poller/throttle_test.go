@@ -82,39 +82,3 @@ func TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore(t *testing.T) {
 		}
 	})
 }
-
-// TestWhatTheAPIAsksAKeyToWaitIsToldAndHeard lets one doorbell be throttled, and tells another one of it.
-func TestWhatTheAPIAsksAKeyToWaitIsToldAndHeard(t *testing.T) {
-	t.Parallel()
-	var key string
-	var until time.Time
-	inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.options.Throttled = func(k string, at time.Time) { key, until = k, at }
-		w.start()
-		w.pass(5 * time.Minute)
-		w.model.SetFault(func(sandbox.Call) *sandbox.Fault {
-			return &sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1800"}}}
-		})
-		w.pass(5 * time.Minute)
-		if wait := time.Until(until); wait < 20*time.Minute || wait > 30*time.Minute {
-			t.Fatalf("told to wait another %s", wait)
-		}
-	})
-	inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.start()
-		w.pass(5 * time.Minute)
-		w.poller.Throttle(key, time.Now().Add(30*time.Minute))
-		w.pass(time.Minute) // what was under way
-		asked := w.model.Requests(sandbox.Filter{})
-		w.pass(28 * time.Minute)
-		if n := w.model.Requests(sandbox.Filter{}) - asked; n > 0 {
-			t.Errorf("it was asked %d times", n)
-		}
-		w.pass(10 * time.Minute)
-		if w.model.Requests(sandbox.Filter{}) == asked {
-			t.Error("it is not asked again")
-		}
-	})
-}

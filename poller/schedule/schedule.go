@@ -105,22 +105,9 @@ func New(o Options) *Schedule {
 	if !(o.Budget > 0) {
 		o.Budget = 5
 	}
-	o.Budget = bounded(o.Budget)
+	o.Budget = min(max(o.Budget, 1e-6), 1e6)
 	o.Staleness = min(max(o.Staleness, 0), maxSpan)
 	return &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan)), now: 1}
-}
-
-func bounded(budget float64) float64 { return min(max(budget, 1e-6), 1e6) }
-
-// SetBudget changes Options.Budget: all is planned anew.
-func (s *Schedule) SetBudget(perSecond float64) {
-	factor := s.o.Budget / bounded(perSecond)
-	s.o.Budget = bounded(perSecond)
-	for _, g := range s.agencies {
-		if g != nil {
-			g.reprice(factor)
-		}
-	}
 }
 
 // tick sets our clock. The caller's is a monotonic one; what is older than what it said before changes nothing.

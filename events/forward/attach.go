@@ -46,12 +46,10 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	switch {
 	case err != nil && !missing:
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
-	case !missing && !l.f.o.InTurn && l.isNew() && l.inUse(c.CachedInfo()):
+	case !missing && l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
 	case !missing:
-		if err := l.follow(ctx, c.CachedInfo()); err != nil {
-			return nil, err
-		}
+		l.follow(ctx, c.CachedInfo())
 		l.save()
 	}
 	same, err := l.stands(ctx, events) // before the consumer goes: a failure in between would leave nothing to follow
@@ -67,49 +65,43 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
 // backup. A consumer of the worker's name may be that of another worker, of a destination that is no more.
-func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) error {
+func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
 	var lost, behind bool
 	floor, known := info.AckFloor.Stream, info.AckFloor.Consumer > 0
 	if start := info.Config.OptStartSeq; !known && start > 0 { // made anew behind what was done, and nothing more has come since
 		floor, known = start-1, true
 	}
 	l.remembered(func(s *workerState) {
-		lost = (l.f.fresh || l.f.o.InTurn) && s.Since.IsZero()
+		lost = l.f.fresh && s.Since.IsZero()
 		behind = s.Consumer == l.consumer && known && (s.Position == nil || s.Position.Sequence < floor)
 	})
 	if lost || behind {
-		at, err := l.at(ctx, floor)
-		if err != nil {
-			return err
-		}
+		at := l.at(ctx, floor)
 		l.remembered(func(s *workerState) { s.Position = at })
 	}
 	if lost {
 		l.begin(info.Created)
 	}
-	return nil
 }
 
 // at is a message of the stream as a position; without an id where there is none.
-func (l *worker) at(ctx context.Context, sequence uint64) (*position, error) {
+func (l *worker) at(ctx context.Context, sequence uint64) *position {
 	p := &position{Sequence: sequence, Stream: l.stream}
 	if sequence == 0 {
-		return p, nil
+		return p
 	}
 	m, err := l.messages().Get(ctx, stream.Query{Sequence: sequence})
 	if err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
-	if err != nil && l.f.o.InTurn { // this one does not know what others have done: it may not begin too early
-		return nil, err
-	}
-	return p, nil
+	return p
 }
 
 // stands says whether the stream is the one in which the worker was: what it did last is there, or nothing is there any more: it was erased.
-// Where the consumer stood at a message without an id, a row of a cluster, none is there either, as a newer one may have come. Another
-// message at the place is of another history, whose tail was lost. What is not seen is a tail that was lost, has grown again beyond the
-// place, and lacks a message there because the one that took it was erased as well: what then stands before the place is not sent.
+// Where the consumer stood at a message without an id, none is there either. Another message at the place is
+// of another history, whose tail was lost. What is not seen is a tail that was lost, has grown again beyond
+// the place, and lacks a message there because the one that took it was erased as well: what then stands
+// before the place is not sent.
 func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) {
 	var p *position
 	l.remembered(func(s *workerState) {
@@ -126,8 +118,6 @@ func (l *worker) stands(ctx context.Context, in jetstream.Stream) (bool, error) 
 		m, err = l.messages().Get(ctx, stream.Query{Sequence: p.Sequence})
 	}
 	switch {
-	case err != nil && l.f.o.InTurn: // see at
-		return false, err
 	case err != nil:
 		return false, nil
 	case m != nil && p.ID != "":
@@ -248,7 +238,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream, same bool) (
 		began = info.Created
 	}
 	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
-		if before, err := l.at(ctx, info.AckFloor.Stream); err == nil && before.ID != "" {
+		if before := l.at(ctx, info.AckFloor.Stream); before.ID != "" {
 			l.remembered(func(s *workerState) { s.Position = before })
 		}
 	}

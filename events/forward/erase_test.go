@@ -24,33 +24,28 @@ func (w *world) erase(last int) {
 }
 
 func TestAForwarderGoesOnBehindALeadThatWasErased(t *testing.T) {
-	for name, inTurn := range map[string]bool{"alone": false, "in turn": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
-				w.o.InTurn = inTurn
-				w.run(5*time.Minute, w.fifty)
-				w.erase(1)
-				if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
-					t.Fatal(err)
-				}
-				f, stop := w.start()
-				time.Sleep(2 * time.Second) // virtual: it has made its consumer
-				f.state.look(func(m *memory) {
-					if m.Workers["a/leads"].Early {
-						t.Error("it begins with the stream")
-					}
-				})
-				w.lead("A100")
-				time.Sleep(time.Minute) // virtual: it has delivered
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
-				wantIDs(t, s, w.history)
-			})
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.run(5*time.Minute, w.fifty)
+		w.erase(1)
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+			t.Fatal(err)
+		}
+		f, stop := w.start()
+		time.Sleep(2 * time.Second) // virtual: it has made its consumer
+		f.state.look(func(m *memory) {
+			if m.Workers["a/leads"].Early {
+				t.Error("it begins with the stream")
+			}
 		})
-	}
+		w.lead("A100")
+		time.Sleep(time.Minute) // virtual: it has delivered
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history)
+	})
 }
 
 func TestALeadThatIsErasedWhileItIsTriedIsNeitherSentNorADeadLetter(t *testing.T) {

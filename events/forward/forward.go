@@ -34,7 +34,6 @@ type Options struct {
 
 	Retention time.Duration // how long dead letters are kept, and consumers that nobody uses; 0: for ever
 	Manage    bool          // make the stream of dead letters if it is missing
-	InTurn    bool          // forwarders of this name take turns, each with its own directory; each goes on where the one before stood
 	Since     time.Time     // what comes from then on is new for a forwarder that has not begun; default: when Run is called
 	Replicas  int           // of that stream; default 1
 	Log       *slog.Logger  // default: nothing is logged

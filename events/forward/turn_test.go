@@ -183,55 +183,26 @@ func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
 	})
 }
 
-// turn has the forwarder with this directory at work, as long as it is its turn.
-func (w *world) turn(dir string, meanwhile ...func()) {
+// runIn has the forwarder with this directory at work.
+func (w *world) runIn(dir string, meanwhile ...func()) {
 	w.t.Helper()
 	w.o.Dir = dir
 	w.run(time.Minute, meanwhile...)
 }
 
-func TestForwardersThatTakeTurnsGoOnWhereTheOneBeforeStood(t *testing.T) {
+func TestAForwarderWithoutAStateOrWithAnOlderOneGoesOnWhereItsConsumerStands(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
-		w.o.InTurn = true
 		var want []events.Event
 		one, two := w.o.Dir, tempDir(t)
 		leads := func() { want = append(want, w.lead("A100"), w.lead("A100")) }
-		w.turn(one, leads)
-		w.turn(two, leads)
-		w.turn(two) // a consumer made anew that has acknowledged nothing
-		w.turn(one, leads)
+		w.runIn(one, leads)
+		w.runIn(two, leads)
+		w.runIn(two) // a consumer made again that has acknowledged nothing
+		w.runIn(one, leads)
 		wantIDs(t, s, want)
 	})
-}
-
-func TestWhereverAForwarderCrashesInItsTurnTheNextOneLosesNothing(t *testing.T) {
-	for _, step := range []string{stepSent, stepMarked, stepDone} {
-		t.Run(step, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
-				w.o.InTurn = true
-				var want []events.Event
-				one, two := w.o.Dir, tempDir(t)
-				if !w.crash(step, 2, func() {
-					for range 4 {
-						want = append(want, w.lead("A100"))
-					}
-				}) {
-					t.Fatal("it did not crash")
-				}
-				w.turn(two, func() { want = append(want, w.lead("A100")) })
-				w.turn(one, func() { want = append(want, w.lead("A100")) }) // it is back
-				doubles := 1                                                // what was sent and not acknowledged
-				if step == stepDone {
-					doubles = 0
-				}
-				onceButFor(t, s, want, doubles)
-			})
-		})
-	}
 }
 
 func TestANumberOfALostTailThatIsUsedAgainIsNoPlaceToGoOn(t *testing.T) {
@@ -264,51 +235,11 @@ func TestANumberOfALostTailThatIsUsedAgainIsNoPlaceToGoOn(t *testing.T) {
 	})
 }
 
-func TestAKindThatIsAddedGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.o.InTurn = true
-		one, two := w.o.Dir, tempDir(t)
-		w.turn(one, func() { w.lead("A100") })
-		w.turn(two, func() { w.lead("A100") })
-		w.o.Routes, w.o.Since = []Route{{Receiver: s}}, time.Now() // alerts, too
-		w.turn(one, func() {
-			w.halt("A100", "sha256:1")
-			w.halt("A100", "sha256:2")
-		})
-		time.Sleep(time.Hour)      // virtual: the turn is long
-		w.halt("A100", "sha256:4") // between the turns
-		w.turn(two, func() { w.halt("A100", "sha256:3") })
-		wantIDs(t, s, w.history)
-	})
-}
-
-func TestAChangedAddressGoesOnWhereOthersStoodInTheirTurn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		before, after := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, leadsTo(before))
-		w.o.InTurn = true
-		var want []events.Event
-		one, two := w.o.Dir, tempDir(t)
-		w.turn(one, func() { w.lead("A100") })
-		w.turn(two, func() {
-			w.lead("A100")
-			w.lead("A100")
-		})
-		w.o.Routes = []Route{leadsTo(after)}
-		w.turn(two, func() { want = append(want, w.lead("A100")) })
-		w.turn(one, func() { want = append(want, w.lead("A100")) })
-		wantIDs(t, after, want)
-	})
-}
-
-// A replicated consumer may stand at what it passed over: here a halt, elsewhere a row of a cluster, which goes when a newer one comes.
+// A replicated consumer may stand at what it passed over, here a halt.
 func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
-		w.o.InTurn = true
 		var want []events.Event
 		one := w.o.Dir
 		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
@@ -335,15 +266,15 @@ func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 	})
 }
 
-func TestWhatComesBeforeTheFirstTurnIsNew(t *testing.T) {
+func TestWhatComesFromTheMomentOfTheOptionsOnIsNew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		w.lead("A100")
 		time.Sleep(time.Minute) // virtual: nobody forwards yet
-		w.o.InTurn, w.o.Since = true, time.Now()
+		w.o.Since = time.Now()
 		want := []events.Event{w.lead("A100")}
-		time.Sleep(8 * time.Second) // virtual, as the first turn begins later than the daemon
+		time.Sleep(8 * time.Second) // virtual, as the forwarder begins later than the daemon
 		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
 		wantIDs(t, s, want)
 	})

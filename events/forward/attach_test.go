@@ -117,3 +117,141 @@ func TestARestartBeforeTheFirstLeadLosesNoneOfADaemonWhoseClockIsBehind(t *testi
 		wantIDs(t, s, w.history)
 	})
 }
+
+func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Receiver: s})
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		time.Sleep(300 * time.Millisecond) // the daemon makes the stream a little later than the forwarder begins
+		w.makeStream()
+		w.lead("A100")
+		w.publish(w.stamp(&events.WatchBaselined{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Reason: "first"}, "A100"))
+		time.Sleep(time.Minute)
+		if len(s.ids()) != 2 {
+			t.Errorf("%d of 2 events came", len(s.ids()))
+		}
+	})
+}
+
+func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, leadsTo(one, "A100"))
+		w.start()
+		time.Sleep(2 * time.Second)
+		w.o.Dir, w.o.Routes = tempDir(t), []Route{leadsTo(two, "B200")} // on another machine, say
+		second, _ := w.start()
+		time.Sleep(2 * time.Second)
+		var want []events.Event
+		for range 10 {
+			want = append(want, w.lead("A100"))
+			w.lead("B200")
+		}
+		time.Sleep(time.Minute)
+		wantIDs(t, one, want)
+		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "another name") {
+			t.Errorf("the second one says %q", p)
+		}
+	})
+}
+
+// runIn has the forwarder with this directory at work.
+func (w *world) runIn(dir string, meanwhile ...func()) {
+	w.t.Helper()
+	w.o.Dir = dir
+	w.run(time.Minute, meanwhile...)
+}
+
+func TestAForwarderWithoutAStateOrWithAnOlderOneGoesOnWhereItsConsumerStands(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		var want []events.Event
+		one, two := w.o.Dir, tempDir(t)
+		leads := func() { want = append(want, w.lead("A100"), w.lead("A100")) }
+		w.runIn(one, leads)
+		w.runIn(two, leads)
+		w.runIn(two) // a consumer made again that has acknowledged nothing
+		w.runIn(one, leads)
+		wantIDs(t, s, want)
+	})
+}
+
+func TestANumberOfALostTailThatIsUsedAgainIsNoPlaceToGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("A100")
+		})
+		stream, err := w.js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := w.forwarder()
+		f.state.change(func(m *memory) {
+			m.Workers["a/leads"].Position = &position{5, "an event of the lost tail", stream.CachedInfo().Created}
+		})
+		if err := f.state.save(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		w.lead("A100")
+		w.lead("A100")
+		if _, err := w.js.Publish(t.Context(), "listings.v1.A100.row", []byte("x")); err != nil { // without an id
+			t.Fatal(err)
+		}
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, s, w.history)
+	})
+}
+
+// A replicated consumer may stand at what it passed over, here a halt.
+func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		var want []events.Event
+		one := w.o.Dir
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		w.o.Dir = tempDir(t)
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		w.halt("A100", "sha256:1")
+		stream, err := w.js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.DeleteMsg(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Dir = one
+		f := w.forwarder()
+		f.state.change(func(m *memory) { m.Workers["a/leads"].Position = &position{3, "", stream.CachedInfo().Created} })
+		if err := f.state.save(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		w.run(time.Minute)
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, s, want)
+	})
+}
+
+func TestWhatComesFromTheMomentOfTheOptionsOnIsNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.lead("A100")
+		time.Sleep(time.Minute) // virtual: nobody forwards yet
+		w.o.Since = time.Now()
+		want := []events.Event{w.lead("A100")}
+		time.Sleep(8 * time.Second) // virtual, as the forwarder begins later than the daemon
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, s, want)
+	})
+}

@@ -1,15 +1,19 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go"
 )
 
 func (w *world) deadLetters() *DeadLetters {
@@ -296,6 +300,113 @@ func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
 		}
 		if err := d.Drop(t.Context(), 2); err != nil || len(w.letters()) != 1 {
 			t.Error(err)
+		}
+	})
+}
+
+func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.Tries, w.o.Manage = 2, false // nobody has made the stream of dead letters
+		bad := func(d Delivery) error {
+			if d.Events[0].Sequence == 1 {
+				return &Retry{Reason: "odd"}
+			}
+			return nil
+		}
+		s.will(bad)
+		w.run(8*time.Hour, func() {
+			for range 1 + 3*recent {
+				w.lead("A100")
+			}
+		}, func() { time.Sleep(6 * time.Hour) }, s.up)
+		if len(s.ids()) != len(w.history) {
+			t.Errorf("%d of %d leads came; none is among the dead letters", len(s.ids()), len(w.history))
+		}
+	})
+}
+
+func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		calls := 0
+		s.will(func(d Delivery) error {
+			if len(d.Events) > 1 {
+				calls++
+				return &Permanent{Reason: "one of two recipients is unknown", Partly: true, Had: []string{"0a", "1b"}}
+			}
+			return nil
+		})
+		w.run(time.Second)
+		for range 12 { // nobody is there: they are in hand together
+			w.lead("A100")
+		}
+		w.run(time.Hour)
+		letters := 0
+		for _, err := range w.deadLetters().List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			letters++
+		}
+		if err := w.deadLetters().Resend(t.Context(), 1, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
+			t.Fatal(err)
+		}
+		again := s.deliveries()
+		if had := again[len(again)-1].Had; !slices.Equal(had, []string{"0a", "1b"}) {
+			t.Errorf("the receiver hears that %q have it", had)
+		}
+		if sent := len(s.ids()); letters != 12 || sent != 1 || calls != 1 {
+			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
+		}
+	})
+}
+
+func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		s.will(func(d Delivery) error {
+			if len(d.Events[0].Data) > 100_000 {
+				return &Permanent{Reason: "413"}
+			}
+			return nil
+		})
+		w.run(time.Hour, func() {
+			e := w.stamp(&events.ContactRequestCreated{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "see#1", ContactRequestID: "large", Identity: events.IdentityID,
+				Record: []byte(`"` + strings.Repeat("x", 2<<20) + `"`), Contact: events.Contact{Message: strings.Repeat("y", 1<<20)},
+			}, "A100").Fit(int(w.nc.MaxPayload()) - 60)
+			m := nats.Msg{Header: nats.Header(e.Header()), Data: e.Data}
+			e.Data = append(e.Data, bytes.Repeat([]byte(" "), int(w.nc.MaxPayload())-m.Size()-60)...)
+			w.publish(e)
+			w.lead("A100")
+		})
+		if len(s.ids()) != 1 {
+			t.Errorf("%d of 1 leads came", len(s.ids()))
+		}
+	})
+}
+
+func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.refuse(s, 5)
+		d, before := w.deadLetters(), s.called()
+		for l, err := range d.List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Resend(t.Context(), l.Number, func(string) []Route { return w.o.Routes }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := s.begun[before:]
+		if took := begun[len(begun)-1].Sub(begun[0]); len(begun) != 5 || took < 4*time.Second {
+			t.Errorf("%d letters within %s, want a second between two", len(begun), took)
 		}
 	})
 }

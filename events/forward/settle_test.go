@@ -161,3 +161,26 @@ func TestTheEndDoesNotWaitForHaltsToSettle(t *testing.T) {
 		wantIDs(t, s, w.history)
 	})
 }
+
+func TestAnAlertAmongManyHaltsOfOneAgencyIsNotSwallowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Receiver: s})
+		refused := func(n int) {
+			w.publish(w.stamp(&events.AccessHalted{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Scope: events.ScopeInsertion, ProbableReason: "insertion_not_allowed",
+				PropertyReferenceID: string(rune('a' + n)), Key: events.KeyRef{Slot: "current", Fingerprint: "sha256:1"},
+			}, "A100"))
+		}
+		w.run(20*time.Minute, func() {
+			refused(0)
+			w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Operation: "insertions"}, "A100"))
+			for n := range recent + 10 { // more than are known by name: they are done before the alert among them
+				refused(n + 1)
+			}
+		})
+		if len(s.ids()) != len(w.history) {
+			t.Errorf("%d of %d alerts came", len(s.ids()), len(w.history))
+		}
+	})
+}

@@ -12,9 +12,8 @@ import (
 
 // Users of this process, all with the password that exists only in memory.
 const (
-	relayUser   = "relay"
-	probeUser   = "probe"
-	serviceUser = "service"
+	relayUser = "relay"
+	probeUser = "probe"
 )
 
 // authenticator decides who comes in, and as which user.
@@ -37,7 +36,6 @@ func (d *authenticator) admit(o Options, password string, s *server.Server) erro
 	d.logins = []login{
 		{relayUser, password, "", &server.User{Username: relayUser, Account: streams}},
 		{probeUser, password, "", &server.User{Username: probeUser, Account: probes}},
-		{serviceUser, password, "", &server.User{Username: serviceUser, Account: streams, Permissions: serviceLimits(o)}},
 	}
 	if o.GuestToken != "" {
 		d.logins = append(d.logins, login{"", "", o.GuestToken, guest})
@@ -90,14 +88,6 @@ func guestLimits(o Options) *server.Permissions {
 	denied = append(denied, o.OwnSubjects...)
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Deny: denied},
-		Subscribe: &server.SubjectPermission{Deny: append([]string{relayInbox + ".>"}, o.ServiceSubjects...)},
-	}
-}
-
-// serviceLimits is what a service may do.
-func serviceLimits(o Options) *server.Permissions {
-	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
-		Subscribe: &server.SubjectPermission{Allow: append([]string{"$SRV.>"}, o.ServiceSubjects...)},
+		Subscribe: &server.SubjectPermission{Deny: []string{relayInbox + ".>"}},
 	}
 }

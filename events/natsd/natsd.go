@@ -3,14 +3,11 @@
 //
 // The embedded server writes to disk before it acknowledges (SyncAlways), keeps its files in its own folder, ignores the
 // signals of the process and listens on loopback only, unless guests have to prove themselves. Everything lives in one
-// named account with three kinds of users:
+// named account with two kinds of users:
 //
 //   - relay: connections made by Connect, inside the process, with a password that exists only in memory. May do all.
 //   - guest: everybody who comes over the network. May subscribe, read streams, make and use consumers, and publish, but
-//     not below the protected subjects; may not create or change a stream, erase from one, or touch the relay's inboxes. May
-//     ask a service, and neither hear what others ask it nor answer for it.
-//   - service: connections made by ConnectService, in the same way. May listen where it is asked and publish to inboxes,
-//     nothing else: whoever asks chooses where the answer goes, and could else let the service publish anywhere.
+//     not below the protected subjects; may not create or change a stream, erase from one, or touch the relay's inboxes.
 //
 // The guest's limits stop mistakes and casual mischief, not a determined attacker: NATS lets whoever may create a push
 // consumer or choose a reply subject make the server itself publish somewhere. Whoever must be kept out has to be kept
@@ -70,7 +67,6 @@ type Options struct {
 	MaxStore          int64         // bytes that all streams together may take; default 8 GiB
 	ProtectedSubjects string        // where guests may not publish, e.g. "listings.v1.>"; empty: nowhere
 	OwnSubjects       []string      // others of the kind: what is said there comes from this process, e.g. "listings.heartbeat.>"
-	ServiceSubjects   []string      // where guests may ask but not listen, because a service answers there; see ConnectService
 	GuestUser         string        // with GuestPassword: what guests have to show
 	GuestPassword     string        //
 	GuestToken        string        // or this; all empty: nothing
@@ -178,18 +174,8 @@ func (s *Server) ClientURL() string {
 
 // Connect makes a connection of the relay user inside the process. It survives Restart. The caller closes it.
 func (s *Server) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
-	return s.connect(relayUser, name, append(opts, nats.CustomInboxPrefix(relayInbox))...)
-}
-
-// ConnectService is Connect for a service that guests may ask: it may listen on Options.ServiceSubjects and to discovery ($SRV),
-// and answer to inboxes.
-func (s *Server) ConnectService(name string) (*nats.Conn, error) {
-	return s.connect(serviceUser, name)
-}
-
-func (s *Server) connect(user, name string, opts ...nats.Option) (*nats.Conn, error) {
-	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s), nats.UserInfo(user, s.password))
-	nc, err := nats.Connect("", append(all, opts...)...)
+	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s), nats.UserInfo(relayUser, s.password))
+	nc, err := nats.Connect("", append(append(all, opts...), nats.CustomInboxPrefix(relayInbox))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 )
@@ -44,7 +43,7 @@ func startFar(t *testing.T) *farServer {
 func (f *farServer) start(t *testing.T) {
 	t.Helper()
 	if f.port != server.RANDOM_PORT {
-		if err := natsd.AwaitPort(f.host, f.port); err != nil {
+		if err := natsdtest.AwaitPort(f.host, f.port); err != nil {
 			t.Fatal(err)
 		}
 	}

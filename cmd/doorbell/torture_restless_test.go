@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -17,40 +16,12 @@ type restless struct {
 	dir     string
 	environ []string
 	rest    func() // brings the API to rest
-
-	mu       sync.Mutex
-	arrivals []time.Time // of requests
-}
-
-func (b *restless) arrived() {
-	b.mu.Lock()
-	b.arrivals = append(b.arrivals, time.Now())
-	b.mu.Unlock()
-}
-
-// most is how many requests came within any span of this length.
-func (b *restless) most(within time.Duration) (most int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	from := 0
-	for n, at := range b.arrivals {
-		for at.Sub(b.arrivals[from]) >= within {
-			from++
-		}
-		most = max(most, n-from+1)
-	}
-	return most
 }
 
 // newRestless begins to move at once.
 func newRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
 	t.Helper()
-	return newRestlessOf(t, seed, r, dir, contactRequestsPerMinute, "A100", "B200")
-}
-
-// newRestlessOf is newRestless of these agencies.
-func newRestlessOf(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64, agencies ...string) *restless {
-	t.Helper()
+	agencies := []string{"A100", "B200"}
 	model := sandbox.NewModel(sandbox.Options{Seed: seed})
 	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
 		Seed: seed, Agencies: agencies, Insertions: 30, History: 3,
@@ -59,11 +30,7 @@ func newRestlessOf(t *testing.T, seed uint64, r sandbox.Rendering, dir string, c
 	g.Seed()
 	model.AddKey(testKey, agencies...)
 	b := &restless{}
-	handler := sandbox.New(model, r)
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b.arrived()
-		handler.ServeHTTP(w, r)
-	}))
+	api := httptest.NewServer(sandbox.New(model, r))
 	t.Cleanup(api.Close)
 	b.dir, b.oracle = dir, oracle{model: model, from: time.Now().Truncate(time.Second)} // an answer tells times in whole seconds
 	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/relay"
+	"doorbell/events/replay"
+	"doorbell/schemas"
+	"doorbell/schemas/schematest"
+)
+
+// described is what the AsyncAPI document says beyond what the tests of its package can see.
+type described struct {
+	Channels map[string]struct {
+		Stream struct{ Stream string } `json:"x-jetstream"`
+	}
+	JetStream struct {
+		Streams  map[string]jetstream.StreamConfig
+		Consumer jetstream.ConsumerConfig
+	} `json:"x-jetstream"`
+}
+
+func describedByAsyncAPI(t *testing.T) (d described) {
+	t.Helper()
+	text, ok := schemas.AsyncAPI()
+	if err := json.Unmarshal(text, &d); err != nil || !ok {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheDocumentDescribesTheStreamsThatAreMade(t *testing.T) {
+	const prefix, stream, retention = "listings", "LISTINGS", 720 * time.Hour
+	d := describedByAsyncAPI(t)
+	want := map[string]jetstream.StreamConfig{}
+	for _, c := range []jetstream.StreamConfig{
+		relay.Options{Prefix: prefix, Stream: stream, MaxAge: retention}.StreamConfig(),
+		forward.DeadLetterConfig(prefix, stream, retention, 0, 1),
+		replay.Options{Prefix: prefix, Stream: stream + "_REPLAY"}.Config(),
+	} {
+		want[c.Name] = c
+	}
+	for name, have := range d.JetStream.Streams {
+		w := want[name]
+		if name == stream+"_REPLAY" { // it leaves to the server what is unlimited anyway
+			w.MaxConsumers, w.MaxMsgs, w.MaxMsgsPerSubject, w.MaxMsgSize = -1, -1, -1, -1
+		}
+		if !reflect.DeepEqual(have, w) {
+			t.Errorf("%s is described as\n%+v\nand made as\n%+v", name, have, w)
+		}
+	}
+	for name, channel := range d.Channels {
+		if in := channel.Stream.Stream; in != "" && want[in].Name == "" {
+			t.Errorf("%s is in a stream %s that is not made", name, in)
+		}
+	}
+	if len(d.JetStream.Streams) != len(want) {
+		t.Errorf("%d streams, want %d", len(d.JetStream.Streams), len(want))
+	}
+	if d.JetStream.Consumer.FilterSubject != prefix+".v1.*."+string(events.TypeContactRequestCreated) {
+		t.Errorf("the consumer filters %s", d.JetStream.Consumer.FilterSubject)
+	}
+}
+
+func TestTheSchemaOfHeadersIsWhatEventsTravelWith(t *testing.T) {
+	text, _ := schemas.Schema("headers")
+	var schema struct {
+		Properties map[string]any
+		Required   []string
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.New(&events.InsertionAppeared{
+		Common: events.Common{AgencyID: "C#300", ObservedAt: time.Now()}, PropertyReferenceID: oddReference, Record: []byte("{}"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = e.Stamp(7, time.Now(), "store").WithSequence(7)
+	for name := range e.Header() {
+		if schema.Properties[name] == nil {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	if len(schema.Properties) != len(e.Header()) {
+		t.Errorf("%d are described, %d are there", len(schema.Properties), len(e.Header()))
+	}
+	schematest.Validate(t, "headers", headersAsJSON(t, e.Header()))
+	e.Reference, e.StoreID = "", ""
+	if len(schema.Required) != len(e.Header()) {
+		t.Errorf("%d are required, %d are always there", len(schema.Required), len(e.Header()))
+	}
+}
+
+// headersAsJSON is an object of the headers' first values.
+func headersAsJSON(t *testing.T, header map[string][]string) []byte {
+	t.Helper()
+	flat := map[string]string{}
+	for name, values := range header {
+		flat[name] = strings.Join(values, "|")
+	}
+	text, err := json.Marshal(flat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

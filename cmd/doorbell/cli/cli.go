@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+)
+
+// grammar is the command line. Each command is a struct of its flags in the file of its noun. Validate refuses what cannot be, Run does what
+// is asked for, and what Help returns is printed by --help below the flags.
+type grammar struct {
+	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
+	Demo    DemoCmd    `cmd:"" group:"run" help:"Show everything at work against a made-up API, without any configuration."`
+	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
+
+	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work here and now."`
+	Plan    PlanCmd    `cmd:"" group:"before" help:"Estimate how fast contact requests are found."`
+	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
+	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
+
+	Status  StatusCmd  `cmd:"" group:"steer" help:"Show the state of the daemon."`
+	Poll    PollCmd    `cmd:"" group:"steer" help:"Poll an agency now."`
+	Resume  ResumeCmd  `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
+	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
+	Keys    KeysCmd    `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
+
+	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
+	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
+
+	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
+
+	Forget ForgetCmd `cmd:"" group:"people" help:"Erase what is held of a person, and prove it."`
+	Export ExportCmd `cmd:"" group:"people" help:"Print what is held of a person."`
+
+	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
+	Compact CompactCmd `cmd:"" group:"store" help:"Shrink the store's file."`
+	Verify  VerifyCmd  `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
+
+	Schema SchemaCmd `cmd:"" group:"contract" help:"Print what events look like, for machines."`
+}
+
+// groups are the titles under which --help lists the commands.
+var groups = kong.Groups{
+	"run":     "Run it:",
+	"before":  "Before it runs:",
+	"steer":   "See and steer it:",
+	"events":  "Read events:",
+	"outlets": "Send them to people:",
+	"people":  "Answer requests of people:",
+	"store":   "Keep the store:",
+
+	"contract": "Build on it:",
+	"commands": "Commands:", // below another one
+}
+
+// Moment is a point in time, given as such or as a duration before now. The zero Moment is none.
+type Moment struct {
+	at  time.Time
+	ago time.Duration
+}
+
+// UnmarshalText reads RFC 3339, a positive duration, or a number of days.
+func (m *Moment) UnmarshalText(text []byte) error {
+	if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
+		*m = Moment{at: at}
+		return nil
+	}
+	if at, err := time.Parse(time.DateOnly, string(text)); err == nil {
+		*m = Moment{at: at}
+		return nil
+	}
+	ago, err := time.ParseDuration(string(text))
+	if number, days := strings.CutSuffix(string(text), "d"); days {
+		var n uint64
+		n, err = strconv.ParseUint(number, 10, 16)
+		ago = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || ago <= 0 {
+		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h or 5d")
+	}
+	*m = Moment{ago: ago}
+	return nil
+}
+
+// Time returns the moment as seen from now, zero for none.
+func (m Moment) Time(now time.Time) time.Time {
+	if m.ago > 0 {
+		return now.Add(-m.ago)
+	}
+	return m.at
+}
+
+// validAgency refuses an id that cannot be. One that is not given is the parser's to miss.
+func validAgency(name, id string) error {
+	if id == "" {
+		return nil
+	}
+	if err := config.CheckAgencyID(id); err != nil {
+		return errors.New(name + ": " + err.Error())
+	}
+	return nil
+}
+
+// execute parses the command line and runs the command. Errors of the parser, whose own exit code is 80, are usage errors.
+func (p *program) execute(ctx context.Context, args []string) error {
+	answered := false // --help has printed and wants to exit
+	parser, err := newParser(
+		kong.Writers(p.stdout, p.stderr),
+		kong.Help(p.help),
+		kong.Exit(func(int) { answered = true }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(p),
+		kong.BindToProvider(func() (*config.Config, error) { return config.Read(p.environ) }), // of a command that asks for it
+	)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(normalizeArgs(args))
+	if answered {
+		return nil
+	}
+	if err == nil {
+		err = cmp.Or(emptyValue(command), givenTwice(command))
+	}
+	if err != nil {
+		return asUsageError(err)
+	}
+	return command.Run()
+}
+
+// help prints what the parser knows, at most as wide as the terminal: the parser itself breaks no lists, no examples and not its last line.
+func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
+	columns, _ := strconv.Atoi(lookup(p.environ)("COLUMNS"))
+	o.WrapUpperBound = min(cmp.Or(columns, p.terminalOf(p.stdout).Width, usualWidth), usualWidth)
+	var b strings.Builder
+	c.Stdout = &b
+	if err := kong.DefaultHelpPrinter(o, c); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		column := strings.LastIndex(line, "  ") + 2 // the last one
+		indent := max(column, len(line)-len(strings.TrimLeft(line, " "))+2)
+		if _, err := fmt.Fprintln(p.stdout, strings.Join(ops.Fit(strings.TrimRight(line, "\n"), indent, o.WrapUpperBound), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newParser(more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(new(grammar), append(more,
+		kong.Name("doorbell"),
+		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		groups,
+		kong.Vars{"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
+	)...)
+}
+
+// normalizeArgs takes what people type at other programs for what it is here.
+func normalizeArgs(args []string) []string {
+	switch {
+	case slices.Equal(args, []string{"--version"}):
+		return []string{"version"}
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// asUsageError is the usage error of the parser, with the command that says how it is meant.
+func asUsageError(err error) error {
+	var parse *kong.ParseError
+	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
+		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
+	}
+	text := strings.Replace(err.Error(), ", did you mean", "; did you mean", 1)
+	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
+		return exit.Usage(strings.Replace(text, "unexpected argument", "there is no command", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+	}
+	command := parse.Context.Selected().FullPath()
+	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
+		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
+	}
+	if name, is := strings.CutPrefix(text, "unexpected argument "); is && len(parse.Context.Selected().Children) > 0 {
+		text = "there is no command " + strings.TrimPrefix(command, "doorbell ") + " " + name
+	}
+	if flag := dashed.FindStringSubmatch(text); flag != nil {
+		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
+	}
+	if flag, _, with := strings.Cut(text, ": bool value must be "); with {
+		text = flag + ": takes no value"
+	}
+	if m := notParsed.FindStringSubmatch(text); m != nil {
+		text = argumentName(m[1]) + ": is not " + map[string]string{
+			"int": "a whole number; write it like 5", "uint": "a whole number; write it like 5",
+			"float": "a number; write it like 5 or 0.5", "duration": "a duration; write it like 30s, 5m or 2h",
+		}[m[2]]
+	}
+	if m := noneOf.FindStringSubmatch(text); m != nil {
+		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(strings.TrimSuffix(m[2], `,""`))
+	}
+	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
+		name, _, _ := strings.Cut(argument, ">")
+		text = strings.TrimPrefix(command, "doorbell ") + ": " + strings.ToUpper(name) + " is missing"
+		for _, p := range parse.Context.Selected().Positional {
+			if p.Name == name && p.Enum != "" {
+				text += "; write one of " + strings.ReplaceAll(p.Enum, ",", ", ")
+			}
+		}
+	}
+	return exit.Usage(text, command+" --help shows how")
+}
+
+// dashed is what the parser says of a value that looks like a flag.
+var dashed = regexp.MustCompile(`^(--[a-z-]+): expected .* but got "-`)
+
+// notParsed is what the parser says of a value that is not a number or a duration, and noneOf of one that is not in a list.
+var (
+	notParsed = regexp.MustCompile(`^(\S+)(?: \.\.\.\]?)?: expected (?:an? )?(?:valid 64 bit )?(u?int|float|duration)\b`)
+	noneOf    = regexp.MustCompile(`^(\S+) must be one of (\S+) but got `)
+)
+
+// argumentName is a flag as it is, and an argument as help shows it.
+func argumentName(name string) string {
+	if strings.HasPrefix(name, "--") {
+		return name
+	}
+	return strings.ToUpper(strings.Trim(name, "[]<>"))
+}
+
+// givenTwice refuses a flag that is given twice where the first one, which does not count, may be a person's.
+func givenTwice(command *kong.Context) error {
+	if !ofPeople(command) {
+		return nil
+	}
+	given := map[*kong.Flag]bool{}
+	for _, p := range command.Path {
+		if p.Flag != nil && given[p.Flag] {
+			return errors.New("--" + p.Flag.Name + ": is given twice")
+		}
+		if p.Flag != nil {
+			given[p.Flag] = true
+		}
+	}
+	return nil
+}
+
+// ofPeople says whether people are named to a command.
+func ofPeople(command *kong.Context) bool {
+	name := command.Selected().FullPath()
+	return name == "doorbell forget" || name == "doorbell export"
+}
+
+// emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.
+func emptyValue(command *kong.Context) error {
+	for _, given := range command.Path {
+		switch {
+		case given.Flag != nil && isEmpty(given.Flag.Value):
+			return errors.New("--" + given.Flag.Name + ": is empty; leave it out, or write a value")
+		case given.Positional != nil && isEmpty(given.Positional):
+			return errors.New(strings.ToUpper(given.Positional.Name) + ": is empty")
+		}
+	}
+	return nil
+}
+
+func isEmpty(v *kong.Value) bool {
+	return v.Target.IsValid() && v.Target.Kind() == reflect.String && v.Target.Len() == 0
+}

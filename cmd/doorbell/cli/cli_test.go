@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+)
+
+func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
+	file := write(t, "keys", "A100="+doorbelltest.Sentinel+"|"+doorbelltest.Sentinel+"2\n", 0o600)
+	environ := []string{
+		"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + file, "DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel,
+		"DOORBELL_PING_URL=https://ping.example/" + doorbelltest.Sentinel, "NATS_URL=nats://" + doorbelltest.Sentinel + "@host:4222,other:4222", "NATS_USER=u", "NATS_PASSWORD=" + doorbelltest.Sentinel,
+	}
+	got := doorbelltest.Run(t, environ, "config")
+	if got.Stderr != "" {
+		t.Errorf("warned: %s", got.Stderr)
+	}
+	if got.Code != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	got.HoldsNoSecret(t)
+	table := strings.Join(strings.Fields(got.Stdout), " ")
+	fingerprint, second := config.NewSecret(doorbelltest.Sentinel).Fingerprint(), config.NewSecret(doorbelltest.Sentinel+"2").Fingerprint()
+	for _, want := range []string{
+		"DOORBELL_BASE_URL https://api.example.com environment", "DOORBELL_POLL_INTERVAL 30s default",
+		"DOORBELL_HTTP_TOKEN " + fingerprint + " environment", "DOORBELL_API_KEYS A100=" + fingerprint + "|" + second + " file " + file,
+		"NATS_URL nats://***@host:4222,nats://other:4222 environment", "DOORBELL_AGENCIES - default",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is not in\n%s", want, got.Stdout)
+		}
+	}
+	got = doorbelltest.Run(t, environ, "config", "--json")
+	got.HoldsNoSecret(t)
+	var settings []config.Setting
+	if err := json.Unmarshal([]byte(got.Stdout), &settings); err != nil || len(settings) < 40 {
+		t.Errorf("%d settings, %v", len(settings), err)
+	}
+}
+
+func TestUsageErrorsExitWithTwo(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{},
+		{"dance"},
+		{"events"},
+		{"resume"},
+		{"resume", "A 1"},
+		{"resume", ""},
+		{"version", "--yaml"},
+		{"config", "more"},
+		{"--json"},
+		{"events", "tail", "--all", "--since", "2h"},
+		{"events", "tail", "--since", "yesterday"},
+		{"events", "tail", "--since=-2h"},
+		{"events", "tail", "--agency", "A/1"},
+		{"demo", "--for", "20"},
+		{"demo", "--for=-1s"},
+		{"demo", "--seed", "x"},
+		{"run", "\x1b[2J"},
+		{"run", "--json"},
+		{"forward"},
+		{"forward", "fax"},
+		{"forward", "slack", "--name", "a/b"},
+		{"forward", "slack", "--json"},
+		{"dlq"},
+		{"dlq", "retry"},
+		{"dlq", "retry", "x"},
+		{"dlq", "drop", "1", "--all"},
+		{"replay", "--to", "fax"},
+		{"replay", "--to", "slack", "--job", "x"},
+		{"replay", "--to", "slack", "--rate", "5"},
+	} {
+		got := doorbelltest.Run(t, nil, args...)
+		_, hint, _ := strings.Cut(got.Stderr, "\n  doorbell ")
+		if got.Code != exit.CodeUsage || !strings.HasPrefix(got.Stderr, "doorbell: ") || !strings.Contains(hint, "--help") || got.Stdout != "" {
+			t.Errorf("%q: got %+v", args, got)
+		}
+		if strings.ContainsAny(got.Stderr, "\x1b") {
+			t.Errorf("%q: the terminal would obey what stands in the error", args)
+		}
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	t.Parallel()
+	top := doorbelltest.Run(t, nil, "--help")
+	for _, command := range commands(t) {
+		got := doorbelltest.Run(t, nil, append(strings.Fields(command), "--help")...)
+		_, example, ok := strings.Cut(got.Stdout, "Example")
+		if got.Code != 0 || got.Stderr != "" || !ok || !strings.Contains(example, "doorbell "+command) {
+			t.Errorf("%s: got %+v", command, got)
+		}
+		if first, _, _ := strings.Cut(command, " "); strings.Count(top.Stdout, "\n  "+first+" ") != 1 {
+			t.Errorf("--help lists %s not once:\n%s", first, top.Stdout)
+		}
+	}
+	for name, title := range groups {
+		if name != "commands" && !strings.Contains(top.Stdout, "\n"+title+"\n") {
+			t.Errorf("no command is %q", title)
+		}
+	}
+}
+
+func TestNoHelpIsWiderThanItsTerminal(t *testing.T) {
+	t.Parallel()
+	for _, command := range append(commands(t), "") {
+		for _, width := range []int{usualWidth, 60, 50} {
+			got := doorbelltest.Run(t, []string{fmt.Sprint("COLUMNS=", width)}, append(strings.Fields(command), "--help")...)
+			for line := range strings.Lines(got.Stdout) {
+				if length := len([]rune(line)) - 1; length > width && (width == usualWidth || len(strings.Fields(line)) > 1) {
+					t.Errorf("%s at %d: %d: %s", command, width, length, line)
+				}
+			}
+			if _, example, _ := strings.Cut(got.Stdout, "Example"); width == usualWidth && command != "" && !strings.Contains(example, "doorbell "+command) {
+				t.Errorf("the example of %s is broken:\n%s", command, got.Stdout)
+			}
+		}
+	}
+}
+
+// commands are all commands of the grammar, as they are typed, in their order.
+func commands(t *testing.T) (all []string) {
+	t.Helper()
+	parser, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		all = append(all, leaf.Path())
+	}
+	return all
+}
+
+func TestAMomentIsATimeOrADurationAgo(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{"2h": now.Add(-2 * time.Hour), "5d": now.Add(-5 * 24 * time.Hour), "2026-11-20T09:00:00+01:00": now.Add(-4 * time.Hour)} {
+		var m Moment
+		if err := m.UnmarshalText([]byte(text)); err != nil || !m.Time(now).Equal(want) {
+			t.Errorf("%s: %v, %v", text, m.Time(now), err)
+		}
+	}
+	for _, text := range []string{"", "d", "-1d", "0d", "70000d", "1.5d", "2", "2x"} {
+		if err := new(Moment).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is a moment", text)
+		}
+	}
+	if !(Moment{}).Time(now).IsZero() {
+		t.Error("no moment is one")
+	}
+}
+
+func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"approve":              "approve: AGENCY is missing",
+		"events ls --limit x":  "--limit: is not a whole number; write it like 5",
+		"events ls --limit -1": "--limit: its value begins with a dash; write it without, like 2h or 5",
+		"demo --for 10":        "--for: is not a duration; write it like 30s, 5m or 2h",
+		"demo --for -1s":       "--for: its value begins with a dash",
+		"status --watch=2":     "--watch: takes no value",
+		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored",
+	} {
+		if got := doorbelltest.Run(t, nil, strings.Fields(line)...); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 3)
+	for args, sentence := range map[string]string{
+		"verify --file=":                  "--file: is empty",
+		"events ls --agency=":             "--agency: is empty",
+		"events ls --type= --limit 1":     "--type: is empty",
+		"events ls --since=":              "--since: ",
+		"events tail --agency=":           "--agency: is empty",
+		"replay --job= --to nats":         "--job: is empty",
+		"replay --to=":                    "--to: is empty",
+		"replay --insertion= --to -":      "--insertion: is empty",
+		"replay --origin= --to -":         "--origin: is empty",
+		"resume A100 --insertion=":        "--insertion: is empty",
+		"sandbox --scenario= --listen=:0": "--scenario: is empty",
+	} {
+		got := doorbelltest.Run(t, environ, strings.Fields(args)...)
+		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
+			t.Errorf("%s: %+v", args, got)
+		}
+		doorbelltest.Has(t, got.Stderr, sentence)
+	}
+	for _, args := range [][]string{{"backup", ""}, {"resume", ""}, {"poll", ""}} {
+		if got := doorbelltest.Run(t, environ, args...); got.Code != exit.CodeUsage {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+
+	"doorbell/cmd/doorbell/check"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	bytewise "encoding/binary"
+)
+
+// mustBeDamage wants the end of a process that met damage: 74, one sentence that names the file, what to do, and no trace.
+func mustBeDamage(s doorbelltest.Scene, t *testing.T, what string, code int, stderr string) {
+	t.Helper()
+	if code != exit.CodeIO {
+		t.Errorf("%s: exit code %d, want %d", what, code, exit.CodeIO)
+	}
+	doorbelltest.Has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.Dir, daemon.StoreFile)+": ", "backup", "doorbell run --restored")
+	if regexp.MustCompile("goroutine |panic|assert|exit status|signal:").MatchString(stderr) {
+		t.Errorf("%s: %s", what, stderr)
+	}
+	if n := strings.Count(stderr, "damaged store"); n != 1 {
+		t.Errorf("%s: said %d times:\n%s", what, n, stderr)
+	}
+}
+
+// spoilLeaves changes the high byte of the size of the first key in every leaf page of the store, in place, as a disk does.
+func spoilLeaves(s doorbelltest.Scene, t *testing.T) {
+	t.Helper()
+	path := filepath.Join(s.Dir, daemon.StoreFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at := 8192; at+4096 <= len(text); at += 4096 {
+		if bytewise.NativeEndian.Uint16(text[at+8:]) == 2 && bytewise.NativeEndian.Uint64(text[at:]) == uint64(at/4096) {
+			if _, err := f.WriteAt([]byte{text[at+16+8+3] ^ 0x7f}, int64(at+16+8+3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	usedBefore(s, t)
+	path := filepath.Join(s.Dir, daemon.StoreFile)
+	whole := readText(t, path)
+	for name, spoil := range map[string]func(){
+		"leaves": func() { spoilLeaves(s, t) },
+		"pages":  func() { overwrite(t, path, 5*4096, strings.Repeat("x", 6*4096)) },
+		"free": func() { // of so many pages that reading their list takes all memory
+			for _, head := range []int{0, 4096} {
+				at := int64(wordAt(whole, head+48)) * 4096
+				overwrite(t, path, at+10, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x0f\x00\x00")
+			}
+		},
+		"circle": func() { // buckets that lead back to where they stand
+			for _, head := range []int{0, 4096} {
+				root := int(wordAt(whole, head+32))
+				for n := range int(bytewise.NativeEndian.Uint16([]byte(whole)[root*4096+10:])) {
+					element := root*4096 + 16 + 16*n
+					value := element + int(uint32(wordAt(whole, element+4))) + int(uint32(wordAt(whole, element+8)))
+					overwrite(t, path, int64(value), string(bytewise.NativeEndian.AppendUint64(nil, uint64(root))))
+				}
+			}
+		},
+	} {
+		spoil()
+		before := doorbelltest.Tree(t, s.Dir)
+		for _, args := range [][]string{{"run"}, {"run", "--restored"}, {"verify"}, {"backup", filepath.Join(t.TempDir(), "copy")}, {"compact"}} {
+			c := doorbelltest.Launch(t, s.Environ, args...)
+			code := c.Exit(t)
+			if args[0] == "verify" && strings.Contains(c.Stdout.String(), "is damaged") { // with findings
+				doorbelltest.Has(t, c.Stderr.String(), "doorbell.db is damaged: 1 finding\n", "doorbell run --restored")
+				if strings.Contains(c.Stdout.String(), "0 agencies") {
+					t.Errorf("%s: counts what it cannot read: %s", name, c.Stdout.String())
+				}
+				if code != exit.CodeIO {
+					t.Errorf("%s: exit code %d", name, code)
+				}
+				continue
+			}
+			mustBeDamage(s, t, name+": "+args[0], code, c.Stderr.String())
+		}
+		r, _ := checked(t, s, exit.CodeIO, s.Environ, "damaged store: "+path+": ", "backup", "`doorbell run --restored`", "A100: access")
+		failsOnlyIn(t, r, check.SectionDisk)
+		mustBeUntouched(t, s.Dir, before)
+		overwrite(t, path, 0, whole)
+	}
+	usedBefore(s, t)
+}
+
+func wordAt(text string, at int) uint64 { return bytewise.NativeEndian.Uint64([]byte(text[at : at+8])) }
+
+func overwrite(t *testing.T, path string, at int64, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte(text), at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon changes the file beneath a running daemon, which then meets it, however soon.
+func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	sub.Request(t, s.Ring(t, "A100"))
+	spoilLeaves(s, t)
+	s.Ring(t, "A100")
+	select {
+	case <-d.Gone:
+	case <-time.After(doorbelltest.Patience):
+		t.Fatalf("it goes on:\n%s", d.Stderr.String())
+	}
+	mustBeDamage(s, t, "run", d.Exit(t), lastLines(d.Stderr.String(), 2))
+	d = doorbelltest.Launch(t, s.Environ, "run")
+	mustBeDamage(s, t, "again", d.Exit(t), d.Stderr.String())
+}
+
+func lastLines(text string, n int) string {
+	all := doorbelltest.Lines(text)
+	return strings.Join(all[max(0, len(all)-n):], "\n")
+}
+
+// TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore takes away the last commit of a killed daemon, which the stream has
+// heard of already. Where the kill fell into a next commit, that has used pages of the one before: then there is no way back, and
+// both commands say so.
+func TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	usedBefore(s, t)
+	path := filepath.Join(s.Dir, daemon.StoreFile)
+	const says = "one of the two heads of the "
+	var rung []string
+	torn := 0
+	for n := 0; torn < 3 && n < 30; n++ {
+		d := doorbelltest.Launch(t, s.Environ, "run")
+		sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+		rung = append(rung, s.Ring(t, "A100"))
+		for _, id := range rung {
+			sub.Request(t, id)
+		}
+		doorbelltest.Eventually(t, "no commit is under way", func() bool { // a head is torn by its own commit, not by the next one
+			before := readText(t, path)
+			time.Sleep(10 * time.Millisecond) // that nothing is written gives no signal
+			return readText(t, path) == before
+		})
+		d.End(t, syscall.SIGKILL)
+
+		whole := readText(t, path)
+		newer := int64(0)
+		if wordAt(whole, 4096+16+48) > wordAt(whole, 16+48) {
+			newer = 4096
+		}
+		overwrite(t, path, newer+16+60, "torn")
+		v := doorbelltest.Launch(t, s.Environ, "verify", "--file", path)
+		if v.Exit(t) == exit.CodeIO {
+			d = doorbelltest.Launch(t, s.Environ, "run")
+			mustBeDamage(s, t, "run", d.Exit(t), d.Stderr.String())
+			overwrite(t, path, 0, whole)
+			continue
+		}
+		doorbelltest.Has(t, v.Stdout.String(), says+"file is unreadable", "is sound")
+		d = doorbelltest.Launch(t, s.Environ, "run")
+		d.Stderr.Await(t, says+"store is unreadable")
+		d.Stop(t)
+		torn++
+	}
+	if torn == 0 {
+		t.Error("every kill fell into a commit")
+	}
+	life(s, t, func(a *daemon.Daemon, sub *doorbelltest.Subscriber) {
+		rung = append(rung, s.Ring(t, "A100"))
+		sub.Request(t, rung[len(rung)-1])
+		doorbelltest.MustBeWhole(t, a.Server().ClientURL(), rung...)
+	})
+}

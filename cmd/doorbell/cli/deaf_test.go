@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+
+	"github.com/nats-io/nats.go"
+)
+
+// deafening is the way to the embedded server, which once it is deaf reads nothing any more.
+type deafening struct {
+	nats.InProcessConnProvider
+	deaf atomic.Bool
+	held chan struct{} // the first write that is held up
+	over chan struct{}
+}
+
+func (d *deafening) InProcessConn() (net.Conn, error) {
+	c, err := d.InProcessConnProvider.InProcessConn()
+	return toDeaf{c, d}, err
+}
+
+type toDeaf struct {
+	net.Conn
+	way *deafening
+}
+
+func (c toDeaf) Write(b []byte) (int, error) {
+	if c.way.deaf.Load() {
+		select {
+		case c.way.held <- struct{}{}:
+		default:
+		}
+		select {
+		case <-c.way.over:
+		case <-time.After(10 * time.Second): // the client's own limit
+		}
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd(t *testing.T) {
+	t.Parallel()
+	agencies := []string{"A100", "B200", "C300", "D400", "E500"}
+	s := doorbelltest.NewScene(t, agencies...)
+	way := &deafening{held: make(chan struct{}, 1), over: make(chan struct{})}
+	a := s.Open(t, "off", watching(agencies), func(o *daemon.Options) {
+		o.InProcess = func(server nats.InProcessConnProvider) nats.InProcessConnProvider {
+			way.InProcessConnProvider = server
+			return way
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() { close(way.over) })
+	published := func(id string) bool {
+		p, err := a.Store().Progress(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p[0].Unsent == 0 && p[0].Cursor.Sequence > 0
+	}
+	for _, id := range agencies {
+		s.GoesOn(t, id, 10)
+		s.Ring(t, id)
+		doorbelltest.Eventually(t, id+" is published", func() bool { return published(id) })
+		s.GoesOn(t, id, 10)
+	}
+	way.deaf.Store(true)
+	s.Ring(t, agencies[0])
+	<-way.held // the first write holds up all others
+	begin := time.Now()
+	for _, id := range agencies {
+		s.Ring(t, id)
+		go a.Verbs().Status() //nolint:errcheck // it waits for it
+		doorbelltest.Eventually(t, id+" is known", func() bool { return !published(id) })
+	}
+	for _, id := range agencies {
+		s.GoesOn(t, id, 10)
+	}
+	if took := time.Since(begin); took > 8*time.Second { // the client waits ten
+		t.Errorf("who is polled waited %s for it", took)
+	}
+	stop()
+	begin = time.Now()
+	if err := <-ended; err != nil || time.Since(begin) > 13*time.Second {
+		t.Errorf("it took %s to end: %v", time.Since(begin), err)
+	}
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/doorbelltest"
+)
+
+var update = flag.Bool("update", false, "write the tables made from the code into deploy/settings.md and deploy/doorbell.env.example")
+
+const (
+	settingsPage = "../../../deploy/settings.md"
+	commandsPage = "../README.md"
+	operatePage  = "../../../deploy/operate.md"
+	envExample   = "../../../deploy/doorbell.env.example"
+)
+
+func TestThePageOfSettingsListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
+	const begin, end = "<!-- configuration -->\n", "<!-- /configuration -->"
+	have := readText(t, settingsPage)
+	before, rest, ok := strings.Cut(have, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("settings.md has no place for the table between %q and %q", begin, end)
+	}
+	hold(t, settingsPage, have, before+begin+configurationTable()+end+after)
+}
+
+func TestThePageOfCommandsListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
+	_, rest, _ := strings.Cut(readText(t, commandsPage), "\n| command | what it does |\n|---|---|\n")
+	table, _, ok := strings.Cut(rest, "\n\n")
+	if !ok {
+		t.Fatal("the page of commands has no table of commands")
+	}
+	known := commands(t)
+	var listed []string
+	for row := range strings.Lines(table) {
+		for _, command := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			words := strings.Fields(strings.TrimPrefix(command[1], "doorbell "))
+			for len(words) > 1 && !slices.Contains(known, strings.Join(words, " ")) {
+				words = words[:len(words)-1] // an argument
+			}
+			listed = append(listed, strings.Join(words, " "))
+		}
+	}
+	if listed = slices.Compact(listed); !slices.Equal(listed, known) {
+		t.Errorf("the page lists\n%q, the program has\n%q", listed, known)
+	}
+}
+
+// TestEveryLinkOfThePagesLeadsToAFile looks at links within the repository.
+func TestEveryLinkOfThePagesLeadsToAFile(t *testing.T) {
+	const root = "../../.."
+	pages := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if d.Name() == "node_modules" {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		pages++
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readText(t, path), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), link[1])); err != nil && !strings.Contains(link[1], "://") {
+				t.Errorf("%s: %s leads nowhere", path, link[1])
+			}
+		}
+		return nil
+	})
+	if err != nil || pages < 8 {
+		t.Fatal(pages, err)
+	}
+}
+
+func TestTheEnvironmentExampleListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
+	if *update {
+		hold(t, envExample, "", environmentExample())
+		return
+	}
+	hold(t, envExample, readText(t, envExample), environmentExample())
+}
+
+func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
+	var environ []string
+	for line := range strings.Lines(readText(t, envExample)) {
+		line = strings.TrimRight(line, "\n")
+		if assignment := strings.TrimPrefix(line, "#"); regexp.MustCompile(`^[A-Z_]+=`).MatchString(assignment) {
+			environ = append(environ, strings.ReplaceAll(assignment, "'", "")) // quotes as a shell and systemd read them
+		}
+	}
+	if len(environ) < 30 {
+		t.Fatalf("only %d assignments found", len(environ))
+	}
+	// Secrets are named by files that this machine does not have, and files of keys and certificates as well.
+	environ = slices.DeleteFunc(environ, func(e string) bool { return strings.Contains(e, "/etc/doorbell/") })
+	environ = append(environ, "DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s",
+		"DOORBELL_WEBHOOK_URL=https://hooks.example.com/w", "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
+	c, err := config.Read(environ, config.GroupPoll, config.GroupForward)
+	if err != nil {
+		t.Errorf("the example is refused: %v", err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("the example is warned about: %q", c.Warnings)
+	}
+	if c.Poll.BaseURL == "" || len(c.Agencies) == 0 {
+		t.Error("the example watches nothing")
+	}
+}
+
+func configurationTable() string {
+	var b strings.Builder
+	title := ""
+	for _, s := range config.All() {
+		if group := string(s.Group); group != title {
+			title = group
+			fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", title)
+		}
+		standard := "–"
+		if s.Default != "" {
+			standard = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, strings.ReplaceAll(s.Meaning(), "|", `\|`))
+	}
+	return b.String() + "\n"
+}
+
+func environmentExample() string {
+	var b strings.Builder
+	b.WriteString("# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.\n" +
+		"# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.\n")
+	title := ""
+	for _, s := range config.All() {
+		if group := string(s.Group); group != title {
+			title = group
+			fmt.Fprintf(&b, "\n# --- %s ---\n", title)
+		}
+		fmt.Fprintf(&b, "\n# %s\n%s\n", s.Meaning(), assignment(s))
+	}
+	return b.String()
+}
+
+// examples are values for variables without a default.
+var examples = map[string]string{
+	"DOORBELL_ALLOW_PLAINTEXT":   "api.internal",
+	"DOORBELL_BASE_URL":          "https://api.example.com",
+	"DOORBELL_AGENCIES":          "A100",
+	"DOORBELL_INSERTIONS_FILTER": "'offerType=RENT&searchQuery=8005'",
+	"DOORBELL_IGNORE_FIELDS":     "insertion:/views,contact_request:/read",
+	"DOORBELL_RECORDS_PATH":      "insertion:/data/items,contact_request:/leads",
+	"DOORBELL_CONTACT_ID_FIELDS": "id,contactRequestId",
+	"DOORBELL_SLACK_AGENCIES":    "A100",
+	"DOORBELL_SLACK_MIN_SCORE":   "50",
+	"DOORBELL_EMAIL_SMTP":        "smtp://leads@mail.example.com:587",
+	"DOORBELL_EMAIL_FROM":        "leads@agency.example",
+	"DOORBELL_EMAIL_TO":          "'A100=nora@agency.example;max@agency.example,*=leads@agency.example'",
+	"DOORBELL_EMAIL_ALERTS_TO":   "it@agency.example",
+	"DOORBELL_LANGUAGE":          "en",
+	"DOORBELL_PEOPLE":            "full",
+	"DOORBELL_AGENCY_NAMES":      "'A100=Muster Immobilien AG'",
+	"DOORBELL_EMAIL_AGENCIES":    "A100",
+	"DOORBELL_EMAIL_MIN_SCORE":   "50",
+	"DOORBELL_WEBHOOK_AGENCIES":  "A100",
+	"DOORBELL_WEBHOOK_MIN_SCORE": "50",
+	"NATS_URL":                   "nats://nats.internal:4222",
+	"NATS_USER":                  "doorbell",
+}
+
+// assignment is the line of a variable. What has no other place than this file is not commented out.
+func assignment(s *config.Setting) string {
+	line := s.Name + "=" + s.Default
+	switch example := examples[s.Name]; {
+	case s.Secret && example == "":
+		line = s.Name + config.FileSuffix + "=/etc/doorbell/" + strings.ToLower(strings.TrimPrefix(s.Name, "DOORBELL_"))
+	case example != "":
+		line = s.Name + "=" + example
+	case s.Default == "":
+		line = s.Name + "=/etc/doorbell/" + strings.ToLower(s.Name)
+	}
+	if s.Name == "DOORBELL_BASE_URL" {
+		return line
+	}
+	return "#" + line
+}
+
+// hold compares a file with what the code says, or with -update writes it.
+func hold(t *testing.T, path, have, want string) {
+	t.Helper()
+	if have == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'PageOfSettings|EnvironmentExample' -update", path)
+}
+
+func readText(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheChangelogBeginsWithTheVersionThatTheProgramSays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "deploy", "changelog.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, _ := strings.Cut(string(text), "\n## ")
+	newest, _, _ = strings.Cut(newest, "\n")
+	if got := doorbelltest.Run(t, nil, "version"); newest != release || !strings.HasPrefix(got.Stdout, "doorbell "+newest+" (") {
+		t.Errorf("the changelog begins with %q, the program says %q", newest, got.Stdout)
+	}
+}

@@ -1,0 +1,416 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/events"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
+	"doorbell/store"
+)
+
+// EventsCmd holds the commands about events.
+type EventsCmd struct {
+	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`
+	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log whole."`
+	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they come."`
+}
+
+// EventsLsCmd is `doorbell events ls`.
+type EventsLsCmd struct {
+	EventFilter
+	Limit int  `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
+	JSON  bool `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+}
+
+func (EventsLsCmd) Help() string {
+	return "Reads the event log: what the stream has, what waits for it, and what the stream has lost. The oldest comes first. " +
+		"Times are UTC. Works with the daemon and without.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
+}
+
+func (c *EventsLsCmd) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: must not be negative")
+	}
+	return c.valid()
+}
+
+func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	q.Newest = c.Limit
+	log, err := openLog(ctx, cfg.Base)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	n, t := 0, p.terminalOf(p.stdout)
+	for e, err := range log.Events(ctx, q) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, cfg.Base)
+		}
+		if err := printEvent(p.stdout, t, e.Event, c.JSON, listed(e)); err != nil {
+			return err
+		}
+		n++
+	}
+	switch {
+	case n == 0:
+		p.note("%s", noEvent(ctx, log))
+	case n == c.Limit && !c.JSON:
+		p.note("these are the newest %d; --limit 0 prints all", n)
+	}
+	return nil
+}
+
+// listed describes an event of the log in one line without people: time, agency, sequence, type, insertion. An unsent one has no
+// sequence, so its id names it.
+func listed(e ops.LoggedEvent) string {
+	sequence := "-"
+	if e.Event.Sequence > 0 {
+		sequence = strconv.FormatUint(e.Event.Sequence, 10)
+	}
+	head := fmt.Sprintf("%s  %-6s %6s  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, sequence, e.Event.Type)
+	parts := append([]string{head}, ops.Told(e.Event, false)...)
+	if !e.Acknowledged {
+		parts = append(parts, "(waits for the stream)", e.Event.ID)
+	}
+	return printable(strings.Join(parts, "  "))
+}
+
+// EventsShowCmd is `doorbell events show`.
+type EventsShowCmd struct {
+	Which []string `arg:"" name:"id" help:"Id of the event (its ce-id), or its agency and sequence."`
+	JSON  bool     `name:"json" help:"Print CloudEvents JSON, with people's data."`
+}
+
+func (EventsShowCmd) Help() string {
+	return "Prints an event of the event log, and whether the stream has confirmed it. People and the API's record are masked unless --json.\n\n" +
+		"Example:\n  doorbell events show A100 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
+}
+
+var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
+
+func (c *EventsShowCmd) Validate() error {
+	_, err := c.query()
+	return err
+}
+
+func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
+	switch len(c.Which) {
+	case 1:
+		if !eventID.MatchString(c.Which[0]) {
+			return q, errors.New("ID: is not an event id; write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842")
+		}
+		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
+	case 2:
+		n, err := strconv.ParseUint(c.Which[1], 10, 64)
+		if err != nil || n == 0 {
+			return q, errors.New("SEQUENCE: is not a number from 1; write agency and sequence like A100 1842")
+		}
+		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0])
+	}
+	return q, errors.New("ID: write the ce-id of one event, or agency and sequence like A100 1842")
+}
+
+// Run prints one event of the log whole.
+func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, cfg.Base)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	for e, err := range log.Events(ctx, q) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, cfg.Base)
+		case c.JSON:
+			return printJSONEvent(p.stdout, e.Event)
+		}
+		return showEvent(p, e, cfg.Base)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return exit.Failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+}
+
+// showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
+func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
+	head := string(e.Event.Type) + " of " + e.Event.AgencyID
+	if told := ops.Told(e.Event, false); len(told) > 0 {
+		head += ": " + strings.Join(told, " ")
+	}
+	var rows []string
+	for _, f := range envelopeOf(e, b) {
+		if f[1] != "" {
+			rows = append(rows, f[0]+"\t"+f[1])
+		}
+	}
+	return p.printTable(printable(head)+"\n\n", rows, "\n"+string(maskedPayload(e.Event)))
+}
+
+// envelopeOf is what stands around the payload, as names and values.
+func envelopeOf(e ops.LoggedEvent, b config.Base) [][2]string {
+	header := e.Event.Header()
+	all := [][2]string{{"subject", events.Subject(b.SubjectPrefix, e.Event.AgencyID, e.Event.Type)}}
+	for _, name := range []string{"ce-id", "ce-sequence", "ce-subject", "ce-time", "ce-recordedtime", "ce-origin", "ce-dataschema", "ce-storeid"} {
+		all = append(all, [2]string{name, strings.Join(header[name], "")})
+	}
+	stream := "yes, the stream has confirmed it"
+	if !e.Acknowledged {
+		stream = "no, it waits in the log"
+	}
+	return append(all, [2]string{"acknowledged", stream})
+}
+
+// maskedPayload is the payload, indented, without the API's record and without people.
+func maskedPayload(e events.Event) []byte {
+	masked, ok := ops.Masked(e)
+	var b bytes.Buffer
+	if !ok || json.Indent(&b, masked.Data, "", "  ") != nil {
+		return []byte("the payload cannot be read\n")
+	}
+	return append(b.Bytes(), '\n')
+}
+
+// EventsTailCmd is `doorbell events tail`.
+type EventsTailCmd struct {
+	JSON   bool   `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	All    bool   `xor:"from" help:"Begin with the oldest event that is kept."`
+	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
+}
+
+func (EventsTailCmd) Help() string {
+	return "Without --all and --since it begins with the next event. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+}
+
+func (c *EventsTailCmd) Validate() error {
+	if c.Type != "" && !config.KnownType(c.Type) {
+		return noType("--type", c.Type)
+	}
+	return validAgency("--agency", c.Agency)
+}
+
+func noType(argument, name string) error {
+	return fmt.Errorf("%s: there is no event type %q; %s", argument, name, config.TypeHint(name))
+}
+
+// Run prints events of the stream as they come.
+func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if c.Since.Time(time.Now()).After(time.Now()) {
+		return exit.Usage("--since: lies in the future", "leave it out to begin with the next event")
+	}
+	nc, err := connectStream(ctx, cfg)
+	switch {
+	case err != nil && ctx.Err() != nil: // ended before it had begun
+		return nil
+	case err != nil:
+		return err
+	}
+	defer nc.Close()
+	if c.Agency != "" && !known(ctx, nc, cfg, p.environ, c.Agency) {
+		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)", c.Agency, cfg.Base.Stream)
+	}
+	o := relay.TailOptions{
+		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
+		All: c.All, Since: c.Since.Time(time.Now()),
+	}
+	t := p.terminalOf(p.stdout)
+	for e, err := range relay.Tail(ctx, nc, o) {
+		switch {
+		case errors.Is(err, relay.ErrForeign):
+			p.note("skipped a message that is not an event")
+		case errors.Is(err, relay.ErrAnew):
+			p.note("%v", err)
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
+		default:
+			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// known says whether an agency is one to wait for: this configuration watches it, or the stream has something of it. A stream that does
+// not say is believed to.
+func known(ctx context.Context, nc *nats.Conn, c *config.Config, environ []string, agency string) bool {
+	watching, _ := config.Read(environ, config.GroupPoll) // what else is wrong there is not of this command
+	if slices.Contains(watching.Poll.APIKeys.Named, agency) || slices.Contains(watching.Poll.Agencies, agency) {
+		return true
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return true
+	}
+	stream, err := js.Stream(ctx, c.Base.Stream)
+	if err != nil {
+		return true
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(events.AgencyFilter(c.Base.SubjectPrefix, agency)))
+	return err != nil || len(info.State.Subjects) > 0
+}
+
+// printJSONEvent writes one event as CloudEvents JSON, on a line.
+func printJSONEvent(w io.Writer, e events.Event) error {
+	b, err := e.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// printEvent writes one event: as JSON, or as a line for people.
+func printEvent(w io.Writer, t Terminal, e events.Event, asJSON bool, line string) error {
+	if asJSON {
+		return printJSONEvent(w, e)
+	}
+	_, err := fmt.Fprintln(w, t.fitEvent(line, e.Type))
+	return err
+}
+
+// EventFilter are the flags that choose events of the log.
+type EventFilter struct {
+	Agency       string  `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type         string  `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	Insertion    string  `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
+	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
+	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
+	FromSequence *uint64 `placeholder:"N" help:"Only events of this sequence or a higher one; each agency counts its own."`
+	ToSequence   *uint64 `placeholder:"N" help:"Only events of this sequence or a lower one."`
+	Origin       string  `placeholder:"ORIGIN" help:"Only what is new (live), or only what was there before the watch began (baseline)."`
+}
+
+// valid refuses what no event can be.
+func (f *EventFilter) valid() error {
+	switch {
+	case f.Type != "" && !config.KnownType(f.Type):
+		return noType("--type", f.Type)
+	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
+		return errors.New("--origin: write live or baseline")
+	case f.FromSequence != nil && *f.FromSequence == 0:
+		return errors.New("--from-sequence: sequences begin with 1")
+	case f.ToSequence != nil && *f.ToSequence == 0:
+		return errors.New("--to-sequence: sequences begin with 1")
+	case f.FromSequence != nil && f.ToSequence != nil && *f.FromSequence > *f.ToSequence:
+		return errors.New("--from-sequence: is higher than --to-sequence")
+	}
+	return validAgency("--agency", f.Agency)
+}
+
+// query is what the flags mean at a moment.
+func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
+	q := ops.EventQuery{
+		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Origin: events.Origin(f.Origin),
+		Since: f.Since.Time(now), Until: f.Until.Time(now),
+	}
+	if f.FromSequence != nil {
+		q.FromSequence = *f.FromSequence
+	}
+	if f.ToSequence != nil {
+		q.ToSequence = *f.ToSequence
+	}
+	switch {
+	case q.Since.After(now):
+		return q, exit.Usage("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h or 5d for that long ago")
+	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until):
+		return q, exit.Usage("--until: is not after --since", "write a later moment, or leave one of them out")
+	}
+	return q, nil
+}
+
+// eventLog is the log of a daemon, or that of a store which no daemon holds.
+type eventLog interface {
+	Events(ctx context.Context, q ops.EventQuery) iter.Seq2[ops.LoggedEvent, error]
+	CountEvents(ctx context.Context, q ops.EventQuery) (ops.EventCounts, error)
+}
+
+// openedLog is an event log that a command reads.
+type openedLog struct {
+	eventLog
+	kept *store.Store // nil where a daemon answers
+}
+
+// openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as long as it
+// is not closed.
+func openLog(ctx context.Context, b config.Base) (openedLog, error) {
+	client := options.Client(b)
+	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return openedLog{client, nil}, nil
+	}
+	kept, err := readStopped(b, false)
+	return openedLog{ops.Log{Store: kept}, kept}, err
+}
+
+// erased says whether a person was erased from an event since it was read, which may be long ago; so it may no longer be there at all. Nothing
+// is erased from a store that is open here.
+func (l openedLog) erased(ctx context.Context, e events.Event) (bool, error) {
+	if l.kept != nil || !e.HoldsPerson() {
+		return false, nil
+	}
+	for _, err := range l.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {
+		return false, err
+	}
+	return true, nil
+}
+
+func (l openedLog) close() {
+	if l.kept != nil {
+		l.kept.Close()
+	}
+}
+
+// noEvent says that nothing was found, or that there is nothing to be found.
+func noEvent(ctx context.Context, log eventLog) string {
+	for range log.Events(ctx, ops.EventQuery{Newest: 1}) {
+		return "the event log holds no such event"
+	}
+	return "the event log is empty: nothing has happened since the watch began"
+}
+
+// logError says what to do about a log that cannot be read.
+func logError(err error, b config.Base) error {
+	switch {
+	case errors.Is(err, ops.ErrNoAnswer):
+		return exit.Failed(fmt.Errorf("the daemon was asked: %w", err), "look at its log, and ask again")
+	case errors.Is(err, store.ErrDamaged):
+		return exit.Store(err, b.DataDir)
+	}
+	return exit.Failed(err, ops.Hint(err))
+}

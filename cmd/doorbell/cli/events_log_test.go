@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// logged makes a data directory whose log holds so many contact requests of two agencies in turn, and a halt of the second.
+// Those of the first agency are published, or those of the agencies that are named.
+func logged(t *testing.T, requests int, published ...string) []string {
+	t.Helper()
+	if len(published) == 0 {
+		published = []string{"A100"}
+	}
+	dir := doorbelltest.ShortDir(t)
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(func(tx *store.Tx) error {
+		for n := range requests + 1 {
+			agency := []string{"A100", "B200"}[n%2]
+			if err := tx.PutAgency(agency, store.Agency{}); err != nil {
+				return err
+			}
+			e, err := events.New(rung(agency, n))
+			if n == requests {
+				e, err = events.New(&events.AccessHalted{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, Scope: events.ScopeAgency, Status: 403, ProbableReason: "key_rejected", Resume: "doorbell resume B200"})
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Append(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agency := range published {
+		unsent, err := s.Unsent(agency, 1<<20, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := uint64(len(unsent))
+		for i := range unsent {
+			unsent[i].Sequence = uint64(i + 1)
+		}
+		if err := s.Publish(agency, unsent, events.Cursor{Sequence: last, ID: "x", StreamSequence: last}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return doorbelltest.Fit("DOORBELL_DATA_DIR=" + dir)
+}
+
+// rung is a person's contact request.
+func rung(agency string, n int) *events.ContactRequestCreated {
+	person := "Muster" + sandbox.Marker
+	return &events.ContactRequestCreated{
+		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprintf("see#%d##", n%3),
+		ContactRequestID: fmt.Sprint("id-", n), Identity: events.IdentityID, Score: []byte("7.25"), Insertion: events.InsertionSummary{Title: "Ruhig & <zentral>"},
+		Contact: events.Contact{FirstName: "Nora", LastName: person, Email: person + "@example.org", Message: "Guten Tag " + person},
+		Record:  []byte(`{"id":"id-` + fmt.Sprint(n) + `","` + person + `":"` + person + `","lastName":"` + person + `","n":9007199254740993}`),
+	}
+}
+
+func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 100)
+	dir := settingOf(environ, "DOORBELL_DATA_DIR")
+	before := doorbelltest.Tree(t, dir)
+	got := doorbelltest.Run(t, environ, "events", "ls")
+	list := doorbelltest.Lines(got.Stdout)
+	if got.Code != 0 || len(list) != 50 {
+		t.Fatalf("%d lines: %+v", len(list), got)
+	}
+	doorbelltest.Has(t, got.Stderr, "the newest 50; --limit 0 prints all")
+	doorbelltest.Has(t, list[49], "B200        -  access.halted", "the API refuses the key", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
+	fields := strings.Fields(list[49])
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "show", fields[len(fields)-1]).Stdout, "access.halted")
+	doorbelltest.Has(t, list[48], "B200        -", "contact_request.created", "see#", "“Ruhig & <zentral>”  score 7.25")
+	for _, text := range list {
+		if waits := strings.Contains(text, "waits"); waits == strings.Contains(text, "A100") {
+			t.Errorf("confirmed or not: %s", text)
+		}
+	}
+	doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr)
+	mustBeUntouched(t, dir, before)
+}
+
+func settingOf(environ []string, name string) (value string) {
+	for _, e := range environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+func TestTheLogIsFiltered(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 100)
+	for args, want := range map[string]int{
+		"--limit 0":               101,
+		"--limit 7":               7,
+		"--agency B200":           50, // of 51
+		"--agency A100 --limit 0": 50,
+		"--type access.>":         1,
+		"--type contact_request.created --limit 0":      100,
+		"--insertion see#0## --limit 0":                 34,
+		"--from-sequence 11 --to-sequence 20 --limit 0": 10, // of A100: nothing of B200 has one
+		"--from-sequence 41 --agency A100":              10,
+		"--from-sequence 1000 --agency A100":            0,
+		"--from-sequence 1000 --limit 0":                51, // what has none yet comes after all that have one
+		"--since 1h --limit 0":                          101,
+		"--until 1h":                                    0,
+		"--origin baseline":                             0,
+		"--origin live --agency A100 --to-sequence 3":   3,
+		"--insertion see#0## --agency A100 --limit 5":   5,
+	} {
+		got := doorbelltest.Run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
+		if n := len(doorbelltest.Lines(got.Stdout)); got.Code != 0 || n != want {
+			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.Stderr)
+		}
+		if want == 0 {
+			doorbelltest.Has(t, got.Stderr, "the event log holds no such event")
+		}
+	}
+}
+
+func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9)
+	got := doorbelltest.Run(t, environ, "events", "ls", "--json", "--agency", "A100")
+	list := doorbelltest.Lines(got.Stdout)
+	if got.Code != 0 || len(list) != 5 {
+		t.Fatalf("got %+v", got)
+	}
+	for n, text := range list {
+		var e events.Event
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Sequence != uint64(n+1) {
+			t.Fatalf("line %d: %v", n, err)
+		}
+		doorbelltest.Has(t, text, `"record":{"id":"id-`+fmt.Sprint(2*n)+`","`, "9007199254740993", "Muster"+sandbox.Marker, "Ruhig & <zentral>")
+		one := doorbelltest.Run(t, environ, "events", "show", e.ID, "--json")
+		two := doorbelltest.Run(t, environ, "events", "show", "A100", fmt.Sprint(n+1), "--json")
+		if one.Stdout != text+"\n" || two.Stdout != text+"\n" || one.Code != 0 || one.Stderr+two.Stderr != "" {
+			t.Errorf("event %d is shown as another one: %s%s", n+1, one.Stderr, two.Stderr)
+		}
+	}
+}
+
+func TestAnEventIsShownWholeWithoutPeople(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9)
+	for agency, confirmed := range map[string]string{"A100": "yes, the stream has confirmed it", "B200": "no, it waits in the log"} {
+		which := []string{agency, "2"}
+		if agency == "B200" { // it has no sequence yet
+			var e events.Event
+			if err := json.Unmarshal([]byte(doorbelltest.Lines(doorbelltest.Run(t, environ, "events", "ls", "--agency", agency, "--json").Stdout)[1]), &e); err != nil || e.Sequence != 0 {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			which = []string{e.ID}
+		}
+		got := doorbelltest.Run(t, environ, append([]string{"events", "show"}, which...)...)
+		if got.Code != 0 || strings.Contains(got.Stdout, "00000000000000000002") != (agency == "A100") {
+			t.Fatalf("got %+v", got)
+		}
+		doorbelltest.Has(t, got.Stdout, "listings.v1."+agency+".contact_request.created", "urn:doorbell:schema:contact_request.created:v1",
+			`"contactRequestId": "id-`, `"title": "Ruhig & <zentral>"`, `"firstName": "***"`, `"message": "***"`, `"record": "***"`, confirmed)
+		doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr)
+	}
+}
+
+// What a later version adds to a contact request may be a person.
+func TestUnknownMembersOfContactRequestsAreMasked(t *testing.T) {
+	for _, kind := range []events.Type{"contact_request.created", "contact_request.told", "tour.booked"} {
+		text := string(maskedPayload(events.Event{Type: kind, Data: []byte(`{"agencyId":"A100","visitor":{"name":"Nora` + sandbox.Marker + `"},"contact":{"firstName":"Nora` + sandbox.Marker + `","nick":"x` + sandbox.Marker + `"}}`)}))
+		doorbelltest.HoldsNobody(t, text)
+		doorbelltest.Has(t, text, `"agencyId": "A100"`, `"visitor": "***"`, `"firstName": "***"`)
+	}
+}
+
+func TestALogThatBeginsLaterIsReadFromThere(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 900)
+	kept, err := store.Open(store.Options{Dir: settingOf(environ, "DOORBELL_DATA_DIR"), BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := kept.Trim(time.Now().Add(time.Hour), 430); n != 430 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{
+		"--agency A100 --limit 0": 20, "--agency A100": 20, "--agency A100 --limit 3": 3, "--agency A100 --to-sequence 430": 0, "--limit 0": 471, "--to-sequence 431 --limit 0": 1,
+	} {
+		got := doorbelltest.Run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
+		if n := len(doorbelltest.Lines(got.Stdout)); got.Code != 0 || n != want {
+			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.Stderr)
+		}
+	}
+	got := doorbelltest.Run(t, environ, "events", "show", "A100", "5")
+	if got.Code != exit.CodeFailed || got.Stdout != "" {
+		t.Errorf("got %+v", got)
+	}
+	doorbelltest.Has(t, got.Stderr, "holds no such event", "DOORBELL_RETENTION")
+}
+
+func TestTheDaemonTellsTheSameOfItsLog(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100", "B200")
+	for range 5 {
+		sub.Request(t, s.Ring(t, "B200"))
+	}
+	doorbelltest.Eventually(t, "all is acknowledged", func() bool {
+		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "waits for the stream")
+	})
+	var while, after [3]doorbelltest.Result
+	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+		while[n] = doorbelltest.Run(t, s.Environ, append([]string{"events"}, args...)...)
+	}
+	d.Stop(t)
+	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+		after[n] = doorbelltest.Run(t, s.Environ, append([]string{"events"}, args...)...)
+	}
+	if after != while {
+		t.Errorf("while it runs: %+v\nafterwards: %+v", while[:2], after[:2])
+	}
+	if n := len(doorbelltest.Lines(while[2].Stdout)); n != 5 {
+		t.Errorf("%d contact requests, want 5", n)
+	}
+	doorbelltest.HoldsNobody(t, while[0].Stdout+while[1].Stdout+d.Stderr.String())
+}
+
+func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 3)
+	for args, sentence := range map[string]string{
+		"ls --agency A/1":                         "--agency: ",
+		"ls --type nothing":                       `--type: there is no event type "nothing"; doorbell schema ls lists them`,
+		"ls --type visit.created":                 "doorbell schema ls lists them",
+		"ls --type access":                        "did you mean access.>?",
+		"ls --type contact>":                      "--type: there is no event type",
+		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h",
+		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
+		"ls --since 1h --until 2h":                "--until: is not after --since",
+		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
+		"ls --from-sequence 0":                    "--from-sequence: sequences begin with 1",
+		"ls --to-sequence=-1":                     "--to-sequence: ",
+		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
+		"ls --origin replay":                      "--origin: write live or baseline",
+		"ls --limit=-1":                           "--limit: must not be negative",
+		"ls --limit many":                         "--limit: ",
+		"ls more":                                 "more",
+		"show":                                    "id",
+		"show x":                                  "ID: is not an event id",
+		"show A100":                               "write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842",
+		"show A100 0":                             "SEQUENCE: is not a number from 1",
+		"show A100 second":                        "SEQUENCE: is not a number from 1",
+		"show A/1 2":                              "AGENCY: ",
+		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
+	} {
+		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
+		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
+			t.Errorf("%s: got %+v", args, got)
+		}
+		doorbelltest.Has(t, got.Stderr, sentence)
+	}
+	for args, sentence := range map[string]string{
+		"ls --agency C300":                "the event log knows no such agency: C300\n  doorbell status lists the agencies",
+		"show C300 1":                     "the event log knows no such agency: C300",
+		"show A100 99":                    "the event log holds no such event",
+		"show aaaaaaaaaaaaaaaaaaaaaaaaaa": "the event log holds no such event",
+	} {
+		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
+		if got.Code != exit.CodeFailed || got.Stdout != "" {
+			t.Errorf("%s: got %+v", args, got)
+		}
+		doorbelltest.Has(t, got.Stderr, sentence)
+	}
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/schemas/skiptest"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// interop is where the foreign programs and the examples for them are.
+const interop = "../../../schemas/interop"
+
+// judges are the tests that look at one talker with programs that are not ours.
+var judges = map[string]func(*testing.T, *talker){
+	"the CloudEvents library and Ajv": judgedByLibraries,
+	"the example in Go":               judgedByLeads,
+	"the examples in JavaScript":      judgedByMirror,
+	"the nats command":                judgedByNATS,
+}
+
+// TestForeignProgramsUnderstandWhatWeSay runs the real program once, lets much happen, and gives what it says to programs that
+// know nothing of us but the contract.
+func TestForeignProgramsUnderstandWhatWeSay(t *testing.T) {
+	t.Parallel()
+	b := startTalker(t)
+	for name, judge := range judges { // one after the other: the talker would go on working while they wait for a place
+		t.Run("judged by "+name, func(t *testing.T) { judge(t, b) })
+	}
+	b.daemon.Stop(t)
+}
+
+// talker is a doorbell that had much to say.
+type talker struct {
+	api     doorbelltest.Api
+	dir     string
+	environ []string
+	url     string // of its NATS
+	nc      *nats.Conn
+	daemon  *doorbelltest.Child
+	lead    string // contact request that was announced as news
+	erased  string // contact request that was redacted
+
+	stream jetstream.MessagesContext
+	heard  []doorbelltest.Message // of the stream, as far as it was read
+}
+
+// Keys of an agency in rotation.
+const (
+	firstKey  = "11111111-5a4d-4b0b-8a11-d00fbe110000"
+	secondKey = "22222222-5a4d-4b0b-8a11-d00fbe110000"
+)
+
+// oddAgency has in it what a token cannot bear.
+const oddAgency = "C.300"
+
+func startTalker(t *testing.T) *talker {
+	t.Helper()
+	sandboxed := doorbelltest.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--agencies", "A100,B200,D400,"+oddAgency,
+		"--insertions", "8", "--history", "1", "--contact-requests-per-minute", "0", "--changes-per-minute", "0")
+	found := sandboxed.Stdout.Await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	t.Cleanup(receiver.Close)
+	b := &talker{api: doorbelltest.Api{URL: found[1], Control: found[2]}, dir: doorbelltest.ShortDir(t)}
+	for _, key := range []string{firstKey, secondKey} {
+		b.api.Change(t, "/keys", map[string]any{"key": key, "agencies": []string{oddAgency}})
+	}
+	b.environ = append(doorbelltest.RunEnviron(b.dir, b.api.URL, doorbelltest.SandboxKey, "A100", "B200", "D400", oddAgency),
+		"DOORBELL_API_KEYS="+oddAgency+"="+firstKey+"|"+secondKey, "DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
+		"DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
+		"DOORBELL_WEBHOOK_URL="+receiver.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
+	b.daemon = doorbelltest.Launch(t, b.environ, "run")
+	b.url = doorbelltest.NatsURL(t, b.dir)
+	b.nc, _ = doorbelltest.Connected(t, b.url)
+	b.stream = doorbelltest.SubscribeTo(t, b.url).Messages
+	b.happen(t)
+	return b
+}
+
+// happen changes what can be changed at the API and waits for what must come of it.
+func (b *talker) happen(t *testing.T) {
+	t.Helper()
+	for _, agency := range []string{"A100", "B200", "D400", oddAgency} {
+		b.event(t, "watch.baselined", agency)
+	}
+	b.api.Change(t, "/keys/unlink", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
+	b.api.Change(t, "/keys/deactivate", map[string]any{"key": firstKey})
+	b.vanish(t, "D400")
+	b.live(t)
+	b.event(t, "access.key_switched", oddAgency)
+	b.event(t, "access.halted", "B200")
+	b.api.Change(t, "/keys", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
+	b.command(t, "resume", "B200")
+	b.event(t, "access.resumed", "B200")
+	b.event(t, "watch.change_held", "D400")
+	b.command(t, "approve", "D400")
+	b.event(t, "watch.recovered", "D400")
+	b.command(t, "replay", "--agency", "A100", "--job", "again", "--yes")
+	doorbelltest.Eventually(t, "a dead letter", func() bool {
+		letters, err := doorbelltest.ReadStreamNamed(t.Context(), b.nc, "LISTINGS_DLQ")
+		return err == nil && len(letters) > 0
+	})
+}
+
+// live is the whole life of an insertion and of two contact requests.
+func (b *talker) live(t *testing.T) {
+	t.Helper()
+	insertion := map[string]any{"propertyReferenceId": oddReference, "offerType": "RENT", "address": map[string]any{"locality": "Zürich"}}
+	which := map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference}
+	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
+	b.event(t, "insertion.appeared", "A100")
+	b.lead = b.ring(t)
+	b.event(t, "contact_request.created", "A100")
+	b.api.Change(t, "/contact-requests/edit", map[string]any{"id": b.lead, "patch": map[string]any{"message": "Doch nicht" + sandbox.Marker}})
+	b.event(t, "contact_request.changed", "A100")
+	b.erased = b.ring(t)
+	b.await(t, "the second contact request", func(m doorbelltest.Message) bool { return m.Body.ContactRequestID == b.erased })
+	b.api.Change(t, "/contact-requests/redact", map[string]any{"id": b.erased})
+	b.event(t, "contact_request.redacted", "A100")
+	b.api.Change(t, "/insertions/edit", join(which, map[string]any{"patch": map[string]any{"rankType": "TOP"}}))
+	b.event(t, "insertion.changed", "A100")
+	b.api.Change(t, "/insertions/withdraw", which)
+	b.event(t, "insertion.disappeared", "A100")
+	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
+	b.event(t, "insertion.reappeared", "A100")
+}
+
+// vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still, so that no walk sees a part of it.
+func (b *talker) vanish(t *testing.T, agency string) {
+	t.Helper()
+	var truth sandbox.Truth
+	b.api.Read(t, "/truth", &truth)
+	if err := b.daemon.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.daemon.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	n := 0
+	for _, i := range truth.Insertions {
+		if i.AgencyID == agency && n < 7 {
+			b.api.Change(t, "/insertions/withdraw", map[string]any{"agencyId": agency, "propertyReferenceId": i.Reference})
+			n++
+		}
+	}
+}
+
+// ring makes a contact request and returns its id.
+func (b *talker) ring(t *testing.T) string {
+	t.Helper()
+	id, _ := b.api.Change(t, "/contact-requests", map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference, "contactRequest": map[string]any{
+		"firstName": "Nora", "lastName": "Beispiel" + sandbox.Marker, "email": "nora@example.org", "message": "Guten Tag", "score": 72.5,
+	}})["id"].(string)
+	return id
+}
+
+// event waits until the stream holds a live one.
+func (b *talker) event(t *testing.T, kind, agency string) {
+	t.Helper()
+	b.await(t, kind+" of "+agency, func(m doorbelltest.Message) bool {
+		return m.Kind() == kind && m.Body.AgencyID == agency && m.Body.Origin == string(events.OriginLive)
+	})
+}
+
+// await reads on until the stream holds a message that fits.
+func (b *talker) await(t *testing.T, what string, fits func(doorbelltest.Message) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), doorbelltest.Patience)
+	defer cancel()
+	for !slices.ContainsFunc(b.heard, fits) {
+		m, err := b.stream.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatalf("%s did not come: %v", what, err)
+		}
+		b.heard = append(b.heard, doorbelltest.Received(t, m).Message)
+	}
+}
+
+func (b *talker) command(t *testing.T, args ...string) {
+	t.Helper()
+	if got := doorbelltest.Run(t, b.environ, args...); got.Code != exit.Done {
+		t.Fatalf("%q: %+v", args, got)
+	}
+}
+
+// foreign is a foreign program in a process of its own. It is killed at the end of the test.
+func foreign(t *testing.T, environ []string, name string, args ...string) *doorbelltest.Child {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c := doorbelltest.Begin(t, cmd)
+	t.Cleanup(func() { kill(c) })
+	return c
+}
+
+// kill ends a foreign program with all that it has begun.
+func kill(c *doorbelltest.Child) {
+	_ = syscall.Kill(-c.Cmd.Process.Pid, syscall.SIGKILL) // mostly it has ended already
+	<-c.Gone
+}
+
+// npm is the path of what is installed for the tests, or the end of the test.
+func npm(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(interop, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(interop, "node_modules", "@nats-io", "jetstream")); err != nil {
+		skiptest.Skipf(t, "nats.js is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
+	}
+	return path
+}
+
+// natsCommand is the path of the nats command, or the end of the test.
+func natsCommand(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("DOORBELL_TEST_NATS")
+	if path == "" {
+		path, _ = exec.LookPath("nats")
+	}
+	if path == "" {
+		skiptest.Skipf(t, "there is no nats command; set DOORBELL_TEST_NATS to one of version 0.4 (github.com/nats-io/natscli)")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"doorbell/cmd/doorbell/bytesearch"
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/people"
+	"doorbell/events/stream"
+	"doorbell/store"
+)
+
+// PersonFlags say whose data are meant.
+type PersonFlags struct {
+	Email     string `placeholder:"ADDRESS" help:"Whoever wrote under this mail address, or named it; upper and lower case are the same, dots count. - reads it from standard input."`
+	Phone     string `placeholder:"NUMBER" help:"Whoever gave this phone number, however it is written. - reads it from standard input."`
+	Request   string `placeholder:"ID" help:"Whoever wrote this contact request; with --insertion, that of this insertion."`
+	Insertion string `placeholder:"REFERENCE" help:"Everybody who wrote about this insertion."`
+	Agency    string `placeholder:"AGENCY" help:"Only in contact requests to this agency."`
+	NotNamed  bool   `help:"Leave out contact requests that only name the address in a text: somebody else may have written them."`
+}
+
+func (f *PersonFlags) wanted() people.Wanted {
+	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency, NotNamed: f.NotNamed}
+}
+
+// read takes from standard input what is not to stand on the command line, where others of this machine see it.
+func (f *PersonFlags) read(p *program) error {
+	for _, value := range []*string{&f.Email, &f.Phone} {
+		if *value == "-" {
+			text, _ := bufio.NewReader(io.LimitReader(p.stdin, 1000)).ReadString('\n')
+			*value = strings.TrimSpace(text)
+		}
+	}
+	if err := f.valid(); err != nil {
+		return exit.Usage(err.Error(), "")
+	}
+	return nil
+}
+
+// valid refuses what means nobody. What is read from standard input is checked when it is.
+func (f *PersonFlags) valid() error {
+	if f.Email == "-" && f.Phone == "" || f.Phone == "-" && f.Email == "" {
+		return validAgency("--agency", f.Agency)
+	}
+	switch err := f.wanted().Check(); {
+	case errors.Is(err, people.ErrNobody):
+		return errors.New("write one of --email, --phone, --request and --insertion, or the latter two")
+	case errors.Is(err, people.ErrEmail):
+		return fmt.Errorf("--email: %w", err)
+	case err != nil:
+		return fmt.Errorf("--phone: %w", err)
+	}
+	return validAgency("--agency", f.Agency)
+}
+
+// ForgetCmd is `doorbell forget`.
+type ForgetCmd struct {
+	PersonFlags
+	DryRun bool   `help:"Only say what is held."`
+	Verify string `placeholder:"RECEIPT" help:"Search again for a person who was forgotten, in the files too: the receipt's file."`
+	Yes    bool   `help:"Do not ask. More than 100 contact requests are erased only so."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+func (ForgetCmd) Help() string {
+	return "Finds the contact requests of a person and, after a question, erases the person from their events in the event log, the stream, " +
+		"replays and dead letters, and from the free pages of the store. The events stay without the person, contact_request.redacted tells " +
+		"consumers, and no later answer of the API brings the person back. The receipt in the data directory, erasures, says what was erased and what " +
+		"is out of reach: it names no person. What is cut short is finished by the next start. Works with the daemon and without.\n\n" +
+		"Exit codes: 0 erased, or nothing found by --verify, 1 nothing is held, or not finished.\n\n" +
+		"Examples:\n  doorbell forget --email nora.beispiel@example.org --dry-run\n" +
+		"  doorbell forget --verify RECEIPT.json --email nora.beispiel@example.org"
+}
+
+// Validate refuses what cannot be.
+func (c *ForgetCmd) Validate() error {
+	if c.Verify != "" && (c.DryRun || c.Yes || c.Agency != "") {
+		return errors.New("--verify: takes the address alone")
+	}
+	return c.valid()
+}
+
+// mostForgotten is how many contact requests are erased after a question.
+const mostForgotten = 100
+
+// Run erases a person, or looks whether one is erased.
+func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if err := c.read(p); err != nil {
+		return err
+	}
+	if c.Verify != "" {
+		return c.verify(ctx, p, cfg)
+	}
+	service, err := openService(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer service.close()
+	found, err := service.find(ctx, c.wanted())
+	if err != nil {
+		return personError(err)
+	}
+	if c.JSON && c.DryRun {
+		err = p.printJSON(found)
+	} else if !c.JSON {
+		err = printFound(p, found)
+	}
+	switch n := len(found.Requests); {
+	case err != nil:
+		return err
+	case n == 0:
+		return personError(people.ErrNothing)
+	case c.DryRun:
+		return nil
+	case n > 1 && c.Request != "":
+		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", ops.Counted(n, "contact request")), "add --insertion and --agency, as the table above has them")
+	case n > mostForgotten && !c.Yes:
+		return exit.Failed(fmt.Errorf("these are %s: more than one person's", ops.Counted(n, "contact request")), "if all of them are meant, add --yes")
+	}
+	if err := p.confirm(ctx, c.Yes, "the person in "+ops.Counted(len(found.Requests), "contact request")+" would be erased",
+		"Erase the person in "+ops.Counted(len(found.Requests), "contact request")+"? Nobody can undo it."); err != nil || ctx.Err() != nil {
+		return err
+	}
+	r, err := service.forget(ctx, c.wanted(), found)
+	if err != nil && ctx.Err() != nil {
+		p.note("if it had begun, the daemon goes on with it, and the next start does; its receipt is the newest in %s", filepath.Join(cfg.Base.DataDir, people.Folder))
+		return nil
+	}
+	if err != nil {
+		return personError(err)
+	}
+	if c.JSON {
+		err = p.printJSON(r)
+	} else {
+		err = printReceipt(p, cfg, r)
+	}
+	if err == nil && r.Finished.IsZero() {
+		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon goes on with it every minute, and the next start does; --verify says when nothing is left")
+	}
+	return err
+}
+
+// personError says what to do where a person's data cannot be found or erased.
+func personError(err error) error {
+	var known *exit.Error
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, people.ErrNothing):
+		return exit.Failed(err, "people write with another address or number, too: search for each; doorbell events ls lists contact requests")
+	case errors.Is(err, stream.ErrMayNotErase):
+		return exit.Failed(fmt.Errorf("nothing was changed: %w", err), "")
+	case errors.Is(err, ops.ErrNoAnswer):
+		return exit.Failed(fmt.Errorf("the daemon broke off: %w", err), "what had begun it finishes; look with --dry-run")
+	}
+	return exit.Failed(err, ops.Hint(err))
+}
+
+// mostShown is how many contact requests people see.
+const mostShown = 20
+
+// printFound says what is held, without the person.
+func printFound(p *program, found people.Found) error {
+	if len(found.Requests) == 0 {
+		return nil
+	}
+	rows, below := []string{"AGENCY\tINSERTION\tCONTACT REQUEST"}, ""
+	for n, r := range found.Requests {
+		if n == mostShown {
+			below = fmt.Sprintf("and %d more\n", len(found.Requests)-n)
+			break
+		}
+		how := ""
+		if slices.Contains(found.Named, r) {
+			how = "only names the address"
+		}
+		rows = append(rows, strings.Join([]string{printable(r.AgencyID), printable(r.PropertyReferenceID), printable(r.ContactRequestID), how}, "\t"))
+	}
+	if n := len(found.Named); n > 0 {
+		below += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
+	}
+	if found.Unreadable > 0 {
+		below += fmt.Sprintf("\nMessages that stand where contact requests do and cannot be read: %d\n", found.Unreadable)
+	}
+	return p.printTable("", rows, below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n")
+}
+
+// perPlace are the counts of the places, in words.
+func perPlace(of map[string]int) string {
+	return fmt.Sprintf("%d in the event log, %d in the stream, %d replayed, %d dead letters", of["log"], of["stream"], of["replays"], of["deadLetters"])
+}
+
+func printReceipt(p *program, cfg *config.Config, r people.Receipt) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Erased: %s\n\nOut of reach, and yours to erase:\n", perPlace(r.Erased))
+	for _, what := range r.OutOfReach {
+		fmt.Fprintln(&b, "  "+printable(what))
+	}
+	places := people.Places{Dir: cfg.Base.DataDir}
+	fmt.Fprintf(&b, "\nReceipt: %s\n", places.Path(r))
+	return p.print(b.String())
+}
+
+// verify searches once more for somebody who was forgotten.
+func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) error {
+	r, err := people.ReadReceipt(c.Verify)
+	if err != nil {
+		return exit.Failed(err, "give the file that doorbell forget has named")
+	}
+	dir, w := cfg.Base.DataDir, c.wanted()
+	w.AgencyID = r.Searched.AgencyID
+	same, err := r.Is(filepath.Dir(c.Verify), w)
+	if err != nil {
+		return exit.Failed(err, "it is made with the first receipt, and stands beside them")
+	}
+	if !same {
+		return exit.Failed(errors.New("this is the receipt of another search, or its key was lost"), "give what was searched for then: it was by "+r.Searched.By)
+	}
+	if r.Finished.IsZero() {
+		return exit.Failed(errors.New("this erasure is not finished: "+r.Problem), "the daemon goes on with it every minute; else start doorbell run")
+	}
+	service, err := openService(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer service.close()
+	found, err := service.find(ctx, w)
+	if err != nil {
+		return personError(err)
+	}
+	again := verifiedErasure{Receipt: r.ID, Requests: found.Requests, Unreadable: found.Unreadable}
+	if texts := w.Texts(); texts != nil {
+		again.Files = []foundInFile{}
+		hits, err := bytesearch.Search(ctx, dir, texts)
+		if err != nil {
+			return exit.IO(err, "")
+		}
+		for _, h := range hits {
+			again.Files = append(again.Files, foundInFile{h.File, h.Offset, h.Encoding})
+		}
+	}
+	if c.JSON {
+		err = p.printJSON(again)
+	} else {
+		err = again.print(p, cfg)
+	}
+	if err == nil && len(again.Requests)+len(again.Files) > 0 {
+		return exit.Failed(errors.New("the person is still there, or there again"), "forget the new contact requests; a file that doorbell set aside is yours to delete; in a file a longer address that "+
+			"ends or begins like this one looks the same")
+	}
+	return err
+}
+
+// verifiedErasure is what `forget --verify` prints.
+type verifiedErasure struct {
+	Receipt  string           `json:"receipt"`
+	Requests []people.Request `json:"requests"` // in which the person is held
+	Files    []foundInFile    `json:"files"`    // in which the address stands; null: there is none to search for
+	// Unreadable are messages that are no events: nobody knows whom they hold.
+	Unreadable int `json:"unreadable,omitempty"`
+}
+
+type foundInFile struct {
+	File     string `json:"file"`
+	Offset   int64  `json:"offset"`
+	Encoding string `json:"encoding"`
+}
+
+func (v verifiedErasure) print(p *program, cfg *config.Config) error {
+	var b strings.Builder
+	for _, r := range v.Requests {
+		fmt.Fprintf(&b, "held: contact request %s of %s, agency %s\n", printable(r.ContactRequestID), printable(r.PropertyReferenceID), printable(r.AgencyID))
+	}
+	for _, f := range v.Files {
+		fmt.Fprintf(&b, "in a file: %s at byte %d (%s)\n", printable(f.File), f.Offset, f.Encoding)
+	}
+	if b.Len() == 0 {
+		fmt.Fprintln(&b, "nothing is held: no event of the log, the stream, replays and dead letters")
+		switch {
+		case v.Files == nil:
+			fmt.Fprintln(&b, "files were not searched: ids stay in them, and no address is known here")
+		case cfg.NATS.URL != "":
+			fmt.Fprintf(&b, "no byte in the files of %s; the files of the external NATS cannot be searched from here\n", cfg.Base.DataDir)
+		default:
+			fmt.Fprintf(&b, "no byte in the files of %s\n", cfg.Base.DataDir)
+		}
+	}
+	if v.Unreadable > 0 {
+		fmt.Fprintf(&b, "messages that stand where contact requests do and cannot be read: %d; nobody knows whom they hold\n", v.Unreadable)
+	}
+	return p.print(b.String())
+}
+
+// ExportCmd is `doorbell export`.
+type ExportCmd struct {
+	PersonFlags
+	JSON bool `name:"json" help:"Print JSON, which it does in any case."`
+}
+
+func (ExportCmd) Help() string {
+	return "Answers a request for access: every event of the person's contact requests, as JSON, with the places where it is held. What doorbell " +
+		"has sent to others is not in it. Works with the daemon and without.\n\nExample:\n  doorbell export --email nora.beispiel@example.org > nora.json"
+}
+
+func (c *ExportCmd) Validate() error { return c.valid() }
+
+// exported is what `doorbell export` prints.
+type exported struct {
+	Events []people.Exported `json:"events"`
+	// Remembered says what is kept beside the events.
+	Remembered string `json:"remembered"`
+}
+
+// Run prints what is held of a person.
+func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if err := c.read(p); err != nil {
+		return err
+	}
+	service, err := openService(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer service.close()
+	list, err := service.export(ctx, c.wanted())
+	if err == nil && len(list) == 0 {
+		err = people.ErrNothing
+	}
+	if err != nil {
+		return personError(err)
+	}
+	return p.printJSON(exported{list, "of each contact request: its id, time and hashes of its fields, to know it again; no content"})
+}
+
+// finishOverdue finishes what a daemon or a command before had begun.
+func finishOverdue(ctx context.Context, p *people.Places) error {
+	left, _, err := p.Overdue(false)
+	for _, r := range left {
+		err = errors.Join(err, p.Finish(ctx, &r))
+	}
+	return err
+}
+
+func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found people.Found) (r people.Receipt, err error) {
+	if owner, other := exit.Owner(p.Dir); other {
+		return r, exit.Failed(fmt.Errorf("%s is owned by %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
+	}
+	if err := p.MayErase(ctx); err != nil {
+		return r, err
+	}
+	if err := finishOverdue(ctx, p); err != nil {
+		return r, err
+	}
+	by, err := p.Searched(w)
+	if err != nil {
+		return r, err
+	}
+	if r, err = p.Begin(ctx, by, found, nil); err != nil {
+		return r, err
+	}
+	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
+		return r, err
+	}
+	return r, nil // a problem stands in it
+}

@@ -1,0 +1,419 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/receivers"
+	"doorbell/events/forward"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// mustBePrivate wants no key, no secret of a receiver and no person in what was printed.
+func mustBePrivate(t *testing.T, text string) {
+	t.Helper()
+	doorbelltest.HoldsNobody(t, text)
+	for _, secret := range []string{doorbelltest.HookToken, doorbelltest.Whsec, doorbelltest.Sentinel} {
+		if strings.Contains(text, secret) {
+			t.Errorf("a secret is in:\n%s", strings.ReplaceAll(text, secret, "[HERE]"))
+		}
+	}
+}
+
+func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	d := doorbelltest.Launch(t, s.With(p.Environ()...), "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	var ids []string
+	for range 2 {
+		ids = append(ids, s.Ring(t, "A100"))
+		sub.Request(t, ids[len(ids)-1])
+	}
+	doorbelltest.Eventually(t, "all receivers have both", func() bool {
+		return len(p.Hooked("contact_request.created")) == 2 && p.Slacked("Nora M.") == 2 && p.Mailed("Muster") == 2
+	})
+	judge, err := standardwebhooks.NewWebhook(doorbelltest.Whsec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range p.Hooked("contact_request.created") {
+		var body struct{ ContactRequestID string }
+		if err := json.Unmarshal([]byte(h.Body), &body); err != nil || body.ContactRequestID != ids[i] {
+			t.Errorf("number %d is %s, want %s", i, body.ContactRequestID, ids[i])
+		}
+		if err := judge.Verify([]byte(h.Body), h.Header); err != nil {
+			t.Errorf("the signature of number %d: %v", i, err)
+		}
+	}
+	status := doorbelltest.Run(t, s.Environ, "status", "--check")
+	if status.Code != exit.Done {
+		t.Errorf("status --check: %+v", status)
+	}
+	doorbelltest.Has(t, status.Stdout, "FORWARDER", "slack", "email", "webhook", "leads", "alerts")
+	d.Stop(t)
+	if got := len(p.Hooked("contact_request.created")); got != 2 || p.Slacked("Nora M.") != 2 || p.Mailed("Muster") != 2 {
+		t.Errorf("at the end there are %d, %d and %d, want 2 of each", got, p.Slacked("Nora M."), p.Mailed("Muster"))
+	}
+	mustBePrivate(t, d.Stdout.String()+d.Stderr.String()+status.Stdout+status.Stderr)
+	if strings.Contains(p.All(), doorbelltest.TestKey) {
+		t.Error("a receiver was shown the key of the API")
+	}
+}
+
+func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	p.Answer(http.StatusServiceUnavailable)
+	d := doorbelltest.Launch(t, s.With(p.Environ()...), "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.Ring(t, "A100"))
+		sub.Request(t, ids[len(ids)-1])
+	}
+	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
+	if code := d.End(t, syscall.SIGKILL); code != -1 {
+		t.Fatalf("exit code %d after SIGKILL", code)
+	}
+	p.Answer(http.StatusOK)
+	again := doorbelltest.Launch(t, s.With(p.Environ()...), "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Request(t, ids[2])
+	// The server delivers again after half a minute: nobody has told it that its consumer was killed.
+	doorbelltest.Within(t, 3*doorbelltest.Patience, "all have arrived", func() bool {
+		return len(p.Hooked("contact_request.created")) == 3 && p.Slacked("Nora M.") == 3 && p.Mailed("Muster") == 3
+	})
+	for i, h := range p.Hooked("contact_request.created") {
+		if !strings.Contains(h.Body, ids[i]) {
+			t.Errorf("number %d is not the one that was made as number %d", i, i)
+		}
+	}
+	again.Stop(t)
+	if got := len(p.Hooked("contact_request.created")); got != 3 {
+		t.Errorf("the webhook got %d, want 3", got)
+	}
+	mustBePrivate(t, d.Stderr.String()+again.Stderr.String())
+}
+
+// TestAForwarderRunsAloneWithoutTheKey lets a guest of the embedded server forward. Its environment holds a key that cannot be read:
+// whoever looked at it would stop.
+func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	before := s.Ring(t, "A100")
+	sub.Request(t, before)
+	alone := []string{
+		"NATS_URL=" + url, "DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_API_KEY_FILE=/none/key", "DOORBELL_API_KEYS=" + doorbelltest.Sentinel + "=", "DOORBELL_PAGE_SIZE=nonsense",
+		p.Webhook(), "DOORBELL_WEBHOOK_SECRET=" + doorbelltest.Whsec,
+	}
+	f := doorbelltest.Launch(t, alone, "forward", "webhook")
+	f.Stderr.Await(t, `consumer created.*leads`)
+	after := s.Ring(t, "A100")
+	doorbelltest.Eventually(t, "it arrives", func() bool { return len(p.Hooked("contact_request.created")) == 1 })
+	if got := p.Hooked("contact_request.created")[0].Body; !strings.Contains(got, after) || strings.Contains(got, before) {
+		t.Error("another one arrived")
+	}
+	f.Stop(t)
+	p.Answer(http.StatusBadRequest)
+	f = doorbelltest.Launch(t, alone, "forward", "webhook")
+	f.Stderr.Await(t, `"nats":"nats://127.0.0.1:`)
+	refused := s.Ring(t, "A100")
+	f.Stderr.Await(t, "moved to the dead letters")
+	settings := s.With(p.Environ()...)
+	list := doorbelltest.Run(t, s.Environ, "dlq", "ls")
+	if list.Code != exit.Done || strings.Count(list.Stdout, "\n") != 2 {
+		t.Fatalf("dlq ls: %+v", list)
+	}
+	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 400 Bad Request")
+	retry := doorbelltest.Run(t, settings, "dlq", "retry", "1")
+	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 400") {
+		t.Errorf("retry while it is refused: %+v", retry)
+	}
+	p.Answer(http.StatusOK)
+	retry = doorbelltest.Run(t, settings, "dlq", "retry", "--all", "--json")
+	if retry.Code != exit.Done || !strings.Contains(retry.Stdout, `"outcome": "sent"`) {
+		t.Errorf("retry: %+v", retry)
+	}
+	if all := p.Hooked("contact_request.created"); len(all) != 2 || !strings.Contains(all[1].Body, refused) {
+		t.Errorf("%d contact requests arrived, want 2", len(all))
+	}
+	if again := doorbelltest.Run(t, s.Environ, "dlq", "ls"); again.Stdout != "no dead letters\n" {
+		t.Errorf("afterwards: %+v", again)
+	}
+	f.Stop(t)
+	d.Stop(t)
+	mustBePrivate(t, f.Stdout.String()+f.Stderr.String()+d.Stderr.String()+list.Stdout+retry.Stdout+retry.Stderr)
+}
+
+func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T) {
+	l := forward.Letter{Forwarder: "mine", Destination: "h_example-0123456789abcdef"}
+	for _, tt := range []struct {
+		environ []string
+		routes  int
+	}{
+		{[]string{"DOORBELL_WEBHOOK_URL=https://h.example/new"}, 1},
+		{[]string{"DOORBELL_WEBHOOK_URL=https://h.example/new", "DOORBELL_SLACK_URL=https://chat.example/new"}, 0}, // whose it is, nobody knows
+	} {
+		c, err := config.Read(tt.environ, config.GroupForward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configured, err := receivers.All(c, release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if routes := routesFor(configured, l); len(routes) != tt.routes {
+			t.Errorf("%v: %d routes, want %d", tt.environ, len(routes), tt.routes)
+		}
+	}
+}
+
+func TestADeadLetterIsDropped(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	p.Answer(http.StatusNotFound)
+	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
+	d.Stderr.Await(t, "moved to the dead letters") // the alert that the watch has begun
+	doorbelltest.Eventually(t, "status tells", func() bool {
+		return strings.Contains(doorbelltest.Run(t, s.Environ, "status").Stdout, "doorbell dlq ls")
+	})
+	got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "7")
+	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.Stderr, "no dead letter has this number") {
+		t.Errorf("one that is not there: %+v", got)
+	}
+	if got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "1"); got.Code != exit.Done || got.Stdout != "1 dropped\n" {
+		t.Errorf("drop: %+v", got)
+	}
+	if got := doorbelltest.Run(t, s.Environ, "dlq", "ls", "--json"); got.Stdout != "[]\n" {
+		t.Errorf("afterwards: %+v", got)
+	}
+	doorbelltest.Eventually(t, "status tells of none", func() bool {
+		return !strings.Contains(doorbelltest.Run(t, s.Environ, "status").Stdout, "doorbell dlq ls")
+	})
+	d.Stop(t)
+}
+
+func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	p.Answer(http.StatusGone)
+	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
+	d.Stderr.Await(t, "receiver is gone")
+	s.Ring(t, "A100") // without a lead, who brings leads looks every 30 s only
+	s.GoesOn(t, "A100", 5)
+	var got doorbelltest.Result
+	doorbelltest.Eventually(t, "leads and alerts are switched off", func() bool {
+		got = doorbelltest.Run(t, s.Environ, "status", "--check")
+		return strings.Contains(got.Stdout, "webhook is switched off, for leads and alerts")
+	})
+	if got.Code != exit.CodeFailed {
+		t.Errorf("status --check: %+v", got)
+	}
+	doorbelltest.Has(t, got.Stdout, "Last error: the webhook answers 410 Gone")
+	mustBePrivate(t, got.Stdout+got.Stderr+d.Stderr.String())
+	d.Stop(t)
+}
+
+func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	if err := os.WriteFile(filepath.Join(s.Dir, "forward-webhook.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
+	d.Stderr.Await(t, "forwarder failed; retrying")
+	s.GoesOn(t, "A100", 5)
+	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "forward-webhook.json is damaged") {
+		t.Errorf("status --check: %+v", got)
+	}
+	d.Stop(t)
+}
+
+func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
+	t.Parallel()
+	trying := func(t *testing.T, status int, args ...string) (*doorbelltest.Place, doorbelltest.Result) {
+		p := doorbelltest.NewPlace(t)
+		p.Answer(status)
+		environ := append(p.Environ(), "DOORBELL_DATA_DIR="+doorbelltest.ShortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
+		return p, doorbelltest.Run(t, environ, append([]string{"forward"}, args...)...)
+	}
+	for _, tt := range []struct {
+		kind   string
+		status int
+		code   int
+		says   string
+	}{
+		{"slack", 200, exit.Done, "accepted a test contact request"},
+		{"slack", 200, exit.Done, "DOORBELL_SLACK_PEOPLE=full"},
+		{"email", 200, exit.Done, "accepted a test contact request"},
+		{"webhook", 200, exit.Done, "accepted a test contact request"},
+		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
+		{"webhook", 410, exit.CodeFailed, "is gone: the webhook answers 410 Gone"},
+		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: the webhook answers 500"},
+		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
+		{"slack", 404, exit.CodeFailed, "slack"},
+	} {
+		t.Run(fmt.Sprint(tt.kind, " ", tt.status), func(t *testing.T) {
+			p, got := trying(t, tt.status, tt.kind, "--test")
+			if got.Code != tt.code || !strings.Contains(got.Stdout, tt.says) {
+				t.Errorf("%+v", got)
+			}
+			doorbelltest.Has(t, got.Stderr, "no connection to NATS at nats://127.0.0.1:1: no server answers; the receiver is tested all the same")
+			mustBePrivate(t, got.Stdout+got.Stderr)
+			posts := p.Hooked("contact_request.created")
+			if tt.kind != "webhook" || tt.status != http.StatusOK {
+				if len(posts) > 0 {
+					t.Errorf("the webhook got %d", len(posts))
+				}
+			} else if len(posts) != 1 || posts[0].Header.Get("doorbell-test") != "true" {
+				t.Errorf("the webhook got %d, want one that is marked as a test", len(posts))
+			}
+		})
+	}
+	t.Run("as JSON", func(t *testing.T) {
+		_, got := trying(t, http.StatusOK, "slack", "--name", "mine", "--test", "--json")
+		var trials []trial
+		if err := json.Unmarshal([]byte(got.Stdout), &trials); err != nil || len(trials) != 1 || trials[0].Forwarder != "mine" || trials[0].Outcome != "taken" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
+	c := readForward(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=leads@agency.example",
+		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
+	f, err := receivers.New(c, "email", "email", release)
+	if err != nil || len(f.Distinct()) != 2 {
+		t.Fatalf("%d receivers, %v", len(f.Distinct()), err)
+	}
+	for i, want := range []string{" (A100) failed to take", " (all but A100) failed to take"} {
+		if got := try(t.Context(), "email", f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (forward.Filter{Except: []string{"A", "B", "C", "D", "E", "F", "G"}}).Whose(); got != "all but A, B, C, D, E and 2 more" {
+		t.Errorf("of many: %q", got)
+	}
+}
+
+func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind, setting string
+		says          []string
+	}{
+		{"slack", "DOORBELL_SLACK_PEOPLE=short", []string{"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"}},
+		{"slack", "DOORBELL_SLACK_AGENCIES=B200", []string{"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"}},
+		{"slack", "DOORBELL_SLACK_AGENCIES=C300", []string{"Agentur C300"}},
+		{"webhook", "DOORBELL_WEBHOOK_AGENCIES=B200", nil},
+	} {
+		t.Run(tt.setting, func(t *testing.T) {
+			p := doorbelltest.NewPlace(t)
+			environ := append(p.Environ(), "DOORBELL_DATA_DIR="+doorbelltest.ShortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
+				"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA", tt.setting)
+			if got := doorbelltest.Run(t, environ, "forward", tt.kind, "--test"); got.Code != exit.Done {
+				t.Fatalf("%+v", got)
+			}
+			for _, text := range tt.says {
+				if p.Slacked(text) == 0 {
+					t.Errorf("nothing says %q", text)
+				}
+			}
+			posts := p.Hooked("contact_request.created")
+			if tt.kind == "webhook" && (len(posts) != 1 || !strings.Contains(posts[0].Body, `"agencyId":"TEST"`)) {
+				t.Errorf("a program took the test for a request of an agency: %+v", posts)
+			}
+		})
+	}
+}
+
+func TestForwardSaysWhatIsMissing(t *testing.T) {
+	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
+		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t)}, "forward", kind)
+		if got.Code != exit.CodeConfig || !strings.HasPrefix(got.Stderr, "doorbell: "+needed+" is not set\n") {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+	got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_NATS_LISTEN=off"}, "forward", "webhook")
+	if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "DOORBELL_NATS_LISTEN is off") {
+		t.Errorf("without a way to NATS: %+v", got)
+	}
+}
+
+func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	p := doorbelltest.NewPlace(t)
+	environ := append(logged(t, 9, "A100", "B200"), p.Environ()...)
+	got := doorbelltest.Run(t, environ, "replay", "--to", "webhook")
+	if got.Code != exit.Done || got.Stdout != "10 events sent to webhook; refused: 0; not wanted there: 0\n" {
+		t.Fatalf("got %+v", got)
+	}
+	posts := p.Hooked("contact_request.created")
+	if len(posts) != 9 {
+		t.Fatalf("%d contact requests arrived, want 9", len(posts))
+	}
+	for _, one := range posts {
+		if one.Header.Get("ce-origin") != "replay" || !strings.Contains(one.Body, `"origin":"replay"`) {
+			t.Errorf("its origin is %q", one.Header.Get("ce-origin"))
+		}
+	}
+	mustBePrivate(t, got.Stdout+got.Stderr)
+	got = doorbelltest.Run(t, append(environ, "DOORBELL_WEBHOOK_MIN_SCORE=7.5"), "replay", "--to", "webhook", "--type", "contact_request.>")
+	if got.Code != exit.Done || got.Stdout != "0 events sent to webhook; refused: 0; not wanted there: 9\n" {
+		t.Errorf("below the score: %+v", got)
+	}
+	p.Answer(http.StatusGone)
+	got = doorbelltest.Run(t, environ, "replay", "--to", "webhook", "--agency", "A100")
+	if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "at sequence 1 of A100") {
+		t.Fatalf("stopped: %+v", got)
+	}
+	_, command, ok := strings.Cut(got.Stderr, "this goes on: doorbell ")
+	if !ok {
+		t.Fatalf("no command: %s", got.Stderr)
+	}
+	p.Answer(http.StatusOK)
+	got = doorbelltest.Run(t, environ, strings.Fields(command)...)
+	if got.Code != exit.Done || !strings.HasPrefix(got.Stdout, "5 events sent to webhook") {
+		t.Errorf("going on: %+v", got)
+	}
+}
+
+func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		f    ops.ForwarderStatus
+		want bool
+	}{
+		{ops.ForwarderStatus{Destination: "x"}, false},
+		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
+		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
+		{ops.ForwarderStatus{Destination: "x", Off: true}, true},
+		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
+		{ops.ForwarderStatus{Problem: "damaged"}, true},
+	} {
+		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}}
+		s.Watch.At = now
+		if (s.Summary() != "") != tt.want {
+			t.Errorf("%+v: the summary is %q", tt.f, s.Summary())
+		}
+	}
+}

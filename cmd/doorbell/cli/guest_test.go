@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/schemas/schematest"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// guest is a plain NATS client of the embedded server that hears what it is not allowed to do.
+type guest struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	refused chan error
+}
+
+func newGuest(t *testing.T, url string) guest {
+	t.Helper()
+	g := guest{refused: make(chan error, 10)}
+	g.nc, g.js = doorbelltest.Connected(t, url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			g.refused <- err
+		}
+	}))
+	return g
+}
+
+// mayNot wants the server to refuse what is done. The refusal comes beside it: whoever is refused hears no answer, so the
+// context ends with the refusal.
+func (g guest) mayNot(t *testing.T, what string, do func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- do(ctx) }()
+	select {
+	case <-g.refused:
+		cancel()
+		<-answered
+	case <-time.After(doorbelltest.Patience):
+		t.Errorf("%s is not refused", what)
+		cancel()
+		<-answered
+	}
+}
+
+// mayNotDisturb tries what would change the stream, or write where the relay does.
+func (g guest) mayNotDisturb(t *testing.T, s jetstream.Stream) {
+	t.Helper()
+	for what, do := range map[string]func(context.Context) error{
+		"a stray message": func(context.Context) error {
+			return errors.Join(g.nc.Publish("listings.v1.A100.test", []byte("hi")), g.nc.Flush())
+		},
+		"deleting the stream": func(ctx context.Context) error { return g.js.DeleteStream(ctx, "LISTINGS") },
+		"erasing a message":   func(ctx context.Context) error { return s.DeleteMsg(ctx, 1) },
+		"purging the stream":  func(ctx context.Context) error { return s.Purge(ctx) },
+		"changing the stream": func(ctx context.Context) error {
+			c := s.CachedInfo().Config
+			c.MaxAge = 2 * time.Minute
+			_, err := g.js.UpdateStream(ctx, c)
+			return err
+		},
+		"a stream of its own": func(ctx context.Context) error {
+			_, err := g.js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE", Subjects: []string{"mine.>"}})
+			return err
+		},
+		"a stray JetStream ack": func(ctx context.Context) error {
+			_, err := g.js.Publish(ctx, "listings.v1.A100.test", nil)
+			return err
+		},
+	} {
+		g.mayNot(t, what, do)
+	}
+}
+
+func TestGuestsReadAndCannotDisturb(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	a := s.Open(t, "127.0.0.1:0")
+	g := newGuest(t, doorbelltest.StatusOf(t, a).NATS.URL)
+	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
+	if err == nil {
+		err = g.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	doorbelltest.RunUntilTheEnd(t, a)
+	mustBeAHeartbeat(t, beats)
+
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.StatusOf(t, a).NATS.URL)
+	sub.Baselined(t, "A100")
+	before := doorbelltest.StreamOf(t, g.js)
+	g.mayNotDisturb(t, before)
+	after := doorbelltest.StreamOf(t, g.js)
+	if !reflect.DeepEqual(before.CachedInfo().Config, after.CachedInfo().Config) || after.CachedInfo().State.FirstSeq != 1 {
+		t.Errorf("the stream was changed: %+v", after.CachedInfo())
+	}
+
+	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "mine", FilterSubject: "listings.v1.A100.>"})
+	if err != nil {
+		t.Fatalf("a guest may not make a durable consumer: %v", err)
+	}
+	id := s.Ring(t, "A100")
+	sub.Request(t, id)
+	for arrived := ""; arrived != id; {
+		arrived = doorbelltest.NextOf(t, durable).Body.ContactRequestID
+	}
+	doorbelltest.MustBeWhole(t, doorbelltest.StatusOf(t, a).NATS.URL, id)
+}
+
+func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
+	t.Helper()
+	m, err := beats.NextMsg(doorbelltest.Patience)
+	if err != nil {
+		t.Fatalf("no heartbeat: %v", err)
+	}
+	schematest.Validate(t, "heartbeat", m.Data)
+	var beat map[string]any
+	if err := json.Unmarshal(m.Data, &beat); err != nil {
+		t.Fatal("no JSON object")
+	}
+	at, _ := beat["at"].(string)
+	moment, err := time.Parse(time.RFC3339Nano, at)
+	_, number := beat["lastSequence"].(float64)
+	state, _ := beat["state"].(string)
+	if err != nil || time.Since(moment).Abs() > time.Minute || !strings.HasSuffix(at, "Z") || !number || beat["agencyId"] != "A100" || len(beat) != 4 {
+		t.Errorf("heartbeat is %v", beat)
+	}
+	if !slices.Contains([]string{"starting", "waiting_for_stream", "baselining", "watching", "held", "backing_off", "halted"}, state) {
+		t.Errorf("state of the heartbeat is %q", state)
+	}
+}
+
+func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	url := doorbelltest.StartNATS(t, server.RANDOM_PORT)
+	_, js := doorbelltest.Connected(t, url)
+	theirs, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "LISTINGS", Description: "ours", Subjects: []string{"listings.v1.>"}, MaxAge: time.Hour, AllowAtomicPublish: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+strings.Replace(url, "://", "://u:"+doorbelltest.Sentinel+"@", 1)), "run")
+	d.Stderr.Await(t, `external NATS`)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	sub.Request(t, s.Ring(t, "A100"))
+	if _, err := js.Publish(t.Context(), "listings.v1.A100.test", []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	sub.Request(t, s.Ring(t, "A100"))
+	sub.Request(t, s.Ring(t, "A100"))
+
+	var status ops.Status
+	got := doorbelltest.Run(t, s.Environ, "status", "--json")
+	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil || status.NATS.Embedded || !status.NATS.Connected || status.NATS.URL != url {
+		t.Errorf("status: %v, %+v", err, got)
+	}
+	if len(status.Relay) != 1 || status.Relay[0].Foreign != 1 || status.Relay[0].Problem != "" {
+		t.Errorf("the relay says %+v", status.Relay)
+	}
+	if after := doorbelltest.StreamOf(t, js); !reflect.DeepEqual(theirs.CachedInfo().Config, after.CachedInfo().Config) {
+		t.Errorf("the stream was changed to %+v", after.CachedInfo().Config)
+	}
+	d.Stop(t)
+	for _, text := range []string{got.Stdout, d.Stderr.String()} {
+		if strings.Contains(text, doorbelltest.Sentinel) {
+			t.Errorf("the password of NATS is in:\n%s", text)
+		}
+		doorbelltest.HoldsNobody(t, text)
+	}
+}
+
+func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	port := doorbelltest.FreePort(t)
+	d := doorbelltest.Launch(t, s.With("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run", "--alone")
+	doorbelltest.NatsURL(t, s.Dir) // it answers, so it has started all the same
+	s.GoesOn(t, "A100", 30)
+	id := s.Ring(t, "A100")
+	doorbelltest.Eventually(t, "the contact request is waiting in the event log", func() bool {
+		status, err := ops.NewClient(s.Dir + "/" + daemon.SocketFile).Status(t.Context())
+		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && len(status.Relay) == 1 && status.Relay[0].Pending >= 2
+	})
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.StartNATS(t, port))
+	sub.Baselined(t, "A100")
+	sub.Request(t, id)
+	d.Stop(t)
+}

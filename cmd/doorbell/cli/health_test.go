@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+)
+
+// pageURL waits for a daemon and returns where its page is, without the slash at the end.
+func pageURL(t *testing.T, dir string) string {
+	t.Helper()
+	url := ""
+	doorbelltest.Eventually(t, "an answer at the socket", func() bool {
+		s, err := ops.NewClient(dir + "/" + daemon.SocketFile).Status(t.Context())
+		url = strings.TrimSuffix(s.Page, "/")
+		return err == nil && url != ""
+	})
+	return url
+}
+
+// get asks over HTTP and returns status and body.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doorbelltest.HoldsNobody(t, string(text))
+	return response.StatusCode, string(text)
+}
+
+// checks are those of /readyz?verbose by name.
+func checks(t *testing.T, url string) map[string]ops.Check {
+	t.Helper()
+	var answer struct{ Checks []ops.Check }
+	_, text := get(t, url+"/readyz?verbose")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	by := map[string]ops.Check{}
+	for _, c := range answer.Checks {
+		by[c.Name] = c
+	}
+	return by
+}
+
+func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "B200"); err != nil {
+		t.Fatal(err)
+	}
+	d := doorbelltest.Launch(t, s.With("DOORBELL_WEBHOOK_URL="+hook), "run")
+	url := pageURL(t, s.Dir)
+	doorbelltest.Eventually(t, "a halt, and readiness", func() bool {
+		status, err := ops.NewClient(s.Dir + "/" + daemon.SocketFile).Status(t.Context())
+		code, _ := get(t, url+"/readyz")
+		return err == nil && status.Summary() != "" && code == http.StatusOK
+	})
+	for name, c := range checks(t, url) {
+		if !c.OK {
+			t.Errorf("%s: %s", name, c.Text)
+		}
+	}
+	for _, name := range []string{"store", "polling", "staleness", "relay", "follower", "housekeeping", "heartbeat", "forwarder webhook", "space", "NATS", "watch"} {
+		if _, ok := checks(t, url)[name]; !ok {
+			t.Errorf("nobody looks at %s", name)
+		}
+	}
+	if code, text := get(t, url+"/livez"); code != http.StatusOK || text != "ok\n" {
+		t.Errorf("livez: %d %s", code, text)
+	}
+	d.Stop(t)
+}
+
+// TestADaemonWithoutItsNATSLivesAndIsNotReady: who waits for NATS is said where people look, and all is well once it comes.
+func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	port := doorbelltest.FreePort(t)
+	environ := s.With("NATS_URL=nats://u:" + doorbelltest.Sentinel + "@127.0.0.1:" + strconv.Itoa(port))
+	d := doorbelltest.Launch(t, environ, "run")
+	url := pageURL(t, s.Dir)
+	code, text := get(t, url+"/readyz")
+	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "failing\nNATS: ") || strings.Contains(text, doorbelltest.Sentinel) {
+		t.Errorf("readyz: %d %s", code, text)
+	}
+	if code, text := get(t, url+"/livez"); code != http.StatusOK {
+		t.Errorf("livez: %d %s", code, text)
+	}
+	d.Stderr.Await(t, `"msg":"watching","waiting":2,"agencies":0,`)
+	got := doorbelltest.Run(t, environ, "status", "--check")
+	if got.Code != exit.CodeFailed {
+		t.Errorf("exit code %d", got.Code)
+	}
+	doorbelltest.Has(t, got.Stderr, "doorbell: NATS is not connected\n")
+	doorbelltest.Has(t, got.Stdout, "2 agencies wait for the stream, since ", "A100, B200", "doorbell run --alone")
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls").Stderr, "the event log is empty")
+
+	doorbelltest.StartNATS(t, port)
+	doorbelltest.Eventually(t, "readiness", func() bool {
+		code, _ := get(t, url+"/readyz")
+		return code == http.StatusOK
+	})
+	d.Stop(t)
+}

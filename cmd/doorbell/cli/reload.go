@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+// readKeysEvery is how often the configuration is read again. What two readings in a row say alike counts: half a file names
+// fewer agencies than the whole.
+const readKeysEvery = 10 * time.Second
+
+// keyReader tells the poller again whom to watch and with which keys, when a file has changed and on SIGHUP. What is wrong
+// with a file that is just being replaced is said, and what was configured before stays.
+type keyReader struct {
+	environ []string
+	hup     <-chan os.Signal
+	log     *slog.Logger
+	loud    *slog.Logger // for what somebody has just done and waits to hear of
+
+	seen   keyReading // the last one
+	acted  keyReading // the last one that the poller, or the log, was told
+	told   []poller.AgencyKeys
+	warned []string
+	again  bool // the poller could not take it: try it once more
+}
+
+// keyReading is what the configuration said once.
+type keyReading struct {
+	agencies []poller.AgencyKeys
+	problem  string // why it cannot be used
+}
+
+func (r keyReading) equal(other keyReading) bool {
+	return r.problem == other.problem && slices.Equal(r.agencies, other.agencies)
+}
+
+func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
+	now := keyReading{agencies: options.Poller(c, release).Agencies}
+	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
+}
+
+// run reads until ctx ends. Only set can fail.
+func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
+	tick := time.NewTicker(readKeysEvery)
+	defer tick.Stop()
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.hup:
+			asked = true
+		case <-tick.C:
+		}
+		c, err := config.Read(r.environ, config.GroupPoll)
+		now := keyReading{}
+		if err != nil {
+			now.problem = err.Error()
+		} else {
+			now.agencies = options.Poller(c, release).Agencies
+		}
+		settled := now.equal(r.seen)
+		r.seen = now
+		if !asked && (!settled || now.equal(r.acted) && !r.again) {
+			continue
+		}
+		r.acted = now
+		if err != nil {
+			r.again = false
+			r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
+			continue
+		}
+		for _, w := range c.Warnings {
+			if !slices.Contains(r.warned, w) {
+				r.loud.Warn(w)
+			}
+		}
+		r.warned = c.Warnings
+		if err := r.tell(now.agencies, set); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys) error) error {
+	if slices.Equal(list, r.told) {
+		r.again = false
+		return nil
+	}
+	err := set(list)
+	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, daemon.ErrUndecided)
+	switch {
+	case errors.Is(err, daemon.ErrUndecided):
+		r.log.Warn("the changed agencies and keys wait", "err", err)
+		return nil
+	case errors.Is(err, poller.ErrRetiresAll):
+		r.loud.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
+			"were; a restart applies it", "err", err)
+		return nil
+	case r.again:
+		r.told = nil // a part of it may be in force: also what was told before is told again
+		r.log.Error("the changed agencies and keys wait for space", "err", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	r.told = list
+	r.loud.Info("agencies and keys were reloaded", "agencies", len(list))
+	return nil
+}

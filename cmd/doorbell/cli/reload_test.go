@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// rereading is a reader of a key file in virtual time, and what it told.
+type rereading struct {
+	t    *testing.T
+	file string
+	hup  chan os.Signal
+	log  doorbelltest.Transcript
+
+	mutex sync.Mutex
+	fail  error // what the poller answers
+	told  []string
+}
+
+func reread(t *testing.T, text string, test func(*rereading)) {
+	t.Helper()
+	r := &rereading{t: t, file: write(t, "keys", text, 0o600)}
+	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + r.file}
+	c, err := config.Read(environ, config.GroupPoll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := NewLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, Terminal{})
+	synctest.Test(t, func(t *testing.T) {
+		r.hup = make(chan os.Signal, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		reader := newKeyReader(environ, c, r.hup, log)
+		go func() { ended <- reader.run(ctx, r.set) }()
+		test(r)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(r.log.String(), "-key") {
+			t.Errorf("a key is in the log:\n%s", r.log.String())
+		}
+	})
+}
+
+func (r *rereading) set(list []poller.AgencyKeys) error {
+	var all []string
+	for _, a := range list {
+		all = append(all, a.ID+" "+a.Key.Fingerprint()+" "+a.Next.Fingerprint())
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.told = append(r.told, strings.Join(all, ", "))
+	return r.fail
+}
+
+// fails sets what the poller answers from now on.
+func (r *rereading) fails(err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.fail = err
+}
+
+func (r *rereading) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	stamp := time.Unix(1e9, 0) // of every text the same
+	if err := os.Chtimes(r.file, stamp, stamp); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// change writes the file and lets half a minute pass.
+func (r *rereading) change(text string) {
+	r.t.Helper()
+	r.write(text)
+	time.Sleep(30 * time.Second)
+	synctest.Wait()
+}
+
+// wants fails unless the poller was told exactly this since the last time.
+func (r *rereading) wants(want ...string) {
+	r.t.Helper()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if strings.Join(r.told, "; ") != strings.Join(want, "; ") {
+		r.t.Errorf("told %q, want %q", r.told, want)
+	}
+	r.told = nil
+}
+
+func agencyLine(id, key, next string) string {
+	return id + " " + fingerprintOf(key) + " " + fingerprintOf(next)
+}
+
+func fingerprintOf(key string) string {
+	if key == "" {
+		return "sha256:e3b0c442" // of nothing
+	}
+	return config.NewSecret(key).Fingerprint()
+}
+
+func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {
+	t.Parallel()
+	reread(t, "A100=first-key\nB200=b-key\n", func(r *rereading) {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.wants()
+		for _, bad := range []string{"", "\n# nothing\n", "A100=\n", "A100=second-key\nB200", "A100=|next-key\n", "A100=a-key,A100=b-key"} {
+			r.change(bad)
+			r.wants()
+		}
+		if n := strings.Count(r.log.String(), "is refused"); n != 6 {
+			t.Errorf("%d lines about six bad files:\n%s", n, r.log.String())
+		}
+		if err := os.Remove(r.file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		r.change("B200=b-key\nA100=second-key|third-key\n")
+		r.wants(agencyLine("B200", "b-key", "") + ", " + agencyLine("A100", "second-key", "third-key"))
+		r.change("C300=c-key\n")
+		r.wants(agencyLine("C300", "c-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
+	})
+}
+
+func TestWhatIsSaidOfPeopleIsReadAgainLikeKeys(t *testing.T) {
+	file := write(t, "people", "none\n", 0o600)
+	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_AGENCIES=A100", "DOORBELL_API_KEY=a-key", "DOORBELL_PEOPLE_FILE=" + file}
+	c := mustRead(t, environ)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var told []events.People
+		reader, ended := newKeyReader(environ, c, nil, slog.New(slog.DiscardHandler)), make(chan error, 1)
+		go func() {
+			ended <- reader.run(ctx, func(list []poller.AgencyKeys) error {
+				told = append(told, list[0].People)
+				return nil
+			})
+		}()
+		if err := os.WriteFile(file, []byte("A100=contact\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30*time.Second + time.Millisecond) // virtual: files are read again every 30 s
+		stop()
+		if err := <-ended; err != nil || !slices.Equal(told, []events.People{events.PeopleContact}) {
+			t.Errorf("told %q, %v", told, err)
+		}
+	})
+}
+
+func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
+	reread(t, "A100=first-key\n", func(r *rereading) {
+		time.Sleep(time.Minute)
+		r.write("A100=second-key\n")
+		r.hup <- os.Interrupt // whichever it is
+		synctest.Wait()
+		r.wants(agencyLine("A100", "second-key", ""))
+	})
+}
+
+func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
+	reread(t, "A100=a-key\nB200=b-key\n", func(r *rereading) {
+		time.Sleep(readKeysEvery / 2)
+		for _, text := range []string{"A", "A100=c-key\n", "A100=c-key\nB2"} {
+			r.write(text)
+			time.Sleep(readKeysEvery)
+			synctest.Wait()
+			r.wants()
+		}
+		r.change("A100=c-key\nB200=b-key\n")
+		r.wants(agencyLine("A100", "c-key", "") + ", " + agencyLine("B200", "b-key", ""))
+	})
+}
+
+func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) {
+	t.Parallel()
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fails(poller.ErrRetiresAll)
+		r.change("B200=b-key\n")
+		r.wants(agencyLine("B200", "b-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
+		if !strings.Contains(r.log.String(), "would retire all agencies at once") {
+			t.Errorf("not said:\n%s", r.log.String())
+		}
+		r.fails(nil)
+		r.change("A100=a-key\n") // as it was: there is nothing to tell
+		r.wants()
+		r.change("A100=a-key,B200=b-key\n")
+		r.wants(agencyLine("A100", "a-key", "") + ", " + agencyLine("B200", "b-key", ""))
+	})
+}
+
+func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
+	t.Parallel()
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fails(store.ErrNoSpace)
+		r.write("A100=b-key\n")
+		time.Sleep(2*readKeysEvery + time.Second) // one reading, and one that agrees
+		synctest.Wait()
+		r.wants(agencyLine("A100", "b-key", ""))
+		r.fails(nil)
+		time.Sleep(readKeysEvery)
+		synctest.Wait()
+		r.wants(agencyLine("A100", "b-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
+	})
+}
+
+func TestAFileThatGoesBackWhileTheDiskIsFullIsToldToo(t *testing.T) {
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fails(store.ErrNoSpace)
+		r.write("A100=b-key\n")
+		time.Sleep(2*readKeysEvery + time.Second)
+		synctest.Wait()
+		r.wants(agencyLine("A100", "b-key", ""))
+		r.fails(nil)
+		r.write("A100=a-key\n")
+		r.hup <- os.Interrupt
+		synctest.Wait()
+		r.wants(agencyLine("A100", "a-key", ""))
+	})
+}
+
+func TestWhoIsNotDecidedYetIsToldAgain(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	r := &keyReader{log: quiet, loud: quiet}
+	list := []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey("a-key")}}
+	for _, undecided := range []bool{true, false} {
+		err := r.tell(list, func([]poller.AgencyKeys) error {
+			if undecided {
+				return daemon.ErrUndecided
+			}
+			return nil
+		})
+		if err != nil || r.again != undecided {
+			t.Errorf("undecided %v: told again %v, %v", undecided, r.again, err)
+		}
+	}
+}

@@ -1,0 +1,402 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/natsd"
+	"doorbell/events/replay"
+	"doorbell/store"
+)
+
+// ReplayCmd is `doorbell replay`.
+type ReplayCmd struct {
+	EventFilter
+	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as their filters want it."`
+	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
+	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
+	DryRun bool     `help:"Only say how many events there are, by agency and type."`
+	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
+	JSON   bool     `name:"json" help:"Print JSON."`
+}
+
+// mostUnasked is how many events are replayed without a question, and usualRate how many a second.
+const (
+	mostUnasked = 1000
+	usualRate   = 500
+)
+
+func (ReplayCmd) Help() string {
+	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
+		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. One job is one choice of events: " +
+		"take another name for another, or for one that begins earlier. Without filters it covers the whole event log.\n\n" +
+		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19 --dry-run"
+}
+
+func (c *ReplayCmd) Validate() error {
+	switch {
+	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toReceiver():
+		return errors.New("--to: write nats, -, slack, email or webhook")
+	case c.Job != "" && replay.ValidJob(c.Job) != nil:
+		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
+	case c.Job != "" && c.To != "" && c.To != "nats":
+		return errors.New("--job: has a meaning for NATS alone")
+	case c.Rate != nil && c.toReceiver():
+		return errors.New("--rate: receivers have a pace of their own")
+	case c.Rate != nil && !(*c.Rate == 0 || *c.Rate >= 0.001 && *c.Rate <= 1e6):
+		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
+	}
+	return c.valid()
+}
+
+// Run counts what is meant, asks if it is much, and sends it to NATS or prints it.
+func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
+	now := time.Now()
+	q, err := c.query(now)
+	if err != nil {
+		return err
+	}
+	cfg, to, err := c.settings(p)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, cfg.Base)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	q.Published = true // what the stream has not taken is on its way, and has no number to replay it under
+	q.Unerased = true
+	counts, err := log.CountEvents(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return logError(err, cfg.Base)
+	case c.DryRun:
+		return printCounts(p, counts, c.JSON)
+	case counts.Total == 0:
+		p.note("%s", noEvent(ctx, log))
+		return c.nothing(p)
+	}
+	q.UpTo = counts.UpTo // what comes later was not asked about
+	if c.To == "-" {     // nobody is flooded
+		return c.print(ctx, p, cfg.Base, log, q)
+	}
+	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnasked, fmt.Sprintf("%d events would be replayed", counts.Total),
+		fmt.Sprintf("%d events will be replayed. Go on?", counts.Total))
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	if c.toReceiver() {
+		return c.send(ctx, p, cfg.Base, log, q, to, counts.Total)
+	}
+	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
+	if request.Job == "" {
+		request.Job = now.UTC().Format("20060102-150405-") + fmt.Sprintf("%03d", now.Nanosecond()/1e6)
+	}
+	if c.Rate != nil {
+		request.Rate = *c.Rate
+	}
+	return c.publish(ctx, p, cfg, log.kept, request)
+}
+
+// nothing is what is printed where no event is meant: to programs, that there were none.
+func (c *ReplayCmd) nothing(p *program) error {
+	switch {
+	case !c.JSON || c.To == "-":
+		return nil
+	case c.toReceiver():
+		return p.printJSON(sentReplay{})
+	}
+	return p.printJSON(ops.ReplayProgress{Job: c.Job})
+}
+
+// print writes the events to standard output.
+func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery) error {
+	pace := rate.NewLimiter(rate.Inf, 1)
+	if c.Rate != nil && *c.Rate > 0 {
+		pace.SetLimit(rate.Limit(*c.Rate))
+	}
+	for e, err := range log.Events(ctx, q) {
+		if pace.Wait(ctx) != nil {
+			return nil
+		}
+		if err != nil {
+			return logError(err, b)
+		}
+		switch gone, err := log.erased(ctx, e.Event); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, b)
+		case gone:
+			continue
+		}
+		if err := printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish lets the daemon replay; where none runs and NATS is somewhere else, it does it itself.
+func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config, kept *store.Store, q ops.ReplayRequest) error {
+	var last ops.ReplayProgress
+	progress := func(now ops.ReplayProgress) error {
+		if last.Job == "" {
+			p.note("replaying %s to %s, job %s", ops.Counted(now.Total, "event"), now.Subject, now.Job)
+		} else if isTerminal(p.stderr) {
+			fmt.Fprintf(p.stderr, "\r%d of %d", now.Published+now.AlreadyThere, now.Total)
+		}
+		last = now
+		return nil
+	}
+	var err error
+	switch {
+	case kept == nil:
+		err = options.Client(cfg.Base).Replay(ctx, q, progress)
+	case cfg.NATS.URL == "":
+		return exit.Failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
+	default:
+		err = replayKept(ctx, cfg, kept, q, progress)
+	}
+	if isTerminal(p.stderr) && last.Job != "" {
+		fmt.Fprintln(p.stderr)
+	}
+	again := "doorbell replay " + c.again(q)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(p.stderr, "stopped; at least %d of %d are there, and this goes on:\n  %s\n", last.Published+last.AlreadyThere, q.Total, printable(again))
+		return nil
+	case errors.Is(err, ops.ErrNoAnswer):
+		return exit.Failed(errors.New("the daemon broke off"), "look at its log; this goes on: "+again)
+	case err != nil:
+		return replayError(err, again)
+	case c.JSON:
+		return p.printJSON(last)
+	}
+	fmt.Fprintf(p.stdout, "%s replayed to %s, stream %s; there already: %d\n", ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere)
+	return nil
+}
+
+// replayError says what to do about a replay that ended early.
+func replayError(err error, again string) error {
+	hint := ops.Hint(err)
+	if hint == "" {
+		hint = "this goes on: " + again
+	}
+	return exit.Failed(err, hint)
+}
+
+// replayKept does the same without a daemon, to an external server.
+func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
+	conn, err := natsd.Connect(options.NATS(c.NATS), discardLog())
+	if err != nil {
+		return ops.WithHint(err, "check the NATS_* settings")
+	}
+	defer conn.Close()
+	_, err = daemon.Replay(ctx, DaemonOptions(c, discardLog()), kept, conn, q, progress)
+	return err
+}
+
+// toReceiver says whether events go to where people are.
+func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
+
+// settings are what the command reads of the environment: the receivers too, if they are meant.
+func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to daemon.Forwarder, err error) {
+	if !c.toReceiver() {
+		cfg, err = config.Read(p.environ)
+		return cfg, to, err
+	}
+	cfg, to, warnings, err := p.forwarder(c.To, c.To)
+	p.warn(warnings) // also where nothing is configured: a name may be misspelt
+	return cfg, to, err
+}
+
+// sentReplay is what a replay to a receiver has done.
+type sentReplay struct {
+	forward.Replayed
+	Total int `json:"total"`
+	// Next is the event at which a replay that was stopped goes on.
+	Next *nextEvent `json:"next,omitempty"`
+}
+
+// nextEvent says where an event stands in the log.
+type nextEvent struct {
+	AgencyID string    `json:"agencyId"`
+	Sequence uint64    `json:"sequence"`
+	Recorded time.Time `json:"recorded"`
+}
+
+// send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
+	defer to.Close()
+	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
+	done, began := sentReplay{Total: total}, time.Now()
+	var broken error // of the log
+	list := followed(log.Events(ctx, q), func(e events.Event) {
+		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
+	}, &broken)
+	last := "" // that was erased
+	erased := func(e events.Event) (bool, error) {
+		gone, err := log.erased(ctx, e)
+		if gone && e.ID != last {
+			last, done.Total = e.ID, done.Total-1
+		}
+		return gone, err
+	}
+	sum, err := forward.SendReplayed(ctx, to.Routes, list, erased, func(r forward.Replayed, failed error) {
+		if failed != nil {
+			_, reason := receivers.Outcome(failed)
+			p.note("%s failed; retrying: %s", c.To, printable(reason))
+		} else if isTerminal(p.stderr) {
+			fmt.Fprintf(p.stderr, "\r%d sent, %d refused", r.Events, r.Refused)
+		}
+	})
+	done.Replayed = sum
+	if isTerminal(p.stderr) && sum.Deliveries > 0 {
+		fmt.Fprintln(p.stderr)
+	}
+	if err == nil {
+		done.Next = nil
+	}
+	if c.JSON {
+		if err := p.printJSON(done); err != nil {
+			return err
+		}
+	}
+	until := q.Until
+	if until.IsZero() {
+		until = began // what comes later was not asked about
+	}
+	return c.concluded(ctx, p, b, done, err, broken, until)
+}
+
+// concluded says what was sent, and how to go on if that was not all.
+func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, done sentReplay, err, broken error, until time.Time) error {
+	switch {
+	case err == nil && c.JSON:
+	case err == nil:
+		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; not wanted there: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused, done.Total-done.Events-done.Refused)
+	case broken != nil && ctx.Err() == nil:
+		return logError(broken, b)
+	case done.Next == nil:
+		return nil
+	case ctx.Err() != nil:
+		fmt.Fprintf(p.stderr, "stopped before sequence %d of %s; %s sent, and this goes on:\n  %s\n", done.Next.Sequence, done.Next.AgencyID,
+			ops.Counted(done.Events, "event"), printable(c.goesOn(*done.Next, until)))
+	default:
+		return exit.Failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
+	}
+	if err == nil && done.Refused > 0 {
+		return exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
+	}
+	return nil
+}
+
+// goesOn is the command that goes on with an event. Of one agency that is its sequence. Of several it is the moment of its record:
+// what was recorded in the same millisecond may be sent again.
+func (c *ReplayCmd) goesOn(next nextEvent, until time.Time) string {
+	again := *c
+	q := ops.ReplayRequest{Query: ops.EventQuery{Since: next.Recorded, Until: until}}
+	if c.Agency != "" {
+		again.FromSequence, q.Query.Since = &next.Sequence, c.Since.Time(time.Now())
+	}
+	flags := []string{"doorbell replay", "--to", c.To}
+	return strings.Join(append(flags, again.again(q)), " ")
+}
+
+// followed yields the events of the log, and hands each to visit before. The error of the log is kept, too.
+func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), broken *error) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
+		for e, err := range log {
+			if err != nil {
+				*broken = err
+			} else {
+				visit(e.Event)
+			}
+			if !yield(e.Event, err) {
+				return
+			}
+		}
+	}
+}
+
+// printCounts says how many events are meant, by agency and type.
+func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
+	if asJSON {
+		return p.printJSON(c)
+	}
+	var rows []string
+	for _, a := range c.Agencies {
+		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
+			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
+		})
+		for _, kind := range types {
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d", a.AgencyID, kind, a.Types[kind]))
+		}
+		rows = append(rows, fmt.Sprintf("%s\tsequences %d to %d\t%d", a.AgencyID, a.FirstSequence, a.LastSequence, a.Total))
+	}
+	if rows != nil {
+		rows = append([]string{"AGENCY\tWHAT\tEVENTS"}, rows...)
+	}
+	return p.printTable("", rows, ops.Counted(c.Total, "event")+" would be replayed\n")
+}
+
+// again are the flags that mean the same events once more, of the same job. Moments are written out: two hours ago will be
+// another one.
+func (c *ReplayCmd) again(q ops.ReplayRequest) string {
+	var flags []string
+	add := func(name, value string) {
+		if value != "" {
+			flags = append(flags, "--"+name+" "+ops.Shell(value))
+		}
+	}
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	number := func(n *uint64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatUint(*n, 10)
+	}
+	add("agency", c.Agency)
+	add("type", c.Type)
+	add("insertion", c.Insertion)
+	add("since", moment(q.Query.Since))
+	add("until", moment(q.Query.Until))
+	add("from-sequence", number(c.FromSequence))
+	add("to-sequence", number(c.ToSequence))
+	add("origin", c.Origin)
+	add("job", q.Job)
+	if c.Rate != nil {
+		add("rate", strconv.FormatFloat(*c.Rate, 'g', -1, 64))
+	}
+	if c.Yes {
+		flags = append(flags, "--yes")
+	}
+	return strings.Join(flags, " ")
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// replayed reads what the stream of replays holds, as a guest.
+func replayed(t *testing.T, url string) (all []doorbelltest.Arrival) {
+	t.Helper()
+	_, js := doorbelltest.Connected(t, url)
+	s, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := js.CreateConsumer(t.Context(), "LISTINGS_REPLAY", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatalf("a guest may not read: %v", err)
+	}
+	for range s.CachedInfo().State.Msgs {
+		all = append(all, doorbelltest.NextOf(t, c))
+	}
+	return all
+}
+
+// lastOf is the last place of the stream of news.
+func lastOf(t *testing.T, url string) uint64 {
+	t.Helper()
+	_, js := doorbelltest.Connected(t, url)
+	return doorbelltest.StreamOf(t, js).CachedInfo().State.LastSeq
+}
+
+func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100", "B200")
+	var news []doorbelltest.Arrival
+	for range 4 {
+		news = append(news, sub.Request(t, s.Ring(t, "B200")))
+	}
+	confirmed := func() bool { // the log learns of it a moment after the subscriber
+		status, err := ops.NewClient(s.Dir + "/" + daemon.SocketFile).Status(t.Context())
+		return err == nil && !slices.ContainsFunc(status.Relay, func(r ops.RelayStatus) bool { return r.Pending > 0 })
+	}
+	doorbelltest.Eventually(t, "the log knows what is published", confirmed)
+	before := lastOf(t, url)
+	args := []string{"replay", "--type", "contact_request.>", "--agency", "B200", "--job", "crm-2", "--rate", "0"}
+	got := doorbelltest.Run(t, s.Environ, args...)
+	if got.Code != 0 || got.Stdout != "4 events replayed to listings.replay.crm-2.>, stream LISTINGS_REPLAY; there already: 0\n" {
+		t.Fatalf("got %+v", got)
+	}
+	doorbelltest.Has(t, got.Stderr, "replaying 4 events to listings.replay.crm-2.>, job crm-2")
+	all := replayed(t, url)
+	if len(all) != 4 {
+		t.Fatalf("%d messages", len(all))
+	}
+	for i, a := range all {
+		was := news[i]
+		if a.Subject != "listings.replay.crm-2.B200.contact_request.created" || a.Header.Get("doorbell-replay") != "crm-2" ||
+			a.Header.Get("Nats-Msg-Id") != "crm-2/"+was.Header.Get("ce-id") || a.Header.Get("ce-origin") != "replay" {
+			t.Errorf("message %d: %s %v", i, a.Subject, a.Header)
+		}
+		for _, name := range []string{"ce-id", "ce-sequence", "ce-time", "ce-recordedtime", "ce-subject", "ce-storeid", "ce-partitionkey"} {
+			if a.Header.Get(name) != was.Header.Get(name) {
+				t.Errorf("message %d: %s is %q, want %q", i, name, a.Header.Get(name), was.Header.Get(name))
+			}
+		}
+		if want := bytes.Replace(was.Data, []byte(`"origin":"live"`), []byte(`"origin":"replay"`), 1); !bytes.Equal(a.Data, want) {
+			t.Errorf("message %d: another payload", i)
+		}
+	}
+	sub.Request(t, s.Ring(t, "B200"))
+	doorbelltest.Eventually(t, "the log knows that too", confirmed)
+	got = doorbelltest.Run(t, s.Environ, append(args, "--json")...)
+	var p ops.ReplayProgress
+	if err := json.Unmarshal([]byte(got.Stdout), &p); err != nil || p.Published != 1 || p.AlreadyThere != 4 || p.Total != 5 {
+		t.Errorf("again: %+v, %v", got, err)
+	}
+	if after := lastOf(t, url); after != before+1 {
+		t.Errorf("the stream of news grew by %d", after-before)
+	}
+	status := doorbelltest.Run(t, s.Environ, "status", "--json")
+	if strings.Contains(status.Stdout, `"foreign"`) {
+		t.Errorf("the relay met strangers: %s", status.Stdout)
+	}
+	d.Stop(t)
+	doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr+d.Stderr.String())
+}
+
+func TestAStoppedReplaySaysHowItGoesOn(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	for range 5 {
+		sub.Request(t, s.Ring(t, "A100"))
+	}
+	began := time.Now()
+	c := doorbelltest.Launch(t, s.Environ, "replay", "--since", "1h", "--type", "contact_request.>", "--rate", "2", "--job", "slow")
+	c.Stderr.Await(t, "replaying 5 events")
+	doorbelltest.Eventually(t, "the first is there", func() bool { return streamExists(t, url) && len(replayed(t, url)) > 0 })
+	if code := c.End(t, syscall.SIGINT); code != exit.Done || time.Since(began) > 10*time.Second {
+		t.Errorf("exit code %d", code)
+	}
+	said := c.Stderr.Await(t, `stopped; at least \d of 5 are there, and this goes on:\n  doorbell (.*)\n`)[1]
+	doorbelltest.Eventually(t, "the daemon has stopped too", func() bool { return strings.Contains(d.Stderr.String(), "replay stopped") })
+	doorbelltest.Has(t, said, "replay --type 'contact_request.>' --since 20", "--job slow --rate 2")
+	there := len(replayed(t, url))
+	var words []string
+	for _, w := range strings.Fields(said) {
+		words = append(words, strings.Trim(w, "'"))
+	}
+	got := doorbelltest.Run(t, s.Environ, append(words, "--rate", "0")...)
+	if want := fmt.Sprintf("%d events replayed to listings.replay.slow.>, stream LISTINGS_REPLAY; there already: %d\n", 5-there, there); got.Code != 0 || there > 4 || strings.Replace(got.Stdout, "1 event ", "1 events ", 1) != want {
+		t.Errorf("%d were there: %+v", there, got)
+	}
+	if n := len(replayed(t, url)); n != 5 {
+		t.Errorf("%d messages, want 5", n)
+	}
+	d.Stop(t)
+}
+
+func streamExists(t *testing.T, url string) bool {
+	_, js := doorbelltest.Connected(t, url)
+	_, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
+	return err == nil
+}
+
+func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
+	t.Parallel()
+	url := doorbelltest.StartNATS(t, server.RANDOM_PORT)
+	environ := append(logged(t, 9, "A100", "B200"), "NATS_URL="+strings.Replace(url, "://", "://u:"+doorbelltest.Sentinel+"@", 1))
+	before := doorbelltest.Tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
+	forbidden := doorbelltest.Run(t, append(environ, "DOORBELL_STREAM_MANAGE=off"), "replay")
+	if forbidden.Code != exit.CodeFailed || forbidden.Stdout != "" {
+		t.Errorf("got %+v", forbidden)
+	}
+	doorbelltest.Has(t, forbidden.Stderr, "stream LISTINGS_REPLAY: the stream is missing", "listings.replay.>", "DOORBELL_STREAM_MANAGE")
+	got := doorbelltest.Run(t, environ, "replay", "--job", "x", "--from-sequence", "2")
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "8 events replayed") {
+		t.Errorf("got %+v", got)
+	}
+	if n := len(replayed(t, url)); n != 8 {
+		t.Errorf("%d messages, want 8", n)
+	}
+	mustBeUntouched(t, settingOf(environ, "DOORBELL_DATA_DIR"), before)
+	own := doorbelltest.Run(t, environ, "replay")
+	name := time.Now().UTC().Format("20060102-")
+	if own.Code != 0 || !strings.Contains(own.Stdout, "10 events replayed to listings.replay."+name) {
+		t.Errorf("got %+v", own)
+	}
+	for _, r := range []doorbelltest.Result{forbidden, got, own} {
+		r.HoldsNoSecret(t)
+		doorbelltest.HoldsNobody(t, r.Stdout+r.Stderr)
+	}
+	away := doorbelltest.Run(t, append(environ, "NATS_URL=nats://127.0.0.1:"+strconv.Itoa(doorbelltest.FreePort(t))), "replay")
+	if away.Code != exit.CodeFailed {
+		t.Errorf("got %+v", away)
+	}
+	doorbelltest.Has(t, away.Stderr, "no connection to NATS at", "--to -")
+}
+
+func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9, "A100", "B200")
+	was := doorbelltest.Lines(doorbelltest.Run(t, environ, "events", "ls", "--json").Stdout)
+	for _, flag := range [][]string{{"--to", "-"}, {"--to=-", "--json", "--rate", "1000"}} {
+		got := doorbelltest.Run(t, environ, append([]string{"replay"}, flag...)...)
+		if got.Code != 0 || got.Stderr != "" {
+			t.Fatalf("%v: got %+v", flag, got)
+		}
+		want := make([]string, len(was))
+		for i, text := range was {
+			want[i] = strings.ReplaceAll(text, `"origin":"live"`, `"origin":"replay"`)
+		}
+		if !slices.Equal(doorbelltest.Lines(got.Stdout), want) {
+			t.Errorf("%v: other lines", flag)
+		}
+	}
+	one := doorbelltest.Run(t, environ, "replay", "--to", "-", "--insertion", "see#1##", "--agency", "B200")
+	for _, text := range doorbelltest.Lines(one.Stdout) {
+		var e events.Event
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Origin != events.OriginReplay || e.Reference != "see#1##" || e.AgencyID != "B200" {
+			t.Errorf("%v, %v", e.Header(), err)
+		}
+	}
+	if len(doorbelltest.Lines(one.Stdout)) != 2 {
+		t.Errorf("%d lines", len(doorbelltest.Lines(one.Stdout)))
+	}
+}
+
+func TestADryRunCountsAndDoesNothing(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9, "A100", "B200")
+	before := doorbelltest.Tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
+	got := doorbelltest.Run(t, environ, "replay", "--dry-run")
+	text := strings.Join(strings.Fields(got.Stdout), " ")
+	if got.Code != 0 || got.Stderr != "" {
+		t.Errorf("got %+v", got)
+	}
+	doorbelltest.Has(t, text, "AGENCY WHAT EVENTS A100 contact_request.created 5 A100 sequences 1 to 5 5 B200 contact_request.created 4 B200 access.halted 1 B200 sequences 1 to 5 5 10 events would be replayed")
+	got = doorbelltest.Run(t, environ, "replay", "--dry-run", "--json", "--type", "access.>")
+	var c ops.EventCounts
+	if err := json.Unmarshal([]byte(got.Stdout), &c); err != nil || c.Total != 1 || c.Agencies[0].Types["access.halted"] != 1 || c.Agencies[0].AgencyID != "B200" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got = doorbelltest.Run(t, environ, "replay", "--dry-run", "--origin", "baseline"); got.Code != 0 || got.Stdout != "0 events would be replayed\n" {
+		t.Errorf("got %+v", got)
+	}
+	if got = doorbelltest.Run(t, environ, "replay", "--origin", "baseline", "--to", "-"); got.Code != 0 || got.Stdout != "" || got.Stderr != "the event log holds no such event\n" {
+		t.Errorf("got %+v", got)
+	}
+	mustBeUntouched(t, settingOf(environ, "DOORBELL_DATA_DIR"), before)
+}
+
+func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 1000, "A100", "B200") // and a halt
+	environ = append(environ, "NATS_URL="+doorbelltest.StartNATS(t, server.RANDOM_PORT))
+	got := doorbelltest.Run(t, environ, "replay", "--rate", "0")
+	if got.Code != exit.CodeUsage || got.Stdout != "" {
+		t.Errorf("got %+v", got)
+	}
+	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed, and there is nobody to ask", "--yes does it")
+	if got = doorbelltest.Run(t, environ, "replay", "--rate", "0", "--yes"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "1,001 events replayed") {
+		t.Errorf("with --yes: %+v", got)
+	}
+	if got = doorbelltest.Run(t, environ, "replay", "--rate", "0", "--type", "contact_request.created"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "1,000 events replayed") {
+		t.Errorf("a thousand: %+v", got)
+	}
+	if got = doorbelltest.Run(t, environ, "replay", "--to", "-"); got.Code != 0 || len(doorbelltest.Lines(got.Stdout)) != 1001 {
+		t.Errorf("standard output floods nobody: %d lines, %s", len(doorbelltest.Lines(got.Stdout)), got.Stderr)
+	}
+	for answer, yes := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
+		var out strings.Builder
+		if err := ask(t.Context(), strings.NewReader(answer), &out, "Go on? "); (err == nil) != yes || out.String() != "Go on? " {
+			t.Errorf("%q: %v, %q", answer, err, out.String())
+		}
+	}
+}
+
+func TestReplayRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 3, "A100", "B200")
+	for args, sentence := range map[string]string{
+		"--job a.b":                             "--job: write 1 to 64 letters, digits, _ and -",
+		"--job >":                               "--job: write 1 to 64",
+		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
+		"--job a --to -":                        "--job: has a meaning for NATS alone",
+		"--to kafka":                            "--to: write nats, -, slack, email or webhook",
+		"--rate=-1":                             "--rate: write a number from",
+		"--rate NaN":                            "--rate: write a number from",
+		"--rate Inf":                            "--rate: write a number from",
+		"--rate 1e-300":                         "--rate: write a number from",
+		"--rate fast":                           "--rate: ",
+		"--agency A/1":                          "--agency: ",
+		"--type appeared":                       "--type: there is no event type",
+		"--since soon":                          "is neither a time",
+		"--since 2999-01-01T00:00:00Z":          "--since: lies in the future",
+		"--since 1h --until 2h":                 "--until: is not after --since",
+		"--from-sequence 2 --to-sequence 1":     "--from-sequence: is higher than --to-sequence",
+		"--origin replay":                       "--origin: write live or baseline",
+		"everything":                            "everything",
+		"--from-sequence 99999999999999999999 ": "--from-sequence: ",
+	} {
+		got := doorbelltest.Run(t, environ, append([]string{"replay"}, strings.Fields(args)...)...)
+		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
+			t.Errorf("%s: got %+v", args, got)
+		}
+		doorbelltest.Has(t, got.Stderr, sentence)
+	}
+	got := doorbelltest.Run(t, environ, "replay", "--agency", "C300")
+	if got.Code != exit.CodeFailed {
+		t.Errorf("got %+v", got)
+	}
+	doorbelltest.Has(t, got.Stderr, "knows no such agency: C300")
+	got = doorbelltest.Run(t, environ, "replay")
+	if got.Code != exit.CodeFailed {
+		t.Errorf("got %+v", got)
+	}
+	doorbelltest.Has(t, got.Stderr, "no daemon runs, and with it no NATS server", "--to -")
+}
+
+func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
+	t.Parallel()
+	url := doorbelltest.StartNATS(t, server.RANDOM_PORT)
+	environ := append(logged(t, 9, "A100", "B200"), "NATS_URL="+url)
+	replay := func(args ...string) doorbelltest.Result {
+		return doorbelltest.Run(t, environ, append([]string{"replay", "--job", "x", "--rate", "0"}, args...)...)
+	}
+	if got := replay("--type", "contact_request.created", "--from-sequence", "2"); got.Code != exit.Done || !strings.HasPrefix(got.Stdout, "7 events replayed") {
+		t.Fatalf("%+v", got)
+	}
+	for name, other := range map[string][]string{
+		"another type":              {"--type", "access.halted", "--from-sequence", "2"},
+		"all types":                 {"--from-sequence", "2"},
+		"one that begins earlier":   {"--type", "contact_request.created"},
+		"another insertion as well": {"--type", "contact_request.created", "--from-sequence", "2", "--insertion", "see#1##"},
+	} {
+		got := replay(other...)
+		if got.Code != exit.CodeFailed || got.Stdout != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		doorbelltest.Has(t, got.Stderr, "another choice of events", "choose another --job")
+	}
+	for name, same := range map[string][]string{
+		"the same":        {"--type", "contact_request.created", "--from-sequence", "2"},
+		"that ends early": {"--type", "contact_request.created", "--from-sequence", "2", "--to-sequence", "3"},
+		"of one agency":   {"--type", "contact_request.created", "--from-sequence", "2", "--agency", "B200"},
+	} {
+		if got := replay(same...); got.Code != exit.Done || !strings.HasPrefix(got.Stdout, "0 events replayed") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if n := len(replayed(t, url)); n != 7 {
+		t.Errorf("%d messages, want 7", n)
+	}
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/store"
+)
+
+// blocks are the shell commands of a section of the page on operating, with another directory for the backups.
+func blocks(t *testing.T, section, backups string) (all [][]string) {
+	t.Helper()
+	_, text, ok := strings.Cut(readText(t, operatePage), "\n## "+section+"\n")
+	if !ok {
+		t.Fatalf("the page has no section %s", section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for {
+		_, rest, ok := strings.Cut(text, "```sh\n")
+		if !ok {
+			return all
+		}
+		block, after, _ := strings.Cut(rest, "```")
+		all = append(all, strings.Split(strings.TrimSpace(strings.ReplaceAll(block, "/backup/", backups+"/")), "\n"))
+		text = after
+	}
+}
+
+// TestARestoreAsThePageSaysGoesOnWhereTheBackupWas does what deploy/operate.md says, word for word.
+func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
+	t.Parallel()
+	commands := blocks(t, "Back up and restore", t.TempDir())
+	if len(commands) != 2 || len(commands[0]) != 1 || len(commands[1]) != 2 {
+		t.Fatalf("the page says %q", commands)
+	}
+	s := doorbelltest.NewScene(t, "A100")
+	shell := func(line string) {
+		t.Helper()
+		c := exec.Command("sh", "-ec", line)
+		c.Env = append(s.With("PATH="+filepath.Dir(doorbelltest.Binary(t))+":/usr/bin:/bin"), "HOME=/nonexistent")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	before := s.Ring(t, "A100")
+	sub.Request(t, before)
+	shell(commands[0][0])
+	between := s.Ring(t, "A100")
+	sub.Request(t, between)
+	d.Stop(t)
+
+	shell(commands[1][0])
+	refused := doorbelltest.Run(t, s.Environ, "run")
+	if refused.Code != exit.CodeConfig || !strings.Contains(refused.Stderr, "run --restored") {
+		t.Errorf("without the flag: %+v", refused)
+	}
+	last := strings.Fields(commands[1][1])
+	d = doorbelltest.Launch(t, s.Environ, last[1:]...)
+	url := doorbelltest.NatsURL(t, s.Dir)
+	doorbelltest.Has(t, d.Stderr.String(), "--restored: a backup is accepted", `"backup_of":"20`)
+	later := s.Ring(t, "A100")
+	doorbelltest.SubscribeTo(t, url).Request(t, later)
+	s.GoesOn(t, "A100", 10)
+	doorbelltest.MustBeWhole(t, url, before, between, later)
+	d.Stop(t)
+	if got := doorbelltest.Run(t, s.Environ, "verify"); got.Code != exit.Done {
+		t.Errorf("%+v", got)
+	}
+	d = doorbelltest.Launch(t, s.Environ, "run") // the flag was for one start
+	doorbelltest.NatsURL(t, s.Dir)
+	d.Stop(t)
+}
+
+func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	for name, url := range map[string]string{"elsewhere": "https://old.example.org", "here": s.URL} {
+		kept, err := store.Open(store.Options{Dir: filepath.Join(s.Dir, name), BaseURL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Close()
+	}
+	elsewhere := s.With("DOORBELL_DATA_DIR=" + filepath.Join(s.Dir, "elsewhere"))
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"run"}, exit.CodeConfig, "run --moved"},
+		{[]string{"run", "--restored"}, exit.CodeConfig, "run --moved"},
+		{[]string{"run", "--fresh", "--moved"}, exit.CodeUsage, "--fresh"},
+		{[]string{"run", "--fresh", "--restored"}, exit.CodeUsage, "--fresh"},
+	} {
+		if got := doorbelltest.Run(t, elsewhere, c.args...); got.Code != c.code || !strings.Contains(got.Stderr, c.says) {
+			t.Errorf("%v: %+v, want %d, %s", c.args, got, c.code, c.says)
+		}
+	}
+	d := doorbelltest.Launch(t, elsewhere, "run", "--moved")
+	doorbelltest.NatsURL(t, filepath.Join(s.Dir, "elsewhere"))
+	d.Stop(t)
+	doorbelltest.Has(t, d.Stderr.String(), "--moved: the store remembers the API at its new address", `"from":"https://old.example.org","to":"`+s.URL)
+	doorbelltest.Has(t, doorbelltest.Run(t, elsewhere, "verify").Stdout, "of "+s.URL+", is sound: 1 agency")
+
+	here := filepath.Join(s.Dir, "here")
+	d = doorbelltest.Launch(t, s.With("DOORBELL_DATA_DIR="+here), "run", "--fresh")
+	doorbelltest.NatsURL(t, here)
+	d.Stop(t)
+	doorbelltest.Has(t, d.Stderr.String(), "--fresh: a new store was begun and the old one set aside", `"aside":"doorbell.db.20`, " store-id.20")
+	for _, name := range []string{"doorbell.db", "store-id"} {
+		if aside, err := filepath.Glob(filepath.Join(here, name+".20*Z")); err != nil || len(aside) != 1 {
+			t.Errorf("%v is set aside of %s: %v", aside, name, err)
+		}
+	}
+}
+
+// TestARestoredBackupGoesOnWhateverBecameOfTheStream is the drill: a backup, more events, and then the store is lost.
+func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ lost, away bool }{
+		"which is there":    {},
+		"which is lost too": {lost: true},
+		"which is there, with NATS away at the start":     {away: true},
+		"which is lost too, with NATS away at the start ": {lost: true, away: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, far := doorbelltest.NewScene(t, "A100"), doorbelltest.StartFar(t)
+			environ, backup := s.With("NATS_URL="+far.URL()), filepath.Join(t.TempDir(), "doorbell.db")
+			d := doorbelltest.Launch(t, environ, "run")
+			doorbelltest.NatsURL(t, s.Dir)
+			sub := doorbelltest.SubscribeTo(t, far.URL())
+			sub.Baselined(t, "A100")
+			var leads []string
+			ring := func(sub *doorbelltest.Subscriber) {
+				t.Helper()
+				leads = append(leads, s.Ring(t, "A100"))
+				sub.Request(t, leads[len(leads)-1])
+			}
+			ring(sub)
+			if got := doorbelltest.Run(t, environ, "backup", backup); got.Code != exit.Done {
+				t.Fatalf("%+v", got)
+			}
+			ring(sub)
+			ring(sub)
+			d.Stop(t)
+
+			if err := os.RemoveAll(s.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(s.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(backup)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(s.Dir, daemon.StoreFile), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			far.Stop()
+			if c.lost {
+				if err := os.RemoveAll(far.Folder); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !c.away {
+				far.Start(t)
+			}
+			d = doorbelltest.Launch(t, environ, "run", "--restored")
+			doorbelltest.NatsURL(t, s.Dir)
+			leads = append(leads, s.Ring(t, "A100"))
+			s.GoesOn(t, "A100", 20)
+			if c.away {
+				far.Start(t)
+			}
+			sub = doorbelltest.SubscribeTo(t, far.URL())
+			sub.Event(t, "watch.stream_repaired", "A100")
+			ring(sub)
+			doorbelltest.Eventually(t, "all is published", func() bool {
+				status, err := ops.NewClient(filepath.Join(s.Dir, daemon.SocketFile)).Status(t.Context())
+				return err == nil && len(status.Relay) == 1 && status.Relay[0].Pending == 0
+			})
+			doorbelltest.MustBeWhole(t, far.URL(), leads...)
+			d.Stop(t)
+			if got := doorbelltest.Run(t, environ, "verify"); got.Code != exit.Done {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

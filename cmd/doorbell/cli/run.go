@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
+)
+
+// RunCmd is `doorbell run`.
+type RunCmd struct {
+	Restored bool `xor:"begin" help:"For one start: accept the store that was put into the data directory, a backup for instance."`
+	Moved    bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
+	Fresh    bool `xor:"begin" help:"For one start: set the store aside under a name with the time, and begin anew."`
+	Alone    bool `help:"For one start: watch agencies that are new to the store at once, without waiting for NATS to say what an earlier store has published of them."`
+}
+
+func (c *RunCmd) Validate() error {
+	if c.Fresh && c.Moved {
+		return errors.New("--fresh and --moved can't be used together")
+	}
+	return nil
+}
+
+func (RunCmd) Help() string {
+	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  export DOORBELL_BASE_URL=https://api.example.com\n" +
+		"  export DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys\n  doorbell run"
+}
+
+func (flags *RunCmd) Run(ctx context.Context, p *program) error {
+	c, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
+	if err != nil {
+		return err
+	}
+	log := p.logger(c.Base)
+	defer flushLog(log)
+	for _, w := range c.Warnings {
+		log.Warn(w)
+	}
+	configured, err := receivers.All(c, release)
+	if err != nil {
+		return err
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	o := DaemonOptions(c, log)
+	o.Forwarders, o.AgencyName = configured, c.Forward.AgencyNames.Revealed
+	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh, Alone: flags.Alone}
+	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	d, err := daemon.New(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was stopped while it started
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	n := d.Waiting()
+	if n > 0 {
+		log = log.With("waiting", n)
+	}
+	log.Info("watching", "agencies", len(c.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	return d.Run(ctx)
+}
+
+// DaemonOptions says in the daemon's words what is configured.
+func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
+	b := c.Base
+	o := daemon.Options{
+		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen, CheckStore: soundFile,
+		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention, PeopleRetention: cmp.Or(time.Duration(b.PeopleRetention), b.Retention),
+		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
+		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
+	}
+	if b.HasHTTP() {
+		o.HTTPListen = b.HTTPListen
+	}
+	return o
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/poller/sandbox"
+)
+
+func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
+	got := doorbelltest.Run(t, nil, "sandbox", "--help")
+	words := strings.Join(strings.Fields(got.Stdout), " ")
+	for line := range strings.Lines(got.Stdout) {
+		if len([]rune(line)) > usualWidth+1 {
+			t.Errorf("wider than a terminal: %s", line)
+		}
+	}
+	for _, s := range sandbox.Scenarios() {
+		if n := strings.Count(got.Stdout, "    "+s.Name+" "); n != 1 || !strings.Contains(words, s.Description) {
+			t.Errorf("%s is listed %d times", s.Name, n)
+		}
+	}
+	for _, r := range sandbox.Renderings() {
+		if !strings.Contains(got.Stdout, r.Name) {
+			t.Errorf("%s is not listed", r.Name)
+		}
+	}
+}
+
+func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
+	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "data-nested"} {
+		got := doorbelltest.Run(t, nil, "sandbox", flag, "zurich-\x1b[2Jcold")
+		if got.Code != exit.CodeUsage || !strings.HasPrefix(got.Stderr, "doorbell: "+flag) || !strings.Contains(got.Stderr, name) || got.Stdout != "" {
+			t.Errorf("%s: %+v", flag, got)
+		}
+		if strings.Contains(got.Stderr, "\x1b") {
+			t.Errorf("%s: the terminal would obey what stands in the error", flag)
+		}
+	}
+	for _, args := range [][]string{{"--speed", "2"}, {"--speed=-1", "--scenario", "relist"}, {"--speed", "x"}} {
+		if got := doorbelltest.Run(t, nil, append([]string{"sandbox"}, args...)...); got.Code != exit.CodeUsage || got.Stdout != "" {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ args, words string }{
+		{"--insertions=-1", "--insertions: write a number from 0 to 50000"},
+		{"--insertions=50001", "--insertions: write a number from 0 to 50000"},
+		{"--insertions=50000 --history=11", "--history: write a number from 0 to 10"},
+		{"--history=-1", "--history: write a number from 0"},
+		{"--contact-requests-per-minute=-1", "--contact-requests-per-minute: write a number"},
+		{"--contact-requests-per-minute=NaN", "--contact-requests-per-minute: write a number"},
+		{"--changes-per-minute=1e9", "--changes-per-minute: write a number"},
+		{"--agencies=A100,,B200", "--agencies: "},
+		{"--agencies=a/b", "--agencies: "},
+		{"--agencies=A100,B200,A100", "--agencies: names agency A100 twice; remove one"},
+		{"--agencies=", "--agencies: is empty; write one or more"},
+	} {
+		got := doorbelltest.Run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
+		if got.Code != exit.CodeUsage || got.Stdout != "" || !strings.Contains(got.Stderr, tt.words) {
+			t.Errorf("%s: %+v", tt.args, got)
+		}
+	}
+	c := SandboxCmd{Agencies: []string{"A100"}, Insertions: mostMadeUp, History: 3, ContactRequests: 60}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// askWith asks the sandbox for a list of insertions.
+func askWith(t *testing.T, url, key, agency string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/insertion-funnel/integration/"+agency+"/insertions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "ApiKey "+key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestEveryScenarioStartsAndBeginsWithTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	for _, s := range sandbox.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			c := doorbelltest.Launch(t, nil, "sandbox", "--scenario", s.Name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+			found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*Expected outcome.*curl (http://\S+)/truth`)
+			if told := strings.Join(strings.Fields(c.Stdout.String()), " "); !strings.Contains(told, s.Description) || !strings.Contains(told, s.Outcome) || strings.Contains(told, "begins.") {
+				t.Errorf("it told:\n%s", told)
+			}
+			var truth sandbox.Truth
+			doorbelltest.Api{Control: found[4]}.Read(t, "/truth", &truth)
+			if got := strings.Join(truth.Agencies, ", "); got != found[2] || len(truth.Insertions) == 0 {
+				t.Errorf("agencies %s, %d insertions", got, len(truth.Insertions))
+			}
+			if s.Name != "slow-and-flaky" { // whose first answer may be any
+				if status, body := askWith(t, found[1], found[3], s.Agencies[0]); status != http.StatusOK || !strings.Contains(body, "propertyReferenceId") {
+					t.Errorf("%d %s", status, body)
+				}
+				c.Stdout.Await(t, "scenario "+s.Name+" begins")
+			}
+		})
+	}
+}
+
+func TestAScenarioIsOverAndServesOn(t *testing.T) {
+	t.Parallel()
+	c := doorbelltest.Launch(t, nil, "sandbox", "--scenario", "key-rotation", "--speed", "36000", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+	url := c.Stdout.Await(t, `API is at (http://\S+), for`)[1]
+	askWith(t, url, madeUpKey, "A100")
+	c.Stdout.Await(t, "scenario is over")
+	for key, want := range map[string]int{madeUpKey: http.StatusForbidden, nextMadeUpKey: http.StatusOK} {
+		if status, _ := askWith(t, url, key, "A100"); status != want {
+			t.Errorf("%d, want %d", status, want)
+		}
+	}
+}
+
+func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
+	t.Parallel()
+	for name, has := range map[string]string{"items": `"resultCount"`, "hal": `"_embedded"`, "": `"results"`} {
+		args := []string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}
+		if name != "" {
+			args = append(args, "--rendering", name)
+		}
+		c := doorbelltest.Launch(t, nil, args...)
+		url := c.Stdout.Await(t, `API is at (http://\S+), for`)[1]
+		if status, body := askWith(t, url, madeUpKey, "A100"); status != http.StatusOK || !strings.Contains(body, has) {
+			t.Errorf("%q: %d %.200s", name, status, body)
+		}
+	}
+	for _, r := range sandbox.Renderings() {
+		parser, err := newParser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{"sandbox", "--rendering", r.Name}); err != nil {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}
+
+func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
+	t.Parallel()
+	for _, insertions := range []string{"12", "0"} {
+		t.Run(insertions+" insertions", func(t *testing.T) {
+			t.Parallel()
+			typeWhatTheSandboxSays(t, "--insertions", insertions, "--changes-per-minute", "0")
+		})
+	}
+}
+
+func typeWhatTheSandboxSays(t *testing.T, flags ...string) {
+	c := doorbelltest.Launch(t, nil, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, flags...)...)
+	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C to end it`)
+	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.Stdout.String(), -1)
+	if len(lines) != 6 {
+		t.Fatalf("%d commands are found in\n%s", len(lines), c.Stdout.String())
+	}
+	if !strings.Contains(c.Stdout.String(), "until you type: ./doorbell resume A100\n") {
+		t.Error("it does not say how doorbell asks again once the key is given back")
+	}
+	want := map[string]int{"keys/unlink": http.StatusForbidden}
+	for _, line := range lines {
+		answer, err := http.Post(line[1], "application/x-www-form-urlencoded", strings.NewReader(line[3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", line[0], answer.StatusCode)
+		}
+		if status, _ := askWith(t, found[1], found[2], "A100"); status != cmp.Or(want[line[2]], http.StatusOK) {
+			t.Errorf("after %s the list is answered with %d", line[2], status)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/poller/sandbox"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+const scriptFolder = "testdata/script"
+
+// scriptPatience is how long a script waits for anything. It is not a measure of speed: machines are busy.
+const scriptPatience = 2 * time.Minute
+
+// TestScripts runs the transcripts in testdata/script, each with a data directory of its own and nothing from the environment. Beside
+// what https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript has, they say
+//
+//	doorbell ARGS             it must exit with 0
+//	exits CODE doorbell ARGS  it must exit with this code
+//	sandbox ARGS              start a made-up API, and set the variables to watch it with; $control changes it
+//	daemon                    start doorbell run, and wait until it has learned what is there
+//	start NAME doorbell ARGS  start it beside the script; it writes to NAME.out and NAME.err
+//	end NAME [SIGNAL]         stop it, which must give exit code 0
+//	wait-for FILE REGEXP      wait until a file has it
+//	until REGEXP doorbell …   do it again until it has printed it
+//	post PATH JSON            change the made-up API
+//	json PATH [REGEXP]        what was printed is one JSON value with this in it: .agencies.0.state
+//	jsonl PATH [REGEXP]       the same of each line
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	program := filepath.Dir(doorbelltest.Binary(t))
+	testscript.Run(t, testscript.Params{
+		Dir: scriptFolder, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", program+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("program", program)
+			e.Setenv("DOORBELL_DATA_DIR", filepath.Join(e.WorkDir, "d"))
+			e.Setenv("DOORBELL_NATS_LISTEN", "127.0.0.1:0")
+			e.Setenv("DOORBELL_HTTP_LISTEN", "off")
+			e.Values[started] = map[string]*exec.Cmd{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"doorbell": scriptDoorbell, "exits": scriptExits, "sandbox": scriptSandbox, "daemon": scriptDaemon, "start": scriptStart,
+			"end": scriptEnd, "wait-for": scriptWaitFor, "until": scriptUntil, "post": scriptPost, "json": scriptJSON, "jsonl": scriptJSONLines,
+		},
+	})
+}
+
+type scriptKey string
+
+const started scriptKey = "processes"
+
+func wants(ts *testscript.TestScript, neg, ok bool, usage string) {
+	if neg || !ok {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func scriptDoorbell(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, true, "doorbell ARGS")
+	mustExit(ts, exit.Done, args)
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "exits CODE doorbell ARGS")
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	mustExit(ts, code, args[2:])
+}
+
+func mustExit(ts *testscript.TestScript, want int, args []string) {
+	got := 0
+	err := ts.Exec("doorbell", args...)
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		got = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if found := append(doorbelltest.Leaks(ts.ReadFile("stderr")), doorbelltest.Leaks(ts.ReadFile("stdout"), doorbelltest.Tells(args)...)...); len(found) > 0 {
+		ts.Fatalf("%s", strings.Join(found, "\n"))
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func scriptSandbox(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, true, "sandbox ARGS")
+	quiet := []string{"--contact-requests-per-minute=0", "--changes-per-minute=0", "--listen=127.0.0.1:0", "--control=127.0.0.1:0", "--json"}
+	scriptStart(ts, false, slices.Concat([]string{"api", "doorbell", "sandbox"}, quiet, args))
+	scriptWaitFor(ts, false, []string{"api.out", `(?s)^\{.*\n\}\n`})
+	var o madeUpObject
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("api.out")), &o))
+	for name, value := range o.Settings {
+		ts.Setenv(name, value)
+	}
+	for name, value := range map[string]string{
+		"control": o.Control, "DOORBELL_REQUESTS_PER_SECOND": "100", "DOORBELL_POLL_INTERVAL": "1s", "DOORBELL_WALK_INTERVAL": "1s",
+	} {
+		ts.Setenv(name, value)
+	}
+}
+
+func scriptDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 0, "daemon")
+	scriptStart(ts, false, []string{"run", "doorbell", "run"})
+	agencies := strings.Count(ts.Getenv("DOORBELL_AGENCIES"), ",") + 1
+	scriptWaitFor(ts, false, []string{"run.err", fmt.Sprintf(`(?s)("msg":"baselined.*){%d}`, agencies)})
+}
+
+func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "start NAME doorbell ARGS")
+	name, flags := args[0], args[2:]
+	ts.Check(ts.Exec("env", "-0"))
+	environ := strings.Split(strings.TrimRight(ts.ReadFile("stdout"), "\x00"), "\x00")
+	cmd := exec.Command(filepath.Join(ts.Getenv("program"), "doorbell"), flags...)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = environ, ts.MkAbs("."), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := os.Create(ts.MkAbs(name + ".out"))
+	ts.Check(err)
+	defer out.Close()
+	log, err := os.Create(ts.MkAbs(name + ".err"))
+	ts.Check(err)
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = out, log
+	ts.Check(cmd.Start())
+	processes(ts)[name] = cmd
+	ts.Defer(func() {
+		if processes(ts)[name] == cmd {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		out, _ := os.ReadFile(filepath.Join(cmd.Dir, name+".out"))
+		log, _ := os.ReadFile(filepath.Join(cmd.Dir, name+".err"))
+		if found := append(doorbelltest.Leaks(string(log)), doorbelltest.Leaks(string(out), doorbelltest.Tells(flags)...)...); len(found) > 0 {
+			ts.Fatalf("%s", strings.Join(found, "\n"))
+		}
+	})
+}
+
+func processes(ts *testscript.TestScript) map[string]*exec.Cmd {
+	return ts.Value(started).(map[string]*exec.Cmd)
+}
+
+func scriptEnd(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 1 || len(args) == 2, "end NAME [SIGNAL]")
+	cmd := processes(ts)[args[0]]
+	if cmd == nil {
+		ts.Fatalf("%s was not started", args[0])
+	}
+	signal := map[string]syscall.Signal{"": syscall.SIGTERM, "INT": syscall.SIGINT}[strings.Join(args[1:], "")]
+	ts.Check(cmd.Process.Signal(signal))
+	delete(processes(ts), args[0])
+	if err := cmd.Wait(); err != nil {
+		ts.Fatalf("%s: %v\n%s", args[0], err, ts.ReadFile(args[0]+".err"))
+	}
+}
+
+func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 2, "wait-for FILE REGEXP")
+	re, err := regexp.Compile(`(?m)` + args[1])
+	ts.Check(err)
+	for deadline := time.Now().Add(scriptPatience); ; time.Sleep(20 * time.Millisecond) {
+		text := ts.ReadFile(args[0])
+		if re.MatchString(text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not get %s:\n%s", args[0], args[1], text)
+		}
+	}
+}
+
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "until REGEXP doorbell ARGS")
+	re, err := regexp.Compile(`(?m)` + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(scriptPatience); ; time.Sleep(100 * time.Millisecond) {
+		_ = ts.Exec("doorbell", args[2:]...) // what it says counts
+		if re.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it does not print %s", args[0])
+		}
+	}
+}
+
+func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 2, "post PATH JSON")
+	answer, err := http.Post(ts.Getenv("control")+args[0], "application/json", strings.NewReader(args[1]))
+	ts.Check(err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		ts.Fatalf("the sandbox answered %s", answer.Status)
+	}
+}
+
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 1 || len(args) == 2, "json PATH [REGEXP]")
+	holdsJSON(ts, ts.ReadFile("stdout"), args)
+}
+
+func scriptJSONLines(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 1 || len(args) == 2, "jsonl PATH [REGEXP]")
+	n := 0
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		holdsJSON(ts, line, args)
+		n++
+	}
+	if n == 0 {
+		ts.Fatalf("nothing was printed")
+	}
+}
+
+// holdsJSON wants a text that is one JSON value, with something at a path in it.
+func holdsJSON(ts *testscript.TestScript, text string, args []string) {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		ts.Fatalf("it is not one JSON value: %v", err)
+	}
+	for name := range strings.SplitSeq(strings.Trim(args[0], "."), ".") {
+		var there bool
+		switch in := v.(type) {
+		case map[string]any:
+			v, there = in[name]
+		case []any:
+			n, err := strconv.Atoi(name)
+			if there = err == nil && n < len(in); there {
+				v = in[n]
+			}
+		}
+		if name != "" && !there {
+			ts.Fatalf("there is no %s", args[0])
+		}
+	}
+	if len(args) == 2 && !regexp.MustCompile(args[1]).MatchString(fmt.Sprint(v)) {
+		ts.Fatalf("%s is %v", args[0], v)
+	}
+}
+
+// TestEveryCommandHasATranscript holds the scripts against the grammar.
+func TestEveryCommandHasATranscript(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(scriptFolder, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		all.WriteString(readText(t, f))
+	}
+	for _, command := range commands(t) {
+		for what, pattern := range map[string]string{
+			"its help":              `(?m)^doorbell ` + command + ` --help$`,
+			"a good case":           `(?m)^(doorbell|start \S+ doorbell|until '.*' doorbell) ` + command + `\b(?: [^-].*| --[^h].*|)$`,
+			"a bad one":             `(?m)^exits \d+ doorbell ` + command + `\b`,
+			"--json that is parsed": `(?m)^(?:doorbell|exits \d+ doorbell) ` + command + `\b.* --json.*\n(?:#.*\n)*jsonl? `,
+		} {
+			if command == "run" && strings.HasPrefix(what, "--json") { // it has none
+				continue
+			}
+			if started := slices.Contains([]string{"sandbox", "demo", "events tail"}, command); started && strings.HasPrefix(what, "--json") {
+				pattern = `(?m)^start \S+ doorbell ` + command + `\b.* --json`
+			}
+			if !regexp.MustCompile(pattern).MatchString(all.String()) {
+				t.Errorf("no script has %s of doorbell %s", what, command)
+			}
+		}
+	}
+	if strings.Contains(all.String(), sandbox.Marker) || strings.Contains(all.String(), "sleep") {
+		t.Error("a script names a person, or sleeps")
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/people"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
+	"doorbell/store"
+)
+
+// service does what needs both the store and NATS: the daemon, or this process where none runs.
+type service struct {
+	find    func(context.Context, people.Wanted) (people.Found, error)
+	export  func(context.Context, people.Wanted) ([]people.Exported, error)
+	forget  func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
+	compare func(context.Context) ([]relay.Comparison, error)
+	resend  func(ctx context.Context, agencyID string) (sent int, err error)
+	close   func()
+}
+
+func openService(ctx context.Context, c *config.Config) (*service, error) {
+	client, b := options.Client(c.Base), c.Base
+	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+		return serviceOf(client), err
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return nil, err
+	}
+	conn, hangUp, err := openNATS(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	p := &people.Places{
+		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
+	}
+	r, err := relayFor(c, kept, conn)
+	if err != nil {
+		hangUp()
+		return nil, errors.Join(err, kept.Close())
+	}
+	return &service{
+		find: p.Search, export: p.Export, resend: r.Resend,
+		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
+			return forgetStopped(ctx, p, w, f)
+		},
+		compare: func(ctx context.Context) ([]relay.Comparison, error) { return r.Compare(ctx, nil) },
+		close: func() {
+			hangUp()
+			kept.Close()
+		},
+	}, nil
+}
+
+// relayFor makes a relay that runs only for a command.
+func relayFor(c *config.Config, kept *store.Store, conn *nats.Conn) (*relay.Relay, error) {
+	b := c.Base
+	return relay.New(relay.Options{
+		Log: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Manage: false, Embedded: c.NATS.URL == "", StoreID: kept.ID(),
+	})
+}
+
+// serviceOf is that of the daemon.
+func serviceOf(client *ops.Client) *service {
+	return &service{
+		find: func(ctx context.Context, w people.Wanted) (people.Found, error) { return ops.Find.Ask(ctx, client, w) },
+		export: func(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
+			return ops.Export.Ask(ctx, client, w)
+		},
+		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
+			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
+		},
+		compare: func(ctx context.Context) (found []relay.Comparison, err error) {
+			text, err := ops.Compare.Ask(ctx, client, ops.Nothing{})
+			if err != nil {
+				return nil, err
+			}
+			return found, json.Unmarshal(text, &found)
+		},
+		resend: func(ctx context.Context, agencyID string) (int, error) {
+			a, err := ops.Resend.Ask(ctx, client, ops.AgencyRequest{AgencyID: agencyID})
+			return a.Sent, err
+		},
+		close: func() {},
+	}
+}
+
+// openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the embedded one without a port. The store's lock,
+// which the caller holds, protects its folder.
+func openNATS(ctx context.Context, c *config.Config) (conn *nats.Conn, hangUp func(), err error) {
+	dial, stop := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
+	if c.NATS.URL == "" {
+		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
+		server, err := natsd.Start(ctx, natsd.Options{
+			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(), Erasing: func() bool { return people.Unfinished(c.Base.DataDir) },
+		})
+		if err != nil {
+			return nil, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+		}
+		dial, stop = func() (*nats.Conn, error) { return server.Connect("command") }, server.Shutdown
+	}
+	if conn, err = dial(); err != nil {
+		stop()
+		return nil, nil, exit.Config(err, "check the NATS_* settings")
+	}
+	hangUp = func() {
+		conn.Close()
+		stop()
+	}
+	if !options.Connected(ctx, conn) {
+		err := exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
+		hangUp()
+		return nil, nil, err
+	}
+	return conn, hangUp, nil
+}

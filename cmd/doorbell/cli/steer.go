@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+// KeysCmd holds the commands about keys.
+type KeysCmd struct {
+	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Check whether the current key can be retired."`
+}
+
+// OneAgency is what a command about one agency is told.
+type OneAgency struct {
+	Agency string `arg:"" help:"Id of the agency."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+func (c *OneAgency) Validate() error { return validAgency("AGENCY", c.Agency) }
+
+// answer prints what came of a command: an object for programs, a sentence for people.
+func (p *program) answer(asJSON bool, object any, sentence string, args ...any) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(object)
+	}
+	return p.print(fmt.Sprintf(sentence+"\n", args...))
+}
+
+// PollCmd is `doorbell poll`.
+type PollCmd struct{ OneAgency }
+
+func (PollCmd) Help() string {
+	return "The daemon walks the agency's list now and polls its insertions next, within the budget; other agencies are polled as " +
+		"before. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+}
+
+// Run lets the daemon poll an agency now.
+func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	done, err := ops.Poll.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
+	if err != nil {
+		return daemonAnswer(err, cfg.Base)
+	}
+	return p.answer(c.JSON, done, "%s", polledNow(c.Agency, done))
+}
+
+func polledNow(agencyID string, done poller.PolledNow) string {
+	switch {
+	case done.Of == 0:
+		return agencyID + " is walked now; no insertion of it is known yet"
+	case done.Insertions < done.Of:
+		return fmt.Sprintf("%s is walked now; %d of its %d insertions, which have waited the longest, are polled next", agencyID, done.Insertions, done.Of)
+	}
+	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
+}
+
+// daemonAnswer says why there is no answer of a daemon, where only a daemon can do something: none runs, or the one that does hangs.
+func daemonAnswer(err error, b config.Base) error {
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		return agencyError(err)
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return err
+	}
+	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+}
+
+// ResumeCmd is `doorbell resume`.
+type ResumeCmd struct {
+	Agency    string `arg:"" optional:"" help:"Agency to poll again."`
+	All       bool   `help:"End the halts of all agencies."`
+	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+}
+
+func (ResumeCmd) Help() string {
+	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExamples:\n  doorbell resume A100\n  doorbell resume --all"
+}
+
+func (c *ResumeCmd) Validate() error {
+	switch {
+	case c.All && (c.Agency != "" || c.Insertion != ""):
+		return errors.New("--all is for all agencies: leave AGENCY and --insertion out")
+	case c.Agency == "" && !c.All:
+		return errors.New("AGENCY: name the agency, or write --all")
+	}
+	return validAgency("AGENCY", c.Agency)
+}
+
+// Run ends halts, through the daemon or, if none runs, in the store.
+func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	if c.All {
+		c.Agency = poller.AllAgencies
+	}
+	answer, err := ops.Resume.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
+	answer.Ended, err = orInStore(cfg.Base, answer.Ended, err, func(s *store.Store) (int, error) { return poller.ResumeRemembered(s, c.Agency, c.Insertion) })
+	if err != nil {
+		return err
+	}
+	what, halts := c.Agency, "one halt"
+	if c.Insertion != "" {
+		what += fmt.Sprintf(" %q", c.Insertion)
+	}
+	if c.All {
+		what = "every agency"
+	}
+	if answer.Ended > 1 {
+		halts = fmt.Sprintf("%d halts", answer.Ended)
+	}
+	switch {
+	case answer.Ended > 0:
+		return p.answer(c.JSON, answer, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
+	case c.All:
+		return p.answer(c.JSON, answer, "no agency is halted")
+	}
+	return p.answer(c.JSON, answer, "%s is not halted", what)
+}
+
+// ApproveCmd is `doorbell approve`.
+type ApproveCmd struct{ OneAgency }
+
+func (ApproveCmd) Help() string {
+	return "Check the agency's list first: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
+}
+
+// Run believes a held change, through the daemon or, if none runs, in the store.
+func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	answer, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
+	answer.Held, err = orInStore(cfg.Base, answer.Held, err, func(s *store.Store) (bool, error) { return poller.ApproveRemembered(s, c.Agency) })
+	if err != nil {
+		return err
+	}
+	sentence := "nothing is held for %s"
+	if answer.Held {
+		sentence = "the change of %s is announced by the next complete walk that still shows it"
+	}
+	return p.answer(c.JSON, answer, sentence, c.Agency)
+}
+
+// orInStore is the answer of the daemon; where none runs, what is decided is written into its store.
+func orInStore[T any](b config.Base, answer T, err error, decide func(*store.Store) (T, error)) (T, error) {
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return answer, agencyError(err)
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return answer, err
+	}
+	defer kept.Close()
+	answer, err = decide(kept)
+	return answer, writeError(err, b)
+}
+
+// writeError gives the failed commit of a command the exit code that it has in the daemon.
+func writeError(err error, b config.Base) error {
+	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
+		return exit.Store(err, b.DataDir)
+	}
+	return agencyError(err)
+}
+
+// agencyError says where the agencies are listed, if one was named that is not watched.
+func agencyError(err error) error {
+	if errors.Is(err, poller.ErrUnknownAgency) {
+		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
+	}
+	return err
+}
+
+// KeysVerifyCmd is `doorbell keys verify`.
+type KeysVerifyCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (KeysVerifyCmd) Help() string {
+	return "Requests the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
+		"current key is no longer needed.\n\nExample:\n  doorbell keys verify"
+}
+
+// Run compares the two keys of each agency and says whether the current one can be retired.
+func (c *KeysVerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	report, err := verifyKeys(ctx, p, cfg.Base)
+	if errors.Is(err, poller.ErrNoNextKey) {
+		return exit.Config(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+
+			"changed file within 30 s, and its environment at the next start")
+	}
+	if err != nil {
+		return err
+	}
+	if err := printKeys(p, report, c.JSON); err != nil {
+		return err
+	}
+	if !report.MayGiveUp {
+		return exit.Failed(errors.New("the current key is still needed"), "the report above says why")
+	}
+	return nil
+}
+
+// verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
+func verifyKeys(ctx context.Context, p *program, b config.Base) (poller.KeyReport, error) {
+	report, err := ops.VerifyKeys.Ask(ctx, options.Client(b), ops.Nothing{})
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
+		return report, err
+	}
+	if err := nobodyHolds(b); err != nil {
+		return report, err
+	}
+	c, err := config.Read(p.environ, config.GroupPoll)
+	if err != nil {
+		return report, err
+	}
+	return poller.VerifyKeys(ctx, options.Poller(c, release))
+}
+
+// nobodyHolds refuses to ask beside a daemon that does not answer: it spends the same budget.
+func nobodyHolds(b config.Base) error {
+	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); err != nil {
+		return nil
+	}
+	s, err := openStopped(b)
+	if err == nil {
+		return s.Close()
+	}
+	var known *exit.Error
+	if errors.As(err, &known) && known.Code == exit.CodeUnavailable {
+		return err
+	}
+	return nil // what is wrong with the store is no matter of the keys
+}
+
+func printKeys(p *program, r poller.KeyReport, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(r)
+	}
+	rows, below := []string{"AGENCY\tKEY\tFINGERPRINT\tSTATUS\tINSERTIONS\t"}, "\n"
+	for _, a := range r.Agencies {
+		for _, k := range []*poller.KeyAnswer{&a.Current, a.Next} {
+			if k != nil {
+				rows = append(rows, strings.Join([]string{a.AgencyID, k.Slot, k.Fingerprint, keyStatus(a, *k), keyInsertions(*k), printable(k.Problem)}, "\t"))
+			}
+		}
+		below += a.AgencyID + ": " + a.Text + "\n"
+	}
+	return p.printTable("", rows, below+"\n"+r.Text+"\n")
+}
+
+func keyStatus(a poller.AgencyKeyReport, k poller.KeyAnswer) string {
+	switch {
+	case a.Next == nil:
+		return "no next key"
+	case k.Status == 0:
+		return "no answer"
+	}
+	return strconv.Itoa(k.Status)
+}
+
+func keyInsertions(k poller.KeyAnswer) string {
+	switch {
+	case k.Insertions == nil:
+		return "-"
+	case k.Total:
+		return strconv.Itoa(*k.Insertions)
+	}
+	return fmt.Sprintf("%d on the first page", *k.Insertions)
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/poller/sandbox"
+
+	"github.com/nats-io/nats.go"
+)
+
+// hanging is a NATS that accepts connections and, once it hangs, neither reads nor answers nor ends them.
+type hanging struct {
+	url   string
+	hangs atomic.Bool
+}
+
+// hang stands between the daemon and a server. Without a server it hangs from the beginning.
+func hang(t *testing.T, server string) *hanging {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	h := &hanging{url: "nats://" + l.Addr().String()}
+	h.hangs.Store(server == "")
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { client.Close() })
+			_ = client.(*net.TCPConn).SetReadBuffer(4 << 10)
+			if h.hangs.Load() {
+				continue
+			}
+			behind, err := net.Dial("tcp", strings.TrimPrefix(server, "nats://"))
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { behind.Close() })
+			go h.pass(behind, client)
+			go h.pass(client, behind)
+		}
+	}()
+	return h
+}
+
+func (h *hanging) pass(from io.Reader, to io.Writer) {
+	b := make([]byte, 4<<10)
+	for !h.hangs.Load() {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		if h.hangs.Load() {
+			return
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// endsInTime sends SIGTERM and wants exit code 0 soon after the ten seconds that publishing may take.
+func endsInTime(t *testing.T, d *doorbelltest.Child) {
+	t.Helper()
+	begin := time.Now()
+	d.Stop(t)
+	if took := time.Since(begin); took > 13*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+	doorbelltest.Has(t, d.Stderr.String(), "event log")
+}
+
+func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
+	t.Parallel()
+	t.Run("from the beginning", func(t *testing.T) {
+		s := doorbelltest.NewScene(t, "A100")
+		d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run", "--alone")
+		s.GoesOn(t, "A100", 30)
+		endsInTime(t, d)
+	})
+	t.Run("in the middle of a large batch", func(t *testing.T) {
+		s := doorbelltest.NewScene(t, "A100")
+		server := doorbelltest.StartNATS(t, -1)
+		h := hang(t, server)
+		d := doorbelltest.Launch(t, s.With("NATS_URL="+h.url), "run")
+		doorbelltest.SubscribeTo(t, server).Baselined(t, "A100")
+		h.hangs.Store(true)
+		for range 60 {
+			ringLoudly(t, s)
+		}
+		s.GoesOn(t, "A100", 30)
+		endsInTime(t, d)
+	})
+}
+
+// ringLoudly makes a contact request with much to say.
+func ringLoudly(t *testing.T, s doorbelltest.Scene) {
+	t.Helper()
+	i := s.Model.Truth().Insertions[0]
+	if _, err := s.Model.AddContactRequest(i.AgencyID, i.Reference, sandbox.ContactRequest{Message: strings.Repeat("Guten Tag. ", 9000)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run", "--alone")
+	s.GoesOn(t, "A100", 30)
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.Stderr.Await(t, "a second signal ends at once")
+	begin := time.Now()
+	if code := d.End(t, syscall.SIGTERM); code != exit.CodeFailed {
+		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// stuck is the way to a server that greets and never reads again. Over a pipe nothing is buffered: the first write of the
+// client holds its connection up, and whoever asks it anything.
+type stuck struct{ t *testing.T }
+
+func (s stuck) InProcessConn() (net.Conn, error) {
+	client, server := net.Pipe()
+	s.t.Cleanup(func() { server.Close() })
+	go func() {
+		_, _ = io.WriteString(server, `INFO {"server_id":"S","version":"2.15.2","headers":true,"max_payload":1048576}`+"\r\n")
+		b := make([]byte, 4<<10)
+		for text := ""; !strings.Contains(text, "PING\r\n"); {
+			n, err := server.Read(b)
+			if err != nil {
+				return
+			}
+			text += string(b[:n])
+		}
+		_, _ = io.WriteString(server, "PONG\r\n")
+	}()
+	return client, nil
+}
+
+func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	a := s.Open(t, "off", func(o *daemon.Options) {
+		o.Accept.Alone = true
+		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		err := a.Run(ctx)
+		a.Close()
+		ended <- err
+	}()
+	s.GoesOn(t, "A100", 30)
+	stop()
+	begin := time.Now()
+	select {
+	case err := <-ended:
+		if took := time.Since(begin); err != nil || took > 13*time.Second {
+			t.Errorf("it took %s to end: %v", took, err)
+		}
+	case <-time.After(doorbelltest.Patience):
+		t.Error("it does not end")
+	}
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+)
+
+// frozen stops a daemon in its tracks, lock and all, and wants its directory as it was when it goes on.
+func frozen(t *testing.T, d *doorbelltest.Child, dir string, meanwhile func()) {
+	t.Helper()
+	if err := d.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	doorbelltest.Eventually(t, "it stands still", func() bool { // a thread may still be in a system call
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", d.Cmd.Process.Pid))
+		for _, task := range tasks {
+			if text, err := os.ReadFile(task); err == nil && !strings.Contains(string(text), ") T ") {
+				return false
+			}
+		}
+		return err == nil && len(tasks) > 0
+	})
+	before := doorbelltest.Tree(t, dir)
+	meanwhile()
+	after := doorbelltest.Tree(t, dir)
+	if err := d.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for path := range before {
+		if text, ok := after[path]; !ok || text != before[path] {
+			t.Errorf("%s was changed", path)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d files, %d before", len(after), len(before))
+	}
+}
+
+func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	first := doorbelltest.Launch(t, s.Environ, "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	for name, more := range map[string][]string{
+		"the same settings": nil,
+		"another API":       {"DOORBELL_BASE_URL=http://127.0.0.1:1"},
+		"an external NATS":  {"NATS_URL=nats://127.0.0.1:1"},
+		"the first's port":  {"DOORBELL_NATS_LISTEN=" + strings.TrimPrefix(url, "nats://")},
+	} {
+		frozen(t, first, s.Dir, func() {
+			begin := time.Now()
+			second := doorbelltest.Launch(t, s.With(more...), "run")
+			if code := second.Exit(t); code != exit.CodeIO || time.Since(begin) > 5*time.Second {
+				t.Errorf("%s: exit code %d after %s", name, code, time.Since(begin))
+			}
+			doorbelltest.Has(t, second.Stderr.String(), "DOORBELL_DATA_DIR", s.Dir, fmt.Sprintf("process %d", first.Cmd.Process.Pid), "stop the other doorbell")
+			if strings.Contains(second.Stderr.String(), "in use by another program") {
+				t.Errorf("%s: it speaks of ports:\n%s", name, second.Stderr.String())
+			}
+		})
+	}
+	if _, err := ops.NewClient(filepath.Join(s.Dir, daemon.SocketFile)).Status(t.Context()); err != nil {
+		t.Errorf("the first does not answer any more: %v", err)
+	}
+	sub.Request(t, s.Ring(t, "A100"))
+	first.Stop(t)
+}
+
+func TestOfTwoDaemonsThatBeginTogetherOneIsRefused(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	both := []*doorbelltest.Child{doorbelltest.Launch(t, s.Environ, "run"), doorbelltest.Launch(t, s.Environ, "run")}
+	var winner *doorbelltest.Child
+	select {
+	case <-both[0].Gone:
+		winner = both[1]
+	case <-both[1].Gone:
+		winner = both[0]
+	case <-time.After(doorbelltest.Patience):
+		t.Fatal("both run")
+	}
+	for _, c := range both {
+		if c != winner && c.Exit(t) != exit.CodeIO {
+			t.Errorf("exit code %d: %s", c.Exit(t), c.Stderr.String())
+		}
+	}
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	sub.Request(t, s.Ring(t, "A100"))
+	winner.Stop(t)
+}
+
+func TestADemoBesideARunningDaemonLeavesItAlone(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	frozen(t, d, s.Dir, func() {
+		demo := doorbelltest.Launch(t, s.Environ, "demo", "--for", "2s", "--nats-listen", strings.TrimPrefix(url, "nats://"), "--http-listen", "127.0.0.1:0")
+		if code := demo.Exit(t); code != exit.Done {
+			t.Errorf("exit code %d: %s", code, demo.Stderr.String())
+		}
+		doorbelltest.Has(t, demo.Stdout.String(), strings.TrimPrefix(url, "nats://"), "in use")
+	})
+	sub.Request(t, s.Ring(t, "A100"))
+	d.Stop(t)
+}

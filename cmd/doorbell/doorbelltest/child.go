@@ -1,0 +1,301 @@
+package doorbelltest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller/sandbox"
+)
+
+// Patience is how long a test waits for another process before it calls it broken: it only ends a hang, on a machine however busy.
+const Patience = 2 * time.Minute
+
+// Program is doorbell as a function; see cli.Main.
+type Program func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int
+
+// RunTests is the TestMain of a package of whole-program tests. A test binary that is started under the name doorbell is the
+// program, so that nothing is compiled or linked twice: process is [cli.Process].
+//
+// All tests of the package get one temporary directory. It is in memory, unless TMPDIR says otherwise or there is no room:
+// here processes end, never the machine. What is measured, or piles up a million events, needs a disk (onDisk).
+func RunTests(m *testing.M, process func() int, program Program, onDisk bool) {
+	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "doorbell") && !strings.HasSuffix(name, ".test") {
+		os.Exit(process())
+	}
+	underTest = program
+	natsdtest.Parallel(4, 8)
+	debug.SetGCPercent(200) // a tenth of the time would go into garbage
+	memory := InMemory()
+	if onDisk || natsdtest.Given("test.bench") {
+		memory = ""
+	}
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), memory), "dbt")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// Child is a doorbell in a process of its own whose output can be read while it runs. It is killed at the end of the test.
+type Child struct {
+	Cmd            *exec.Cmd
+	Stdout, Stderr Transcript
+	Gone           chan struct{} // closed when it has ended
+}
+
+func Launch(t testing.TB, environ []string, args ...string) *Child {
+	t.Helper()
+	return LaunchAs(t, nil, environ, args...)
+}
+
+// LaunchAs runs it as another user; nil for the one of the test.
+func LaunchAs(t testing.TB, user *syscall.Credential, environ []string, args ...string) *Child {
+	t.Helper()
+	program := Binary(t)
+	if user != nil {
+		program = binaryFor(t, user)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = environ
+	cmd.Dir = os.TempDir() // not here, should it write to ./data
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	return Begin(t, cmd).TellingNobody(t, args)
+}
+
+// Begin starts a command that somebody else ends.
+func Begin(t testing.TB, cmd *exec.Cmd) *Child {
+	t.Helper()
+	c := &Child{Cmd: cmd, Gone: make(chan struct{})}
+	c.Stdout.Grown, c.Stderr.Grown = make(chan struct{}, 1), make(chan struct{}, 1)
+	cmd.Stdout, cmd.Stderr = &c.Stdout, &c.Stderr
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait() // the exit code says it
+		close(c.Gone)
+	}()
+	return c
+}
+
+// TellingNobody kills a doorbell at the end of the test, and looks for people in what it has printed.
+func (c *Child) TellingNobody(t testing.TB, args []string) *Child {
+	t.Cleanup(func() {
+		_ = c.Cmd.Process.Kill() // mostly it has ended already
+		<-c.Gone
+		tellsNobody(t, args, c.Stdout.String(), c.Stderr.String())
+	})
+	return c
+}
+
+// Exit waits for the end and returns the exit code; -1 after a signal.
+func (c *Child) Exit(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-c.Gone:
+		return c.Cmd.ProcessState.ExitCode()
+	case <-time.After(Patience):
+		t.Fatalf("it does not end:\n%s\n%s", c.Stdout.String(), c.Stderr.String())
+		return 0
+	}
+}
+
+// End sends a signal and waits for the exit code.
+func (c *Child) End(t testing.TB, signal os.Signal) int {
+	t.Helper()
+	if err := c.Cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("it had ended by itself: %v\n%s", err, c.Stderr.String())
+	}
+	return c.Exit(t)
+}
+
+// Stop ends it as a supervisor would and wants exit code 0.
+func (c *Child) Stop(t testing.TB) {
+	t.Helper()
+	if code := c.End(t, syscall.SIGTERM); code != exit.Done {
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, c.Stderr.String())
+	}
+}
+
+// Transcript is output that can be waited for.
+type Transcript struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	Grown chan struct{}
+}
+
+func (w *Transcript) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.Grown <- struct{}{}:
+	default:
+	}
+	return w.text.Write(p)
+}
+
+func (w *Transcript) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// Reset forgets what was written.
+func (w *Transcript) Reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Reset()
+}
+
+// Await waits for a text that fits the pattern and returns its groups. Only one goroutine may wait.
+func (w *Transcript) Await(t *testing.T, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	deadline := time.After(Patience)
+	for {
+		if m := re.FindStringSubmatch(w.String()); m != nil {
+			return m
+		}
+		select {
+		case <-w.Grown:
+		case <-deadline:
+			t.Fatalf("nothing like %s was printed:\n%s", pattern, w.String())
+		}
+	}
+}
+
+// Eventually polls: what it waits for happens in another process, which gives no signal.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	Within(t, Patience, what, ok)
+}
+
+// Within is eventually with a limit of its own. A question may be a process: the next one waits three times as long as it took, so that
+// they do not keep the machine busy.
+func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; {
+		asked := time.Now()
+		if ok() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still not: %s", limit, what)
+		}
+		time.Sleep(min(max(10*time.Millisecond, 3*time.Since(asked)), time.Second/5)) // another process gives no signal
+	}
+}
+
+// Api is `doorbell sandbox` in a process of its own, at rest but for what a test does to it.
+type Api struct{ URL, Control string }
+
+func StartAPI(t *testing.T) Api {
+	t.Helper()
+	c := Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--insertions", "3", "--history", "2",
+		"--contact-requests-per-minute", "0", "--changes-per-minute", "0")
+	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
+	return Api{URL: found[1], Control: found[2]}
+}
+
+// Change posts to the control and returns the answer.
+func (a Api) Change(t *testing.T, path string, body map[string]any) map[string]any {
+	t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Post(a.Control+path, "application/json", bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v %v", path, response.Status, answer, err)
+	}
+	return answer
+}
+
+// Read gets what the control tells.
+func (a Api) Read(t *testing.T, path string, into any) {
+	t.Helper()
+	response, err := http.Get(a.Control + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Asked is how many requests it has answered for the agency.
+func (a Api) Asked(t *testing.T, agency string) (n int) {
+	t.Helper()
+	var counts []sandbox.Count
+	a.Read(t, "/requests", &counts)
+	for _, c := range counts {
+		if c.AgencyID == agency {
+			n += c.Requests
+		}
+	}
+	return n
+}
+
+// Tree is everything in a directory: names and contents.
+func Tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			files[path] = d.Type().String()
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Has fails the test unless all words are in the text.
+func Has(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is not in:\n%s", w, text)
+		}
+	}
+}

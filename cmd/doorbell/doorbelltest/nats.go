@@ -1,0 +1,168 @@
+package doorbelltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"doorbell/events/natsd/natsdtest"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// NatsServer is a server as somebody else may run it.
+func NatsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ShortDir(t), JetStreamMaxStore: maxFar}
+	for _, c := range change {
+		c(o)
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(Patience) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+func StreamOf(t *testing.T, js jetstream.JetStream) jetstream.Stream {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// StartNATS is a server of somebody else's, without any limits for its clients.
+func StartNATS(t *testing.T, port int) string {
+	t.Helper()
+	return NatsServer(t, func(o *server.Options) { o.Port = port }).ClientURL()
+}
+
+// FreePort is one that nobody listens on at the moment.
+func FreePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// NextOf takes one message from a durable consumer and acknowledges it.
+func NextOf(t *testing.T, c jetstream.Consumer) Arrival {
+	t.Helper()
+	m, err := c.Next(jetstream.FetchMaxWait(Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	return Received(t, m)
+}
+
+// FarServer is a stock server with nothing of ours that runs on one folder and port again and again.
+type FarServer struct {
+	Folder, copied string
+	host           string
+	port           int
+	Sync           bool // each message
+	running        *server.Server
+}
+
+// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free, which the default of a stream may exceed.
+const maxFar = 64 << 30
+
+func StartFar(t *testing.T) *FarServer {
+	t.Helper()
+	dir := t.TempDir()
+	f := &FarServer{Folder: filepath.Join(dir, "far"), copied: filepath.Join(dir, "copied"), host: natsdtest.Loopback(), port: server.RANDOM_PORT}
+	f.Start(t)
+	t.Cleanup(f.Stop)
+	return f
+}
+
+func (f *FarServer) Start(t *testing.T) {
+	t.Helper()
+	if f.port != server.RANDOM_PORT {
+		if err := natsdtest.AwaitPort(f.host, f.port); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := server.NewServer(&server.Options{
+		Host: f.host, Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.Folder, JetStreamMaxStore: maxFar, SyncAlways: f.Sync,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(Patience) {
+		t.Fatal("the external server does not start")
+	}
+	if a, ok := s.Addr().(*net.TCPAddr); ok {
+		f.port = a.Port
+	}
+	f.running = s
+}
+
+func (f *FarServer) Stop() {
+	f.running.Shutdown()
+	f.running.WaitForShutdown()
+}
+
+func (f *FarServer) URL() string { return fmt.Sprintf("nats://%s:%d", f.host, f.port) }
+
+// Suffer lets one thing happen to the server.
+func (f *FarServer) Suffer(t *testing.T, what string) {
+	t.Helper()
+	if what == "delete" {
+		f.deleteStream(t)
+		return
+	}
+	f.Stop()
+	var err error
+	switch _, none := os.Stat(f.copied); {
+	case what == "lose":
+		err = f.remove()
+	case what == "copy" && none == nil:
+	case what == "copy" || what == "cut" && none != nil:
+		err = os.CopyFS(f.copied, os.DirFS(f.Folder))
+	case what == "cut": // everything since the copy is gone
+		if err = f.remove(); err == nil {
+			err = os.Rename(f.copied, f.Folder)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(rand.N(300 * time.Millisecond))
+	f.Start(t)
+}
+
+// remove takes the folder away at once: a goroutine of the stopped server may still make the folder of a batch in it.
+func (f *FarServer) remove() error {
+	gone, err := os.MkdirTemp(filepath.Dir(f.Folder), "gone")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(gone) // or at the end of the test
+	return os.Rename(f.Folder, filepath.Join(gone, "far"))
+}
+
+func (f *FarServer) deleteStream(t *testing.T) {
+	t.Helper()
+	_, js := Connected(t, f.URL())
+	_ = js.DeleteStream(t.Context(), "LISTINGS") // perhaps it is not there again yet
+}

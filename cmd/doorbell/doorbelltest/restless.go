@@ -1,0 +1,63 @@
+package doorbelltest
+
+import (
+	"context"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+// restless is an API that keeps moving, a data directory, and the daemons that live on it one after the other.
+type restless struct {
+	oracle  Oracle
+	Dir     string
+	Environ []string
+	rest    func() // brings the API to rest
+}
+
+// NewRestless begins to move at once.
+func NewRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
+	t.Helper()
+	agencies := []string{"A100", "B200"}
+	model := sandbox.NewModel(sandbox.Options{Seed: seed})
+	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
+		Seed: seed, Agencies: agencies, Insertions: 30, History: 3,
+		ContactRequestsPerMinute: contactRequestsPerMinute, ChangesPerMinute: contactRequestsPerMinute / 10,
+	})
+	g.Seed()
+	model.AddKey(TestKey, agencies...)
+	b := &restless{}
+	api := httptest.NewServer(sandbox.New(model, r))
+	t.Cleanup(api.Close)
+	b.Dir, b.oracle = dir, Oracle{Model: model, From: time.Now().Truncate(time.Second)} // an answer tells times in whole seconds
+	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.
+	b.Environ = append(RunEnviron(dir, api.URL, TestKey, agencies...), "DOORBELL_HOLD_FOR=2s")
+	moving, rest := context.WithCancel(t.Context())
+	var world sync.WaitGroup
+	world.Go(func() { g.Run(moving) })
+	b.rest = func() {
+		rest()
+		world.Wait()
+	}
+	t.Cleanup(b.rest)
+	return b
+}
+
+// Begun says that the watch has begun by now.
+func (b *restless) Begun() {
+	if b.oracle.Until.IsZero() {
+		b.oracle.Until = time.Now()
+	}
+}
+
+// Judge waits until all is told and ends the daemon.
+func (b *restless) Judge(t *testing.T, p *Child, natsURL string) (events int) {
+	t.Helper()
+	b.rest()
+	all := b.oracle.MustKeepItsPromises(t, natsURL, 60*time.Second)
+	p.Stop(t)
+	return len(all)
+}

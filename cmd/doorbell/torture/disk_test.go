@@ -1,0 +1,220 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/schemas/skiptest"
+	"doorbell/store"
+)
+
+// smallDisk mounts a file system of its own at a folder, so that it can be full. It takes root.
+func smallDisk(t *testing.T, dir, size string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+		skiptest.Skipf(t, "a small disk cannot be mounted here, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fill takes all space that is left, and returns how to give it back.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// busy is an API in this process where much happens, a daemon that watches it, and the oracle that judges.
+type busy struct {
+	t      *testing.T
+	dir    string
+	daemon *doorbelltest.Child
+	oracle doorbelltest.Oracle
+	rest   func() // ends what happens at the API
+}
+
+func newBusy(t *testing.T, dir string) *busy {
+	t.Helper()
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	agencies := []string{"A100", "B200"}
+	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
+		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 1500, ChangesPerMinute: 150,
+	})
+	g.Seed()
+	model.AddKey(doorbelltest.TestKey, agencies...)
+	api := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
+	t.Cleanup(api.Close)
+	b := &busy{t: t, dir: dir, oracle: doorbelltest.Oracle{Model: model, From: time.Now().Truncate(time.Second)}}
+	// After minutes of a full disk so much has changed that it is held as too large to believe. Fifty requests a second poll the 60
+	// insertions as often as is needed.
+	b.daemon = doorbelltest.Launch(t, append(doorbelltest.RunEnviron(dir, api.URL, doorbelltest.TestKey, agencies...), "DOORBELL_HOLD_FOR=2s", "DOORBELL_REQUESTS_PER_SECOND=50"), "run")
+	doorbelltest.NatsURL(t, dir)
+	b.oracle.Until = time.Now()
+	moving, stop := context.WithCancel(t.Context())
+	var world sync.WaitGroup
+	world.Go(func() { g.Run(moving) })
+	b.rest = func() { stop(); world.Wait() }
+	t.Cleanup(b.rest)
+	return b
+}
+
+func (b *busy) status() ops.Status {
+	b.t.Helper()
+	s, err := ops.NewClient(filepath.Join(b.dir, daemon.SocketFile)).Status(b.t.Context())
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, b.daemon.Stderr.String())
+	}
+	return s
+}
+
+// waiting is how many events of all agencies are not in the stream.
+func waiting(s ops.Status) (n uint64) {
+	for _, r := range s.Relay {
+		n += r.Pending
+	}
+	return n
+}
+
+// keepsItsPromises brings the API to rest and judges the stream. The guest connects anew: the server was restarted.
+func (b *busy) keepsItsPromises() {
+	b.t.Helper()
+	b.rest()
+	all := b.oracle.MustKeepItsPromises(b.t, doorbelltest.NatsURL(b.t, b.dir), doorbelltest.Patience)
+	b.daemon.Stop(b.t)
+	doorbelltest.HoldsNobody(b.t, b.daemon.Stderr.String())
+	b.t.Logf("%d events", len(all))
+}
+
+func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	dir := doorbelltest.ShortDir(t)
+	smallDisk(t, dir, "48m")
+	b := newBusy(t, dir)
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, dir))
+	sub.Baselined(t, "A100", "B200")
+	before := b.status()
+	empty := fill(t, dir)
+	doorbelltest.Within(t, time.Minute, "polling stops, and the store is said to be full", func() bool {
+		s := b.status()
+		return s.Watch.NoSpace && s.Summary() != ""
+	})
+	doorbelltest.Within(t, time.Minute, "status --check fails", func() bool { // not where a commit has just found a free page
+		return doorbelltest.Run(t, doorbelltest.RunEnviron(dir, "", "", "A100"), "status", "--check").Code == exit.CodeFailed
+	})
+	asked := b.status().Watch.Requests
+	if asked <= before.Watch.Requests {
+		t.Error("nothing was asked before")
+	}
+	time.Sleep(2 * time.Second) // that nothing happens gives no signal
+	// A commit that finds a free page lets the asking go on until the next one finds none.
+	if now := b.status().Watch.Requests; now-asked > 30 { // of 200
+		t.Errorf("%d requests in 2 s on a full disk", now-asked)
+	}
+	empty()
+	doorbelltest.Within(t, 90*time.Second, "polling goes on and everything is published", func() bool {
+		s := b.status()
+		return strings.Contains(b.daemon.Stderr.String(), "there is space again") && !s.Watch.NoSpace && s.NATS.Problem == "" && s.Watch.Requests > asked+20 && waiting(s) < 200
+	})
+	b.keepsItsPromises()
+	said := b.daemon.Stderr.String()
+	doorbelltest.Has(t, said, "polling waits for space")
+	if n := strings.Count(said, "polling waits for space"); n > 3 {
+		t.Errorf("it is said %d times that polling waits", n)
+	}
+	if strings.Contains(said, "Critical write error") { // else the relay had nothing to publish
+		doorbelltest.Has(t, said, "embedded NATS server is restarted", "works again")
+	}
+}
+
+func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(doorbelltest.ShortDir(t), "data")
+	smallDisk(t, dir, "8m")
+	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kept.Update(func(tx *store.Tx) error {
+		for n := range 2000 { // more than one commit can find free pages for
+			if err := tx.PutHalt("A100", store.Halt{Scope: events.ScopeInsertion, Reference: fmt.Sprintf("a#%d##", n), Advice: strings.Repeat("x", 500)}); err != nil {
+				return err
+			}
+		}
+		return tx.PutAgency("A100", store.Agency{})
+	})
+	if err := errors.Join(err, kept.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_DATA_DIR="+dir), "resume", "A100")
+	if got.Code != exit.CodeIO || !strings.Contains(got.Stderr, "space") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
+	t.Parallel()
+	dir := doorbelltest.ShortDir(t)
+	smallDisk(t, filepath.Join(dir, daemon.StreamFolder), "16m")
+	b := newBusy(t, dir)
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, dir)).Baselined(t, "A100", "B200")
+	empty := fill(t, filepath.Join(dir, daemon.StreamFolder))
+	doorbelltest.Within(t, time.Minute, "the stream's disk is said to be full", func() bool {
+		return strings.Contains(b.status().NATS.Problem, "no space left")
+	})
+	from := b.status()
+	doorbelltest.Within(t, time.Minute, "polling goes on and the log grows", func() bool {
+		s := b.status()
+		return waiting(s) > waiting(from)+100 && s.Watch.Requests > from.Watch.Requests+200 && !s.Watch.NoSpace
+	})
+	empty()
+	doorbelltest.Within(t, 90*time.Second, "what waited is published", func() bool {
+		s := b.status()
+		return s.NATS.Problem == "" && waiting(s) < 50
+	})
+	b.keepsItsPromises()
+	for line, most := range map[string]int{"takes no events": 1, "failed to store a msg": 2, "is restarted": 1} {
+		if n := strings.Count(b.daemon.Stderr.String(), line); n > most {
+			t.Errorf("%q is said %d times:\n%s", line, n, b.daemon.Stderr.String())
+		}
+	}
+}

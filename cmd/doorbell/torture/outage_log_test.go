@@ -1,0 +1,201 @@
+package torture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/cmd/doorbell/cli"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller/sandbox"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+)
+
+// inOutage says to a process of the test that it is to live through the outages; see TestAnySchedule… for why it is one of its own.
+const inOutage = "DOORBELL_TEST_OUTAGES"
+
+// outage is something that fails for long.
+type outage struct {
+	name        string
+	lasts       time.Duration
+	begin, end  func(d *day)
+	first, over string // words of the log lines that must be there: when it begins, and when it is over
+}
+
+// cable is a way to the API that can be cut.
+type cable struct {
+	http.RoundTripper
+	cut atomic.Bool
+}
+
+func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+func (d *day) cable() *cable {
+	if c, ok := d.options.Poller.API.Transport.(*cable); ok {
+		return c
+	}
+	c := &cable{RoundTripper: d.options.Poller.API.Transport}
+	d.options.Poller.API.Transport = c
+	return c
+}
+
+// misbehave lets the API answer with a fault, as a rule says.
+func misbehave(fault string, rule sandbox.Rule) func(d *day) {
+	return func(d *day) {
+		var ok bool
+		if rule.Fault, ok = sandbox.FaultNamed(fault); !ok {
+			d.t.Fatalf("no fault %s", fault)
+		}
+		d.model.SetFault(sandbox.Misbehave(1, rule))
+	}
+}
+
+func behave(d *day) { d.model.SetFault(nil) }
+
+var outages = []outage{
+	{"the API is down", 24 * time.Hour, func(d *day) { d.cable().cut.Store(true) }, func(d *day) { d.cable().cut.Store(false) }, "the API does not answer", "the API answers again"},
+	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API serves the key again"},
+	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), behave, "503", "walks are complete again"},
+	{"contact requests cannot be read", 6 * time.Hour, misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave, "a poll failed", "polls of an insertion work again"},
+	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsComes, "takes no events", "works again"},
+	{"the store is full", 2 * time.Hour, (*day).fill, func(*day) {}, "the store is full", ""},
+}
+
+func (d *day) natsGoes() {
+	d.daemon.Server().Shutdown()
+	d.must(os.Rename(d.streams(), filepath.Join(d.dir, "away")))
+	d.must(os.WriteFile(d.streams(), nil, 0o600))
+}
+
+func (d *day) natsComes() {
+	d.must(os.Remove(d.streams()))
+	d.must(os.Rename(filepath.Join(d.dir, "away"), d.streams()))
+}
+
+// fill starts the daemon with no room at all.
+func (d *day) fill() {
+	d.halt(false)
+	d.options.StoreMax = 1
+	d.begin()
+}
+
+func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(inOutage) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inOutage+"=1", "GOMAXPROCS=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Count(string(out), "--- PASS: "+t.Name()+"/") != len(outages) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	ats.Register()
+	defer ats.Unregister()
+	for n, o := range outages {
+		t.Run(strings.ReplaceAll(o.name, " ", "_"), func(t *testing.T) {
+			dir, err := os.MkdirTemp(doorbelltest.InMemory(), "db")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			synctest.Test(t, func(t *testing.T) { o.live(t, uint64(n+1), dir) })
+		})
+		runtime.GC()
+		runtime.GC() // what was kept for the next is gone after the second
+	}
+}
+
+// live goes through a quiet hour, the outage, and two hours after it.
+func (o outage) live(t *testing.T, seed uint64, dir string) {
+	d := newDay(t, seed, dir)
+	defer d.end()
+	d.options.Log = slog.New(cli.NewDedupe(slog.NewJSONHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	d.options.Poller.PollInterval, d.options.Poller.WalkInterval = 30*time.Second, 2*time.Minute
+	d.cable()
+	d.begin()
+	time.Sleep(time.Hour)
+	d.log.Reset()
+	began := time.Now()
+	o.begin(d)
+	if natsdtest.Raced {
+		o.lasts = min(o.lasts, 2*time.Hour)
+	}
+	for range int(o.lasts / time.Hour) {
+		d.generator.Step()
+		time.Sleep(time.Hour)
+	}
+	synctest.Wait()
+	during := d.log.String()
+	d.log.Reset()
+	o.end(d)
+	time.Sleep(2 * time.Hour)
+	synctest.Wait()
+	o.judge(t, began, during)
+	if after := d.log.String(); !strings.Contains(after, o.over) {
+		t.Errorf("its end is not in the log:\n%s", after)
+	}
+	d.model.SetFault(nil)
+}
+
+// mostAnHour is how many lines with the same message about the same thing an hour may have, and mostOfAll how many it may have.
+const (
+	mostAnHour = 10
+	mostOfAll  = 100
+)
+
+func (o outage) judge(t *testing.T, began time.Time, log string) {
+	t.Helper()
+	lines, hours := map[string]int{}, map[int]int{}
+	first, messages := time.Time{}, map[string]int{}
+	for text := range strings.Lines(log) {
+		var l struct {
+			Time                                           time.Time
+			Level, Msg, Agency, Operation, Part, Forwarder string
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatal(errors.Join(err, errors.New(text)))
+		}
+		hour := int(l.Time.Sub(began) / time.Hour)
+		lines[fmt.Sprint(hour, " ", l.Level, " ", l.Msg, " ", l.Agency, l.Operation, l.Part, l.Forwarder)]++
+		hours[hour]++
+		messages[l.Msg]++
+		if first.IsZero() && strings.Contains(text, o.first) {
+			first = l.Time
+		}
+	}
+	for what, n := range lines {
+		if n > mostAnHour {
+			t.Errorf("%d lines in hour %s", n, what)
+		}
+	}
+	for hour, n := range hours {
+		if n > mostOfAll {
+			t.Errorf("%d lines in hour %d", n, hour)
+		}
+	}
+	if first.IsZero() || first.Sub(began) > 10*time.Minute {
+		t.Errorf("its beginning is not in the log:\n%s", log[:min(len(log), 4000)])
+	}
+	t.Logf("%s for %s: %v", o.name, o.lasts, messages)
+}

@@ -1,0 +1,623 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	schedules     = flag.Int("schedules", 10, "how many days of TestAnyScheduleOfFaults, from seed 1")
+	schedulesSeed = flag.Uint64("schedules.seed", 0, "only the day with this seed, and say what happens in it")
+	schedulesStep = flag.Uint64("schedules.step", 0, "for the test itself: also the days with so much higher seeds")
+)
+
+// mostRequests is what a day may ask at most.
+const mostRequests = 5000
+
+// TestAnyScheduleOfFaultsLosesAndDoublesNothing lets the whole daemon but its socket live through days in which the API,
+// its NATS server, the stream and the process itself fail as a seed decides; store, server and HTTP are real, time is not.
+// The long form is `go test ./cmd/doorbell -run TestAnySchedule -schedules 2000 -timeout 1h -v`.
+//
+// The NATS client keeps timers for the next one who needs some, also across bubbles, which the runtime does not bear. So
+// days are lived in processes of their own, one after the other, with nothing kept from one to the next.
+func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
+	if *schedulesSeed != 0 {
+		liveDays(t, *schedulesSeed, 1)
+		return
+	}
+	if natsdtest.Raced && !natsdtest.Given("schedules") {
+		*schedules = 2
+	}
+	begin, workers := time.Now(), uint64(runtime.GOMAXPROCS(0))
+	var failed, requests, events atomic.Int64
+	first := make([]uint64, workers)
+	for n := range first {
+		first[n] = 1 + uint64(n)
+	}
+	atOnce(len(first), first, func(seed uint64) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0",
+			"-schedules", fmt.Sprint(*schedules), "-schedules.seed", fmt.Sprint(seed), "-schedules.step", fmt.Sprint(workers))
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+		out, err := cmd.CombinedOutput()
+		for _, m := range regexp.MustCompile(`(\d+) days with (\d+) requests and (\d+) events`).FindAllSubmatch(out, -1) {
+			r, _ := strconv.ParseInt(string(m[2]), 10, 64)
+			e, _ := strconv.ParseInt(string(m[3]), 10, 64)
+			requests.Add(r)
+			events.Add(e)
+		}
+		if err != nil {
+			failed.Add(int64(max(1, bytes.Count(out, []byte("--- FAIL: "+t.Name()+"/")))))
+			t.Errorf("%v\n%s", err, withoutPasses(out))
+		}
+	})
+	t.Logf("%d days, %d of them failed, %d requests, %d events, %.0f days a minute", *schedules, failed.Load(), requests.Load(), events.Load(),
+		float64(*schedules)/time.Since(begin).Minutes())
+}
+
+// withoutPasses leaves out the lines about days on which nothing was wrong.
+func withoutPasses(out []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if !strings.Contains(line, "=== ") && !strings.Contains(line, "--- PASS") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// liveDays lives the days from a seed on: every step-th of all, or the one alone.
+func liveDays(t *testing.T, seed, step uint64) {
+	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
+	defer ats.Unregister()
+	last := uint64(*schedules)
+	if *schedulesStep == 0 {
+		last = seed
+	} else {
+		step = *schedulesStep
+	}
+	days, requests, events := 0, 0, 0
+	for ; seed <= last; seed += step {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			r, e := liveADay(t, seed)
+			days, requests, events = days+1, requests+r, events+e
+		})
+		runtime.GC()
+		runtime.GC() // what was kept for the next is gone after the second
+	}
+	t.Logf("%d days with %d requests and %d events", days, requests, events)
+}
+
+// liveADay returns how many requests and events there were.
+func liveADay(t *testing.T, seed uint64) (requests, events int) {
+	dir, err := os.MkdirTemp(doorbelltest.InMemory(), "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, seed, dir)
+		defer d.end()
+		requests, events = d.live()
+	})
+	return requests, events
+}
+
+// day is an API, a daemon and what happens to both, in virtual time.
+type day struct {
+	t         *testing.T
+	random    *rand.Rand
+	model     *sandbox.Model
+	generator *sandbox.Generator
+	oracle    doorbelltest.Oracle
+	dir       string
+	lives     int // data directories so far
+	options   daemon.Options
+	key       string
+	log       doorbelltest.Transcript
+
+	daemon  *daemon.Daemon
+	stop    context.CancelFunc
+	ended   chan error
+	keys    chan []poller.AgencyKeys // read again
+	release []func()
+
+	faultsUntil time.Time
+	closeAtCall atomic.Bool // the next question of the API closes the store
+	refused     string      // agency that the key does not open now
+	cut         string      // copy of the stream's folder, from before; empty: none
+}
+
+var dayAgencies = []string{"A100", "B200"}
+
+func newDay(t *testing.T, seed uint64, dir string) *day {
+	d := &day{t: t, random: rand.New(rand.NewPCG(seed, 7)), dir: dir, key: doorbelltest.TestKey}
+	d.log.Grown = make(chan struct{}, 1)
+	statuses := []int{200, 200, 404, 403}
+	d.model = sandbox.NewModel(sandbox.Options{Seed: seed, WithdrawnStatus: statuses[d.random.IntN(len(statuses))]})
+	d.generator = sandbox.NewGenerator(d.model, sandbox.GeneratorOptions{
+		Seed: seed, Agencies: dayAgencies, Insertions: 3, History: 2, ContactRequestsPerMinute: 3, ChangesPerMinute: 1,
+	})
+	d.generator.Seed()
+	d.model.AddKey(d.key, dayAgencies...)
+	d.oracle = doorbelltest.Oracle{Model: d.model, From: time.Now()}
+	rendering := d.rendering()
+	d.say("rendering %s", rendering.Name)
+	transport := d.serve(rendering)
+	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	d.options = daemon.Options{
+		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
+		CheckEvery: 2 * time.Minute, // most of what happens in a day would be checks
+		Log:        log,
+		Poller: poller.Options{
+			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, PollInterval: 20 * time.Minute, WalkInterval: 30 * time.Minute,
+		},
+	}
+	return d
+}
+
+// rendering is one that shows ids as the model has them.
+func (d *day) rendering() sandbox.Rendering {
+	var all []sandbox.Rendering
+	for _, r := range sandbox.Renderings() {
+		if r.IDs == "" {
+			all = append(all, r)
+		}
+	}
+	return all[d.random.IntN(len(all))]
+}
+
+// serve brings the API up on pipes.
+func (d *day) serve(r sandbox.Rendering) http.RoundTripper {
+	l := newPipes()
+	server := &http.Server{Handler: sandbox.New(d.model, r)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
+	d.release = append(d.release, func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		serving.Wait()
+	})
+	return transport
+}
+
+func (d *day) say(format string, args ...any) {
+	if *schedulesStep == 0 {
+		d.t.Logf("%s "+format, append([]any{time.Now().UTC().Format("02 15:04:05")}, args...)...)
+	}
+}
+
+// begin starts a daemon on the data directory.
+func (d *day) begin() {
+	d.t.Helper()
+	o := d.options
+	o.DataDir, o.Socket = filepath.Join(d.dir, fmt.Sprint(d.lives)), newPipes()
+	o.Poller.Agencies = d.agencyKeys()
+	keys := make(chan []poller.AgencyKeys)
+	o.Keys = func(ctx context.Context, set func([]poller.AgencyKeys) error) error {
+		for {
+			select {
+			case list := <-keys:
+				if err := set(list); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	a, err := daemon.New(d.t.Context(), o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(d.t.Context())
+	d.daemon, d.stop, d.ended, d.keys = a, stop, make(chan error, 1), keys
+	go func(ended chan error) { ended <- a.Run(ctx) }(d.ended)
+}
+
+func (d *day) agencyKeys() (list []poller.AgencyKeys) {
+	for _, id := range dayAgencies {
+		list = append(list, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
+	}
+	return list
+}
+
+// halt ends the daemon; an error of its run is wanted or not.
+func (d *day) halt(wanted bool) {
+	d.t.Helper()
+	d.stop()
+	if err := <-d.ended; err != nil && !wanted {
+		d.t.Errorf("the daemon ended with %v", err)
+	}
+	d.daemon.Close()
+	d.daemon = nil
+}
+
+func (d *day) end() {
+	if d.daemon != nil {
+		d.halt(true)
+	}
+	for _, f := range d.release {
+		f()
+	}
+	doorbelltest.HoldsNobody(d.t, d.log.String())
+	if d.t.Failed() && *schedulesStep == 0 {
+		d.t.Log(d.log.String())
+	}
+}
+
+// pass lets time go by, and what is due happen.
+func (d *day) pass(most time.Duration) {
+	time.Sleep(time.Duration(d.random.Int64N(int64(most))))
+	synctest.Wait()
+	if d.daemon != nil && len(d.ended) == 0 {
+		if h := d.daemon.Health(); !h.Live {
+			d.t.Errorf("%s: it is not alive: %+v", time.Now().UTC().Format("02 15:04:05"), h.Checks)
+		}
+	}
+}
+
+func (d *day) live() (requests, events int) {
+	d.begin()
+	time.Sleep(time.Minute)
+	d.model.SetFault(d.fault(nil))
+	d.oracle.Until = time.Now()
+	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); {
+		if time.Now().After(d.faultsUntil) {
+			d.model.SetFault(d.fault(nil))
+		}
+		for range d.random.IntN(3) {
+			d.generator.Step()
+		}
+		if d.random.IntN(3) == 0 {
+			happen := dayHappenings[d.random.IntN(len(dayHappenings))]
+			happen(d)
+		}
+		d.pass(40 * time.Minute)
+	}
+	return d.drain()
+}
+
+// drain ends what troubles, and holds the stream against the truth when all has had its time.
+func (d *day) drain() (requests, events int) {
+	d.say("all faults end")
+	d.model.SetFault(nil)
+	d.allow()
+	for _, id := range dayAgencies {
+		d.resume(id)
+	}
+	time.Sleep(4 * time.Hour)
+	synctest.Wait()
+	requests = d.model.Requests(sandbox.Filter{})
+	if requests > mostRequests {
+		d.t.Errorf("%d requests", requests)
+	}
+	all := d.read()
+	wrong := d.oracle.Judge(all)
+	for _, missing := range d.oracle.Settled(all) {
+		wrong = append(wrong, "the stream misses "+missing)
+	}
+	slices.Sort(wrong)
+	for _, w := range slices.Compact(wrong) {
+		d.t.Error(w)
+	}
+	if d.t.Failed() {
+		d.t.Logf("repeat it with -schedules.seed; the watch told last: %s", doorbelltest.LastWatch(all))
+	}
+	return requests, len(all)
+}
+
+func (d *day) read() []doorbelltest.Message {
+	d.t.Helper()
+	nc, err := d.daemon.Server().Connect("judge")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer nc.Close()
+	all, err := doorbelltest.ReadStreamOver(d.t.Context(), nc)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// dayHappenings are weighted by how often they stand here.
+var dayHappenings = []func(*day){
+	(*day).weather, (*day).weather, (*day).weather, (*day).weather, (*day).weather,
+	(*day).refuse, (*day).refuse, (*day).rotate,
+	(*day).restart, (*day).kill, (*day).kill, (*day).killAtCall, (*day).killInPlace, (*day).killInPlace,
+	(*day).natsAway, (*day).natsRestart, (*day).streamDeleted, (*day).streamCopied, (*day).streamCut, (*day).streamCut, (*day).folderLost,
+}
+
+// weathers are faults of answers that a client can see to be faults, and delays.
+var weathers = strings.Fields(`400 404 410 429 429_seconds 429_date 429_huge 500 502 503 503_seconds redirect html empty null object error
+	unsuccessful garbage encoding wrong_type cut cut_late hangup late stall stuck unnamed`)
+
+// ofContacts are faults after which an insertion is truly another one.
+var ofContacts = strings.Fields("renamed reshaped bad_utf8 half_surrogate name_twice stale")
+
+// weather makes the API misbehave for some time.
+func (d *day) weather() {
+	n := d.random.IntN(len(weathers) + len(ofContacts))
+	name := slices.Concat(weathers, ofContacts)[n]
+	fault, ok := sandbox.FaultNamed(name)
+	if !ok {
+		d.t.Fatalf("no fault %s", name)
+	}
+	rule := sandbox.Rule{Fault: fault, Share: []float64{0.1, 0.5, 0.9, 1}[d.random.IntN(4)]}
+	rule.Operation = []string{"", sandbox.OperationInsertions, sandbox.OperationContactRequests}[d.random.IntN(3)]
+	if n >= len(weathers) {
+		rule.Operation = sandbox.OperationContactRequests
+	}
+	rule.AgencyID = []string{"", "A100", "B200"}[d.random.IntN(3)]
+	rule.Further = rule.Operation == sandbox.OperationInsertions && d.random.IntN(3) == 0
+	lasts := time.Duration(d.random.Int64N(int64(4 * time.Hour)))
+	d.say("%s of %s%s for %s, share %v", name, rule.AgencyID, rule.Operation, lasts, rule.Share)
+	d.faultsUntil = time.Now().Add(lasts)
+	d.model.SetFault(d.fault(sandbox.Misbehave(d.random.Uint64(), rule)))
+}
+
+// fault is a weather through which the daemon can still be killed.
+func (d *day) fault(weather func(sandbox.Call) *sandbox.Fault) func(sandbox.Call) *sandbox.Fault {
+	return func(c sandbox.Call) *sandbox.Fault {
+		if d.closeAtCall.CompareAndSwap(true, false) {
+			_ = d.daemon.Store().Close()
+		}
+		if weather == nil {
+			return nil
+		}
+		return weather(c)
+	}
+}
+
+// refuse unlinks an agency from its key for some time: nothing may be asked once that is known.
+func (d *day) refuse() {
+	id := dayAgencies[d.random.IntN(len(dayAgencies))]
+	d.say("403 for %s", id)
+	d.must(d.model.UnlinkKey(d.key, id))
+	d.refused = id
+	time.Sleep(90 * time.Minute)
+	synctest.Wait()
+	halted := d.halted(id)
+	before := d.model.Requests(sandbox.Filter{AgencyID: id})
+	time.Sleep(2 * time.Hour)
+	synctest.Wait()
+	if n := d.model.Requests(sandbox.Filter{AgencyID: id}) - before; halted && n > 0 {
+		d.t.Errorf("%s was asked %d times after its halt", id, n)
+	}
+	d.say("%s is opened again; it was halted: %v", id, halted)
+	d.allow()
+	d.resume(id)
+}
+
+// halted says whether nothing of the agency may be asked.
+func (d *day) halted(id string) bool {
+	s, err := d.daemon.Verbs().Status()
+	d.must(err)
+	for _, a := range s.Watch.Agencies {
+		if a.AgencyID == id {
+			return a.State == "halted"
+		}
+	}
+	return false
+}
+
+func (d *day) allow() {
+	if d.refused != "" {
+		d.model.AddKey(d.key, d.refused)
+		d.refused = ""
+	}
+}
+
+func (d *day) resume(id string) {
+	if _, err := d.daemon.Verbs().Resume(id, ""); err != nil {
+		d.t.Errorf("resume: %v", err)
+	}
+}
+
+// rotate replaces the key: first at the API, later here.
+func (d *day) rotate() {
+	d.say("another key")
+	old := d.key
+	d.key = map[string]string{doorbelltest.TestKey: doorbelltest.OtherKey, doorbelltest.OtherKey: doorbelltest.TestKey}[old]
+	d.model.AddKey(d.key, dayAgencies...)
+	d.must(d.model.DeactivateKey(old))
+	d.pass(2 * time.Hour)
+	d.keys <- d.agencyKeys()
+	synctest.Wait()
+}
+
+// restart stops the daemon as a supervisor would.
+func (d *day) restart() {
+	d.say("restart")
+	d.halt(false)
+	d.rest()
+}
+
+// kill takes the store away, without what is remembered in memory being written.
+func (d *day) kill() {
+	d.say("kill")
+	_ = d.daemon.Store().Close()
+	d.halt(true)
+	d.rest()
+}
+
+// killAtCall does so while the next question is answered.
+func (d *day) killAtCall() {
+	d.say("kill at the next question")
+	d.closeAtCall.Store(true)
+	for range 240 {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !d.closeAtCall.Load() {
+			break
+		}
+	}
+	d.closeAtCall.Store(false)
+	d.halt(true)
+	d.rest()
+}
+
+// killInPlace goes on with the files as they were at one instant, with everything that was open.
+func (d *day) killInPlace() {
+	d.say("kill in place")
+	synctest.Wait()
+	from := filepath.Join(d.dir, fmt.Sprint(d.lives))
+	d.must(os.CopyFS(filepath.Join(d.dir, fmt.Sprint(d.lives+1)), os.DirFS(from)))
+	_ = d.daemon.Store().Close()
+	d.halt(true)
+	d.must(os.RemoveAll(from))
+	d.lives++
+	d.rest()
+}
+
+// rest leaves the daemon down for a while, or not at all.
+func (d *day) rest() {
+	if d.random.IntN(2) == 0 {
+		d.pass(time.Hour)
+	}
+	d.begin()
+}
+
+// natsAway takes the folder away, too: whoever looks after the server would start it anew.
+func (d *day) natsAway() {
+	d.say("NATS goes")
+	d.daemon.Server().Shutdown()
+	away := filepath.Join(d.dir, "away")
+	d.must(os.Rename(d.streams(), away))
+	d.must(os.WriteFile(d.streams(), nil, 0o600))
+	d.pass(3 * time.Hour)
+	if _, err := d.daemon.Server().InProcessConn(); err == nil {
+		d.t.Error("NATS was not away")
+	}
+	d.must(os.Remove(d.streams()))
+	d.must(os.Rename(away, d.streams()))
+	d.natsBack()
+}
+
+func (d *day) natsBack() {
+	d.say("NATS comes")
+	d.must(d.daemon.Server().Restart(d.t.Context()))
+}
+
+func (d *day) natsRestart() {
+	d.say("NATS restarts")
+	d.must(d.daemon.Server().Restart(d.t.Context()))
+}
+
+func (d *day) streamDeleted() {
+	d.say("the stream is deleted")
+	nc, err := d.daemon.Server().Connect("hand")
+	d.must(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	d.must(err)
+	_ = js.DeleteStream(d.t.Context(), "LISTINGS") // perhaps there is none just now
+}
+
+// streamCopied keeps the stream's folder as it is now; streamCut puts it back.
+func (d *day) streamCopied() {
+	d.say("the stream is copied")
+	d.daemon.Server().Shutdown()
+	copied := filepath.Join(d.dir, fmt.Sprint("cut", time.Now().Unix()))
+	d.must(os.CopyFS(copied, os.DirFS(d.streams())))
+	d.cut = copied
+	d.natsBack()
+}
+
+func (d *day) streamCut() {
+	if d.cut == "" {
+		d.streamCopied()
+		return
+	}
+	d.say("the stream is as it was")
+	d.daemon.Server().Shutdown()
+	d.must(os.RemoveAll(d.streams()))
+	d.must(os.Rename(d.cut, d.streams()))
+	d.cut = ""
+	d.natsBack()
+}
+
+func (d *day) folderLost() {
+	d.say("the stream's folder is lost")
+	d.daemon.Server().Shutdown()
+	d.must(os.RemoveAll(d.streams()))
+	d.natsBack()
+}
+
+func (d *day) streams() string {
+	return filepath.Join(d.dir, fmt.Sprint(d.lives), daemon.StreamFolder)
+}
+
+func (d *day) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// pipes is a listener without a network, so that waiting for it counts as waiting in a bubble.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func newPipes() *pipes { return &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.accepted <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accepted:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

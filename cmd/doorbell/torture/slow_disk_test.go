@@ -1,0 +1,140 @@
+package torture
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller/sandbox"
+	"doorbell/schemas/skiptest"
+)
+
+var slowSync = flag.Duration("slow.sync", 250*time.Millisecond, "how long a sync of the store takes in TestASlowDisk; a commit makes two")
+
+// A server whose disk takes a second for each sync is slow, and not stuck: it is not restarted, and events arrive.
+func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	var said bytes.Buffer
+	slow := &tracer{below: filepath.Join(s.Dir, daemon.StreamFolder), every: true}
+	if err := slow.run(s.Environ, &said, doorbelltest.Binary(t), "run"); untraceable(err) {
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+		<-slow.gone
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	slow.slow.Store(1000)
+	for end := time.Now().Add(35 * time.Second); time.Now().Before(end); { // in which the server is checked twice
+		sub.Request(t, s.Ring(t, "A100"))
+	}
+	var status ops.Status
+	got := doorbelltest.Run(t, s.Environ, "status", "--json")
+	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil || status.NATS.Server == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if n := status.NATS; n.Server.Restarts != 0 || n.Problem != "" || !n.Connected {
+		t.Errorf("%+v, %+v", n, n.Server)
+	}
+}
+
+// TestASlowDiskDelaysOnlyWhatIsStored: the budget holds, no agency starves, the daemon answers, a refused agency is not asked again
+// while its halt waits to be stored, and after a kill nothing is lost. It runs beside no other test: when a request arrives counts.
+// `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.
+func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
+	const perSecond = 10
+	agencies := []string{"A100", "B200"}
+	s := doorbelltest.SceneOf(t, 5, agencies)
+	s.Model.KeepLog()
+	began := time.Now().Truncate(time.Second)
+	faster := regexp.MustCompile("^DOORBELL_(REQUESTS_PER_SECOND|POLL_INTERVAL|WALK_INTERVAL)=")
+	s.Environ = slices.DeleteFunc(s.Environ, faster.MatchString) // the tracer hands over what it is given: the first of two would count
+	s.Environ = s.With("DOORBELL_REQUESTS_PER_SECOND=10", "DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=15s")
+	var said bytes.Buffer
+	slow := &tracer{below: s.Dir}
+	if err := slow.run(s.Environ, &said, doorbelltest.Binary(t), "run"); untraceable(err) {
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+		<-slow.gone
+		doorbelltest.HoldsNobody(t, said.String())
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, agencies...)
+	slow.slow.Store(slowSync.Milliseconds())
+	for _, a := range agencies {
+		sub.Request(t, s.Ring(t, a))
+	}
+
+	// The refusal: what is read next of A100 is a 403, and its halt takes long to be stored. Once the list was refused, only what was
+	// already under way may still arrive.
+	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "A100"); err != nil {
+		t.Fatal(err)
+	}
+	asked := func() (refused bool, after int) {
+		for _, r := range s.Model.Log(sandbox.Filter{AgencyID: "A100"}) {
+			if refused {
+				after++
+			}
+			refused = refused || r.Status == http.StatusForbidden && r.Operation == sandbox.OperationInsertions
+		}
+		return refused, after
+	}
+	doorbelltest.Eventually(t, "its list is refused", func() bool { refused, _ := asked(); return refused })
+	for _, a := range agencies[1:] {
+		s.GoesOn(t, a, 20)
+	}
+	if _, after := asked(); after > 1 {
+		t.Errorf("after its list was refused it was asked %d times", after)
+	}
+	if got := doorbelltest.Run(t, s.Environ, "status"); got.Code != exit.Done {
+		t.Errorf("the daemon does not answer: %+v", got)
+	}
+
+	// What happens while the agency is halted is found when it is not any more, by a process that was killed in between.
+	s.Model.AddKey(doorbelltest.TestKey, "A100")
+	for _, a := range agencies {
+		s.Ring(t, a)
+	}
+	s.GoesOn(t, "B200", 5)
+	_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+	<-slow.gone
+	all := s.Model.Log(sandbox.Filter{})
+	for i, r := range all { // it is counted where it arrives: two may have been under way
+		for j := i; j < len(all) && all[j].At.Sub(r.At) < 2*time.Second; j++ {
+			if window := all[j].At.Sub(r.At); float64(j-i) > perSecond*window.Seconds()+2 {
+				t.Fatalf("%d requests within %s at %d a second", j-i+1, window, perSecond)
+			}
+		}
+	}
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	doorbelltest.Eventually(t, "the agency is resumed", func() bool { return doorbelltest.Run(t, s.Environ, "resume", "A100").Code == exit.Done })
+	o := doorbelltest.Oracle{Model: s.Model, From: began, Until: began}
+	o.MustKeepItsPromises(t, doorbelltest.NatsURL(t, s.Dir), doorbelltest.Patience)
+	d.Stop(t)
+}

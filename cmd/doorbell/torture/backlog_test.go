@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -28,7 +27,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-var backlog = flag.Int("backlog", 20_000, "how many events wait at last in TestEventsWaitForNATS")
+// waitingInARound is how many events wait in the end.
+const waitingInARound = 20_000
 
 // Bounds of what is measured while NATS is away and when it comes.
 const (
@@ -41,20 +41,15 @@ const (
 // TestEventsWaitForNATSWithoutHoldingUpAnything starts the daemon while its external NATS is away and lets events of twenty
 // agencies pile up in the log, while the API keeps moving. At a hundredth and all of them it is measured how polling,
 // commits, status and memory are; then NATS comes, with fsync, and the stream must get all, in order and once. The long form:
-// `go test ./cmd/doorbell -run TestEventsWaitForNATS -backlog 1000000 -timeout 1h -v`.
+// `go test ./cmd/doorbell/torture -run TestEventsWaitForNATS -rounds 50 -timeout 1h -v`.
 func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
-	if natsdtest.Raced { // else time is measured, beside no other test
-		t.Parallel()
-		if !natsdtest.Given("backlog") {
-			*backlog = 2000
-		}
-	}
+	runsByName(t)
 	w := newWaitingWorld(t)
 	w.start(t)
 	var marks []mark
 	for _, part := range []int{100, 1} {
 		begin := time.Now()
-		w.fill(t, *backlog/part)
+		w.fill(t, waitingInARound**rounds/part)
 		m := w.measure(t)
 		t.Logf("%s; filled in %s", m, time.Since(begin).Round(time.Millisecond))
 		marks = append(marks, m)

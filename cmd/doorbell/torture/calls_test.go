@@ -3,7 +3,6 @@ package torture
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http/httptest"
 	"slices"
@@ -15,17 +14,12 @@ import (
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 	"doorbell/schemas/skiptest"
 )
 
-var (
-	callsMost = flag.Int("calls", 16, "how many strikes TestAFaultAtAnyCallThatChangesAFile makes; that of forget makes half as many")
-	callsAll  = flag.Bool("calls.all", false, "strike every system call, not a sample")
-	callsOnly = flag.String("calls.only", "", "strike only this: kind:number, as a failure names it")
-	scenes    = flag.Int("scenes", 8, "how many scenes of a torture run at once")
-)
+// strikesInARound is how many calls are struck; [rounds] may exceed what there are, and then all are.
+const strikesInARound = 8
 
 // strike is what happens instead of calls from the n-th on.
 type strike struct {
@@ -51,7 +45,7 @@ func (b blow) String() string { return fmt.Sprintf("%s:%d", b.name, b.at) }
 
 // TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing runs the real program until everything was polled three times
 // and strikes one call by which it changes its files, each of both stores; a second, untroubled life has to mend it. All
-// of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCall -calls.all -timeout 1h -v`.
+// of them: `go test ./cmd/doorbell/torture -run TestAFaultAtAnyCallThat -rounds 1000 -timeout 2h -v`.
 func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	first := &tracer{}
@@ -67,12 +61,8 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
 	var struck atomic.Int64
-	most := *callsMost
-	if natsdtest.Raced && !natsdtest.Given("calls") {
-		most = 8
-	}
-	blows := chooseBlows(first.calls, most)
-	atOnce(*scenes, blows, func(b blow) {
+	blows := chooseBlows(first.calls, strikesInARound**rounds)
+	atOnce(scenesAtOnce, blows, func(b blow) {
 		t.Run(b.String(), func(t *testing.T) {
 			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
 			play := newThreePolls(t)
@@ -89,7 +79,7 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 		})
 	})
 	t.Logf("%d blows, %d of them struck a call: runs under load make fewer", len(blows), struck.Load())
-	if *callsOnly == "" && struck.Load() < int64(len(blows)/2) {
+	if *only == "" && struck.Load() < int64(len(blows)/2) {
 		t.Errorf("only %d of %d blows struck: runs differ too much", struck.Load(), len(blows))
 	}
 }
@@ -116,12 +106,12 @@ func atOnce[T any](n int, list []T, do func(T)) {
 func chooseBlows(calls, most int) (list []blow) {
 	for at := 1; at <= calls; at++ {
 		for _, s := range strikes {
-			if b := (blow{s, at}); *callsOnly == "" || *callsOnly == b.String() {
+			if b := (blow{s, at}); *only == "" || *only == b.String() {
 				list = append(list, b)
 			}
 		}
 	}
-	if *callsAll || *callsOnly != "" {
+	if *only != "" || most >= len(list) {
 		return list
 	}
 	sample := make([]blow, 0, most)

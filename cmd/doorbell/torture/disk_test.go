@@ -125,6 +125,7 @@ func (b *busy) keepsItsPromises() {
 }
 
 func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
+	runsByName(t)
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
 	smallDisk(t, dir, "48m")
@@ -192,6 +193,7 @@ func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
 }
 
 func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
+	runsByName(t)
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
 	smallDisk(t, filepath.Join(dir, daemon.StreamFolder), "16m")

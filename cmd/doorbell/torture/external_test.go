@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"flag"
 	"math/rand/v2"
 	"syscall"
 	"testing"
@@ -11,11 +10,9 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-var externalRounds = flag.Int("external.rounds", 10, "how many things happen to the external server of TestWhateverHappensToAnExternalServer")
-
 // TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled restarts it, takes the end of the stream away, deletes the
 // stream or all of them, and kills the daemon, while the API keeps moving. The long form is
-// `go test ./cmd/doorbell -run TestWhateverHappens -external.rounds 300 -v`.
+// `go test ./cmd/doorbell/torture -run TestWhateverHappens -rounds 30 -v`.
 func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	far := doorbelltest.StartFar(t)
@@ -27,7 +24,7 @@ func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 	done := map[string]int{}
 	happenings := []string{"restart", "restart", "copy", "cut", "cut", "delete", "delete", "lose", "kill", "kill"}
 	begin := time.Now()
-	for n := range *externalRounds {
+	for n := range len(happenings) * *rounds {
 		what := happenings[n%len(happenings)] // all of them, in any order
 		if n%len(happenings) == 0 {
 			rand.Shuffle(len(happenings), func(i, j int) { happenings[i], happenings[j] = happenings[j], happenings[i] })

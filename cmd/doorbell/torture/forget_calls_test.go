@@ -11,12 +11,11 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/people"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/schemas/skiptest"
 )
 
 // TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart strikes one call by which `doorbell forget` changes a file; the next start has to
-// finish what has begun. All of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCallOfForget -calls.all -timeout 1h -v`.
+// finish what has begun. All of them: `go test ./cmd/doorbell/torture -run TestAFaultAtAnyCallOfForget -rounds 1000 -timeout 2h -v`.
 func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	m, d, _, _ := newErasureSceneOf(t, 20_000) // more pages of the store would be more calls of one kind
@@ -32,12 +31,8 @@ func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 		t.Fatalf("an untroubled forget makes %d calls and exits with %d: %s", first.calls, first.status.ExitStatus(), untroubled.output)
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))
-	most := *callsMost / 2
-	if natsdtest.Raced && !natsdtest.Given("calls") {
-		most = 3 // the struck program is built without the detector
-	}
-	blows := chooseBlows(first.calls, most)
-	atOnce(*scenes, blows, func(b blow) {
+	blows := chooseBlows(first.calls, strikesInARound**rounds/2)
+	atOnce(scenesAtOnce, blows, func(b blow) {
 		t.Run(b.String(), func(t *testing.T) {
 			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
 			after := m.struck(t, tr)
@@ -58,7 +53,7 @@ func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	m, d, _, _ := newErasureSceneOf(t, 20_000)
 	d.Stop(t)
-	for n := range max(3, *kills/10) {
+	for n := range 3 * *rounds {
 		s := m.copied(t)
 		d := doorbelltest.Launch(t, s.Environ, "run")
 		doorbelltest.NatsURL(t, s.Dir)

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -13,7 +12,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-var kills = flag.Int("kills", 30, "how many times the daemon is killed")
+// killsInARound is how often the daemon is killed.
+const killsInARound = 10
 
 // firstStarts is how many of the kills hit the very first start.
 const firstStarts = 4
@@ -23,11 +23,11 @@ const killsInAScene = 50
 
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps moving, again and again,
 // and then holds the stream against the truth. It runs beside no other test, which would have most kills hit a start.
-// `go test ./cmd/doorbell -run TestKilling -kills 1000 -v` is the long form.
+// `go test ./cmd/doorbell/torture -run TestKillingTheDaemonAtRandom -rounds 100 -v` is the long form.
 func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
-	renderings := []sandbox.Rendering{sandbox.Flat(), sandbox.Nested()}
-	times := make([]int, max(len(renderings), (*kills+killsInAScene-1)/killsInAScene))
-	for n := range *kills {
+	renderings, kills := []sandbox.Rendering{sandbox.Flat(), sandbox.Nested()}, killsInARound**rounds
+	times := make([]int, max(len(renderings), (kills+killsInAScene-1)/killsInAScene))
+	for n := range kills {
 		times[n%len(times)]++
 	}
 	list := make([]int, len(times))
@@ -35,13 +35,13 @@ func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
 		list[n] = n
 	}
 	begin, events := time.Now(), atomic.Int64{}
-	atOnce(min(*scenes, len(list)), list, func(n int) {
+	atOnce(min(scenesAtOnce, len(list)), list, func(n int) {
 		r := renderings[n%len(renderings)]
 		t.Run(fmt.Sprintf("%d %s", n+1, r.Name), func(t *testing.T) {
 			events.Add(int64(killAtRandom(t, uint64(n+1), r, times[n])))
 		})
 	})
-	t.Logf("%d kills in %d scenes, %d events, %.0f kills a minute", *kills, len(list), events.Load(), float64(*kills)/time.Since(begin).Minutes())
+	t.Logf("%d kills in %d scenes, %d events, %.0f kills a minute", kills, len(list), events.Load(), float64(kills)/time.Since(begin).Minutes())
 }
 
 func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) (events int) {

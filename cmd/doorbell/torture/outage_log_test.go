@@ -20,7 +20,6 @@ import (
 
 	"doorbell/cmd/doorbell/cli"
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
@@ -138,7 +137,7 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d.log.Reset()
 	began := time.Now()
 	o.begin(d)
-	if natsdtest.Raced {
+	if *rounds == 1 {
 		o.lasts = min(o.lasts, 2*time.Hour)
 	}
 	for range int(o.lasts / time.Hour) {

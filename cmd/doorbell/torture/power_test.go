@@ -4,7 +4,6 @@ package torture
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -20,7 +19,8 @@ import (
 	"doorbell/schemas/skiptest"
 )
 
-var powerCuts = flag.Int("power.cuts", 2, "how often the power of both stores fails")
+// cutsInARound is how often the power of both stores fails.
+const cutsInARound = 10
 
 // disk is a file system of its own that can lose its power.
 type disk struct{ image, dir string }
@@ -87,20 +87,22 @@ const cutsInAScene = 20
 
 // TestAPowerFailureOfBothStoresLosesAndDoublesNothing takes the power from a file system that holds event log and stream
 // while the API keeps moving: what was not synced is gone, of both at once. It needs root, a loop device and ext4. The
-// long form is `go test ./cmd/doorbell -run TestAPowerFailure -power.cuts 100 -v`.
+// long form is `go test ./cmd/doorbell/torture -run TestAPowerFailure -rounds 10 -v`.
 func TestAPowerFailureOfBothStoresLosesAndDoublesNothing(t *testing.T) {
+	runsByName(t)
 	if os.Geteuid() != 0 {
 		skiptest.Skipf(t, "only root may mount a file system to take the power from it")
 	}
 	var list []int
-	for left := *powerCuts; left > 0; left -= cutsInAScene {
+	cuts := cutsInARound * *rounds
+	for left := cuts; left > 0; left -= cutsInAScene {
 		list = append(list, min(left, cutsInAScene))
 	}
 	begin := time.Now()
-	atOnce(min(*scenes, 4), list, func(cuts int) {
+	atOnce(min(scenesAtOnce, 4), list, func(cuts int) {
 		t.Run("scene", func(t *testing.T) { cutThePower(t, cuts) })
 	})
-	t.Logf("%d cuts, %.0f a minute", *powerCuts, float64(*powerCuts)/time.Since(begin).Minutes())
+	t.Logf("%d cuts, %.0f a minute", cuts, float64(cuts)/time.Since(begin).Minutes())
 }
 
 func cutThePower(t *testing.T, cuts int) {

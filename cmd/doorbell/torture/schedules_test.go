@@ -3,7 +3,6 @@ package torture
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -25,7 +24,6 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -34,39 +32,47 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-var (
-	schedules     = flag.Int("schedules", 10, "how many days of TestAnyScheduleOfFaults, from seed 1")
-	schedulesSeed = flag.Uint64("schedules.seed", 0, "only the day with this seed, and say what happens in it")
-	schedulesStep = flag.Uint64("schedules.step", 0, "for the test itself: also the days with so much higher seeds")
-)
+// daysInARound is how many days are lived, from seed 1. With -only SEED one day is lived, and the log says what happens in it.
+const daysInARound = 2
+
+// daysVariable tells a process of the test which days to live: the first seed, the last one, and the step between two.
+const daysVariable = "TORTURE_DAYS"
 
 // mostRequests is what a day may ask at most.
 const mostRequests = 5000
 
 // TestAnyScheduleOfFaultsLosesAndDoublesNothing lets the whole daemon but its socket live through days in which the API,
 // its NATS server, the stream and the process itself fail as a seed decides; store, server and HTTP are real, time is not.
-// The long form is `go test ./cmd/doorbell -run TestAnySchedule -schedules 2000 -timeout 1h -v`.
+// The long form is `go test ./cmd/doorbell/torture -run TestAnySchedule -rounds 1000 -timeout 2h -v`.
 //
 // The NATS client keeps timers for the next one who needs some, also across bubbles, which the runtime does not bear. So
 // days are lived in processes of their own, one after the other, with nothing kept from one to the next.
 func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
-	if *schedulesSeed != 0 {
-		liveDays(t, *schedulesSeed, 1)
+	if days := os.Getenv(daysVariable); days != "" {
+		var first, last, step uint64
+		if _, err := fmt.Sscan(days, &first, &last, &step); err != nil {
+			t.Fatal(err)
+		}
+		liveDays(t, first, last, step)
 		return
 	}
-	if natsdtest.Raced && !natsdtest.Given("schedules") {
-		*schedules = 2
+	if *only != "" {
+		seed, err := strconv.ParseUint(*only, 10, 64)
+		if err != nil {
+			t.Fatalf("-only is not the seed of a day: %v", err)
+		}
+		liveDays(t, seed, seed, 1)
+		return
 	}
-	begin, workers := time.Now(), uint64(runtime.GOMAXPROCS(0))
+	begin, workers, days := time.Now(), uint64(runtime.GOMAXPROCS(0)), daysInARound**rounds
 	var failed, requests, events atomic.Int64
 	first := make([]uint64, workers)
 	for n := range first {
 		first[n] = 1 + uint64(n)
 	}
 	atOnce(len(first), first, func(seed uint64) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0",
-			"-schedules", fmt.Sprint(*schedules), "-schedules.seed", fmt.Sprint(seed), "-schedules.step", fmt.Sprint(workers))
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0")
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d", daysVariable, seed, days, workers))
 		out, err := cmd.CombinedOutput()
 		for _, m := range regexp.MustCompile(`(\d+) days with (\d+) requests and (\d+) events`).FindAllSubmatch(out, -1) {
 			r, _ := strconv.ParseInt(string(m[2]), 10, 64)
@@ -79,8 +85,8 @@ func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
 			t.Errorf("%v\n%s", err, withoutPasses(out))
 		}
 	})
-	t.Logf("%d days, %d of them failed, %d requests, %d events, %.0f days a minute", *schedules, failed.Load(), requests.Load(), events.Load(),
-		float64(*schedules)/time.Since(begin).Minutes())
+	t.Logf("%d days, %d of them failed, %d requests, %d events, %.0f days a minute", days, failed.Load(), requests.Load(), events.Load(),
+		float64(days)/time.Since(begin).Minutes())
 }
 
 // withoutPasses leaves out the lines about days on which nothing was wrong.
@@ -94,16 +100,10 @@ func withoutPasses(out []byte) string {
 	return b.String()
 }
 
-// liveDays lives the days from a seed on: every step-th of all, or the one alone.
-func liveDays(t *testing.T, seed, step uint64) {
+// liveDays lives every step-th day from a seed to the last one.
+func liveDays(t *testing.T, seed, last, step uint64) {
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
 	defer ats.Unregister()
-	last := uint64(*schedules)
-	if *schedulesStep == 0 {
-		last = seed
-	} else {
-		step = *schedulesStep
-	}
 	days, requests, events := 0, 0, 0
 	for ; seed <= last; seed += step {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -211,7 +211,7 @@ func (d *day) serve(r sandbox.Rendering) http.RoundTripper {
 }
 
 func (d *day) say(format string, args ...any) {
-	if *schedulesStep == 0 {
+	if *only != "" {
 		d.t.Logf("%s "+format, append([]any{time.Now().UTC().Format("02 15:04:05")}, args...)...)
 	}
 }
@@ -270,7 +270,7 @@ func (d *day) end() {
 		f()
 	}
 	doorbelltest.HoldsNobody(d.t, d.log.String())
-	if d.t.Failed() && *schedulesStep == 0 {
+	if d.t.Failed() && *only != "" {
 		d.t.Log(d.log.String())
 	}
 }

@@ -3,7 +3,6 @@ package torture
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -20,10 +19,12 @@ import (
 	"doorbell/schemas/skiptest"
 )
 
-var slowSync = flag.Duration("slow.sync", 250*time.Millisecond, "how long a sync of the store takes in TestASlowDisk; a commit makes two")
+// slowSync is how long a sync of the store takes in a round; a commit makes two.
+const slowSync = 250 * time.Millisecond
 
 // A server whose disk takes a second for each sync is slow, and not stuck: it is not restarted, and events arrive.
 func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
+	runsByName(t)
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	var said bytes.Buffer
@@ -58,8 +59,9 @@ func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
 
 // TestASlowDiskDelaysOnlyWhatIsStored: the budget holds, no agency starves, the daemon answers, a refused agency is not asked again
 // while its halt waits to be stored, and after a kill nothing is lost. It runs beside no other test: when a request arrives counts.
-// `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.
+// `go test ./cmd/doorbell/torture -run TestASlowDisk -rounds 8 -v` is the long form.
 func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
+	runsByName(t)
 	const perSecond = 10
 	agencies := []string{"A100", "B200"}
 	s := doorbelltest.SceneOf(t, 5, agencies)

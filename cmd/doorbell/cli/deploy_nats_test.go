@@ -84,7 +84,7 @@ func TestTheDefinitionsForNATSAreThoseOfTheCode(t *testing.T) {
 			}
 			continue
 		}
-		t.Errorf("deploy/nats/%s is not what the code makes; run: go test ./cmd/doorbell -run DefinitionsForNATS -update", name)
+		t.Errorf("deploy/nats/%s is not what the code makes; run: go test ./cmd/doorbell/cli -run DefinitionsForNATS -update", name)
 	}
 }
 

@@ -207,7 +207,7 @@ func hold(t *testing.T, path, have, want string) {
 		}
 		return
 	}
-	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'PageOfSettings|EnvironmentExample' -update", path)
+	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell/cli -run 'PageOfSettings|EnvironmentExample' -update", path)
 }
 
 func readText(t testing.TB, path string) string {

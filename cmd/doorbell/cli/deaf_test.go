@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -52,15 +51,13 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 	s := doorbelltest.NewScene(t, agencies...)
 	way := &deafening{held: make(chan struct{}, 1), over: make(chan struct{})}
 	a := s.Open(t, "off", watching(agencies), func(o *daemon.Options) {
+		o.Drain = drain
 		o.InProcess = func(server nats.InProcessConnProvider) nats.InProcessConnProvider {
 			way.InProcessConnProvider = server
 			return way
 		}
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	endsInTime := runs(t, a)
 	t.Cleanup(func() { close(way.over) })
 	published := func(id string) bool {
 		p, err := a.Store().Progress(id)
@@ -90,9 +87,5 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 	if took := time.Since(begin); took > 8*time.Second { // the client waits ten
 		t.Errorf("who is polled waited %s for it", took)
 	}
-	stop()
-	begin = time.Now()
-	if err := <-ended; err != nil || time.Since(begin) > 13*time.Second {
-		t.Errorf("it took %s to end: %v", time.Since(begin), err)
-	}
+	endsInTime()
 }

@@ -7,6 +7,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,6 @@ const (
 )
 
 const (
-	// drainLimit is how long a stop may take to publish what is already in the event log.
-	drainLimit = 10 * time.Second
 	// letGo is how long relay and connection may then take to end by themselves.
 	letGo = time.Second
 	// AccountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
@@ -82,6 +81,8 @@ type Options struct {
 
 	// The rest is for tests in which time or connections are not the system's.
 
+	// Drain is how long a stop may take to publish what is already in the event log; 0: 10 s.
+	Drain      time.Duration
 	Socket     net.Listener                                                // instead of the one in DataDir
 	CheckEvery time.Duration                                               // of the embedded server; 0: its default
 	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
@@ -125,6 +126,7 @@ type Daemon struct {
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
+	o.Drain = cmp.Or(o.Drain, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
@@ -242,7 +244,7 @@ func (a *Daemon) Close() {
 	a.closers = nil
 }
 
-// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
+// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until Options.Drain after the
 // end of ctx. The first part that fails ends all others. A server that takes memory without end leaves no time for that: what waits
 // stays in the event log, as after a kill.
 func (a *Daemon) Run(ctx context.Context) error {
@@ -251,7 +253,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	defer stop()
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
-	defer context.AfterFunc(watching, func() { time.AfterFunc(drainLimit, stopPublishing) })()
+	defer context.AfterFunc(watching, func() { time.AfterFunc(a.o.Drain, stopPublishing) })()
 
 	var relays errgroup.Group
 	relays.Go(func() error {
@@ -294,7 +296,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory); a.abandoned {
 		return a.ended(err)
 	}
-	a.o.Log.Info("stopping: publishing waiting events for at most 10 s; a second signal ends at once")
+	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
 	if err := a.o.Notify.stopping(); err != nil {
 		a.notNotified(err)
 	}
@@ -343,7 +345,7 @@ func (a *Daemon) wait(watch *errgroup.Group) error {
 		return err
 	case err := <-a.abandon:
 		return err
-	case <-time.After(drainLimit):
+	case <-time.After(a.o.Drain):
 		return a.store.Damage()
 	}
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
@@ -12,7 +14,7 @@ import (
 func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
-	a := s.Open(t, "127.0.0.1:0")
+	a := s.Open(t, "127.0.0.1:0", func(o *daemon.Options) { o.FollowEvery = 100 * time.Millisecond })
 	doorbelltest.RunUntilTheEnd(t, a)
 	sub := doorbelltest.SubscribeTo(t, doorbelltest.StatusOf(t, a).NATS.URL)
 	sub.Baselined(t, "A100")

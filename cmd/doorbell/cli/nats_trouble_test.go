@@ -65,17 +65,17 @@ func TestAStreamOfThatNameThatIsAnotherIsSaidWherePeopleLook(t *testing.T) {
 func (c natsTrouble) isSaid(t *testing.T, url string) {
 	t.Helper()
 	s, good := doorbelltest.NewScene(t, "A100"), doorbelltest.StartFar(t)
-	d := doorbelltest.Launch(t, s.With("NATS_URL="+good.URL()), "run")
-	doorbelltest.NatsURL(t, s.Dir)
+	a, _ := inProcess(t, s.With("NATS_URL="+good.URL()))
+	endsInTime := runs(t, a)
 	doorbelltest.SubscribeTo(t, good.URL()).Baselined(t, "A100") // there is something to replay
-	d.Stop(t)
+	endsInTime()
 
 	why := strings.ReplaceAll(c.why, "URL", url)
 	environ := s.With("NATS_URL="+withPasswordOfCRM(url), "DOORBELL_WEBHOOK_URL=http://127.0.0.1:1/x", "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
-	d = doorbelltest.Launch(t, environ, "run")
-	doorbelltest.NatsURL(t, s.Dir)
+	a, log := inProcess(t, environ)
+	endsInTime = runs(t, a)
 	s.Ring(t, "A100")
-	doorbelltest.Eventually(t, "the log says why", func() bool { return strings.Contains(strings.ReplaceAll(d.Stderr.String(), `\"`, `"`), why) })
+	doorbelltest.Eventually(t, "the log says why", func() bool { return strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), why) })
 	// A connection of its own has a few seconds for its first answer, and a daemon says what its last try to connect ended with:
 	// where a machine is busy, one may reach nobody.
 	said := func(args ...string) {
@@ -102,15 +102,15 @@ func (c natsTrouble) isSaid(t *testing.T, url string) {
 	if !c.replays {
 		said("replay", "--job", "x")
 	}
-	d.Stop(t)
-	if strings.Contains(d.Stderr.String(), doorbelltest.Sentinel) {
+	endsInTime()
+	if strings.Contains(log.String(), doorbelltest.Sentinel) {
 		t.Error("the password is in the log")
 	}
 	if c.takes {
 		return
 	}
 	said("verify") // the command itself looks for NATS now
-	d = doorbelltest.Launch(t, environ, "forward", "webhook")
+	d := doorbelltest.Launch(t, environ, "forward", "webhook")
 	d.Stderr.Await(t, why)
 	d.Stop(t)
 	if strings.Contains(d.Stderr.String(), doorbelltest.Sentinel) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -11,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/poller/sandbox"
 
 	"github.com/nats-io/nats.go"
@@ -77,6 +78,31 @@ func (h *hanging) pass(from io.Reader, to io.Writer) {
 // drain is how long these daemons may publish when they are stopped.
 const drain = 300 * time.Millisecond
 
+// inProcess makes the daemon that `doorbell run` makes of an environment, in this process, and what it logs.
+func inProcess(t *testing.T, environ []string, change ...func(*daemon.Options)) (*daemon.Daemon, *doorbelltest.Transcript) {
+	t.Helper()
+	c, err := config.Read(environ, config.GroupPoll, config.GroupForward)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &doorbelltest.Transcript{Grown: make(chan struct{}, 1)}
+	t.Cleanup(func() { doorbelltest.HoldsNobody(t, said.String()) })
+	o := DaemonOptions(c, (&program{stderr: said, environ: environ}).logger(c.Base))
+	o.Drain = drain
+	if o.Forwarders, err = receivers.All(c, release); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	a, err := daemon.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a, said
+}
+
 // runs begins the run of a daemon. What it returns stops the daemon, and wants that it ends soon after the time that publishing may take.
 func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 	t.Helper()
@@ -104,16 +130,10 @@ func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 
 func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T, s doorbelltest.Scene, url string, alone bool) (*daemon.Daemon, *doorbelltest.Transcript) {
-		said := &doorbelltest.Transcript{Grown: make(chan struct{}, 1)}
-		return s.Open(t, "off", func(o *daemon.Options) {
-			o.NATS.URL, o.Drain, o.Accept.Alone, o.Log = url, drain, alone, slog.New(slog.NewTextHandler(said, nil))
-		}), said
-	}
 	t.Run("from the beginning", func(t *testing.T) {
 		t.Parallel()
 		s := doorbelltest.NewScene(t, "A100")
-		a, said := open(t, s, hang(t, "").url, true)
+		a, said := inProcess(t, s.With("NATS_URL="+hang(t, "").url), func(o *daemon.Options) { o.Accept.Alone = true })
 		endsInTime := runs(t, a)
 		s.GoesOn(t, "A100", 30)
 		endsInTime()
@@ -124,7 +144,7 @@ func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 		s := doorbelltest.NewScene(t, "A100")
 		server := doorbelltest.StartNATS(t, -1)
 		h := hang(t, server)
-		a, said := open(t, s, h.url, false)
+		a, said := inProcess(t, s.With("NATS_URL="+h.url))
 		endsInTime := runs(t, a)
 		doorbelltest.SubscribeTo(t, server).Baselined(t, "A100")
 		h.hangs.Store(true)

@@ -82,7 +82,10 @@ type Options struct {
 	// The rest is for tests in which time or connections are not the system's.
 
 	// Drain is how long a stop may take to publish what is already in the event log; 0: 10 s.
-	Drain      time.Duration
+	Drain time.Duration
+	// CountEvery is how often dead letters are counted, FollowEvery how often the event log is read for what the status counts; 0: 10 s.
+	CountEvery, FollowEvery time.Duration
+
 	Socket     net.Listener                                                // instead of the one in DataDir
 	CheckEvery time.Duration                                               // of the embedded server; 0: its default
 	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
@@ -126,7 +129,7 @@ type Daemon struct {
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
-	o.Drain = cmp.Or(o.Drain, 10*time.Second)
+	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
@@ -184,6 +187,7 @@ func (a *Daemon) openStore(context.Context) error {
 	a.tellAccepted()
 	a.openHousekeeping()
 	a.follower = ops.NewFollower(s)
+	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
 	a.onClose(func() {
 		if err := s.Close(); err != nil {
 			a.o.Log.Error("close store", "err", err)

@@ -150,9 +150,6 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
 }
 
-// countEvery is how often dead letters are counted.
-const countEvery = 10 * time.Second
-
 // countDeadLetters keeps their number for the status. While NATS is away it is what it was.
 func (a *Daemon) countDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
@@ -160,7 +157,7 @@ func (a *Daemon) countDeadLetters(ctx context.Context) {
 		if err != nil {
 			return err
 		}
-		every(ctx, countEvery, func() {
+		every(ctx, a.o.CountEvery, func() {
 			if n, err := letters.Count(ctx); err == nil {
 				a.deadLetters.Store(n)
 			}

@@ -18,6 +18,9 @@ import (
 //
 // Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
 type Follower struct {
+	// Every is how often Run looks while nobody subscribes; it may be set before Run is called.
+	Every time.Duration
+
 	store *store.Store
 	poke  chan struct{} // capacity 1: somebody has subscribed
 
@@ -58,7 +61,7 @@ const (
 // NewFollower does nothing yet.
 func NewFollower(s *store.Store) *Follower {
 	return &Follower{
-		store: s, poke: make(chan struct{}, 1), places: map[string]store.Place{}, hours: map[string]*agencyHours{},
+		Every: followEvery, store: s, poke: make(chan struct{}, 1), places: map[string]store.Place{}, hours: map[string]*agencyHours{},
 		appended: map[events.Type]uint64{}, subscribers: map[chan events.Event]struct{}{},
 	}
 }
@@ -71,7 +74,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if err := f.RunOnce(ctx); err != nil {
 			return err
 		}
-		wait := followEvery
+		wait := f.Every
 		if f.watched() {
 			wait = followWatched
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -223,12 +224,16 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 	defer held.Close()
 	before := doorbelltest.Tree(t, dir)
+	var all sync.WaitGroup // each waits for the lock
 	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "A100", "1"}, {"plan"}} {
-		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
-		if got.Code != exit.CodeUnavailable || got.Stdout != "" {
-			t.Errorf("%q: %+v", args, got)
-		}
-		doorbelltest.Has(t, got.Stderr, "holds the store and does not answer", dir)
+		all.Go(func() {
+			got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
+			if got.Code != exit.CodeUnavailable || got.Stdout != "" {
+				t.Errorf("%q: %+v", args, got)
+			}
+			doorbelltest.Has(t, got.Stderr, "holds the store and does not answer", dir)
+		})
 	}
+	all.Wait()
 	mustBeUntouched(t, dir, before)
 }

@@ -129,7 +129,6 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 	before := doorbelltest.Tree(t, s.Dir)
 	mustBeRefused(t, s.With("DOORBELL_NATS_LISTEN="+l.Addr().String()), "set DOORBELL_NATS_LISTEN to a free address")
 	mustBeUntouched(t, s.Dir, before)
-	mustBeRefused(t, s.With("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address")
 }
 
 func TestRunWaitsForAPortThatIsInUseForAMoment(t *testing.T) {

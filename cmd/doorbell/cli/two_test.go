@@ -55,8 +55,6 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 	sub.Baselined(t, "A100")
 	for name, more := range map[string][]string{
 		"the same settings": nil,
-		"another API":       {"DOORBELL_BASE_URL=http://127.0.0.1:1"},
-		"an external NATS":  {"NATS_URL=nats://127.0.0.1:1"},
 		"the first's port":  {"DOORBELL_NATS_LISTEN=" + strings.TrimPrefix(url, "nats://")},
 	} {
 		frozen(t, first, s.Dir, func() {

@@ -107,12 +107,19 @@ func inProcess(t *testing.T, environ []string, change ...func(*daemon.Options)) 
 func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended, over := make(chan error, 1), make(chan struct{})
 	go func() {
+		defer close(over)
 		err := a.Run(ctx)
 		a.Close()
 		ended <- err
 	}()
+	t.Cleanup(func() { // of a test that fails: nothing is closed below what runs
+		select {
+		case <-over:
+		case <-time.After(doorbelltest.Patience):
+		}
+	})
 	return func() {
 		t.Helper()
 		stop()

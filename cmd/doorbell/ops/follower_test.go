@@ -2,11 +2,8 @@ package ops
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -517,52 +514,5 @@ func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	followNow(t, f)
 	if n := testing.AllocsPerRun(100, func() { followNow(t, f) }); n > 1 { // the sign of life
 		t.Errorf("%v allocations", n)
-	}
-}
-
-var followed = flag.Int("followed", 5000, "events of the log that a follower begins with, in TestALargeLogIsFollowedBesideCommits")
-
-// TestALargeLogIsFollowedBesideCommits ends with figures; with a flag they are those of a log as large as wished.
-func TestALargeLogIsFollowedBesideCommits(t *testing.T) {
-	s := openLog(t, t.TempDir(), "A100", "B200")
-	record := []byte(`{"x":"` + strings.Repeat("x", 1500) + `"}`)
-	for n := 0; n < *followed; n += 500 {
-		var list []events.Payload
-		for i := range 500 {
-			p := appeared([]string{"A100", "B200"}[n/500%2], fmt.Sprint(n+i))
-			p.Record = record
-			list = append(list, p)
-		}
-		say(t, s, list...)
-	}
-	f := NewFollower(s)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	began, done := time.Now(), make(chan error)
-	go func() { done <- f.RunOnce(t.Context()) }()
-	slowest, commits := time.Duration(0), 0
-	for {
-		select {
-		case err := <-done:
-			took := time.Since(began)
-			runtime.ReadMemStats(&after)
-			n := 0
-			for _, a := range f.Hours() {
-				for _, h := range a.Hours {
-					n += h.Events
-				}
-			}
-			if err != nil || n < *followed {
-				t.Errorf("%d of %d events are counted, %v", n, *followed, err)
-			}
-			t.Logf("%d events in %s; %d commits beside it, the slowest took %s; %d MB of garbage, the heap went from %d to %d MB", n, took,
-				commits, slowest, (after.TotalAlloc-before.TotalAlloc)>>20, before.HeapInuse>>20, after.HeapInuse>>20)
-			return
-		default:
-			one := time.Now()
-			say(t, s, appeared("B200", "x"))
-			slowest, commits = max(slowest, time.Since(one)), commits+1
-		}
 	}
 }

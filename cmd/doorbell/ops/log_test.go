@@ -357,9 +357,11 @@ func TestLargeEventsComeInSmallPages(t *testing.T) {
 func TestWhatIsPublishedWhileItIsReadIsReadOnce(t *testing.T) {
 	for _, newest := range []int{0, 500} {
 		j := newJournal(t, "A100")
+		var list []events.Payload
 		for n := range 600 { // some pages
-			j.write(t, appeared("A100", fmt.Sprint("ref#", n)))
+			list = append(list, appeared("A100", fmt.Sprint("ref#", n)))
 		}
+		j.write(t, list...)
 		j.publish(t, "A100", 100)
 		times, read := map[string]int{}, 0
 		for e, err := range (Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest})) {

@@ -96,8 +96,13 @@ type ContactRequestRedacted struct {
 	Digest              [32]byte  `json:"-"` // of the new record; part of the id
 }
 
+// The id of a new contact request hashes its creation time to the second, where it is known: APIs give ids again.
 func (p *ContactRequestCreated) facts() facts {
-	return facts{kind: TypeContactRequestCreated, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID), time: p.CreatedAt}
+	identity := texts(p.ContactRequestID)
+	if !p.CreatedAt.IsZero() {
+		identity = append(identity, p.CreatedAt.UTC().Format(time.RFC3339))
+	}
+	return facts{kind: TypeContactRequestCreated, reference: p.PropertyReferenceID, identity: identity, time: p.CreatedAt}
 }
 
 func (p *ContactRequestChanged) facts() facts {

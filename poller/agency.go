@@ -64,12 +64,12 @@ type agency struct {
 	underWay   bool      // it is
 	lastError  string
 
-	clock     watch.Clock
 	latencies latencies
 
 	health map[listings.Operation]*health
 	dirty  map[failureName]struct{} // may have changed since they were stored
-	sizes  watch.Sizes
+	windows shown
+	silence silence
 }
 
 // health is how well one operation of an agency goes, as far as only this process knows.
@@ -219,12 +219,6 @@ func (a *agency) markDirty(scope, name string) {
 	a.dirty[failureName{scope, name}] = struct{}{}
 }
 
-func (a *agency) skew() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.clock.Skew
-}
-
 // stop lets nothing begin for the agency any more, and cancels what is under way.
 func (a *agency) stop() {
 	a.pausing.Lock()
@@ -270,19 +264,6 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 		return nil
 	})
 	return i, err
-}
-
-// windows is a copy of what was learned of the windows of an agency; learned changes it.
-func (a *agency) windows() watch.Sizes {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.sizes
-}
-
-func (a *agency) learned(change func(*watch.Sizes)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change(&a.sizes)
 }
 
 // announced counts contact requests whose events were committed.

@@ -226,6 +226,62 @@ func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Ti
 	return a.clear(at, over...)
 }
 
+// silence is how long all responses of contact requests of an agency have said that there are none.
+type silence struct {
+	since time.Time // the first of them; zero: the last one showed some
+	known bool      // also where some are known
+	bare  bool      // also without so much as an empty list
+}
+
+// silentFor is how long "none" is believed everywhere.
+const silentFor = time.Hour
+
+var errOnlyNone = errors.New("for an hour every response says that there are no contact requests, also where some are known")
+
+// noteNone notes a response that there are no contact requests. It is a success, unless all of an hour are so: where some are known
+// the operation fails then, because its endpoint may have moved; else an event says once that none was ever seen.
+func (a *agency) noteNone(reference string, known, list bool) error {
+	now, op := time.Now(), listings.OperationContactRequests
+	a.mu.Lock()
+	s := &a.silence
+	if s.since.IsZero() {
+		s.since = now
+	}
+	s.known, s.bare = s.known || known, s.bare || !list
+	is := *s
+	a.mu.Unlock()
+	long := now.Sub(is.since) >= silentFor
+	if long && is.known {
+		return a.noteFailure(op, reference, watch.ClassAside, errOnlyNone, now)
+	}
+	if long && is.bare {
+		alarm := store.Alarm{AlarmID: watch.AlarmOf(watch.OnlyNone, op, ""), Since: is.since}
+		err := a.raise(alarm, &events.WatchGapDetected{
+			Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op), Reason: watch.OnlyNone, From: is.since, To: now,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return a.noteSuccess(op, reference, now)
+}
+
+// noteRequests notes a response that shows contact requests.
+func (a *agency) noteRequests(reference string) error {
+	op := listings.OperationContactRequests
+	a.mu.Lock()
+	a.silence = silence{}
+	a.mu.Unlock()
+	if _, on := a.published().alarms[watch.AlarmOf(watch.OnlyNone, op, "")]; on {
+		if err := a.commitState(func(_ *store.Agency, e *watch.Effects) {
+			e.Cleared = append(e.Cleared, watch.AlarmOf(watch.OnlyNone, op, ""))
+		}); err != nil {
+			return err
+		}
+	}
+	return a.noteSuccess(op, reference, time.Now())
+}
+
 // noteFailure notes a failure, and says it where an answer was not what it should be.
 func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
 	a.mu.Lock()
@@ -243,11 +299,13 @@ func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Cl
 
 // raiseUnreadable says that the contact requests of an insertion cannot be read while those of others can.
 func (a *agency) raiseUnreadable(reference string, now time.Time) error {
-	failing := a.retries(reference).state()
-	if a.asking.state().Failures >= operationLimit || !failing.CannotRead(a.p.o.PollInterval, now) {
-		return nil // where nobody's can be read, that is another alarm
+	failing, op := a.retries(reference).state(), listings.OperationContactRequests
+	a.mu.Lock()
+	others := a.health[op].Good.After(failing.Since)
+	a.mu.Unlock()
+	if !others || !failing.CannotRead(a.p.o.PollInterval, now) {
+		return nil // where none can be read, that is another alarm
 	}
-	op := listings.OperationContactRequests
 	return a.raise(store.Alarm{AlarmID: watch.AlarmOf(watch.Unreadable, op, reference), Since: failing.Since}, &events.WatchGapDetected{
 		Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op), PropertyReferenceID: reference,
 		Reason: watch.Unreadable, From: failing.Since, To: now,

@@ -480,7 +480,7 @@ func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
 		}
 		want := map[listings.Operation]listings.Dialect{
 			listings.OperationInsertions:      {Path: "/results", TotalTold: true, FirstPage: "1"},
-			listings.OperationContactRequests: {Path: "/leads", IDField: "id", CreatedForm: listings.FormOffset},
+			listings.OperationContactRequests: {Path: "/leads", CreatedForm: listings.FormOffset},
 		}
 		if got := dialects(); !maps.Equal(got, want) {
 			t.Errorf("%+v", got)
@@ -490,7 +490,7 @@ func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
 			answer(fmt.Sprintf(`{"leads":[{"id":2,"createdAt":%s},{"id":1,"createdAt":"2000-01-01T12:00:00Z"}],"n":%d}`, []string{`946728000`, `"2000-01-01T12:00:00Z"`}[n%2], n))
 			w.pass(10 * time.Minute)
 		}
-		want[listings.OperationContactRequests] = listings.Dialect{Path: "/leads", IDField: "id", CreatedForm: listings.FormMixed}
+		want[listings.OperationContactRequests] = listings.Dialect{Path: "/leads", CreatedForm: listings.FormMixed}
 		if got := dialects(); !maps.Equal(got, want) {
 			t.Errorf("%+v", got)
 		}

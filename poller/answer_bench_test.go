@@ -31,20 +31,18 @@ func benchmarkAnswer(b *testing.B, known int) {
 	b.ReportAllocs()
 	began := processorTime()
 	for b.Loop() {
-		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Known: p.state.Known(p.a.windows().Rules, time.Now())}})
+		q := watch.Ask("createdAt", "desc", 20)
+		page, err := p.ask(b.Context(), q)
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.catchUp = watch.NewCatchUp()
-		a := answerOf(page, watch.NewestFirst(20))
-		a.Identified = true
-		err = p.a.p.store.View(func(tx *store.Tx) error {
-			prior, err := p.prior(tx)
-			j := watch.Judge(p.watched(), prior, a, page.Received)
-			if err == nil && (len(j.Contacts) != 1 || len(j.Events) != 1) {
+		r := watch.Response{Question: q, Requests: page.ContactRequests, Total: page.Total, List: true}
+		err = p.commit(func(prior watch.Prior) (watch.Effects, error) {
+			j := watch.Judge(p.watched(), watch.NewWindow(), prior, r, page.Received)
+			if len(j.Contacts) != 1 || len(j.Events) != 1 {
 				b.Fatal("one is new")
 			}
-			return err
+			return watch.Effects{}, nil
 		})
 		if err != nil {
 			b.Fatal(err)

@@ -63,37 +63,6 @@ func request(walk bool) listings.Request {
 	return listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
 }
 
-func TestTheClockIsBelievedWhenAnswersAgree(t *testing.T) {
-	begin := time.Date(2026, 11, 20, 9, 0, 0, 300e6, time.UTC)
-	hear := func(c *watch.Clock, skew time.Duration) {
-		c.Observe(listings.Envelope{Date: begin.Add(skew).Truncate(time.Second), Sent: begin.Add(-50 * time.Millisecond), Received: begin})
-	}
-	for _, x := range []struct {
-		name  string
-		skews []time.Duration
-		known bool
-		least time.Duration
-		most  time.Duration
-	}{
-		{"none heard", nil, false, 0, 0},
-		{"the same clock", []time.Duration{0, 0, 0}, true, 0, 0},
-		{"behind is believed at once", []time.Duration{-5 * time.Minute}, false, -301 * time.Second, -299 * time.Second},
-		{"ahead is not", []time.Duration{5 * time.Minute}, false, 0, 0},
-		{"ahead, when three agree", []time.Duration{5 * time.Minute, 5 * time.Minute, 5 * time.Minute}, true, 299 * time.Second, 301 * time.Second},
-		{"one odd answer", []time.Duration{10 * 24 * time.Hour, 0, 0, 0}, true, 0, 0},
-		{"far ahead is bounded", []time.Duration{240 * time.Hour, 240 * time.Hour, 240 * time.Hour}, true, watch.FarAhead, watch.FarAhead},
-		{"far behind is bounded", []time.Duration{-240 * time.Hour}, false, watch.FarBehind, watch.FarBehind},
-	} {
-		var c watch.Clock
-		for _, s := range x.skews {
-			hear(&c, s)
-		}
-		if c.Known != x.known || c.Skew < x.least || c.Skew > x.most {
-			t.Errorf("%s: known %t, skew %s", x.name, c.Known, c.Skew)
-		}
-	}
-}
-
 func TestEveryErrorHasAClass(t *testing.T) {
 	status := func(code int) error { return &listings.StatusError{Status: code} }
 	for _, x := range []struct {

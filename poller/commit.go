@@ -224,6 +224,8 @@ func (a *agency) logEvents(list []events.Payload) {
 				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
 			case watch.WindowFull:
 				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
+			case watch.OnlyNone:
+				log.Warn("no contact requests were shown for an hour, nor so much as an empty list", "since", e.From)
 			case watch.Unreadable:
 				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
 			}

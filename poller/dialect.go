@@ -9,8 +9,8 @@ import (
 	"doorbell/store"
 )
 
-// The dialect of an agency's API is learned from its answers: where records stand, how times are written and pages numbered, how
-// lists end, which sizes are taken. What tells contact requests apart is learned in watch.LearnIdentity.
+// The dialect of an agency's API is learned from its responses: where records stand, how times are written and pages numbered, how
+// lists end, which sizes are taken.
 
 // pathEvery bounds how often another path is announced, where two machines of the API answer in different ones.
 const pathEvery = time.Hour
@@ -29,9 +29,6 @@ func dialects(state store.Agency) map[listings.Operation]listings.Dialect {
 	all := map[listings.Operation]listings.Dialect{}
 	for _, op := range operations {
 		if d := dialectOf(state.Operation(string(op)).Dialect); d.Known {
-			if op == listings.OperationContactRequests {
-				d.IDField = state.IDField
-			}
 			all[op] = d
 		}
 	}
@@ -77,9 +74,6 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	}
 	return err
 }
-
-// sizeAgain is how often a page size that was refused is asked for again.
-const sizeAgain = 24 * time.Hour
 
 // firstSize is the page size to begin a walk with, where what is configured was refused; 0: what is configured.
 func (a *agency) firstSize(now time.Time) int {
@@ -146,16 +140,4 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 	return a.commitOperation(op, func(o *store.Operation, _ *watch.Effects) {
 		o.Largest, o.LargerAgain = after.Largest, after.LargerAgain
 	})
-}
-
-// learnClock compares our clock with an answer's, and remembers what that taught.
-func (a *agency) learnClock(e listings.Envelope) error {
-	a.mu.Lock()
-	learned := a.clock.Observe(e)
-	skew := a.clock.Skew
-	a.mu.Unlock()
-	if !learned {
-		return nil
-	}
-	return a.commitState(func(state *store.Agency, _ *watch.Effects) { state.ClockSkew, state.SkewKnown = skew, true })
 }

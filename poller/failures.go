@@ -62,9 +62,7 @@ func (a *agency) keepFailures() error {
 				e.Ended = append(e.Ended, was)
 			}
 			if n.scope == failureInsertion && a.pollStates[n.name] == nil {
-				for _, kind := range []string{watch.Unreadable, watch.WindowFull} {
-					e.Clear(a.published().alarms, watch.AlarmOf(kind, listings.OperationContactRequests, n.name), a.id, time.Now())
-				}
+				e.Clear(a.published().alarms, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, n.name), a.id, time.Now())
 			}
 		}
 		return e, nil

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"doorbell/poller/schedule"
@@ -19,8 +18,6 @@ func (a *agency) load() error {
 	err := a.p.store.View(func(tx *store.Tx) error {
 		state, _ := tx.Agency(a.id)
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
-		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
-		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
 		remembered = watch.RestoreAccess(a.id, state.Keys, tx.Halts(a.id), now)
 		known = loadMemory(tx, a.id)
 		for i := range tx.Insertions(a.id) {

@@ -49,11 +49,10 @@ type AgencyKeys struct {
 // Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
 // where the record cannot be compared.
 func (o Options) Digest(t events.Type, record json.RawMessage) string {
-	digest, ignore := listings.Digest, o.IgnoreInsertion
+	sum, err := listings.Digest(record, o.IgnoreInsertion)
 	if strings.HasPrefix(string(t), "contact_request.") {
-		digest, ignore = listings.ContactRequestDigest, o.IgnoreContact
+		sum, err = listings.ContactRequestDigest(record, o.IgnoreContact, o.IDFields)
 	}
-	sum, err := digest(record, ignore)
 	if err != nil {
 		return ""
 	}

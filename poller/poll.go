@@ -1,11 +1,12 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"doorbell/poller/listings"
@@ -72,34 +73,12 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
 	}
-	if done, err := a.goneForGood(reference, err); done || err != nil {
-		return now, err
+	if c == watch.ClassTransient {
+		a.unanswered(reference, sent, now) // what is odd at one insertion says nothing about the others
 	}
-	a.unanswered(reference, sent, now)
 	due := a.retry(reference).failed(reference, now, now)
 	a.markDirty(failureInsertion, reference)
 	return due, a.raiseUnreadable(reference, now)
-}
-
-// goneForGood ends the polls of a disappeared insertion that the API does not know any more. Of a listed one, the list
-// is asked.
-func (a *agency) goneForGood(reference string, err error) (bool, error) {
-	var status *listings.StatusError
-	if !errors.As(err, &status) || status.Status != http.StatusNotFound && status.Status != http.StatusGone {
-		return false, nil
-	}
-	i, err := a.insertion(reference)
-	if err != nil {
-		return false, err
-	}
-	if i.GoneSince.IsZero() {
-		if a.retries(reference).state().Failures == 0 {
-			a.doubtList() // once: as long as it goes on, the list has nothing new to say
-		}
-		return false, nil
-	}
-	a.forget(reference)
-	return true, nil
 }
 
 // unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
@@ -128,7 +107,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, err
 	}
 	defer a.leave(reference)
-	p := &poll{a: a, reference: reference, state: a.pollState(reference)}
+	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
 	c := watch.Classify(err)
 	var status *listings.StatusError
@@ -140,9 +119,18 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.state.At, p.state.takeArrived(a.skew(), p.state.At))
+		a.p.scheduler.polled(a.id, reference, p.received, p.arrived())
 	}
-	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
+	var failed error
+	switch {
+	case c != watch.ClassNone:
+		failed = a.noteOutcome(listings.OperationContactRequests, reference, c, err)
+	case p.none:
+		failed = a.noteNone(reference, p.closed == watch.ClosedSilent, p.list)
+	default:
+		failed = a.noteRequests(reference)
+	}
+	if failed != nil {
 		return watch.ClassFatal, failed
 	}
 	return c, err
@@ -164,131 +152,113 @@ type poll struct {
 	a         *agency
 	reference string
 	state     *pollState
-	catchUp   *watch.CatchUp
-	verdict   watch.Verdict
-	rules     string // under which the first answer was committed
+	window    *watch.Window
+	closed    watch.Closed
+	fresh     map[string]time.Time // creation times of what this poll has brought, by id
+	received  time.Time            // the first response
+	none      bool                 // which said that there are none
+	list      bool                 // which held a list
 }
 
+// firstSize is how many contact requests a poll asks for. A window that stays open asks for widestSize.
+const firstSize, widestSize = 100, 1000
+
 func (p *poll) run(ctx context.Context) error {
-	first, err := p.askFirst(ctx)
+	size := firstSize
+	if p.state.wide {
+		size = widestSize
+	}
+	page, q, err := p.askNewest(ctx, size)
+	if status, none := noneStatus(err); none {
+		return p.noneAt(status)
+	}
 	if err != nil {
 		return err
 	}
-	if first.Same {
-		p.state.Same(first)
-		return nil
-	}
-	p.catchUp = watch.NewCatchUp()
-	p.state.Begin()
-	if err := p.catchUpFrom(ctx, first); err != nil {
+	p.received, p.none, p.list = page.Received, len(page.ContactRequests)+page.Unreadable == 0, page.Found
+	p.state.refused = p.state.refused && p.none
+	p.window = watch.NewWindow()
+	if err := p.catchUp(ctx, page, q); err != nil {
 		return err
 	}
-	now := time.Now()
-	p.state.Ended(first, p.rules, p.catchUp, p.verdict, p.a.windows(), p.wideSlot(now), now)
+	if p.closed != watch.ClosedSilent {
+		p.state.at = p.received
+	}
 	return nil
 }
 
-// wideSlot is when the widest window of the insertion is read next.
-func (p *poll) wideSlot(now time.Time) time.Time { return watch.WideSlot(p.a.id, p.reference, now) }
-
-// askFirst asks for the newest few, or for what was learned to do instead.
-func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
-	var refusal error
-	var sizes []int
-	p.a.learned(func(w *watch.Sizes) { sizes = p.state.First(w, time.Now()) })
-	for _, size := range sizes {
-		q := watch.NewestFirst(max(size, 0))
-		q.Expect.Known = p.state.Known(p.a.windows().Rules, time.Now())
-		page, err := p.ask(ctx, q)
-		if watch.RefusedSize(err) {
-			refusal = cmp.Or(refusal, err)
-			p.a.learned(func(w *watch.Sizes) { w.RefusedFirst(size) })
-			continue
-		}
-		if err == nil {
-			p.a.learned(func(w *watch.Sizes) { w.Answered(size) })
-		}
-		return page, err
+// catchUp commits the first response and asks on until the window is closed or given up.
+func (p *poll) catchUp(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
+	if err := p.judge(page, q); err != nil || p.closed != watch.Open {
+		return err
 	}
-	return nil, refusal
-}
-
-// catchUpFrom commits the first answer and asks on until the window is closed or given up.
-func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPage) error {
-	for most := -1; ; {
-		if err := p.answer(ctx, page, watch.NewestFirst(page.Size)); err != nil {
+	asked, count := q.NumberOfItemsPerPage, len(page.ContactRequests)+page.Unreadable
+	if count < asked { // perhaps all there is: the other end shows it sooner than a larger number
+		if err := p.askOther(ctx, watch.Ask("createdAt", "asc", asked)); err != nil || p.closed != watch.Open {
 			return err
 		}
-		if p.verdict != watch.Open {
-			return p.widen(ctx, page)
+	}
+	wider := false
+	if asked < widestSize {
+		more, wide, err := p.askNewest(ctx, widestSize)
+		if err != nil && !watch.RefusedSize(err) {
+			return err
 		}
-		count := len(page.ContactRequests)
-		if count <= most {
-			return p.fromOtherSides(ctx, page)
-		}
-		most = count
-		if !p.catchUp.Newest.Cut { // perhaps all there is: the other end shows it sooner than a larger number
-			if err := p.fromOldest(ctx, page); err != nil || p.verdict != watch.Open {
+		if wider = err == nil && wide.NumberOfItemsPerPage != asked; wider {
+			asked = wide.NumberOfItemsPerPage
+			p.state.wide = p.state.wide || len(more.ContactRequests) > count
+			if err := p.judge(more, wide); err != nil || p.closed != watch.Open {
 				return err
 			}
 		}
-		size := 0
-		p.a.learned(func(w *watch.Sizes) { size = w.Next(page.Size, count, time.Now()) })
-		if size == 0 {
-			return p.fromOtherSides(ctx, page)
-		}
-		next, err := p.grow(ctx, size, page)
-		if err != nil {
-			return err
-		}
-		if next == nil {
-			return p.fromOtherSides(ctx, page)
-		}
-		page = next
 	}
-}
-
-// fromOldest asks for the other end of the list.
-func (p *poll) fromOldest(ctx context.Context, page *listings.ContactRequestsPage) error {
-	err := p.alsoAsk(ctx, watch.OldestFirst(page.Size))
-	if err == nil && p.verdict == watch.Open && p.catchUp.All() {
-		return p.end(watch.ClosedShort)
-	}
-	return err
-}
-
-// fromOtherSides asks in the other documented orders when the newest ones do not reach back far enough.
-func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequestsPage) error {
-	if err := p.fromOldest(ctx, page); err != nil {
-		return err
-	}
-	for _, q := range watch.ByScore(page.Size) {
-		if p.verdict != watch.Open {
-			break
-		}
-		if err := p.alsoAsk(ctx, q); err != nil {
+	if wider || count >= asked {
+		if err := p.askOther(ctx, watch.Ask("createdAt", "asc", asked)); err != nil || p.closed != watch.Open {
 			return err
 		}
 	}
-	if p.state.Slow == nil { // else a larger answer was none
-		p.a.learned(func(w *watch.Sizes) { w.LearnCap(p.catchUp, len(page.ContactRequests), page.Total) })
+	for _, order := range []string{"desc", "asc"} {
+		if err := p.askOther(ctx, watch.Ask("score", order, asked)); err != nil || p.closed != watch.Open {
+			return err
+		}
 	}
-	if p.verdict != watch.Open {
-		return nil
-	}
-	return p.end(watch.ClosedGivenUp)
+	return p.giveUp()
 }
 
-// alsoAsk asks in another order; one that this service does not take is left out.
-func (p *poll) alsoAsk(ctx context.Context, q watch.Question) error {
+// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for as many as the API likes.
+func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
+	failing := p.a.retries(p.reference).state().Failures >= slowLimit
+	refused := false
+	for _, size := range p.a.sizes(size, time.Now()) {
+		q = watch.Ask("createdAt", "desc", size)
+		page, err = p.ask(ctx, q)
+		switch {
+		case watch.RefusedSize(err):
+			refused = true
+			continue
+		case failing && watch.IsSlow(err): // again and again: perhaps it is too much
+			continue
+		case err == nil && refused:
+			p.a.sizeRefused(size, time.Now())
+		}
+		return page, q, err
+	}
+	return nil, q, err
+}
+
+// slowLimit is how often an insertion must have failed before a smaller number is asked for.
+const slowLimit = 3
+
+// askOther asks in another order; one that this service does not take, or that shows nothing, is left out.
+func (p *poll) askOther(ctx context.Context, q watch.Question) error {
 	page, err := p.ask(ctx, q)
-	if watch.RefusedSize(err) {
+	if _, none := noneStatus(err); none || watch.RefusedSize(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return p.answer(ctx, page, q)
+	return p.judge(page, q)
 }
 
 // ask puts one question to the API.
@@ -296,54 +266,86 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	key := p.a.keyFor(listings.OperationContactRequests)
 	q.Expect.Dialect = p.a.dialect(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
-	if err != nil {
+	if _, none := noneStatus(err); err != nil && !none {
 		return nil, err
 	}
 	if err := p.a.answeredWell(listings.OperationContactRequests, p.reference, key); err != nil {
 		return nil, err
 	}
-	if err := p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return page, p.a.learnClock(page.Envelope)
+	p.a.shown(len(page.ContactRequests)+page.Unreadable, page.Total)
+	return page, p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received)
 }
 
-// answer commits what an answer shows: new and changed contact requests with their events, and whether the window is
-// closed, in one transaction; nothing if nothing changed.
-func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
-	p.a.learned(func(w *watch.Sizes) { w.Observe(page.Total, len(page.ContactRequests)) })
-	a := answerOf(page, q)
-	a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
-	j, err := p.judge(page, a)
-	if err == nil && j.Unidentified {
-		if err := p.learnIdentity(ctx, a.Identities, q); err != nil {
+// noneStatus reports whether a response says by its status that there are no contact requests.
+func noneStatus(err error) (code int, none bool) {
+	var status *listings.StatusError
+	var drift *listings.DriftError
+	switch {
+	case errors.As(err, &status):
+		code = status.Status
+	case errors.As(err, &drift):
+		code = drift.Status
+	}
+	return code, slices.Contains([]int{http.StatusNotFound, http.StatusGone, http.StatusNoContent}, code)
+}
+
+// noneAt takes a status that says that there are none. Where it says that there is no such insertion, that is true of one that has
+// disappeared; of a listed one the list is asked, once.
+func (p *poll) noneAt(status int) error {
+	p.received, p.none, p.window = time.Now(), true, watch.NewWindow()
+	if status != http.StatusNoContent {
+		i, err := p.a.insertion(p.reference)
+		if err != nil {
 			return err
 		}
-		a.Identified = true
-		j, err = p.judge(page, a)
+		if !i.GoneSince.IsZero() {
+			p.a.forget(p.reference)
+			return nil
+		}
+		if i.Missing == 0 && !p.state.at.IsZero() && !p.state.refused {
+			p.a.doubtList()
+		}
+		p.state.refused = true
 	}
+	page := &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: p.received}}
+	return p.judge(page, watch.Ask("createdAt", "desc", firstSize))
+}
+
+// judge commits what a response shows: new and changed contact requests with their events, and whether the window is closed, in one
+// transaction; nothing if nothing changed.
+func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
+	r := watch.Response{
+		Question: q, Requests: page.ContactRequests, Total: page.Total, Unreadable: page.Unreadable, List: page.Found,
+	}
+	var j watch.Judged
+	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		j = watch.Judge(p.watched(), p.window, prior, r, page.Received)
+		return j.Effects, nil
+	})
 	if err != nil {
 		return err
 	}
-	p.catchUp, p.verdict = j.CatchUp, j.Verdict
-	p.a.learned(func(w *watch.Sizes) {
-		if w.Most = max(w.Most, len(a.Requests)); w.Rules != j.Rules {
-			w.Rules = j.Rules
-		}
-		p.rules = cmp.Or(p.rules, w.Rules) // the one text that all share
-	})
-	p.state.arrived(j.Since)
+	p.window, p.closed = j.Window, j.Closed
+	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
+		p.state.proved = p.window.Shown()
+	}
+	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
 	return nil
 }
 
-// judge judges an answer by what is remembered and commits what it changes.
-func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer) (j watch.Judged, err error) {
-	err = p.commit(func(prior watch.Prior) (watch.Effects, error) {
-		j = watch.Judge(p.watched(), prior, a, page.Received)
-		return j.Effects, nil
+// giveUp ends a catch-up that no response has closed.
+func (p *poll) giveUp() error {
+	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		return watch.GiveUp(p.watched(), p.window, prior, time.Now()), nil
 	})
-	return j, err
+	if err == nil {
+		p.closed = watch.ClosedGivenUp
+	}
+	return err
 }
 
 // commit makes one transaction of what is decided by what is remembered of the insertion.
@@ -351,146 +353,37 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	p.a.committing.Lock()
 	defer p.a.committing.Unlock()
 	return p.a.commit(func(tx *store.Tx) (watch.Effects, error) {
-		prior, err := p.prior(tx)
-		if err != nil {
-			return watch.Effects{}, err
+		id := p.a.id
+		i, exists := tx.Insertion(id, p.reference)
+		if !exists {
+			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
-		return decide(prior)
+		state, _ := tx.Agency(id)
+		return decide(watch.Prior{
+			State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
+		})
 	})
-}
-
-// prior is what the store knows of the insertion and its agency.
-func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
-	id := p.a.id
-	i, exists := tx.Insertion(id, p.reference)
-	if !exists {
-		return r, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
-	}
-	state, _ := tx.Agency(id)
-	return watch.Prior{
-		State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
-		Fields: tx.FieldNames(id), Alarms: p.a.published().alarms,
-	}, nil
 }
 
 // watched is the poll as it is judged.
 func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
+	s := p.a.shownSoFar()
 	return watch.Poll{
-		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
-		Before: p.state.Polls, Sizes: p.a.windows(), CatchUp: p.catchUp,
+		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, Before: p.state.at,
+		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved,
 	}
 }
 
-// end ends a catch-up that no answer closed by itself.
-func (p *poll) end(v watch.Verdict) error {
-	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
-		return watch.Close(p.watched(), prior, v, time.Now()), nil
-	})
-	if err == nil {
-		p.verdict = v
-	}
-	return err
-}
-
-// learnIdentity decides which member tells contact requests apart, by reading one answer twice.
-func (p *poll) learnIdentity(ctx context.Context, prints *watch.Identities, q watch.Question) error {
-	again, err := p.ask(ctx, q)
-	if err != nil {
-		return err
-	}
-	return p.commit(func(prior watch.Prior) (watch.Effects, error) {
-		return watch.LearnIdentity(p.watched(), prior, prints, again.ContactRequests, time.Now()), nil
-	})
-}
-
-func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer {
-	return watch.Answer{
-		Requests: page.ContactRequests, Asked: q.NumberOfItemsPerPage, SortBy: q.SortBy,
-		Descending: q.SortOrder == "desc", Total: page.Total, Unreadable: page.Unreadable,
-	}
-}
-
-// grow asks for a larger number. There is no page where the API does not give one.
-func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
-	if !p.state.MayAsk(size, time.Now()) {
-		return nil, nil
-	}
-	next, err := p.ask(ctx, watch.NewestFirst(size))
-	if watch.RefusedSize(err) {
-		p.a.learned(func(w *watch.Sizes) { w.Largest = max(page.Size, watch.CapOf(len(page.ContactRequests))) })
-		return nil, nil
-	}
-	if err != nil {
-		p.state.LargerFailed(err, size, time.Now())
-		return nil, err
-	}
-	p.state.LargerAnswered(size)
-	p.a.learned(func(w *watch.Sizes) { w.Lift(size, len(next.ContactRequests)) })
-	return next, nil
-}
-
-// widen reads the widest window where it is time, or where a total counts something unseen.
-func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
-	now := time.Now()
-	if p.catchUp.Whole {
-		return nil
-	}
-	due, grew := p.state.WideDue(now), p.state.Grew(page.Total, p.catchUp.New, now)
-	if !due && !grew {
-		return nil
-	}
-	wide, err := p.askWidest(ctx, page)
-	if !grew && watch.IsSlow(err) { // the regular window is read all the same
-		p.state.WideFailed(now)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	found := 0
-	if wide != page {
-		err := p.commit(func(prior watch.Prior) (e watch.Effects, _ error) {
-			e, found = watch.JudgeWidest(p.watched(), prior, answerOf(wide, watch.NewestFirst(wide.Size)), wide.Received)
-			return e, nil
-		})
-		if err != nil {
-			return err
+// arrived are the creation times of what the poll has brought, oldest first, for the schedule: zero where one is not known, and never
+// later than the response.
+func (p *poll) arrived() []time.Time {
+	created := slices.Collect(maps.Values(p.fresh))
+	for n, t := range created {
+		if t.After(p.received) {
+			created[n] = p.received
 		}
 	}
-	p.state.Widened(grew, page.Total, found, p.wideSlot(now), now)
-	return nil
-}
-
-// askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.
-func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
-	least := max(page.Size, len(page.ContactRequests))
-	refused := false
-	size := 0
-	for p.a.learned(func(w *watch.Sizes) { size = w.Widest(time.Now()) }); size > least; size = p.a.windows().Below(size) {
-		wide, err := p.ask(ctx, watch.NewestFirst(size))
-		if watch.RefusedSize(err) {
-			refused = true
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		count := len(wide.ContactRequests)
-		p.a.learned(func(w *watch.Sizes) {
-			w.Observe(wide.Total, count)
-			w.Lift(size, count)
-			switch {
-			case refused:
-				w.Largest = size
-			case wide.Total > count && w.Totals:
-				w.Capped(count)
-			}
-		})
-		return wide, nil
-	}
-	if refused {
-		p.a.learned(func(w *watch.Sizes) { w.Largest = watch.CapOf(least) })
-	}
-	return page, nil
+	slices.SortFunc(created, time.Time.Compare)
+	return created
 }

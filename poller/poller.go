@@ -57,7 +57,7 @@ type Poller struct {
 func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
-		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact),
+		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
 		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},

@@ -1,18 +1,14 @@
 package poller
 
-import (
-	"maps"
-	"slices"
-	"time"
+import "time"
 
-	"doorbell/poller/watch"
-)
-
-// pollState is what the process remembers of the polls of one insertion.
+// pollState is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
 type pollState struct {
-	watch.Polls
-	unreported map[string]time.Time // what the schedule does not know yet; see arrived
-	retry      *backoff             // nil: it has not failed; made under agency.mu
+	at      time.Time // of the last good response
+	wide    bool      // the widest window has shown more than the first one
+	refused bool      // it was answered 404 or 410 last
+	proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
+	retry   *backoff  // nil: it has not failed; made under agency.mu
 }
 
 // pollState returns the memory of an insertion's polls, making it.
@@ -21,7 +17,7 @@ func (a *agency) pollState(reference string) *pollState {
 	defer a.mu.Unlock()
 	l := a.pollStates[reference]
 	if l == nil {
-		l = &pollState{Polls: watch.NewPolls()}
+		l = &pollState{}
 		a.pollStates[reference] = l
 	}
 	return l
@@ -48,35 +44,45 @@ func (a *agency) retries(reference string) *backoff {
 	return nil
 }
 
-// arrived keeps the creation times, by id, of the contact requests that a catch-up has shown and that were not known before
-// it began. What a poll that failed half-way has shown reaches the schedule with the next one.
-func (l *pollState) arrived(since map[string]time.Time) {
-	if len(since) == 0 {
-		return
-	}
-	if l.unreported == nil {
-		l.unreported = map[string]time.Time{}
-	}
-	maps.Copy(l.unreported, since)
+// shown is what the responses of contact requests of an agency have shown of the service, as far as this process knows.
+type shown struct {
+	longest int       // the most contact requests at once
+	totals  bool      // a total has counted more than stood beside it
+	size    int       // the largest number that is not refused; 0: only none at all
+	until   time.Time // when a larger one is asked for again; zero: none was refused
 }
 
-// takeArrived takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
-// the answer that showed it.
-func (l *pollState) takeArrived(skew time.Duration, received time.Time) []time.Time {
-	if len(l.unreported) == 0 {
-		return nil
-	}
-	created := make([]time.Time, 0, len(l.unreported))
-	for _, t := range l.unreported {
-		if !t.IsZero() {
-			t = t.Add(-skew)
+// shown notes how many contact requests a response holds, and what it counts.
+func (a *agency) shown(count, total int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.windows.longest = max(a.windows.longest, count)
+	a.windows.totals = a.windows.totals || total > count && count > 0
+}
+
+func (a *agency) shownSoFar() shown {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.windows
+}
+
+// sizeAgain is how often a size that was refused is asked for again.
+const sizeAgain = 24 * time.Hour
+
+// sizes are the numbers of contact requests to ask for, one after the other where they are refused; 0 leaves it to the API.
+func (a *agency) sizes(largest int, now time.Time) (list []int) {
+	s := a.shownSoFar()
+	for _, size := range []int{widestSize, 500, 200, firstSize, 50, 20, 0} {
+		if size <= largest && (size <= s.size || !now.Before(s.until)) {
+			list = append(list, size)
 		}
-		if t.After(received) {
-			t = received
-		}
-		created = append(created, t)
 	}
-	l.unreported = nil
-	slices.SortFunc(created, time.Time.Compare)
-	return created
+	return list
+}
+
+// sizeRefused learns that every number above one that was answered is refused.
+func (a *agency) sizeRefused(answered int, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.windows.size, a.windows.until = answered, now.Add(sizeAgain)
 }

@@ -205,9 +205,6 @@ type walk struct {
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
-	if err := w.a.learnClock(page.Envelope); err != nil {
-		return err
-	}
 	if err := w.a.learn(listings.OperationInsertions, "", page.Dialect(), len(page.Insertions), page.Received); err != nil {
 		return err
 	}
@@ -378,7 +375,7 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 		return false, true, w.a.refusedContacts(reference)
 	case watch.ClassNone:
 		w.a.answered(sent)
-	case watch.ClassTransient, watch.ClassDrift:
+	case watch.ClassTransient:
 		w.a.unanswered(reference, sent, time.Now())
 	}
 	switch c {
@@ -476,14 +473,11 @@ func appearedAt(i store.Insertion) time.Time {
 	return i.FirstSeen
 }
 
-// born is when an insertion was published as far as its record tells, in our clock, else when it appeared. A time that is
+// born is when an insertion was published as far as its record tells, else when it appeared. A time that is
 // still to come says nothing.
 func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
 	at := a.p.client.Published(read)
-	if at.IsZero() {
-		return appeared
-	}
-	if at = at.Add(-a.skew()); at.After(time.Now()) {
+	if at.IsZero() || at.After(time.Now()) {
 		return appeared
 	}
 	return at

@@ -20,10 +20,6 @@ type Agency struct {
 	AwaitsStream bool `json:"awaitsStream,omitempty"`
 	// Filter is the API's own filter under which the insertions were read, as a query.
 	Filter string `json:"filter,omitempty"`
-	// ClockSkew is the API's clock minus ours, once it was learned from answers.
-	ClockSkew time.Duration `json:"clockSkew,omitempty"`
-	SkewKnown bool          `json:"skewKnown,omitempty"`
-
 	// Baselined: anything new from now on is announced.
 	Baselined bool `json:"baselined,omitempty"`
 	// Announced counts insertions announced while baselining.
@@ -38,18 +34,6 @@ type Agency struct {
 	PartialWalks  int    `json:"partialWalks,omitempty"`
 	PartialReason string `json:"partialReason,omitempty"`
 
-	// IdentityLearned: IDField is decided. An empty IDField then means that contact requests have no usable id.
-	IdentityLearned bool     `json:"identityLearned,omitempty"`
-	IDField         string   `json:"idField,omitempty"`
-	RefusedIDFields []string `json:"refusedIdFields,omitempty"`
-	// MostReturned is the largest number of contact requests that one answer held.
-	MostReturned int `json:"mostReturned,omitempty"`
-
-	// IDCandidates are the configured members among which IDField was learned; others make it learned anew. PastIDFields
-	// are those that were IDField under other candidates.
-	IDCandidates []string `json:"idCandidates,omitempty"`
-	PastIDFields []string `json:"pastIdFields,omitempty"`
-
 	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
 	// filter_changed. BaselineSince is when it began, if not at WatchStart.
 	BaselineReason string    `json:"baselineReason,omitempty"`
@@ -61,8 +45,6 @@ type Agency struct {
 	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
 	// it in common: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
-	// FieldsVersion counts how often the members of contact requests changed for all of them at once.
-	FieldsVersion int `json:"fieldsVersion,omitempty"`
 	// Keys is how far the two configured keys were tried.
 	Keys Keys `json:"keys,omitzero"`
 }

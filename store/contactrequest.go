@@ -13,15 +13,30 @@ import (
 // ContactRequest is what is remembered of one contact request: enough to know it again and to say what changed, and
 // nothing that the person wrote.
 type ContactRequest struct {
-	ID          string
+	ID          string // of one that bears an id that was given before: see AgainID
 	Fingerprint Short
+	Content     Short // of what the person wrote; zero: nothing
+	Other       Short // of a member that may be an id as well; zero: none
 	Digest      Short
-	Rules       uint32 // the rules that made Digest and Fields
+	Rules       uint32 // the rules that made Digest
 	Epoch       int    // the insertion's Epoch when it was learned
 	Revision    int
 	CreatedAt   time.Time // zero if unknown
+	Emptied     time.Time // since when the person's fields are null or empty; zero: they are not, or it is Redacted
 	Redacted    bool
-	Fields      []Field
+	Fields      []Field // that held the person
+}
+
+// AgainID is the id under which a contact request is remembered that bears the same id as another one: APIs give ids again.
+func AgainID(id string, fingerprint Short) string { return id + "~" + hex.EncodeToString(fingerprint[:]) }
+
+// Given is the id that the API gave.
+func (c ContactRequest) Given() string {
+	n := strings.LastIndexByte(c.ID, '~')
+	if again, err := hex.DecodeString(c.ID[n+1:]); n < 0 || err != nil || len(again) != len(c.Fingerprint) {
+		return c.ID
+	}
+	return c.ID[:n]
 }
 
 // Short is the beginning of a hash. Those of one insertion are compared with each other only, so it is long enough.
@@ -107,6 +122,8 @@ func (tx *Tx) PutContactRequests(agency, reference string, puts ...ContactReques
 const (
 	contactRedacted = 1 << iota
 	contactUUID     // the id is a UUID in small letters, and stands there as 16 bytes
+	contactOther    // there is a member that may be an id as well
+	contactEmptied  // the person's fields are empty since a moment
 )
 
 // encodeChunk writes how many contact requests there are, a zero, and each of them.
@@ -119,12 +136,25 @@ func encodeChunk(list []ContactRequest, names *[]string) []byte {
 		if c.Redacted {
 			flags |= contactRedacted
 		}
+		if c.Other != (Short{}) {
+			flags |= contactOther
+		}
+		if !c.Emptied.IsZero() {
+			flags |= contactEmptied
+		}
 		w.byte(flags)
 		if flags&contactUUID == 0 {
 			w.uint(uint64(len(id)))
 		}
 		w.fixed(id)
 		w.fixed(c.Fingerprint[:])
+		w.fixed(c.Content[:])
+		if flags&contactOther != 0 {
+			w.fixed(c.Other[:])
+		}
+		if flags&contactEmptied != 0 {
+			w.time(c.Emptied)
+		}
 		w.fixed(c.Digest[:])
 		w.b = binary.BigEndian.AppendUint32(w.b, c.Rules)
 		w.uint(uint64(c.Epoch))
@@ -153,6 +183,13 @@ func decodeChunk(v []byte, names []string) (list []ContactRequest, ok bool) {
 			c.ID = string(r.take(r.int()))
 		}
 		copy(c.Fingerprint[:], r.take(len(c.Fingerprint)))
+		copy(c.Content[:], r.take(len(c.Content)))
+		if flags&contactOther != 0 {
+			copy(c.Other[:], r.take(len(c.Other)))
+		}
+		if flags&contactEmptied != 0 {
+			c.Emptied = r.time()
+		}
 		copy(c.Digest[:], r.take(len(c.Digest)))
 		c.Rules = binary.BigEndian.Uint32(r.take(4))
 		c.Epoch, c.Revision, c.CreatedAt = r.int(), r.int(), r.time()

@@ -209,10 +209,13 @@ func (tx *Tx) notErased(agency string, list []Request) (rows map[Request]Contact
 	rows = map[Request]ContactRequest{}
 	for read := 0; passed < len(list) && read < redactReads; {
 		reference, known := list[passed].Reference, map[string]ContactRequest{}
-		for _, c := range tx.asTheyCame(agency, reference) {
-			known[c.ID] = c
+		all := tx.asTheyCame(agency, reference)
+		for _, c := range all {
+			if one, twice := known[c.Given()]; !twice || one.erased() {
+				known[c.Given()] = c // one that bears the id of an erased one is another person
+			}
 		}
-		read += 1 + len(known)
+		read += 1 + len(all)
 		for ; passed < len(list) && list[passed].Reference == reference; passed++ {
 			if len(rows) == redactRows {
 				return rows, passed
@@ -236,6 +239,12 @@ func (tx *Tx) contactRequest(agency string, r Request) (c ContactRequest) {
 
 // erased says whether Erase has made it so. One of which the API has emptied fields keeps their names.
 func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 }
+
+// erase is what is remembered of it when it is erased.
+func (c ContactRequest) erase() ContactRequest {
+	c.Redacted, c.Fields, c.Emptied = true, nil, time.Time{}
+	return c
+}
 
 // HasErased says whether contact requests are all remembered as erased, but those that cannot be: see Erase. Where one is not, the store
 // is from before its Erase. After ErrDamaged the process has to end.
@@ -268,8 +277,13 @@ func (tx *Tx) redact(agency string, rows map[Request]ContactRequest, people map[
 		if p.identity == "" && row.Fingerprint != (Short{}) && strings.HasPrefix(r.ID, hex.EncodeToString(row.Fingerprint[:])) {
 			p.identity = events.IdentityFingerprint
 		}
-		row.Redacted, row.Fields, row.Revision = true, nil, row.Revision+1
-		puts[r.Reference] = append(puts[r.Reference], row)
+		row.Revision++
+		puts[r.Reference] = append(puts[r.Reference], row.erase())
+		for _, other := range tx.asTheyCame(agency, r.Reference) {
+			if other.ID != row.ID && other.Given() == r.ID && !other.erased() {
+				puts[r.Reference] = append(puts[r.Reference], other.erase()) // its events are not told from those of row
+			}
+		}
 		if !announce {
 			continue
 		}

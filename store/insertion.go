@@ -24,6 +24,8 @@ type Insertion struct {
 	Baseline  bool      // it was there before we began to watch
 	Start     time.Time // contact requests created before it are old
 	Polled    bool      // the first catch-up is done
+	Listed    bool      // a catch-up showed a list, even an empty one: the start is final
+	Unordered bool      // its list is in no order and may hide some, which was reported
 	LastPoll  time.Time // last poll that wrote something
 	LastWide  time.Time // last time the widest window was read
 	Epoch     int       // counts catch-ups; a contact request learned in an earlier one is an overlap
@@ -37,6 +39,8 @@ const (
 	insertionPolled
 	insertionMoved
 	insertionOutside
+	insertionListed
+	insertionUnordered
 )
 
 func (i Insertion) encode() []byte {
@@ -54,6 +58,12 @@ func (i Insertion) encode() []byte {
 	}
 	if i.Outside {
 		flags |= insertionOutside
+	}
+	if i.Listed {
+		flags |= insertionListed
+	}
+	if i.Unordered {
+		flags |= insertionUnordered
 	}
 	w.byte(flags)
 	w.fixed(i.Digest[:])
@@ -73,7 +83,7 @@ func decodeInsertion(reference string, v []byte) Insertion {
 	i := Insertion{
 		Reference: reference, Baseline: flags&insertionBaseline != 0,
 		Polled: flags&insertionPolled != 0, Moved: flags&insertionMoved != 0,
-		Outside: flags&insertionOutside != 0,
+		Outside: flags&insertionOutside != 0, Listed: flags&insertionListed != 0, Unordered: flags&insertionUnordered != 0,
 	}
 	copy(i.Digest[:], r.take(len(i.Digest)))
 	i.Rules = uint32(r.uint())

@@ -87,7 +87,6 @@ type Client struct {
 	base    *url.URL
 	ignored [][]string // of insertions
 	watched []string   // of insertions
-	unread  [][]string // of contact requests: what is ignored and read for nothing else
 	idNames []string   // plain
 }
 
@@ -118,7 +117,7 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		o: o, base: base, ignored: tokens(o.IgnoreInsertions), watched: topMembers(tokens(o.IgnoreInsertions)),
-		unread: unread(o.IgnoreContactRequests, o.IDFields), idNames: plainNames(o.IDFields),
+		idNames: plainNames(o.IDFields),
 	}, nil
 }
 

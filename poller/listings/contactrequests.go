@@ -1,17 +1,20 @@
 package listings
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/unicode/norm"
 )
 
 // ContactRequestsQuery are the parameters of the contact requests of an insertion. Zero values are left out.
@@ -33,8 +36,8 @@ func (q ContactRequestsQuery) values() url.Values {
 	return v
 }
 
-// ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order of the answer. An id
-// may stand on it twice.
+// ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order of the response. An id
+// may stand on it twice. Where Found is false, the response is "none" without a list: empty, null, or a total of 0.
 type ContactRequestsPage struct {
 	Envelope
 	ContactRequests []ContactRequest
@@ -45,12 +48,14 @@ type ContactRequest struct {
 	Record      json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Defects     []string        // what is wrong with the record: the Defect constants, sorted
 	CreatedAt   time.Time       // UTC; zero if absent or unreadable
-	CreatedForm string          // how it is told: the Form constants
-	Minutes     bool            // CreatedAt was told without seconds
+	CreatedForm string          // how it is written: the Form constants
 	Score       json.RawMessage // number, text or null, as sent; nil if absent or something else
 
 	decoded value // the record; absent: it is decoded when it is wanted
 }
+
+// HasZone reports whether the creation time says where on earth it was read off a clock.
+func (c ContactRequest) HasZone() bool { return c.CreatedForm != FormZoneless }
 
 func (c ContactRequest) value() value {
 	if c.decoded == (value{}) {
@@ -73,50 +78,70 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
-	if page.recognise(x) {
+	if x.saysNothing() {
 		return page, nil
 	}
 	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
-	canonical := make([]byte, 0, len(x.body))
-	for element := range l.records() {
-		canonical = element.appendCanonical(canonical, c.unread, scoreLevels)
-	}
-	if page.located(x, l, total, canonical) {
-		return page, nil
-	}
+	page.Path, page.Found, page.Total = string(l.path), l.doc != nil && !l.isNothing(), total
+	strangers, other := 0, ""
 	for element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++
 			continue
 		}
-		r, other := c.contactRequest(element, x.request)
-		if other != "" {
-			return nil, x.drift("contact requests of what was asked for", other)
+		r, stranger := c.contactRequest(element, x.request)
+		if stranger != "" {
+			strangers, other = strangers+1, stranger
 		}
 		page.ContactRequests = append(page.ContactRequests, r)
+	}
+	if 2*strangers > len(page.ContactRequests) {
+		return nil, x.drift("contact requests of what was asked for", other)
 	}
 	return page, nil
 }
 
-// contactRequest reads an element of the list. other says that it is one of something else.
-func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, other string) {
+// saysNothing reports whether the body is empty or null, which is "none" where contact requests were asked for.
+func (x *exchange) saysNothing() bool {
+	body := bytes.TrimSpace(trimBOM(x.body))
+	return !x.declaresFailure() && (len(body) == 0 || string(body) == "null")
+}
+
+// contactRequest reads an element of the list. stranger says that it names something else than what was asked for: one such
+// record is odd, and is read all the same; most of them are the response to another question.
+func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
 	r.decoded, r.Record, r.Defects = compact(element)
 	o := r.object()
-	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
-		return r, "one of another insertion"
+	if named := o.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
+		stranger = "one of another insertion"
 	}
 	if r.decoded.isForeign(asked.AgencyID) {
-		return r, "one of another agency"
+		stranger = "one of another agency"
 	}
-	if r.CreatedAt, r.CreatedForm, r.Minutes = o.created(c.o.TimeZone); r.CreatedForm == FormUnreadable {
+	if r.CreatedAt, r.CreatedForm = o.created(c.o.TimeZone); r.CreatedForm == FormUnreadable {
 		r.Defects = append(r.Defects, DefectTime)
 		slices.Sort(r.Defects)
 	}
 	r.Score = o.score()
-	return r, ""
+	return r, stranger
+}
+
+// sameReference reports whether two texts name one property: spellings differ in escapes, white space, composed letters, case,
+// and the empty segments at the end.
+func sameReference(a, b string) bool { return a == b || plainReference(a) == plainReference(b) }
+
+func plainReference(s string) string {
+	if decoded, err := url.PathUnescape(s); err == nil {
+		s = decoded
+	}
+	segments := strings.Split(strings.ToLower(norm.NFC.String(s)), "#")
+	for n := range segments {
+		segments[n] = strings.TrimSpace(segments[n])
+	}
+	return strings.TrimRight(strings.Join(segments, "#"), "#")
 }
 
 // references are those that a contact request names: its own, else those of objects in it such as "property". One may be
@@ -191,69 +216,125 @@ func (o object) styled(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// Digest is that of the record without what the pointers in ignore lead to, and without the score, however it is spelled,
-// its own and one level down.
-func (c ContactRequest) Digest(ignore []string) [32]byte {
-	return c.value().digest(tokens(ignore), true)
+// otherThings are members called …Id that name something else than the contact request.
+var otherThings = []string{
+	"propertyreferenceid", "propertyid", "listingid", "insertionid", "objectid", "realestateid", "agencyid", "agentid", "listerid",
+	"customerid", "accountid", "companyid", "userid", "personid", "contactid", "senderid", "profileid", "sessionid", "visitorid",
+	"portalid", "sourceid", "channelid", "platformid", "statusid", "typeid", "categoryid", "languageid", "countryid", "templateid",
+}
+
+// OtherID is a member that is called …Id and is no candidate for the id: it may tell contact requests apart all the same.
+type OtherID struct{ Name, Value string }
+
+// OtherIDs lists them by name, of the record and of what it is wrapped in.
+func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
+	o := c.object()
+	scopes := []object{o}
+	for inner := range o.all(wrapperNames...) {
+		scopes = append(scopes, inner.object())
+	}
+	for _, scope := range scopes {
+		for _, m := range scope {
+			name := m.called()
+			if !idSuffix.MatchString(name.text) || slices.Contains(otherThings, name.plain) ||
+				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
+				continue
+			}
+			if s, ok := m.scalar(); ok && s != "" {
+				list = append(list, OtherID{name.plain, s})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b OtherID) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
+	})
+	return list
+}
+
+var idSuffix = regexp.MustCompile(`(?:[a-z0-9](?:I[dD]|Uuid|UUID|Guid|GUID)|[_-](?:id|ID|Id|uuid|guid))$`)
+
+// Digest is that of the record without what the pointers in ignore lead to, and without the score, ids and references, however
+// they are spelled, its own and one level down. ids are the candidates for the id beside the usual ones.
+func (c ContactRequest) Digest(ignore, ids []string) [32]byte {
+	return c.value().digest(tokens(ignore), outsideDigest(ids))
 }
 
 // Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
-// reference, creation time (its text, where it is a date that cannot be read), e-mail, phone and message. Where none of the last four is
-// there, all of the record but the score stands in for them.
+// reference, creation time to the second, name and message. Addresses and numbers rotate where a portal relays or masks them, so
+// e-mail and phone are part of it only where there is no time. Where nothing of all that is there, the record stands in for it.
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
-	phone := cmp.Or(p.Phone, p.PhoneRaw)
-	created := c.CreatedAt.UTC().Format(time.RFC3339Nano)
-	if c.CreatedAt.IsZero() {
-		created = c.object().written()
+	parts := []string{reference, "", p.name(), p.Message}
+	if !c.CreatedAt.IsZero() {
+		parts[1] = c.CreatedAt.UTC().Format(time.RFC3339)
+	} else {
+		parts[1] = c.object().written()
+		parts = append(parts, strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw))
+		if strings.Join(parts[2:], "") == "" {
+			digest := c.Digest(nil, nil)
+			parts = append(parts, string(digest[:]))
+		}
 	}
-	parts := []string{reference, created, strings.ToLower(p.Email), phone, p.Message}
-	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
-		digest := c.Digest(nil)
-		parts = append(parts, string(digest[:]))
+	sum := hashParts(parts)
+	copy(fingerprint[:], sum[:])
+	return fingerprint
+}
+
+// Content is a hash over what the person wrote, wherever and whenever: name, e-mail, phone and message. It is zero where none of
+// them is there.
+func (c ContactRequest) Content() (content [8]byte) {
+	p := c.Contact()
+	parts := []string{p.name(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw), p.Message}
+	if strings.Join(parts, "") == "" {
+		return content
 	}
+	sum := hashParts(parts)
+	copy(content[:], sum[:])
+	return content
+}
+
+// name is that of the person, in whatever members it stands.
+func (p Contact) name() string {
+	full := cmp.Or(strings.TrimSpace(p.FirstName+" "+p.LastName), p.FullName, p.Company)
+	return strings.ToLower(strings.Join(strings.Fields(full), " "))
+}
+
+func hashParts(parts []string) [32]byte {
 	b := make([]byte, 0, 512)
 	for _, part := range parts {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)
 	}
-	sum := sha256.Sum256(b)
-	copy(fingerprint[:], sum[:])
-	return fingerprint
+	return sha256.Sum256(b)
 }
 
-// Field is one field of a contact request, told by its digest: enough to see that it changed, too little to know it.
-type Field struct {
-	Name   string   // as sent; "contact/phone" for a member of what holds the person
-	Digest [32]byte // of the value in canonical form
-	Empty  bool     // null, "", [] or {}
-	Erased bool     // empty, and personal data where it is not
+// PersonField is a member that holds personal data, or held some.
+type PersonField struct {
+	Name  string // as sent; "contact/phone" for a member of what holds the person
+	Empty bool   // null, "", [] or {}
 }
 
 // maxFields bounds what has to be remembered of a record; more members than that are no contact request.
 const maxFields = 256
 
-// Fields lists the members of the record by name, sorted, without the score. Members that hold the person, or all of the
-// request, are replaced by their own members, two levels down. At most 256.
-func (c ContactRequest) Fields() []Field {
-	o := c.object()
-	list := fieldsOf(make([]Field, 0, len(o)), o, "", false, 2)
-	slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+// PersonFields lists by name the members that hold the person. An object around the person is replaced by its own members, two
+// levels down. At most 256.
+func (c ContactRequest) PersonFields() []PersonField {
+	list := personFieldsOf(nil, c.object(), "", false, 2)
+	slices.SortFunc(list, func(a, b PersonField) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(len(list), maxFields)]
 }
 
-func fieldsOf(list []Field, o object, prefix string, person bool, deeper int) []Field {
+func personFieldsOf(list []PersonField, o object, prefix string, person bool, deeper int) []PersonField {
 	for _, m := range o {
-		name := m.called()
-		if name.plain == "score" && !person {
-			continue
+		name, wraps := m.called(), m.isCalled(wrapperNames)
+		switch {
+		case name.plain == "score" && !person:
+		case deeper > 0 && m.isObject() && !m.isEmpty() && (wraps || m.isCalled(personNames)):
+			list = personFieldsOf(list, m.object(), prefix+name.text+"/", person || !wraps, deeper-1)
+		case person || m.isCalled(personFields):
+			list = append(list, PersonField{prefix + name.text, m.isEmpty()})
 		}
-		if deeper > 0 && m.isObject() && !m.isEmpty() && (m.isCalled(wrapperNames) || m.isCalled(personNames)) {
-			list = fieldsOf(list, m.object(), prefix+name.text+"/", person || !m.isCalled(wrapperNames), deeper-1)
-			continue
-		}
-		empty := m.isEmpty()
-		list = append(list, Field{prefix + name.text, m.digest(nil, false), empty, empty && (person || m.isCalled(personFields))})
 	}
 	return list
 }

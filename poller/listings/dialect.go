@@ -2,7 +2,6 @@ package listings
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -71,44 +70,22 @@ func (d Dialect) Printable() Dialect {
 	return d
 }
 
-// LearnID finds the member that tells contact requests apart, by two readings of those of one insertion. The candidates are
-// present and distinct within both; the id is the first of them that is the same in both, for contact requests of equal content. It
-// is empty if there is none. What only came or only went in between says nothing: of two equal ones one may have been erased.
-func LearnID(fields []string, reference string, first, second []ContactRequest) (candidates []string, id string) {
+// IDField names the first of some members that could be the id of contact requests of one insertion: the one that is present
+// and distinct in a response, and the others like it. It is empty if there is none.
+func IDField(fields []string, list []ContactRequest) (field string, candidates []string) {
 	for _, field := range fields {
-		before, after := idsByContent(field, reference, first), idsByContent(field, reference, second)
-		if before == nil || after == nil {
-			continue
+		seen := make(map[string]bool, len(list))
+		for _, r := range list {
+			if id := r.ID(field); id != "" {
+				seen[id] = true
+			}
 		}
-		candidates = append(candidates, field)
-		steady := true
-		for content, ids := range before {
-			again := after[content]
-			steady = steady && (within(ids, again) || within(again, ids))
-		}
-		if id == "" && steady {
-			id = field
+		if len(list) > 0 && len(seen) == len(list) {
+			candidates = append(candidates, field)
 		}
 	}
-	return candidates, id
-}
-
-// within says whether all ids of one list stand in another.
-func within(ids, all []string) bool {
-	return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(all, id) })
-}
-
-// idsByContent is what a member says of contact requests, by their fingerprints; nil if it is absent from one, or the same in two.
-func idsByContent(field, reference string, list []ContactRequest) map[[16]byte][]string {
-	ids, seen := map[[16]byte][]string{}, make(map[string]bool, len(list))
-	for _, r := range list {
-		id := r.ID(field)
-		if id == "" || seen[id] {
-			return nil
-		}
-		seen[id] = true
-		content := r.Fingerprint(reference)
-		ids[content] = append(ids[content], id)
+	if len(candidates) > 0 {
+		field = candidates[0]
 	}
-	return ids
+	return field, candidates
 }

@@ -127,7 +127,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		}
 		found = append(found, v)
 		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})
-		canonical = append(append(v.appendCanonical(canonical, c.ignored, 0), reference...), 0)
+		canonical = append(append(v.appendCanonical(canonical, c.ignored, nil, 0), reference...), 0)
 	}
 	if page.located(x, l, total, canonical) {
 		return page, nil
@@ -135,7 +135,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	for n, v := range found {
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v)
-		i.Digest = v.digest(c.ignored, false)
+		i.Digest = v.digest(c.ignored, nil)
 	}
 	return page, nil
 }
@@ -158,7 +158,7 @@ func (v value) mark(names []string) (mark uint32) {
 	for m := range v.members() {
 		if slices.Contains(names, m.called().text) {
 			text := append([]byte(m.called().canonical), ':')
-			mark ^= uint32(sumOf(m.appendCanonical(text, nil, 0))[0])
+			mark ^= uint32(sumOf(m.appendCanonical(text, nil, nil, 0))[0])
 		}
 	}
 	return max(mark, 1)

@@ -8,23 +8,15 @@ import (
 	"time"
 )
 
-// created is the creation time of a contact request, directly or one level down, and the form it is told in. minutes says that
-// it is told without seconds.
-func (o object) created(zone *time.Location) (at time.Time, form string, minutes bool) {
+// created is the creation time of a contact request, directly or one level down, and the form it is written in.
+func (o object) created(zone *time.Location) (at time.Time, form string) {
 	form = FormAbsent
 	for v := range o.creations() {
 		if at, form = instant(v, zone); !at.IsZero() {
-			s, _ := v.text()
-			return at, form, endsInMinutes(s)
+			return at, form
 		}
 	}
-	return at, form, false
-}
-
-// endsInMinutes says whether a time that can be read is told without seconds.
-func endsInMinutes(s string) bool {
-	i := strings.IndexAny(s, "Tt ") + len("T09:41")
-	return i <= len(s) && s[i-3] == ':' && (i == len(s) || s[i] != ':')
+	return at, form
 }
 
 // written is the text of a creation time that cannot be read and is a date all the same, such as 05/06/2026: it tells

@@ -119,7 +119,7 @@ func personsOrIDs(s *search, l list) bool {
 
 // nothing is an empty list that no other stands in for.
 func nothing(s *search, l list) bool {
-	if !l.isArray() || !l.isEmpty() || l.depth > nearby {
+	if !l.isArray() && !l.isNothing() || !l.isEmpty() || l.depth > nearby {
 		return false
 	}
 	best := s.instead(l)
@@ -231,7 +231,7 @@ func (s *search) choose(r row) (best []list) {
 
 // isThere says whether an expected place holds the list, or one record in place of it.
 func (s *search) isThere(l list) bool {
-	return l.isArray() && (l.isEmpty() || s.fits(s, l)) || l.isObject() && s.isRecord(s, l.value)
+	return l.isArray() && (l.isEmpty() || s.fits(s, l)) || l.isObject() && s.isRecord(s, l.value) || s.beside && l.isNothing()
 }
 
 // instead is what to take where a list stands next to others that unmistakably hold contact requests, as where a service keeps
@@ -288,11 +288,14 @@ type list struct {
 
 // records yields the elements, or the one record that stands in place of the array.
 func (l list) records() iter.Seq[value] {
-	if l.isObject() {
+	if l.isObject() && !l.isNothing() {
 		return func(yield func(value) bool) { yield(l.value) }
 	}
 	return l.elements()
 }
+
+// isNothing reports whether something empty stands where a list belongs: null, "" or {}, as several libraries write a list of none.
+func (l list) isNothing() bool { return l.doc != nil && !l.isArray() && l.isEmpty() }
 
 // count is how many records there are.
 func (l list) count() (n int) {
@@ -312,7 +315,7 @@ func openEnvelope(root value) *envelope {
 // explore collects arrays. It does not look into them: what stands there are records, or nothing we know. o are the members
 // of an object.
 func (e *envelope) explore(at list, o object) {
-	if at.isArray() || at.isObject() && 0 < at.depth && at.depth <= nearby && at.isCalled(listNames) {
+	if at.isArray() || (at.isObject() || at.isNothing()) && 0 < at.depth && at.depth <= nearby && at.isCalled(listNames) {
 		e.lists = append(e.lists, at)
 	}
 	if !at.isObject() || at.depth == maxListDepth {
@@ -486,7 +489,7 @@ func (e *envelope) foreign(r Request) string {
 		case !ok || s == "":
 		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
 			return "another agencyId"
-		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && s != r.Reference:
+		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
 			return "another propertyReferenceId"
 		}
 	}

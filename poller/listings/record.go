@@ -124,15 +124,15 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
 // that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, false)
+	return digestRecord(record, ignore, nil)
 }
 
-// ContactRequestDigest is that of a contact request's record: without the score, as [ContactRequest.Digest].
-func ContactRequestDigest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, true)
+// ContactRequestDigest is that of a contact request's record, as [ContactRequest.Digest].
+func ContactRequestDigest(record json.RawMessage, ignore, ids []string) (digest [32]byte, err error) {
+	return digestRecord(record, ignore, outsideDigest(ids))
 }
 
-func digestRecord(record json.RawMessage, ignore []string, score bool) (digest [32]byte, err error) {
+func digestRecord(record json.RawMessage, ignore, outside []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if wrong != "" {
 		return digest, errNoJSON
@@ -140,24 +140,30 @@ func digestRecord(record json.RawMessage, ignore []string, score bool) (digest [
 	if _, _, defects := compact(root); len(defects) > 0 {
 		return digest, errNoJSON
 	}
-	return root.digest(tokens(ignore), score), nil
+	return root.digest(tokens(ignore), outside), nil
 }
 
-// scoreLevels is how many levels of a contact request's objects have their score left out, however it is spelled.
-const scoreLevels = 2
+// outsideLevels is how many levels of a contact request's objects lack what is outside of its digest.
+const outsideLevels = 2
 
-// digest is that of a value. Where score is set, the score is left out as well.
-func (v value) digest(ignore [][]string, score bool) [32]byte {
-	levels := 0
-	if score {
-		levels = scoreLevels
+// usuallyOutside is what is outside of the digest of every contact request.
+var usuallyOutside = slices.Concat([]string{"score"}, referenceNames, plainNames(IDFields))
+
+func outsideDigest(ids []string) []string {
+	if len(ids) == 0 {
+		return usuallyOutside
 	}
-	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, levels))
+	return append(slices.Clone(usuallyOutside), plainNames(ids)...)
 }
 
-// appendCanonical appends the canonical form without what is ignored. scores is how many levels of objects are left whose
-// score is left out.
-func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
+// digest is that of a value without what is ignored, and without members of a contact request that are outside of it.
+func (v value) digest(ignore [][]string, outside []string) [32]byte {
+	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, outsideLevels))
+}
+
+// appendCanonical appends the canonical form without what is ignored. levels is how many levels of objects are left that lack
+// what is outside.
+func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels int) []byte {
 	switch v.kind() {
 	case jsontext.KindBeginObject:
 		b = append(b, '{')
@@ -165,14 +171,14 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 		for _, m := range v.object() {
 			n := m.called()
 			deeper, drop := below(ignore, n.text)
-			if drop || scores > 0 && n.plain == "score" {
+			if drop || levels > 0 && slices.Contains(outside, n.plain) {
 				continue
 			}
 			if len(b) > empty {
 				b = append(b, ',')
 			}
 			b = append(b, n.canonical...)
-			b = m.appendCanonical(append(b, ':'), deeper, scores-1)
+			b = m.appendCanonical(append(b, ':'), deeper, outside, levels-1)
 		}
 		return append(b, '}')
 	case jsontext.KindBeginArray:
@@ -186,7 +192,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 			if len(b) > empty {
 				b = append(b, ',')
 			}
-			b = e.appendCanonical(b, deeper, 0)
+			b = e.appendCanonical(b, deeper, nil, 0)
 		}
 		return append(b, ']')
 	case jsontext.KindString:

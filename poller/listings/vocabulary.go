@@ -39,7 +39,7 @@ var (
 	// genericNames are what lists of anything are called.
 	genericNames = []string{
 		"results", "items", "content", "data", "records", "elements", "entries", "list", "hits", "objects", "values", "rows",
-		"edges", "nodes", "result", "resultlist", "collection",
+		"edges", "nodes", "result", "resultlist", "collection", "value", "docs",
 	}
 	insertionNames = []string{"insertions", "listings", "properties", "realestates", "insertionlist", "propertylist", "listinglist"}
 	contactNames   = []string{"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails"}
@@ -52,7 +52,7 @@ var (
 	// What is called a count may be that of the page, so that it says something only where it is larger.
 	totalNames = []string{
 		"total", "totalcount", "totalelements", "totalitems", "totalnumberofitems", "totalresults", "totalrecords", "totalhits",
-		"totalsize", "totalnumberofelements", "numfound",
+		"totalsize", "totalnumberofelements", "numfound", "@odata.count", "odata.count",
 	}
 	countNames   = []string{"count", "resultcount"}
 	metaNames    = []string{"meta", "pagination", "paging", "page", "pageinfo", "metadata", "header"}
@@ -82,7 +82,9 @@ var (
 // Contact requests.
 var (
 	// IDFields are the names under which the id of a contact request is looked for, best first.
-	IDFields = []string{"id", "contactRequestId", "requestId", "uuid", "_id"}
+	IDFields = []string{
+		"id", "contactRequestId", "requestId", "leadId", "inquiryId", "enquiryId", "messageId", "uuid", "_id",
+	}
 
 	// Names that tell a contact request: what can be sorted by, and what a person has.
 	surest   = []string{"createdat", "score", "creationdate", "datecreated", "createddate", "datereceived", "receivedat"}
@@ -131,12 +133,3 @@ var (
 		homeNames, personNames, []string{"gender", "language", "birthdate", "dateofbirth"},
 	)
 )
-
-// unread are the pointers to what is read of a contact request only for its digest: who it is of, when and for what it was
-// made is told from an answer even where users ignore it.
-func unread(ignored, idFields []string) [][]string {
-	read := slices.Concat(referenceNames, agencyNames, creationNames, wrapperNames, personFields, insertionMembers, errorNames, errorCodes, plainNames(idFields))
-	return slices.DeleteFunc(tokens(ignored), func(t []string) bool {
-		return slices.ContainsFunc(t, func(name string) bool { return slices.Contains(read, plain(name)) })
-	})
-}

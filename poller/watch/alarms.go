@@ -19,13 +19,13 @@ import (
 //	Drifted     of an operation   an answer is not what it should be                      until one is, also of the insertion that showed it
 //	Incomplete  of the list       walks come to no end, three times in a row              until a walk is complete
 //	Unreadable  of an insertion   its answers fail while others do not                    until one is good
-//	WindowFull  of an insertion   no answer reaches back to what is known                 until all of them were shown
+//	OnlyNone    of an operation   for an hour there were no contact requests anywhere     until there are, without an event
 const (
 	Stale      = "stale"
 	Drifted    = "schema_drifted"
 	Incomplete = "walk_incomplete"
 	Unreadable = "unreadable"
-	WindowFull = "window_full"
+	OnlyNone   = "only_none"
 )
 
 // gap is what events call the kinds that say that something may never be seen; their reason is the kind.
@@ -34,7 +34,7 @@ const gap = "gap_detected"
 // Ends is what events call a kind of alarm.
 func Ends(kind string) string {
 	switch kind {
-	case Incomplete, Unreadable, WindowFull:
+	case Incomplete, Unreadable, OnlyNone:
 		return gap
 	}
 	return kind

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -110,19 +109,18 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 	return d
 }
 
-// contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
-// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late, but not before
-// our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may show times in
-// whole seconds, so what was made in the second of the begin is live.
+// contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our watch for the
+// baseline, else the last complete walk without it, less the time that arrivals may be late, but not before our watch began: an
+// insertion that was withdrawn before it and comes back brings old ones along. Two clocks never agree, so the begin lies a little
+// before the moment that is remembered.
 func contactStart(a store.Agency) time.Time {
-	begin := a.WatchStart
+	begin := a.WatchStart.Add(-beforeBegin)
 	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
 		begin = a.HeardUntil // of a watch that was lost with its store; what it has announced is known by its id
 	}
-	begin = begin.Truncate(time.Second)
 	if !a.Baselined || a.LastToldWalk.IsZero() {
-		if a.BaselineSince.After(begin) {
-			return a.BaselineSince.Truncate(time.Second)
+		if since := a.BaselineSince.Add(-beforeBegin); since.After(begin) {
+			return since
 		}
 		return begin
 	}
@@ -154,7 +152,7 @@ func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDif
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
 	d.Next.Outside, d.Next.GoneSince = false, time.Time{}
 	d.Next.Digest, d.Next.Rules = digest, r.insertion
-	d.Next.Baseline, d.Next.Polled, d.Next.Start = true, false, contactStart(a)
+	d.Next.Baseline, d.Next.Polled, d.Next.Listed, d.Next.Start = true, false, false, contactStart(a)
 	return d
 }
 
@@ -228,7 +226,7 @@ func summary(i listings.Insertion) events.InsertionSummary {
 // refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
 // never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
-	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
+	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Add(-beforeBegin))
 }
 
 // refiltering says whether it is not known yet what another filter than before leaves out: two complete walks show it, also
@@ -365,31 +363,23 @@ type Listed struct {
 // comes with a renewal is not announced.
 const (
 	insertionRules      = 2
-	contactRequestRules = 3
+	contactRequestRules = 4
 )
 
 // Rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
 type Rules struct {
 	ignoreInsertion      []string
-	ignoreContactRequest []string // beside the score
+	ignoreContactRequest []string // beside the score and the ids
+	ids                  []string // candidates for the id of contact requests
 	insertion            uint32   // names the rules of insertions
 	contactRequest       uint32   // names the rules of contact requests
-	fields               int      // counts the drifts of the members of contact requests
 }
 
-func NewRules(ignoreInsertion, ignoreContactRequest []string) Rules {
+func NewRules(ignoreInsertion, ignoreContactRequest, ids []string) Rules {
 	return Rules{
-		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest,
-		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, ignoreContactRequest),
+		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest, ids: ids,
+		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, slices.Concat(ignoreContactRequest, ids)),
 	}
-}
-
-// after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
-func (r Rules) after(drifts int) Rules {
-	if r.fields = drifts; drifts > 0 {
-		r.contactRequest = rulesID(contactRequestRules, slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
-	}
-	return r
 }
 
 func rulesID(version int, ignored []string) uint32 {

@@ -1,252 +1,239 @@
 package watch
 
 import (
-	"maps"
 	"slices"
-	"strconv"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
-// CatchUp is what the answers of one poll have shown so far. A window is closed when it surely leaves nothing unseen
-// between itself and what was known before.
-type CatchUp struct {
-	Shown  map[string]bool // ids of all answers
-	oldest time.Time       // oldest readable creation time of all answers
-	Newest end             // the last answer that was asked newest first
-	UpTo   time.Time       // newest of the last answer that was asked oldest first, and was so
-	full   int             // contact requests in the largest answer that was as large as asked
-	Most   int             // contact requests in the largest answer
-	Total  int             // as last stated, -1 unknown
-	New    int
-	Whole  bool // the last answer looks like all there is
+// Question is one way to ask for contact requests.
+type Question = listings.ContactRequestsQuery
+
+// Ask is the question for contact requests sorted by a member, desc or asc. A size of 0 leaves the number to the API.
+func Ask(sortBy, order string, size int) Question {
+	return Question{NumberOfItemsPerPage: size, SortBy: sortBy, SortOrder: order}
 }
 
-// end is an answer as it stands at one end of the list.
-type end struct {
-	IDs     []string // in its order
-	times   map[string]time.Time
-	Oldest  time.Time
-	Ordered bool // it is in the order that was asked for, and no older answer than one before it
-	Cut     bool // it may end because of its size
-	Hidden  int  // contact requests that are remembered and not in it
-}
-
-func NewCatchUp() *CatchUp { return &CatchUp{Shown: map[string]bool{}, Total: -1} }
-
-func (c CatchUp) Clone() *CatchUp {
-	c.Shown = maps.Clone(c.Shown)
-	return &c
-}
-
-// All says whether the last answer looks like all there is, and no other order showed more.
-func (c *CatchUp) All() bool { return c.Whole && len(c.Shown) == len(c.Newest.IDs) }
-
-// Verdict is why a window counts as closed; empty: it is open.
-type Verdict string
+// Closed is why a window leaves nothing unseen between itself and what was known before; empty: it is open.
+type Closed string
 
 const (
-	Open           Verdict = ""
-	ClosedOverlap  Verdict = "overlap"  // reaches one that was known before
-	closedStart    Verdict = "start"    // reaches behind the insertion's start
-	closedEmpty    Verdict = "empty"    // there is none
-	closedTotal    Verdict = "total"    // as many as the total
-	ClosedShort    Verdict = "short"    // fewer than asked, and this service has returned more at once
-	closedReversed Verdict = "reversed" // both ends meet
-	closedKnown    Verdict = "known"    // nothing new, and nothing that speaks for more
-	ClosedGivenUp  Verdict = "given up" // nothing that can be asked shows more
+	Open            Closed = ""
+	ClosedNone      Closed = "none"      // nothing is known, and there is nothing
+	ClosedTotal     Closed = "total"     // as many as the API counts
+	ClosedOverlap   Closed = "overlap"   // the last one was known before
+	ClosedStart     Closed = "start"     // it reaches behind the insertion's start
+	ClosedShort     Closed = "short"     // it is shorter than it may be, and shows every one that is known
+	ClosedReversed  Closed = "reversed"  // the other end shows the same
+	ClosedSteady    Closed = "steady"    // nothing is new where the same number was all there is
+	ClosedUnordered Closed = "unordered" // its list is in no order, which was reported
+	ClosedGivenUp   Closed = "given up"  // no question shows more
+	ClosedSilent    Closed = "silent"    // nothing is shown where some are known: it says nothing
 )
 
-// circumstances is what an answer is judged by, beside itself. Times are in the API's clock.
-type circumstances struct {
-	Insertion store.Insertion
-	Known     []store.ContactRequest // what is remembered of it, before this answer
-	Start     time.Time              // what was created before it is old
-	Looked    time.Time              // the last good look before this catch-up
-	Most      int                    // the most contact requests that this service has returned at once
-	Totals    bool                   // its totals are more than the count of the answer that states them
-	Larger    bool                   // a larger number may bring more
-	Hidden    int                    // how many of those remembered were not shown when the last window closed; -1 unknown
+// Window is what the responses of one catch-up have shown.
+type Window struct {
+	shown  map[string]bool // ids, as they are remembered
+	newest []string        // of the last response to the question for the newest ones, in its order
+	view   view            // of that
+	oldest time.Time       // of all responses
+	list   bool            // there was a list
+	total  int             // as last stated, -1 unknown
 }
 
-// judge adds an answer to the catch-up and says whether the window is closed by now.
-func (c *CatchUp) judge(s circumstances, a Answer, d contactsDiff) Verdict {
-	for id := range d.times {
-		c.Shown[id] = true
-	}
-	c.New += d.New
-	c.Total = a.Total
-	count := len(a.Requests) + a.Unreadable
-	oldest, ordered := inspect(a)
-	if !oldest.IsZero() && (c.oldest.IsZero() || oldest.Before(c.oldest)) {
-		c.oldest = oldest
-	}
-	newest := a.SortBy == "createdAt" && a.Descending
-	ordered = ordered && (!newest || s.current(d, oldest))
-	e := end{d.ids, d.times, oldest, ordered, a.Asked == 0 || count >= a.Asked || count == c.full, s.notRecalled(d)}
-	c.Most = max(c.Most, count)
-	if count == a.Asked {
-		c.full = max(c.full, a.Asked)
-	}
-	if a.SortBy == "createdAt" && !a.Descending {
-		refuted := a.Unreadable > 0 || a.Total > len(c.Shown) && len(e.IDs) == 1
-		return c.fromOldest(e, s.current(d, time.Time{}), refuted)
-	}
-	if newest {
-		c.Newest = e
-		c.Whole = count < s.Most && !e.Cut && e.Hidden == 0 && a.Unreadable == 0 && a.Total <= count
-	}
-	switch {
-	case count == 0 && a.Total <= 0 && (len(s.Known) == 0 || s.Insertion.OpenSince.IsZero()):
-		c.Whole = len(s.Known) == 0
-		return closedEmpty
-	case a.Unreadable == 0 && a.Total >= 0 && a.Total == len(c.Shown) && (s.Totals || a.Total > count):
-		c.Whole = true
-		return closedTotal
-	case newest && ordered && s.overlaps(d, e):
-		return ClosedOverlap
-	case newest && ordered && !oldest.IsZero() && oldest.Before(s.Start):
-		return closedStart
-	case newest && c.New == 0 && s.settled(e):
-		return closedKnown
-	}
-	return Open
-}
+func NewWindow() *Window { return &Window{shown: map[string]bool{}, total: -1} }
 
-// fromOldest judges an answer from the other end of the list: it proves that all was seen where both ends meet.
-func (c *CatchUp) fromOldest(e end, current, refuted bool) Verdict {
-	if e.Ordered {
-		for _, t := range e.times {
-			if t.After(c.UpTo) {
-				c.UpTo = t
-			}
+// Shown is how many contact requests the catch-up has shown.
+func (w *Window) Shown() int { return len(w.shown) }
+
+// with is the window after one more response.
+func (w *Window) with(r Response, d contacts, v view) *Window {
+	next := *w
+	next.shown = make(map[string]bool, len(w.shown)+len(d.shown))
+	for _, list := range [][]string{d.shown, mapKeys(w.shown)} {
+		for _, id := range list {
+			next.shown[id] = true
 		}
 	}
-	if refuted || !c.meets(e) && !(current && c.backwards(e)) {
-		return Open
+	if r.newestFirst() {
+		next.newest, next.view = d.shown, v
 	}
-	c.Whole = true
-	return closedReversed
+	if !v.oldest.IsZero() && (w.oldest.IsZero() || v.oldest.Before(w.oldest)) {
+		next.oldest = v.oldest
+	}
+	next.list, next.total = w.list || r.List, r.Total
+	return &next
 }
 
-// backwards says whether an answer is the newest one, turned round: then it is all there is, whatever it is sorted by. A
-// single contact request is all there is if both ends show it, unless a total counts more; a service that shows one at
-// a time and ignores the order could not be told from that.
-func (c *CatchUp) backwards(e end) bool {
-	ids := slices.Clone(e.IDs)
-	slices.Reverse(ids)
-	return len(ids) > 0 && slices.Equal(ids, c.Newest.IDs)
+func mapKeys(m map[string]bool) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
 }
 
-// meets says whether the oldest ones reach up into the newest ones. Two different times in common leave no room between
-// the two ends; one alone might hide others of the same time.
-func (c *CatchUp) meets(e end) bool {
-	if !e.Ordered || !c.Newest.Ordered {
-		return false
-	}
-	var common time.Time
-	for id, t := range e.times {
-		if _, both := c.Newest.times[id]; !both || t.IsZero() {
+// view is how a response stands in time. Order is checked, not believed.
+type view struct {
+	oldest, newest time.Time
+	ordered        bool // newest first, as it was asked for
+	ascending      bool // oldest first, as it was asked for
+	zoneless       bool // times name no zone
+	cut            bool // there may be more than it shows
+}
+
+// fewCut is how many contact requests a service is taken to show at least, whatever it is asked for.
+const fewCut = 10
+
+// viewOf reads the times of a response. A few unreadable ones are stepped over. longest is the largest number that the service has
+// shown at once.
+func viewOf(r Response, longest int) view {
+	v := view{cut: r.NumberOfItemsPerPage > 0 && r.count() >= r.NumberOfItemsPerPage || r.count() >= max(longest, fewCut)}
+	falls, rises, readable := true, true, 0
+	var last time.Time
+	for _, c := range r.Requests {
+		t := c.CreatedAt
+		if t.IsZero() {
 			continue
 		}
-		if !common.IsZero() && !common.Equal(t) {
-			return true
+		if readable++; readable > 1 {
+			falls, rises = falls && !t.After(last), rises && !t.Before(last)
 		}
-		common = t
+		if v.oldest.IsZero() || t.Before(v.oldest) {
+			v.oldest = t
+		}
+		if t.After(v.newest) {
+			v.newest = t
+		}
+		v.zoneless = v.zoneless || !c.HasZone()
+		last = t
+	}
+	known := 2*readable >= len(r.Requests)
+	v.ordered, v.ascending = known && falls && r.newestFirst(), known && rises && r.oldestFirst()
+	return v
+}
+
+// shows reports whether the response shows all that was created in a second.
+func (v view) shows(second time.Time) bool {
+	switch {
+	case !v.cut:
+		return true
+	case v.ordered:
+		return second.After(v.oldest)
+	case v.ascending:
+		return second.Before(v.newest.Truncate(time.Second))
 	}
 	return false
 }
 
-// overlaps says whether an answer that is newest first reaches what was known before this catch-up. It does where it
-// holds one that was created before the last look: what came since then stands above it, unless it is late. One that was
-// created later, by a clock that is ahead, says nothing: it may stand above all new ones for ever. Where it is the last one,
-// others of its moment may have been cut off.
-func (s circumstances) overlaps(d contactsDiff, e end) bool {
-	last := false
-	for _, t := range d.before {
-		switch {
-		case t.IsZero() || t.After(s.Looked):
-		case t.After(e.Oldest):
-			return true
-		default:
-			last = true
+// closed reports why the window is closed by a response, after which it is next.
+func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) Closed {
+	i, count := prior.Insertion, r.count()
+	lasting := d.missing == 0 && r.Unreadable == 0 && r.Total <= count // it shows every one that is known or counted
+	current := v.ordered && p.isCurrent(prior, d, v)
+	switch {
+	case count == 0 && len(prior.Known) == 0 && r.Total <= 0:
+		return ClosedNone
+	case count == 0:
+		return Open
+	case r.Unreadable == 0 && r.Total == len(next.shown) && (p.Totals || r.Total > count):
+		return ClosedTotal
+	case r.oldestFirst():
+		if next.isReversed(d.shown, v) && r.Unreadable == 0 && r.Total <= len(next.shown) {
+			return ClosedReversed
 		}
+	case !r.newestFirst():
+	case current && d.endsBefore(v):
+		return ClosedOverlap
+	case current && v.oldest.Before(startOf(i, v, !v.zoneless)) && !v.oldest.IsZero():
+		return ClosedStart
+	case lasting && !v.cut && (current || !v.ordered):
+		return ClosedShort
+	case !v.ordered && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved:
+		return ClosedSteady
+	case !v.ordered && i.Unordered && !(p.Larger && count >= r.NumberOfItemsPerPage):
+		return ClosedUnordered
 	}
-	if !e.Cut {
-		return last
-	}
-	tie := slices.ContainsFunc(d.fresh, e.Oldest.Equal)
-	return last && !tie && !s.Larger
+	return Open
 }
 
-// settled says whether an answer with nothing new needs no other: it is newest first, or shows no less than when the last
-// window was closed.
-func (s circumstances) settled(e end) bool {
-	if !s.Insertion.Polled || !s.Insertion.OpenSince.IsZero() {
+// endsBefore reports whether the last one shown was known before the catch-up. One that was not and is of the same moment says that
+// there may be more of that moment.
+func (d contacts) endsBefore(v view) bool {
+	last := len(d.before) - 1
+	if last < 0 || !d.before[last] {
 		return false
 	}
-	return e.Ordered || s.Hidden >= e.Hidden && (!e.Cut || !s.Larger)
+	for _, t := range d.fresh {
+		if isSameSecond(t, v.oldest) {
+			return !v.cut
+		}
+	}
+	return true
 }
 
-// current says whether an answer holds those that earlier answers of the same catch-up showed, as far as it reaches. One
-// that does not comes from a cache or a replica that is behind: it proves nothing.
-func (s circumstances) current(d contactsDiff, oldest time.Time) bool {
-	for _, k := range s.Known {
-		if k.Epoch == s.Insertion.Epoch && k.CreatedAt.After(oldest) && !d.recalled[k.ID] {
+// isCurrent reports whether a response shows what earlier ones of the same catch-up did, as far as it reaches. One that does not comes
+// from a cache or a replica that is behind: it proves nothing.
+func (p Poll) isCurrent(prior Prior, d contacts, v view) bool {
+	for _, k := range prior.Known {
+		if k.Epoch == prior.Insertion.Epoch && k.CreatedAt.After(v.oldest) && !slices.Contains(d.shown, k.ID) {
 			return false
 		}
 	}
 	return true
 }
 
-// notRecalled counts those that are remembered and that an answer does not hold.
-func (s circumstances) notRecalled(d contactsDiff) (n int) {
-	for _, k := range s.Known {
-		if !d.recalled[k.ID] {
-			n++
-		}
+// isReversed reports whether a response to the question for the oldest ones shows what that for the newest ones did, turned round:
+// then both show all there is. Where the times of both ends differ, each is seen to be in its order, and ties may stand in any.
+func (w *Window) isReversed(ids []string, v view) bool {
+	back := slices.Clone(ids)
+	slices.Reverse(back)
+	if len(back) == 0 || slices.Equal(back, w.newest) {
+		return len(back) > 0
 	}
-	return n
+	slices.Sort(back)
+	return v.ascending && w.view.ordered && v.oldest.Before(v.newest) && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
 }
 
-// inspect returns the oldest readable time of an answer, and whether its order is as asked: it is checked, not believed.
-// A few unreadable times are stepped over.
-func inspect(a Answer) (oldest time.Time, ordered bool) {
-	ordered = a.SortBy == "createdAt"
-	var last time.Time
-	readable := 0
-	for _, r := range a.Requests {
-		t := r.CreatedAt
-		if t.IsZero() {
-			continue
-		}
-		if oldest.IsZero() || t.Before(oldest) {
-			oldest = t
-		}
-		if readable > 0 && (a.Descending && t.After(last) || !a.Descending && t.Before(last)) {
-			ordered = false
-		}
-		last = t
-		readable++
+// Begin and end of a watch.
+const (
+	// beforeBegin is how far back the begin of a watch lies: no two clocks agree. zoneless is how much farther, where times
+	// name no zone: they may be of another one than is configured.
+	beforeBegin = 15 * time.Minute
+	zoneless    = 2 * time.Hour
+)
+
+// startOf is the moment before which contact requests of an insertion are old. Until a list was shown the zone of a time is in
+// doubt; from then on the newest that an ordered window shows is news in any case, for our clock may have been ahead at the begin.
+func startOf(i store.Insertion, v view, zoned bool) time.Time {
+	switch {
+	case !i.Listed && !zoned:
+		return i.Start.Add(-zoneless)
+	case i.Listed && v.ordered && v.newest.Before(i.Start):
+		return v.newest
 	}
-	return oldest, ordered && 2*readable >= len(a.Requests)
+	return i.Start
 }
 
-// closeCatchUp is the insertion after a window was closed or given up. After the first catch-up the start moves back, so
-// that late arrivals are live; not behind the oldest that was shown, because what slides in from below is not. What was
-// shown is known by id, so the start stands just after it: there may be others of the same moment.
-func closeCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duration) store.Insertion {
-	if !i.Polled {
-		i.Polled, i.LastWide = true, at
-		back := i.Start.Add(-LateArrivals)
-		if oldest := c.oldest.Add(-skew).Truncate(time.Millisecond).Add(time.Millisecond); !c.oldest.IsZero() && oldest.After(back) {
-			back = oldest
+// closeWindow is the insertion after its window was closed or given up. After the first list the start moves back, so that late
+// arrivals are live, but not behind the oldest that was shown: what slides in from below is old. Nor is it later than the newest
+// that was shown in order.
+func closeWindow(i store.Insertion, w *Window, at time.Time) store.Insertion {
+	i.Polled = true
+	if w.list && !i.Listed {
+		i.Listed = true
+		start := i.Start.Add(-LateArrivals)
+		if oldest := w.oldest.Truncate(time.Millisecond).Add(time.Millisecond); !w.oldest.IsZero() && oldest.After(start) {
+			start = oldest
 		}
-		if back.Before(i.Start) {
-			i.Start = back
+		if start.Before(i.Start) {
+			i.Start = start
 		}
+	}
+	if newest := w.view.newest; i.Listed && w.view.ordered && !newest.IsZero() && newest.Before(i.Start) {
+		i.Start = newest
 	}
 	i.Epoch++
 	i.OpenSince = time.Time{}
@@ -254,35 +241,50 @@ func closeCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duratio
 	return i
 }
 
-// mustWrite says whether an answer changes what is remembered of the insertion itself.
-func mustWrite(i store.Insertion, d contactsDiff, v Verdict) bool {
-	if v == Open {
-		return d.New > 0 && i.OpenSince.IsZero()
+// WindowFull is the reason of a gap: no response reaches back to what is known.
+const WindowFull = "window_full"
+
+// gap is the event that contact requests may be unseen: they lie above the newest that was known before, and below what the last
+// response reached. Without an order they lie anywhere since the last good look.
+func (p Poll) gap(prior Prior, w *Window, now time.Time) *events.WatchGapDetected {
+	i := prior.Insertion
+	from, to := i.Start, w.view.oldest
+	if ordered := w.view.ordered && !to.IsZero(); !ordered {
+		to = now
+		if i.Polled {
+			from = i.LastPoll
+		}
+	} else {
+		for _, k := range prior.Known {
+			if k.Epoch < i.Epoch && k.CreatedAt.After(from) && !k.CreatedAt.After(to) {
+				from = k.CreatedAt
+			}
+		}
 	}
-	return !i.Polled || !i.OpenSince.IsZero() || len(d.Puts) > 0
+	g := p.gapOf(i.Reference, WindowFull, w.reached(prior), now)
+	if g.From, g.To = from, to; from.After(to) {
+		g.From = to
+	}
+	if w.total >= 0 {
+		g.Total = &w.total
+	}
+	return g
 }
 
-// Question is one way to ask for contact requests.
-type Question = listings.ContactRequestsQuery
-
-func NewestFirst(size int) Question {
-	return Question{NumberOfItemsPerPage: size, SortBy: "createdAt", SortOrder: "desc"}
-}
-
-func OldestFirst(size int) Question {
-	return Question{NumberOfItemsPerPage: size, SortBy: "createdAt", SortOrder: "asc"}
-}
-
-// ByScore are the questions that are left when both ends do not meet.
-func ByScore(size int) []Question {
-	return []Question{
-		{NumberOfItemsPerPage: size, SortBy: "score", SortOrder: "desc"},
-		{NumberOfItemsPerPage: size, SortBy: "score", SortOrder: "asc"},
+func (p Poll) gapOf(reference, reason string, reached int, now time.Time) *events.WatchGapDetected {
+	return &events.WatchGapDetected{
+		Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: now},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference, Reason: reason, Reached: reached,
 	}
 }
 
-// rulesOf names what decides which contact requests are the same, and where they stand.
-func rulesOf(state store.Agency, d contactsDiff) string {
-	o := state.Operation(string(listings.OperationContactRequests))
-	return state.IDField + "/" + strconv.Itoa(d.Fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
+// reached counts the contact requests that this catch-up has shown, also before a restart.
+func (w *Window) reached(prior Prior) int {
+	n := len(w.shown)
+	for _, k := range prior.Known {
+		if k.Epoch == prior.Insertion.Epoch && !w.shown[k.ID] {
+			n++
+		}
+	}
+	return n
 }

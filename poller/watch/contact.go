@@ -1,0 +1,575 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Response is a response to a question for the contact requests of an insertion.
+type Response struct {
+	Question
+	Requests   []listings.ContactRequest
+	Total      int  // -1 if the API did not say
+	Unreadable int  // elements that could not be read
+	List       bool // there is a list, even an empty one
+}
+
+func (r Response) count() int        { return len(r.Requests) + r.Unreadable }
+func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
+func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
+
+// identified is a contact request of a response with what it is recognised by.
+type identified struct {
+	*listings.ContactRequest
+	id          string
+	identity    events.Identity
+	fingerprint store.Short
+	content     store.Short // zero: the person wrote nothing
+	other       store.Short // zero: there is no other member that may be an id
+	digest      store.Short
+}
+
+// identify gives every contact request of a response its id: the first candidate that is present in it and distinct in the
+// response, else its fingerprint. Where an id stands twice for one content, the newest by time, then by digest, stands for it.
+func identify(reference string, requests []listings.ContactRequest, rules Rules) []identified {
+	prints := make([][16]byte, len(requests))
+	for n := range requests {
+		prints[n] = requests[n].Fingerprint(reference)
+	}
+	fields := slices.DeleteFunc(slices.Clone(rules.ids), func(field string) bool { return isShared(requests, prints, field) })
+	others := distinctOthers(requests, rules.ids)
+	found := make([]identified, 0, len(requests))
+	place := make(map[string]int, len(requests))
+	for n := range requests {
+		r := &requests[n]
+		f := identified{
+			ContactRequest: r, id: hex.EncodeToString(prints[n][:]), identity: events.IdentityFingerprint,
+			fingerprint: store.Short(prints[n][:8]), content: r.Content(), other: others[n], digest: contactDigest(*r, rules),
+		}
+		for _, field := range fields {
+			if id := boundedID(r.ID(field)); id != "" {
+				f.id, f.identity = id, events.IdentityID
+				break
+			}
+		}
+		i, twice := place[f.id]
+		if !twice {
+			place[f.id] = len(found)
+			found = append(found, f)
+		} else if newer(f, found[i]) {
+			found[i] = f
+		}
+	}
+	return found
+}
+
+// isShared reports whether two contact requests of different content have the same value in a field, which is no id then.
+func isShared(requests []listings.ContactRequest, prints [][16]byte, field string) bool {
+	seen := make(map[string][16]byte, len(requests))
+	for n := range requests {
+		id := requests[n].ID(field)
+		if print, twice := seen[id]; twice && id != "" && print != prints[n] {
+			return true
+		}
+		seen[id] = prints[n]
+	}
+	return false
+}
+
+// distinctOthers hashes for each contact request the first other member called …Id that all of them have and that is distinct.
+func distinctOthers(requests []listings.ContactRequest, candidates []string) []store.Short {
+	hashes := make([]store.Short, len(requests))
+	values := map[string]map[string]bool{} // by name
+	all := make([][]listings.OtherID, len(requests))
+	for n := range requests {
+		all[n] = requests[n].OtherIDs(candidates)
+		for _, o := range all[n] {
+			if values[o.Name] == nil {
+				values[o.Name] = map[string]bool{}
+			}
+			values[o.Name][o.Value] = true
+		}
+	}
+	for n := range requests {
+		for _, o := range all[n] {
+			if len(values[o.Name]) == len(requests) {
+				sum := sha256.Sum256([]byte(o.Name + "\x00" + o.Value))
+				hashes[n] = store.Short(sum[:8])
+				break
+			}
+		}
+	}
+	return hashes
+}
+
+func newer(a, b identified) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.digest[:], b.digest[:])) > 0
+}
+
+// boundedID keeps an id fit to be a key and part of a message: a very long or unprintable one is replaced by its hash.
+func boundedID(id string) string {
+	odd := func(r rune) bool { return r < 0x20 || r == 0x7f }
+	if len(id) <= 128 && !strings.ContainsFunc(id, odd) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256-" + hex.EncodeToString(sum[:16])
+}
+
+func contactDigest(r listings.ContactRequest, rules Rules) store.Short {
+	digest := r.Digest(rules.ignoreContactRequest, rules.ids)
+	return store.Short(digest[:8])
+}
+
+// isAnonymous reports whether nothing of the person is left.
+func isAnonymous(f identified) bool { return f.content == store.Short{} }
+
+// isNameless reports whether a contact request is known by its fingerprint instead of an id.
+func isNameless(k store.ContactRequest) bool {
+	return isPrint(k.ID) && strings.HasPrefix(k.ID, hex.EncodeToString(k.Fingerprint[:]))
+}
+
+func identityOf(k store.ContactRequest, f identified) events.Identity {
+	if isNameless(k) || isPrint(k.ID) && f.identity == events.IdentityFingerprint {
+		return events.IdentityFingerprint
+	}
+	return events.IdentityID
+}
+
+// isPrint reports whether an id has the form of a fingerprint.
+func isPrint(id string) bool {
+	_, err := hex.DecodeString(id)
+	return len(id) == 32 && err == nil
+}
+
+// match is a contact request of a response with the known one that it is; nil: it is new.
+type match struct {
+	found *identified
+	known *store.ContactRequest
+	twin  bool // another one of the response stands for it: both were known as one
+	moved bool // identity itself has changed: it takes the place of the known one
+}
+
+// matchKnown recognises the contact requests of a response among the known ones. New is what is known by neither id nor
+// fingerprint. An id counts only with the same content, the same creation time, or where one of the times is unknown: APIs give
+// ids again. A fingerprint counts only while the id that was known with it is missing, so that a double click with two ids stays
+// two. The order of matches is that of found.
+func matchKnown(found []identified, known []store.ContactRequest, v view) (all []match, missing int, moved bool) {
+	m := &matcher{all: make([]match, len(found)), known: known, taken: make([]bool, len(known)), view: v}
+	for n := range found {
+		m.all[n].found = &found[n]
+	}
+	byID := indexBy(known, store.ContactRequest.Given)
+	sameID := func(f identified) []int { return byID[f.id] }
+	m.take(sameID, samePrint)
+	m.take(sameID, sameSecond)
+	m.takePrints()
+	m.take(sameID, sameContent)
+	m.take(sameID, unknownTime)
+	if m.isDone() {
+		return m.all, m.missing(), false
+	}
+	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
+	delete(byOther, store.Short{})
+	sameOther := func(f identified) []int { return byOther[f.other] }
+	m.take(sameOther, sameSecond)
+	if len(found) > 1 { // of one alone any member is distinct
+		m.take(sameOther, unknownTime)
+	}
+	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
+	m.take(func(f identified) []int { return byDigest[f.digest] }, sameReading)
+	m.takeAlone()
+	moved = m.takeMoved()
+	return m.all, m.missing(), moved
+}
+
+// What speaks for a known contact request, beside what it was found by.
+
+func samePrint(k store.ContactRequest, f identified) bool   { return k.Fingerprint == f.fingerprint }
+func sameSecond(k store.ContactRequest, f identified) bool  { return isSameSecond(k.CreatedAt, f.CreatedAt) }
+func unknownTime(k store.ContactRequest, f identified) bool { return k.CreatedAt.IsZero() || f.CreatedAt.IsZero() }
+
+func sameContent(k store.ContactRequest, f identified) bool {
+	return k.Content == f.content && !isAnonymous(f)
+}
+
+// sameReading reports whether two times may be readings of one text: one is none, or they are a zone apart.
+func sameReading(k store.ContactRequest, f identified) bool {
+	apart := k.CreatedAt.Sub(f.CreatedAt)
+	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() || apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
+}
+
+// isSameSecond compares times as APIs do that write them in other units one day.
+func isSameSecond(a, b time.Time) bool {
+	return !a.IsZero() && !b.IsZero() && a.Truncate(time.Second).Equal(b.Truncate(time.Second))
+}
+
+func indexBy[K comparable](known []store.ContactRequest, key func(store.ContactRequest) K) map[K][]int {
+	index := make(map[K][]int, len(known))
+	for n := range known {
+		k := key(known[n])
+		index[k] = append(index[k], n)
+	}
+	return index
+}
+
+// matcher is what matchKnown has found so far.
+type matcher struct {
+	all   []match
+	known []store.ContactRequest
+	taken []bool
+	view  view
+}
+
+func (m *matcher) isDone() bool { return !slices.ContainsFunc(m.all, func(one match) bool { return one.known == nil }) }
+
+func (m *matcher) missing() (n int) {
+	for _, taken := range m.taken {
+		if !taken {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *matcher) pair(one *match, at int) { one.known, m.taken[at] = &m.known[at], true }
+
+// take matches what is found by an index and for which a test speaks.
+func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest, identified) bool) {
+	for n := range m.all {
+		one := &m.all[n]
+		if one.known != nil {
+			continue
+		}
+		for _, at := range at(*one.found) {
+			if !m.taken[at] && fits(m.known[at], *one.found) {
+				m.pair(one, at)
+				break
+			}
+		}
+	}
+}
+
+// takePrints matches equal fingerprints, of several first those of equal digest. One that is known without an id stands for all of
+// them: that is what it was announced as.
+func (m *matcher) takePrints() {
+	byPrint := indexBy(m.known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
+	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest })
+	m.take(samePrints, samePrint)
+	for n := range m.all {
+		one := &m.all[n]
+		if one.known != nil {
+			continue
+		}
+		for _, at := range samePrints(*one.found) {
+			if isNameless(m.known[at]) {
+				one.known, one.twin = &m.known[at], true
+			}
+		}
+	}
+}
+
+// takeAlone matches what is left over with one and the same creation time, alone on both sides: the same with other content. A
+// known one that the response need not show may hide behind its end, and says nothing, unless no person is left of the new one.
+func (m *matcher) takeAlone() {
+	left := map[time.Time][]*match{}
+	for n := range m.all {
+		if one := &m.all[n]; one.known == nil && !one.found.CreatedAt.IsZero() {
+			second := one.found.CreatedAt.Truncate(time.Second)
+			left[second] = append(left[second], one)
+		}
+	}
+	known := map[time.Time][]int{}
+	for at := range m.known {
+		if second := m.known[at].CreatedAt.Truncate(time.Second); !m.taken[at] && len(left[second]) == 1 {
+			known[second] = append(known[second], at)
+		}
+	}
+	for second, list := range known {
+		one := left[second][0]
+		if len(list) == 1 && (m.view.shows(second) || isAnonymous(*one.found) && m.showsAsMany()) {
+			m.pair(one, list[0])
+		}
+	}
+}
+
+// showsAsMany reports whether the response shows as many as are known: then none of them was pushed out of it.
+func (m *matcher) showsAsMany() bool { return len(m.all) >= len(m.known) }
+
+// leastMoved is how many contact requests must seem to be others at least, before identity itself counts as changed.
+const leastMoved = 3
+
+// takeMoved lets unknown ones take the places of known ones where identity itself has changed: some known ones are missing that the
+// response must show, and as many unknown ones are there, none younger than the youngest known one.
+func (m *matcher) takeMoved() bool {
+	var youngest time.Time
+	var gone []int
+	for at, k := range m.known {
+		if k.CreatedAt.After(youngest) {
+			youngest = k.CreatedAt
+		}
+		if !m.taken[at] && m.mustShow(k.CreatedAt) {
+			gone = append(gone, at)
+		}
+	}
+	var came []*match
+	for n := range m.all {
+		one := &m.all[n]
+		if at := one.found.CreatedAt; one.known == nil && !at.After(youngest.Truncate(time.Second).Add(time.Second-1)) && m.mustShow(at) {
+			came = append(came, one)
+		}
+	}
+	if len(gone) < leastMoved || len(gone) != len(came) {
+		return false
+	}
+	slices.SortFunc(gone, func(a, b int) int { return m.known[a].CreatedAt.Compare(m.known[b].CreatedAt) })
+	slices.SortFunc(came, func(a, b *match) int { return a.found.CreatedAt.Compare(b.found.CreatedAt) })
+	for n, one := range came {
+		m.pair(one, gone[n])
+		one.moved = true
+	}
+	return true
+}
+
+// mustShow reports whether the response must show what was created at a moment.
+func (m *matcher) mustShow(at time.Time) bool {
+	return !at.IsZero() && m.view.ordered && (m.view.shows(at) || m.showsAsMany() && !at.Before(m.view.oldest.Truncate(time.Second)))
+}
+
+// contacts is what one response changes of the contact requests that are remembered of an insertion.
+type contacts struct {
+	Puts   []store.ContactRequest
+	Events []events.Payload
+
+	shown   []string             // of the response, in its order, as they are remembered
+	before  []bool               // the same: it was known before this catch-up
+	fresh   map[string]time.Time // creation times of those that were not
+	new     int                  // was not known at all
+	missing int                  // is known and not shown
+	moved   bool
+}
+
+// sight is the circumstances of a response.
+type sight struct {
+	Observation
+	insertion store.Insertion
+	summary   events.InsertionSummary
+	people    events.People
+	rules     Rules
+	view      view
+	apart     time.Duration // between two readings that make a redaction
+	holdFor   time.Duration // the same, where it is of most people
+}
+
+// diffContactRequests compares a response with the contact requests that are known of its insertion.
+func diffContactRequests(s sight, known []store.ContactRequest, found []identified) contacts {
+	matches, missing, moved := matchKnown(found, known, s.view)
+	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
+	if mostEmptied(matches) {
+		s.apart = max(s.apart, s.holdFor)
+	}
+	taken := make(map[string]bool, len(known))
+	for _, k := range known {
+		taken[k.ID] = true
+	}
+	for _, m := range matches {
+		id := m.found.id
+		switch {
+		case m.known != nil:
+			id = m.known.ID
+		case taken[id]:
+			id = store.AgainID(id, m.found.fingerprint)
+		}
+		before := m.known != nil && m.known.Epoch < s.insertion.Epoch
+		d.shown, d.before = append(d.shown, id), append(d.before, before)
+		if !before {
+			d.fresh[id] = m.found.CreatedAt
+		}
+		switch {
+		case m.known == nil:
+			d.add(s, id, *m.found)
+		case !m.twin:
+			d.update(s, *m.known, *m.found, m.moved)
+		}
+	}
+	return d
+}
+
+// add remembers a contact request that was not known and announces it unless it is old.
+func (d *contacts) add(s sight, id string, f identified) {
+	d.new++
+	d.Puts = append(d.Puts, store.ContactRequest{
+		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest, Rules: s.rules.contactRequest,
+		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: personFields(f),
+	})
+	origin := events.OriginLive
+	if s.isOld(f) {
+		origin = events.OriginBaseline
+		if !s.Emit {
+			return
+		}
+	}
+	common, contact, record := s.person(origin, f)
+	d.Events = append(d.Events, &events.ContactRequestCreated{
+		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary, Defects: f.Defects, Record: record,
+	})
+}
+
+// isOld reports whether an unknown contact request was there before we began to watch its insertion. Without a readable time it is
+// live, except at the first poll of what was there before us.
+func (s sight) isOld(f identified) bool {
+	if f.CreatedAt.IsZero() {
+		return s.insertion.Baseline && !s.insertion.Polled
+	}
+	return f.CreatedAt.Before(startOf(s.insertion, s.view, f.HasZone()))
+}
+
+// person is what events say of the person behind a contact request. Everything else is made of the whole response, whatever they say.
+func (s sight) person(origin events.Origin, f identified) (common events.Common, c events.Contact, record json.RawMessage) {
+	common, c, record = s.common(origin), contact(f.Contact()), f.Record
+	switch s.people {
+	case events.PeopleNone:
+		common.Truncated, c, record = true, events.Contact{}, nil
+	case events.PeopleContact:
+		common.Truncated, c.Message, record = true, "", nil
+	}
+	return common, c, record
+}
+
+// update compares a known contact request with what was read of it.
+func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved bool) {
+	before := k
+	emptied := emptiedFields(k, f)
+	switch {
+	case len(emptied) > 0 && k.Emptied.IsZero():
+		k.Emptied = s.At
+	case len(emptied) > 0 && s.At.Sub(k.Emptied) < s.apart: // a second reading decides
+	case len(emptied) > 0:
+		k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
+		k.Digest, k.Rules = f.digest, s.rules.contactRequest
+		d.Events = append(d.Events, &events.ContactRequestRedacted{
+			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(),
+			Identity: identityOf(k, f), RedactedFields: emptied, CreatedAt: f.CreatedAt,
+			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
+		})
+	default:
+		k.Emptied = time.Time{}
+		d.change(s, &k, f, moved)
+	}
+	if k.Emptied.IsZero() && (!k.Redacted || isAnonymous(f)) { // else the person would be gone, or back, in what it is recognised by
+		k.Fingerprint, k.Content = f.fingerprint, f.content
+	}
+	if f.other != (store.Short{}) {
+		k.Other = f.other
+	}
+	if !f.CreatedAt.IsZero() && !isSameSecond(k.CreatedAt, f.CreatedAt) {
+		k.CreatedAt = f.CreatedAt
+	}
+	if !sameRow(k, before) {
+		d.Puts = append(d.Puts, k)
+	}
+}
+
+// change announces that a contact request differs from what was read before. A response older than a redaction restores no person.
+func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent bool) {
+	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+		return
+	}
+	silent = silent || k.Rules != s.rules.contactRequest || k.Digest == f.digest
+	k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, personFields(f)
+	if silent {
+		return
+	}
+	k.Revision++
+	common, contact, record := s.person(events.OriginLive, f)
+	d.Events = append(d.Events, &events.ContactRequestChanged{
+		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k, f),
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary, Defects: f.Defects, Record: record,
+		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
+	})
+}
+
+func sameRow(a, b store.ContactRequest) bool {
+	same := a.ID == b.ID && a.Fingerprint == b.Fingerprint && a.Content == b.Content && a.Other == b.Other && a.Digest == b.Digest
+	return same && a.Rules == b.Rules && a.Revision == b.Revision && a.CreatedAt.Equal(b.CreatedAt) && a.Emptied.Equal(b.Emptied) &&
+		a.Redacted == b.Redacted && slices.Equal(a.Fields, b.Fields)
+}
+
+// personFields are the members that hold the person now, by name. What they hold is not remembered.
+func personFields(f identified) []store.Field {
+	list := []store.Field{}
+	for _, p := range f.PersonFields() {
+		if !p.Empty {
+			list = append(list, store.Field{Name: p.Name, Digest: store.ShortenField([3]byte{})})
+		}
+	}
+	return list
+}
+
+// emptiedFields names the members that held the person and are null or empty now; an empty member that held the person stands for all
+// of its own. A member that is absent is no redaction.
+func emptiedFields(k store.ContactRequest, f identified) (names []string) {
+	if k.Redacted || len(k.Fields) == 0 {
+		return nil
+	}
+	for _, now := range f.PersonFields() {
+		if !now.Empty {
+			continue
+		}
+		for _, held := range k.Fields {
+			if held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/") {
+				names = append(names, held.Name)
+			}
+		}
+	}
+	return names
+}
+
+// leastEmptied is how many people must vanish from a response at least, before it counts as a failure behind the API.
+const leastEmptied = 3
+
+// mostEmptied reports whether most people of a response have vanished.
+func mostEmptied(matches []match) bool {
+	people, emptied := 0, 0
+	for _, m := range matches {
+		if m.known == nil || m.twin || m.known.Redacted || len(m.known.Fields) == 0 {
+			continue
+		}
+		people++
+		if len(emptiedFields(*m.known, *m.found)) > 0 {
+			emptied++
+		}
+	}
+	return emptied >= leastEmptied && 2*emptied > people
+}
+
+// waits are how long the contact requests that are live have waited: since they were created, or since the poll before where that is
+// not known.
+func waits(payloads []events.Payload, s sight) (all []time.Duration) {
+	for _, payload := range payloads {
+		c, is := payload.(*events.ContactRequestCreated)
+		if !is || c.Origin != events.OriginLive {
+			continue
+		}
+		since := s.After
+		if !c.CreatedAt.IsZero() {
+			since = c.CreatedAt
+		}
+		if !since.IsZero() {
+			all = append(all, max(0, s.At.Sub(since)))
+		}
+	}
+	return all
+}

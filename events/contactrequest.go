@@ -65,15 +65,14 @@ type ContactRequestCreated struct {
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 
-// ContactRequestChanged: a known contact request differs in more than its score. Old values are personal data and are
-// not kept, so only the names of the fields are told.
+// ContactRequestChanged: a known contact request differs in more than its score. It holds the record as it is now: old values
+// are personal data and are not kept.
 type ContactRequestChanged struct {
 	Common
 	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	ContactRequestID    string           `json:"contactRequestId"`
 	Identity            Identity         `json:"identity"`
-	ChangedFields       []string         `json:"changedFields"`
 	CreatedAt           time.Time        `json:"createdAt,omitzero"`
 	Score               json.RawMessage  `json:"score,omitempty"`
 	Contact             Contact          `json:"contact"`

@@ -33,7 +33,7 @@ func TestAnErasedEventHoldsNothingOfThePerson(t *testing.T) {
 			if string(is["contact"]) != "{}" || string(is["truncated"]) != "true" {
 				t.Errorf("%s, %s: %s", kind, name, got.Data)
 			}
-			for _, stays := range []string{"agencyId", "propertyReferenceId", "contactRequestId", "identity", "createdAt", "observedAt", "insertion", "changedFields"} {
+			for _, stays := range []string{"agencyId", "propertyReferenceId", "contactRequestId", "identity", "createdAt", "observedAt", "insertion"} {
 				if !bytes.Equal(was[stays], is[stays]) {
 					t.Errorf("%s, %s: %s was %s and is %s", kind, name, stays, was[stays], is[stays])
 				}

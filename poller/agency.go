@@ -66,8 +66,8 @@ type agency struct {
 
 	latencies latencies
 
-	health map[listings.Operation]*health
-	dirty  map[failureName]struct{} // may have changed since they were stored
+	health  map[listings.Operation]*health
+	dirty   map[failureName]struct{} // may have changed since they were stored
 	windows shown
 	silence silence
 }

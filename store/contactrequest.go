@@ -28,7 +28,9 @@ type ContactRequest struct {
 }
 
 // AgainID is the id under which a contact request is remembered that bears the same id as another one: APIs give ids again.
-func AgainID(id string, fingerprint Short) string { return id + "~" + hex.EncodeToString(fingerprint[:]) }
+func AgainID(id string, fingerprint Short) string {
+	return id + "~" + hex.EncodeToString(fingerprint[:])
+}
 
 // Given is the id that the API gave.
 func (c ContactRequest) Given() string {

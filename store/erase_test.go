@@ -38,7 +38,7 @@ func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Eve
 	if revision > 0 {
 		p = &events.ContactRequestChanged{
 			Common: common, PropertyReferenceID: r.Reference, ContactRequestID: r.ID, Identity: events.IdentityID,
-			ChangedFields: []string{"message"}, Contact: events.Contact{LastName: nora, Message: nora}, Record: record, Revision: revision,
+			Contact: events.Contact{LastName: nora, Message: nora}, Record: record, Revision: revision,
 		}
 	}
 	e, err := events.New(p)

@@ -238,7 +238,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC)
-	agency := store.Agency{WatchStart: now, IDField: "id", Held: &store.Held{Reason: "empty_list", Until: now}}
+	agency := store.Agency{WatchStart: now, Held: &store.Held{Reason: "empty_list", Until: now}}
 	insertion := store.Insertion{
 		Reference: "a#b##", Digest: [32]byte{1, 2}, Rules: 7, Episode: 2, Revision: 3, FirstSeen: now, Missing: 1, Moved: true,
 		LastSeen: now, GoneSince: now, Baseline: true, Start: now, Polled: true, LastPoll: now, LastWide: now, Epoch: 9, OpenSince: now,

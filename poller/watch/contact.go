@@ -40,7 +40,8 @@ type identified struct {
 }
 
 // identify gives every contact request of a response its id: the first candidate that is present in it and distinct in the
-// response, else its fingerprint. Where an id stands twice for one content, the newest by time, then by digest, stands for it.
+// response, else its fingerprint. Where one stands twice, the newest by time, then by digest, stands for both; but two of equal
+// fingerprints and of different persons stay two.
 func identify(reference string, requests []listings.ContactRequest, rules Rules) []identified {
 	prints := make([][16]byte, len(requests))
 	for n := range requests {
@@ -62,15 +63,36 @@ func identify(reference string, requests []listings.ContactRequest, rules Rules)
 				break
 			}
 		}
-		i, twice := place[f.id]
+		key := f.id
+		if f.identity == events.IdentityFingerprint {
+			key += string(f.content[:])
+		}
+		i, twice := place[key]
 		if !twice {
-			place[f.id] = len(found)
+			place[key] = len(found)
 			found = append(found, f)
 		} else if newer(f, found[i]) {
 			found[i] = f
 		}
 	}
+	tellApart(found)
 	return found
+}
+
+// tellApart gives all but one of those that share a fingerprint another id, the same ones whatever their order.
+func tellApart(found []identified) {
+	least := map[string]store.Short{}
+	for _, f := range found {
+		if c, twice := least[f.id]; !twice || bytes.Compare(f.content[:], c[:]) < 0 {
+			least[f.id] = f.content
+		}
+	}
+	for n, f := range found {
+		if f.identity == events.IdentityFingerprint && f.content != least[f.id] {
+			sum := sha256.Sum256([]byte(f.id + string(f.content[:])))
+			found[n].id = hex.EncodeToString(sum[:16])
+		}
+	}
 }
 
 // isShared reports whether two contact requests of different content have the same value in a field, which is no id then.
@@ -195,9 +217,15 @@ func matchKnown(found []identified, known []store.ContactRequest, v view) (all [
 
 // What speaks for a known contact request, beside what it was found by.
 
-func samePrint(k store.ContactRequest, f identified) bool   { return k.Fingerprint == f.fingerprint }
-func sameSecond(k store.ContactRequest, f identified) bool  { return isSameSecond(k.CreatedAt, f.CreatedAt) }
-func unknownTime(k store.ContactRequest, f identified) bool { return k.CreatedAt.IsZero() || f.CreatedAt.IsZero() }
+func samePrint(k store.ContactRequest, f identified) bool { return k.Fingerprint == f.fingerprint }
+
+func sameSecond(k store.ContactRequest, f identified) bool {
+	return isSameSecond(k.CreatedAt, f.CreatedAt)
+}
+
+func unknownTime(k store.ContactRequest, f identified) bool {
+	return k.CreatedAt.IsZero() || f.CreatedAt.IsZero()
+}
 
 func sameContent(k store.ContactRequest, f identified) bool {
 	return k.Content == f.content && !isAnonymous(f)
@@ -231,7 +259,9 @@ type matcher struct {
 	view  view
 }
 
-func (m *matcher) isDone() bool { return !slices.ContainsFunc(m.all, func(one match) bool { return one.known == nil }) }
+func (m *matcher) isDone() bool {
+	return !slices.ContainsFunc(m.all, func(one match) bool { return one.known == nil })
+}
 
 func (m *matcher) missing() (n int) {
 	for _, taken := range m.taken {
@@ -260,20 +290,21 @@ func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest
 	}
 }
 
-// takePrints matches equal fingerprints, of several first those of equal digest. One that is known without an id stands for all of
-// them: that is what it was announced as.
+// takePrints matches equal fingerprints, of several first those of equal digest. One that is known without an id stands for all that
+// have one now: that is what they were announced as.
 func (m *matcher) takePrints() {
 	byPrint := indexBy(m.known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
 	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
 	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest })
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content })
 	m.take(samePrints, samePrint)
 	for n := range m.all {
 		one := &m.all[n]
-		if one.known != nil {
+		if one.known != nil || one.found.identity == events.IdentityFingerprint {
 			continue
 		}
 		for _, at := range samePrints(*one.found) {
-			if isNameless(m.known[at]) {
+			if isNameless(m.known[at]) && m.known[at].Content == one.found.content {
 				one.known, one.twin = &m.known[at], true
 			}
 		}

@@ -499,13 +499,7 @@ func (c *checker) contacts(ctx context.Context, l *pausedWalk, r *learnedContact
 		if r.Records == 0 {
 			continue
 		}
-		if known.IDField == "" {
-			again, goOn := read(reference)
-			if again != nil {
-				r.IDCandidates, r.IDField = listings.LearnID(c.o.IDFields, reference, page.ContactRequests, again.ContactRequests)
-			}
-			return goOn
-		}
+		r.IDField, r.IDCandidates = listings.IDField(c.o.IDFields, page.ContactRequests)
 		break
 	}
 	return true
@@ -610,9 +604,6 @@ func (c *checker) learnedContactRequests(r learnedContactRequests) {
 
 func (c *checker) identity(r learnedContactRequests) {
 	switch {
-	case r.IDField == "" && len(r.IDCandidates) > 0:
-		c.report.warn(SectionAnswers, fmt.Sprintf("%s tells contact requests apart, but changes on every request", strings.Join(r.IDCandidates, ", ")),
-			"name a better member in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content")
 	case r.IDField == "":
 		c.report.warn(SectionAnswers, "no known member tells contact requests apart",
 			"name one in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content, and two equal ones in the same second are one")

@@ -90,8 +90,8 @@ func Tell(e events.Event, people bool) Telling {
 		}
 		add("%s", ChangeText(c))
 	}
-	if fields := append(v.ChangedFields, v.RedactedFields...); len(fields) > 0 {
-		add("%s", strings.Join(fields, ", "))
+	if len(v.RedactedFields) > 0 {
+		add("%s", strings.Join(v.RedactedFields, ", "))
 	}
 	if text := v.ofUs(e.Type); text != "" {
 		add("%s", text)
@@ -117,7 +117,7 @@ type said struct {
 	Contact                                           struct{ FirstName, LastName, FullName, Message string }
 	Score                                             json.RawMessage
 	Changes                                           []events.Change
-	ChangedFields, RedactedFields                     []string
+	RedactedFields                                    []string
 	Scope                                             events.Scope
 	ProbableReason, Cause, Resume                     string
 	Operation, Reason, Ends, Expected, Found, Approve string
@@ -190,7 +190,7 @@ func Short(text string, n int) string {
 // known to be harmless.
 var shownWhole = []string{
 	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
-	"erased", "score", "insertion", "changedFields", "redactedFields", "defects",
+	"erased", "score", "insertion", "redactedFields", "defects",
 }
 
 // hidden stands for what is not shown.

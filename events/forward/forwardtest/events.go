@@ -76,7 +76,7 @@ func Events(agency string, sequence int) (all []events.Event) {
 		&events.InsertionDisappeared{Common: c, PropertyReferenceID: ref, Episode: 1, LastSeenAt: at, WalksWithout: 2},
 		&events.InsertionReappeared{Common: c, PropertyReferenceID: ref, Episode: 2, DisappearedAt: at},
 		&events.ContactRequestCreated{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", Contact: events.Contact{LastName: person}},
-		&events.ContactRequestChanged{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", ChangedFields: []string{"email"}},
+		&events.ContactRequestChanged{Common: c, PropertyReferenceID: ref, ContactRequestID: "1"},
 		&events.ContactRequestRedacted{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", RedactedFields: []string{"email"}},
 		&events.AccessHalted{Common: c, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown"},
 		&events.AccessResumed{Common: c, Scope: events.ScopeAgency, HaltedAt: at, Cause: "operator"},

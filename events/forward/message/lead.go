@@ -24,7 +24,6 @@ func (w writer) item(e events.Event) (i Item, place string) {
 			Score: p.Score, Defects: p.Defects, Erased: p.Erased,
 		})
 		i.Label, i.Tone, place = w.t("Contact request changed"), Quiet, w.placeOf(p.Insertion)
-		i.Facts = append(facts(Fact{Label: w.t("Changed"), Text: names(p.ChangedFields)}), i.Facts...)
 	case *events.ContactRequestRedacted:
 		i = Item{
 			Label:  w.t("Contact request erased"),

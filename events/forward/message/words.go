@@ -152,7 +152,6 @@ var table = map[string][3]string{
 	"CEST":                    {"MESZ", "CEST", "CEST"},
 	"CET":                     {"MEZ", "CET", "CET"},
 	"Call":                    {"Anrufen", "Appeler", "Chiamare"},
-	"Changed":                 {"Geändert", "Modifié", "Modificato"},
 	"Company":                 {"Firma", "Société", "Ditta"},
 	"Contact request":         {"Kontaktanfrage", "Demande de contact", "Richiesta di contatto"},
 	"Contact request changed": {"Kontaktanfrage geändert", "Demande de contact modifiée", "Richiesta di contatto modificata"},

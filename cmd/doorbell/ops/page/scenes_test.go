@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -204,7 +203,7 @@ func hostile(now time.Time, text string) (ops.Status, []events.Event) {
 	}
 	data, _ := json.Marshal(map[string]any{
 		"agencyId": text, "propertyReferenceId": text, "origin": text, "score": text, "insertion": map[string]string{"title": text},
-		"contact": map[string]string{"firstName": nobody, "message": nobody}, "changedFields": []string{text, strings.Repeat(text, 3)},
+		"contact": map[string]string{"firstName": nobody, "message": nobody},
 	})
 	return s, []events.Event{{ID: text, Type: events.Type(text), AgencyID: text, Reference: text, Origin: "live", RecordedTime: now, Data: data}}
 }

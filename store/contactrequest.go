@@ -23,6 +23,7 @@ type ContactRequest struct {
 	Revision    int
 	CreatedAt   time.Time // zero if unknown
 	Emptied     time.Time // since when the person's fields are null or empty; zero: they are not, or it is Redacted
+	Nameless    bool      // it has no id of the API: ID is made of what it was when it was learned
 	Redacted    bool
 	Fields      []Field // that held the person
 }
@@ -126,6 +127,7 @@ const (
 	contactUUID     // the id is a UUID in small letters, and stands there as 16 bytes
 	contactOther    // there is a member that may be an id as well
 	contactEmptied  // the person's fields are empty since a moment
+	contactNameless
 )
 
 // encodeChunk writes how many contact requests there are, a zero, and each of them.
@@ -137,6 +139,9 @@ func encodeChunk(list []ContactRequest, names *[]string) []byte {
 		id, flags := packUUID(c.ID)
 		if c.Redacted {
 			flags |= contactRedacted
+		}
+		if c.Nameless {
+			flags |= contactNameless
 		}
 		if c.Other != (Short{}) {
 			flags |= contactOther
@@ -178,7 +183,7 @@ func decodeChunk(v []byte, names []string) (list []ContactRequest, ok bool) {
 	for n := range list {
 		c := &list[n]
 		flags := r.byte()
-		c.Redacted = flags&contactRedacted != 0
+		c.Redacted, c.Nameless = flags&contactRedacted != 0, flags&contactNameless != 0
 		if flags&contactUUID != 0 {
 			c.ID = unpackUUID(r.take(16))
 		} else {

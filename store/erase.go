@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"doorbell/events"
@@ -274,7 +272,7 @@ func (tx *Tx) redact(agency string, rows map[Request]ContactRequest, people map[
 			i, _ := tx.Insertion(agency, r.Reference)
 			row = ContactRequest{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}
 		}
-		if p.identity == "" && row.Fingerprint != (Short{}) && strings.HasPrefix(r.ID, hex.EncodeToString(row.Fingerprint[:])) {
+		if p.identity == "" && row.Nameless {
 			p.identity = events.IdentityFingerprint
 		}
 		row.Revision++

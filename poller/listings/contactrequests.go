@@ -261,19 +261,21 @@ func (c ContactRequest) Digest(ignore, ids []string) [32]byte {
 
 // Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
 // reference, creation time to the second, name and message. Addresses and numbers rotate where a portal relays or masks them, so
-// e-mail and phone are part of it only where there is no time. Where nothing of all that is there, the record stands in for it.
+// e-mail and phone are part of it only where there is no time, or neither name nor message. Without a time and all of these the
+// record stands in for them.
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
-	parts := []string{reference, "", p.name(), p.Message}
-	if !c.CreatedAt.IsZero() {
-		parts[1] = c.CreatedAt.UTC().Format(time.RFC3339)
-	} else {
-		parts[1] = c.object().written()
+	created := c.CreatedAt.UTC().Format(time.RFC3339)
+	if c.CreatedAt.IsZero() {
+		created = c.object().written()
+	}
+	parts := []string{reference, created, p.name(), p.Message}
+	if c.CreatedAt.IsZero() || p.name()+p.Message == "" {
 		parts = append(parts, strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw))
-		if strings.Join(parts[2:], "") == "" {
-			digest := c.Digest(nil, nil)
-			parts = append(parts, string(digest[:]))
-		}
+	}
+	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
+		digest := c.Digest(nil, nil)
+		parts = append(parts, string(digest[:]))
 	}
 	sum := hashParts(parts)
 	copy(fingerprint[:], sum[:])

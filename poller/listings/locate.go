@@ -295,7 +295,7 @@ func (l list) records() iter.Seq[value] {
 }
 
 // isNothing reports whether something empty stands where a list belongs: null, "" or {}, as several libraries write a list of none.
-func (l list) isNothing() bool { return l.doc != nil && !l.isArray() && l.isEmpty() }
+func (l list) isNothing() bool { return l.depth > 0 && !l.isArray() && l.isEmpty() }
 
 // count is how many records there are.
 func (l list) count() (n int) {

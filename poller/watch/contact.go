@@ -156,22 +156,11 @@ func contactDigest(r listings.ContactRequest, rules Rules) store.Short {
 // isAnonymous reports whether nothing of the person is left.
 func isAnonymous(f identified) bool { return f.content == store.Short{} }
 
-// isNameless reports whether a contact request is known by its fingerprint instead of an id.
-func isNameless(k store.ContactRequest) bool {
-	return isPrint(k.ID) && strings.HasPrefix(k.ID, hex.EncodeToString(k.Fingerprint[:]))
-}
-
-func identityOf(k store.ContactRequest, f identified) events.Identity {
-	if isNameless(k) || isPrint(k.ID) && f.identity == events.IdentityFingerprint {
+func identityOf(k store.ContactRequest) events.Identity {
+	if k.Nameless {
 		return events.IdentityFingerprint
 	}
 	return events.IdentityID
-}
-
-// isPrint reports whether an id has the form of a fingerprint.
-func isPrint(id string) bool {
-	_, err := hex.DecodeString(id)
-	return len(id) == 32 && err == nil
 }
 
 // match is a contact request of a response with the known one that it is; nil: it is new.
@@ -290,21 +279,23 @@ func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest
 	}
 }
 
-// takePrints matches equal fingerprints, of several first those of equal digest. One that is known without an id stands for all that
+// takePrints matches equal fingerprints, of several first those of equal digest or content. One that is known without an id stands for all that
 // have one now: that is what they were announced as.
 func (m *matcher) takePrints() {
 	byPrint := indexBy(m.known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
 	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
 	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest })
 	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content })
-	m.take(samePrints, samePrint)
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool {
+		return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) // else the known one may hide behind the end
+	})
 	for n := range m.all {
 		one := &m.all[n]
 		if one.known != nil || one.found.identity == events.IdentityFingerprint {
 			continue
 		}
 		for _, at := range samePrints(*one.found) {
-			if isNameless(m.known[at]) && m.known[at].Content == one.found.content {
+			if m.known[at].Nameless && m.known[at].Content == one.found.content {
 				one.known, one.twin = &m.known[at], true
 			}
 		}
@@ -442,7 +433,7 @@ func (d *contacts) add(s sight, id string, f identified) {
 	d.new++
 	d.Puts = append(d.Puts, store.ContactRequest{
 		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest, Rules: s.rules.contactRequest,
-		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: personFields(f),
+		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Nameless: f.identity == events.IdentityFingerprint, Fields: personFields(f),
 	})
 	origin := events.OriginLive
 	if s.isOld(f) {
@@ -492,7 +483,7 @@ func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved b
 		k.Digest, k.Rules = f.digest, s.rules.contactRequest
 		d.Events = append(d.Events, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(),
-			Identity: identityOf(k, f), RedactedFields: emptied, CreatedAt: f.CreatedAt,
+			Identity: identityOf(k), RedactedFields: emptied, CreatedAt: f.CreatedAt,
 			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
 		})
 	default:
@@ -526,7 +517,7 @@ func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent
 	k.Revision++
 	common, contact, record := s.person(events.OriginLive, f)
 	d.Events = append(d.Events, &events.ContactRequestChanged{
-		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k, f),
+		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k),
 		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary, Defects: f.Defects, Record: record,
 		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
 	})
@@ -535,7 +526,7 @@ func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent
 func sameRow(a, b store.ContactRequest) bool {
 	same := a.ID == b.ID && a.Fingerprint == b.Fingerprint && a.Content == b.Content && a.Other == b.Other && a.Digest == b.Digest
 	return same && a.Rules == b.Rules && a.Revision == b.Revision && a.CreatedAt.Equal(b.CreatedAt) && a.Emptied.Equal(b.Emptied) &&
-		a.Redacted == b.Redacted && slices.Equal(a.Fields, b.Fields)
+		a.Redacted == b.Redacted && a.Nameless == b.Nameless && slices.Equal(a.Fields, b.Fields)
 }
 
 // personFields are the members that hold the person now, by name. What they hold is not remembered.

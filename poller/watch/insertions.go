@@ -119,8 +119,8 @@ func contactStart(a store.Agency) time.Time {
 		begin = a.HeardUntil // of a watch that was lost with its store; what it has announced is known by its id
 	}
 	if !a.Baselined || a.LastToldWalk.IsZero() {
-		if since := a.BaselineSince.Add(-beforeBegin); since.After(begin) {
-			return since
+		if a.BaselineSince.After(begin) {
+			return a.BaselineSince.Truncate(time.Second)
 		}
 		return begin
 	}
@@ -226,7 +226,7 @@ func summary(i listings.Insertion) events.InsertionSummary {
 // refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
 // never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
-	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Add(-beforeBegin))
+	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
 // refiltering says whether it is not known yet what another filter than before leaves out: two complete walks show it, also

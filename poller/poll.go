@@ -225,20 +225,21 @@ func (p *poll) catchUp(ctx context.Context, page *listings.ContactRequestsPage, 
 	return p.giveUp()
 }
 
-// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for as many as the API likes.
+// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for as many as the API likes. Where
+// polls fail again and again it may be too large, and each poll begins with a smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
-	failing := p.a.retries(p.reference).state().Failures >= slowLimit
-	refused := false
-	for _, size := range p.a.sizes(size, time.Now()) {
+	refused, sizes := false, p.a.sizes(size, time.Now())
+	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
+		sizes = sizes[(tries+1)%len(sizes):]
+	}
+	for _, size := range sizes {
 		q = watch.Ask("createdAt", "desc", size)
 		page, err = p.ask(ctx, q)
-		switch {
-		case watch.RefusedSize(err):
+		if watch.RefusedSize(err) {
 			refused = true
 			continue
-		case failing && watch.IsSlow(err): // again and again: perhaps it is too much
-			continue
-		case err == nil && refused:
+		}
+		if err == nil && refused {
 			p.a.sizeRefused(size, time.Now())
 		}
 		return page, q, err

@@ -102,15 +102,6 @@ func RetryAfter(err error) time.Duration {
 	return min(max(status.RetryAfter, time.Second), LongestKeyWait)
 }
 
-// IsSlow reports whether an error may be that of a number that is too large.
-func IsSlow(err error) bool {
-	switch Classify(err) {
-	case ClassTransient, ClassAside, ClassDrift:
-		return true
-	}
-	return false
-}
-
 // RefusedSize says whether the API refused the number of records that was asked for, or answered with more than we read.
 func RefusedSize(err error) bool {
 	return listings.IsRefusedSize(err) || errors.Is(err, listings.ErrBodyTooLarge)

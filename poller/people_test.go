@@ -69,13 +69,6 @@ func TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape(t *testing.T) {
 				w.wants(all[0], events.TypeContactRequestCreated, events.TypeContactRequestCreated, events.TypeContactRequestChanged, events.TypeContactRequestChanged)
 				w.wants(all[1], types(all[0])...)
 				w.wants(all[2], types(all[0])...)
-				for n, e := range all[0] {
-					for _, other := range all[1:] {
-						if fields, want := other[n].body["changedFields"], e.body["changedFields"]; !slices.Equal(names(fields), names(want)) {
-							t.Errorf("%v changed as %v, in full as %v", other[n], fields, want)
-						}
-					}
-				}
 			})
 		})
 	}

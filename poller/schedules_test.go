@@ -524,7 +524,7 @@ func TestTwoPersonsErasedBetweenTwoPollsAreNoDrift(t *testing.T) {
 		w.pass(2 * time.Minute)
 		w.must(w.model.Redact(first)) // empties members that were never shown, too
 		w.must(w.model.Redact(second))
-		w.pass(2 * time.Minute)
+		w.pass(5 * time.Minute)
 		w.wants(w.since("A100", 3), events.TypeContactRequestRedacted, events.TypeContactRequestRedacted)
 	})
 }
@@ -684,7 +684,7 @@ func TestWhatIsMadeInTheMinuteOfTheBeginIsNewsWhereTimesAreInMinutes(t *testing.
 		}
 		h.take(w)
 		w.publish("A100", "a#1##")
-		h.add("a#1##", 3, time.Minute)
+		h.add("a#1##", 3, time.Hour)
 		w.pass(30 * time.Second)
 		w.start()
 		w.pass(15 * time.Second)

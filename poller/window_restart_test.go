@@ -63,7 +63,7 @@ func TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart(t *testing.T) {
 		w.halt()
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if len(h.asked) != 1 || h.asked[0].size != "20" {
+		if len(h.asked) != 1 || h.asked[0].size != "100" {
 			t.Errorf("asked %v after the restart", h.asked)
 		}
 	})

@@ -485,46 +485,6 @@ func TestAReplicaThatIsBehindClosesNoWindow(t *testing.T) {
 	})
 }
 
-func TestARefusedNumberIsAskedForOnceADay(t *testing.T) {
-	long(t)
-	for _, limit := range []int{0, 10, 50} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				refused := 0
-				h := &hostile{}
-				h.refuse = func(n int) bool {
-					if n > limit {
-						refused++
-					}
-					return n > limit
-				}
-				h.take(w)
-				w.publish("A100", "a#1##", "a#2##", "a#3##")
-				h.add("a#1##", 60, 10*24*time.Hour)
-				w.options.PollInterval, w.options.WalkInterval = 15*time.Minute, 4*time.Hour
-				w.start()
-				w.pass(time.Minute)
-				var live []string
-				for day := range 4 {
-					for range 6 {
-						live = append(live, h.add("a#1##", 30, 0)...) // more than the smallest window, again and again
-						w.pass(4 * time.Hour)
-					}
-					if day == 0 {
-						refused = 0
-					}
-					w.restart()
-				}
-				if refused > 4 {
-					t.Errorf("%d refused numbers in three days and four restarts", refused)
-				}
-				h.gaps = 24 // one a flood
-				h.judge(w, live)
-			})
-		})
-	}
-}
-
 func TestATotalInAHeaderThatGrowsIsHeard(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		h := &hostile{}

@@ -66,7 +66,7 @@ func New(o Options) (*Poller, error) {
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
 	o.API.Gate = admission{p: p}
-	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
+	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type Options struct {
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 
 	// JSON pointers to what is left out of digests: a change of it alone does not make another answer.
-	IgnoreInsertions, IgnoreContactRequests []string
+	IgnoreInsertions []string
 }
 
 // Gate stands in front of all requests, and hears what came of them. The errors of Wait and Admit end a call, and are wrapped.

@@ -85,7 +85,9 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
-	page.Path, page.Found, page.Total = string(l.path), l.doc != nil && !l.isNothing(), total
+	if page.Total = total; l.doc != nil && !l.isNothing() {
+		page.Path, page.Found = string(l.path), true
+	}
 	strangers, other := 0, ""
 	for element := range l.records() {
 		if !isFilled(element) {

@@ -27,7 +27,7 @@ func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
 	for _, shape := range []Dialect{{}, {Known: true}} {
 		before := heap()
 		page, err := fuzzContactRequests(bare(t), []byte(body), shape)
-		if err != nil || len(page.ContactRequests) != 600 || len(page.ContactRequests[599].Fields()) != 256 {
+		if err != nil || len(page.ContactRequests) != 600 || page.ContactRequests[599].Record == nil {
 			t.Fatal(err)
 		}
 		if held := heap() - before; held > 10*int64(len(body)) {

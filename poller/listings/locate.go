@@ -119,7 +119,7 @@ func personsOrIDs(s *search, l list) bool {
 
 // nothing is an empty list that no other stands in for.
 func nothing(s *search, l list) bool {
-	if !l.isArray() && !l.isNothing() || !l.isEmpty() || l.depth > nearby {
+	if !l.isArray() && !s.standsForNone(l) || !l.isEmpty() || l.depth > nearby {
 		return false
 	}
 	best := s.instead(l)
@@ -129,6 +129,15 @@ func nothing(s *search, l list) bool {
 // nothingAnywhere is an empty list, if no list in a place for records holds anything.
 func nothingAnywhere(s *search, l list) bool {
 	return l.isArray() && l.isEmpty() && l.depth <= nearby && !slices.ContainsFunc(s.lists, func(l list) bool { return someObjects(s, l) && rootOrKnown(s, l) })
+}
+
+// standsForNone reports whether something empty where the list of contact requests belongs means that there are none: no list holds
+// anything, nothing is counted, and it is not part of a contact request.
+func (s *search) standsForNone(l list) bool {
+	full := func(l list) bool { return l.isArray() && !l.isCalled(sideNames) && someObjects(s, l) }
+	counts := slices.Concat(s.top.counts(totalNames, 2), s.top.counts(countNames, 2), []int{0})
+	return s.beside && l.isNothing() && slices.Max(counts) == 0 && !slices.ContainsFunc(s.envelope.lists, full) &&
+		!slices.ContainsFunc(l.around, func(o object) bool { return o.hint(surest, 0) })
 }
 
 // search is one look for the records of an answer.
@@ -231,7 +240,7 @@ func (s *search) choose(r row) (best []list) {
 
 // isThere says whether an expected place holds the list, or one record in place of it.
 func (s *search) isThere(l list) bool {
-	return l.isArray() && (l.isEmpty() || s.fits(s, l)) || l.isObject() && s.isRecord(s, l.value) || s.beside && l.isNothing()
+	return l.isArray() && (l.isEmpty() || s.fits(s, l)) || l.isObject() && s.isRecord(s, l.value) || s.standsForNone(l)
 }
 
 // instead is what to take where a list stands next to others that unmistakably hold contact requests, as where a service keeps
@@ -284,11 +293,41 @@ type list struct {
 	path   jsontext.Pointer
 	depth  int
 	around []object // that hold it, the root first; none for the root itself
+	only   value    // what it is the only member of, as <list><element/></list> becomes in JSON
+}
+
+// isCalled reports whether a list has one of the names, or what it alone stands in.
+func (l list) isCalled(names []string) bool {
+	return l.value.isCalled(names) || l.only.doc != nil && l.only.isCalled(names)
+}
+
+// isArray reports whether a list is an array, or an object with the keys "0", "1" and so on.
+func (l list) isArray() bool { return l.value.isArray() || l.isIndexed() }
+
+func (l list) isIndexed() bool {
+	for m := range l.members() {
+		if _, is := natural(m.called().text); !is || !m.isObject() {
+			return false
+		}
+	}
+	return l.depth > 0 && l.isObject() && !l.isEmpty()
+}
+
+// elements yields those of a list in their order.
+func (l list) elements() iter.Seq[value] {
+	if !l.isIndexed() {
+		return l.value.elements()
+	}
+	key := func(m value) int64 {
+		n, _ := natural(m.called().text)
+		return n
+	}
+	return slices.Values(slices.SortedFunc(l.members(), func(a, b value) int { return cmp.Compare(key(a), key(b)) }))
 }
 
 // records yields the elements, or the one record that stands in place of the array.
 func (l list) records() iter.Seq[value] {
-	if l.isObject() && !l.isNothing() {
+	if l.isObject() && !l.isNothing() && !l.isIndexed() {
 		return func(yield func(value) bool) { yield(l.value) }
 	}
 	return l.elements()
@@ -318,7 +357,7 @@ func (e *envelope) explore(at list, o object) {
 	if at.isArray() || (at.isObject() || at.isNothing()) && 0 < at.depth && at.depth <= nearby && at.isCalled(listNames) {
 		e.lists = append(e.lists, at)
 	}
-	if !at.isObject() || at.depth == maxListDepth {
+	if !at.isObject() || at.depth == maxListDepth || at.isIndexed() {
 		return
 	}
 	if at.node().twice && e.twice == "" {
@@ -333,7 +372,11 @@ func (e *envelope) explore(at list, o object) {
 
 // below is what a member of o holds, which l is. The objects around are copied, as siblings would write over each other's.
 func (l list) below(o object, m value) list {
-	return list{value: m, path: l.path.AppendToken(m.called().text), depth: l.depth + 1, around: append(slices.Clip(l.around), o)}
+	inner := list{value: m, path: l.path.AppendToken(m.called().text), depth: l.depth + 1, around: append(slices.Clip(l.around), o)}
+	if len(o) == 1 && l.depth > 0 && m.isCalled(wrapperNames) {
+		inner.only = l.value
+	}
+	return inner
 }
 
 // at returns what stands at a pointer into objects.

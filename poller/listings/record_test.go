@@ -305,7 +305,8 @@ func TestTheFingerprintIsThatOfThePersonAndTheMomentOnly(t *testing.T) {
 	a := `{"id":1,"createdAt":"2026-11-20T10:41:07+0100","score":1,"email":"N@example.org","phone":"079 000 01 23","message":"Hi"}`
 	same := []string{
 		strings.Replace(a, `"id":1`, `"id":2`, 1), strings.Replace(a, `"score":1`, `"score":2`, 1), strings.Replace(a, "10:41:07+0100", "09:41:07Z", 1),
-		strings.Replace(a, "079 000 01 23", "+41790000123", 1), strings.Replace(a, "N@", "n@", 1),
+		strings.Replace(a, "079 000 01 23", "+41790000123", 1), strings.Replace(a, "N@", "m@", 1), strings.Replace(a, "01 23", "01 24", 1),
+		strings.Replace(a, `"2026-11-20T10:41:07+0100"`, "1795167667250", 1),
 		`{"contact":{"email":"n@example.org","phone":"0790000123"},"created_at":1795167667,"message":"Hi"}`,
 	}
 	for _, b := range same {
@@ -314,7 +315,7 @@ func TestTheFingerprintIsThatOfThePersonAndTheMomentOnly(t *testing.T) {
 		}
 	}
 	for _, b := range []string{
-		strings.Replace(a, "41:07", "41:08", 1), strings.Replace(a, "N@", "m@", 1), strings.Replace(a, "01 23", "01 24", 1), strings.Replace(a, "Hi", "Ho", 1),
+		strings.Replace(a, "41:07", "41:08", 1), strings.Replace(a, "Hi", "Ho", 1), strings.Replace(a, `"Hi"`, `"Hi","lastName":"B"`, 1),
 		`{"name":"A"}`, `{"name":"B","score":1}`,
 	} {
 		if fingerprint(t, a) == fingerprint(t, b) {
@@ -332,40 +333,59 @@ func TestTheFingerprintIsThatOfThePersonAndTheMomentOnly(t *testing.T) {
 	}
 }
 
-func TestFieldsNameWhatChangedAndWhatIsPersonal(t *testing.T) {
-	r := ContactRequest{Record: json.RawMessage(`{"status":"NEW","score":5,"contact":{"phone":null,"email":"x","tags":[]},"message":"","sender":null,"viewingTimes":{}}`)}
-	var got []string
-	for _, f := range r.Fields() {
-		got = append(got, fmt.Sprint(f.Name, " ", f.Erased, " ", f.Empty))
+func TestPersonFieldsNameWhatHoldsThePerson(t *testing.T) {
+	for record, want := range map[string]string{
+		`{"status":"NEW","score":5,"contact":{"phone":null,"email":"x","tags":[]},"message":"","sender":null,"viewingTimes":{}}`: "contact/email false, contact/phone true, contact/tags true, message true, sender true",
+		`{"contactRequest":{"score":1,"status":"NEW","person":{"email":null,"score":2}},"metadata":{"portal":"p","Score":4}}`:    "contactRequest/person/email true, contactRequest/person/score false",
+	} {
+		var got []string
+		for _, f := range (ContactRequest{Record: json.RawMessage(record)}).PersonFields() {
+			got = append(got, fmt.Sprint(f.Name, " ", f.Empty))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+		}
 	}
-	want := "contact/email false false, contact/phone true true, contact/tags true true, message true true, sender true true, status false false, viewingTimes false true"
-	if strings.Join(got, ", ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	var many []string
+	for n := range 1000 {
+		many = append(many, fmt.Sprintf(`"m%d":%d`, n, n))
 	}
-	nested := ContactRequest{Record: json.RawMessage(`{"contactRequest":{"score":1,"status":"NEW","person":{"email":null,"score":2}},"metadata":{"portal":"p","Score":4},"Score":3}`)}
-	got = nil
-	for _, f := range nested.Fields() {
-		got = append(got, fmt.Sprint(f.Name, " ", f.Erased, " ", f.Empty))
-	}
-	want = "contactRequest/person/email true true, contactRequest/person/score false false, contactRequest/status false false, metadata/portal false false"
-	if strings.Join(got, ", ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
-	}
-	if r.Fields()[0].Digest == r.Fields()[5].Digest {
-		t.Error("digests are equal")
-	}
-	many := ContactRequest{Record: json.RawMessage("{" + manyMembers(1000) + "}")}
-	if n := len(many.Fields()); n != maxFields {
+	r := ContactRequest{Record: json.RawMessage(`{"contact":{` + strings.Join(many, ",") + `}}`)}
+	if n := len(r.PersonFields()); n != maxFields {
 		t.Errorf("%d fields", n)
 	}
 }
 
-func manyMembers(n int) string {
-	var parts []string
-	for i := range n {
-		parts = append(parts, fmt.Sprintf(`"m%d":%d`, i, i))
+func TestOtherIdsAreThoseOfTheRequest(t *testing.T) {
+	const record = `{"id":1,"ticketId":"t","propertyId":2,"userId":3,"paid":true,"grid":4,"metadata":{"vorgang_id":5},"contact":{"personId":6,"fooId":7},"emptyId":"","tenantID":8}`
+	want := []OtherID{{"tenantid", "8"}, {"ticketid", "t"}, {"vorgangid", "5"}}
+	if got := (ContactRequest{Record: json.RawMessage(record)}).OtherIDs(IDFields); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
-	return strings.Join(parts, ",")
+}
+
+func TestTheIdIsTheFirstThatIsPresentAndDistinct(t *testing.T) {
+	list := func(records ...string) (all []ContactRequest) {
+		for _, r := range records {
+			all = append(all, ContactRequest{Record: []byte(r)})
+		}
+		return all
+	}
+	for _, row := range []struct {
+		list       []ContactRequest
+		candidates int
+		id         string
+	}{
+		{list(`{"id":1,"uuid":"a"}`, `{"id":2,"uuid":"b"}`), 2, "uuid"},
+		{list(`{"id":1,"uuid":"a"}`, `{"id":2,"uuid":"a"}`), 1, "id"},
+		{list(`{"id":1}`, `{"id":1}`), 0, ""},
+		{list(`{"id":1}`, `{"x":1}`), 0, ""},
+		{nil, 0, ""},
+	} {
+		if id, candidates := IDField([]string{"uuid", "id"}, row.list); len(candidates) != row.candidates || id != row.id {
+			t.Errorf("%q of %q", id, candidates)
+		}
+	}
 }
 
 func TestScoresArePassedOnAsTheyAre(t *testing.T) {
@@ -386,43 +406,16 @@ func assertProper(t *testing.T, record json.RawMessage) {
 	}
 }
 
-func TestAnIDTellsApartInBothReadings(t *testing.T) {
-	list := func(form string, ids ...int) (all []ContactRequest) {
-		for n, id := range ids {
-			all = append(all, ContactRequest{Record: []byte(fmt.Sprintf(form, id, n))})
-		}
-		return all
-	}
-	const form, twins = `{"id":%d,"email":"n%d@example.org"}`, `{"id":%d,"email":"n@example.org","other":%d}`
-	for _, row := range []struct {
-		first, second []ContactRequest
-		candidates    int
-		id            string
-	}{
-		{list(form, 1, 2), list(form, 1, 2), 1, "id"},
-		{list(form, 1, 2), nil, 1, "id"},
-		{list(form, 1, 2), list(form, 1, 2, 2), 0, ""},
-		{list(form, 1, 1), list(form, 1, 2), 0, ""},
-		{list(form, 1, 2), list(form, 2, 1), 1, ""},
-		{list(form, 1, 2), list(`{"x":%d,"email":"n%d@example.org"}`, 1, 2), 0, ""},
-		{list(twins, 1, 2), list(twins, 2), 1, "id"}, // the other one was erased in between
-		{list(twins, 2), list(twins, 1, 2), 1, "id"},
-		{list(twins, 1, 2), list(twins, 2, 3), 1, ""}, // places
-	} {
-		if candidates, id := LearnID([]string{"uuid", "id"}, "a#b##", row.first, row.second); len(candidates) != row.candidates || id != row.id {
-			t.Errorf("%q of %q", id, candidates)
-		}
-	}
-}
-
-func TestTheScoreIsInNoDigestHoweverItIsSpelled(t *testing.T) {
+func TestScoreAndIdsAreInNoDigestHoweverTheyAreSpelled(t *testing.T) {
 	digest := func(record string) [32]byte {
-		return ContactRequest{Record: []byte(record)}.Digest([]string{"/views", "/a/0"})
+		return ContactRequest{Record: []byte(record)}.Digest([]string{"/views", "/a/0"}, []string{"ticket"})
 	}
 	const bare = `{"id":1,"lead":{"x":2},"a":[true,{"score":3}]}`
 	for _, same := range []string{
 		`{"score":1,"id":1,"lead":{"x":2},"a":[true,{"score":3}]}`, `{"SCORE":null,"id":1,"lead":{"x":2,"sc_ore":7},"a":[{},{"score":3}]}`,
 		`{"views":4,"lead":{"_Score":{"b":1},"x":2},"a":[5,{"score":3}],"\u0069d":1,"\u0073core":1}`,
+		`{"id":"1","lead":{"x":2,"lead_id":9},"a":[true,{"score":3}]}`, `{"Ticket":7,"lead":{"x":2},"a":[true,{"score":3}]}`,
+		`{"propertyReferenceId":"a#b##","lead":{"x":2},"a":[true,{"score":3}]}`,
 	} {
 		if digest(same) != digest(bare) {
 			t.Errorf("another digest: %s", same)
@@ -430,7 +423,7 @@ func TestTheScoreIsInNoDigestHoweverItIsSpelled(t *testing.T) {
 	}
 	for _, other := range []string{
 		`{"id":1,"lead":{"x":2},"a":[true,{"score":4}]}`, `{"id":1,"lead":{"x":2,"y":{"score":1}},"a":[true,{"score":3}]}`, `{"id":1,"scores":1,"lead":{"x":2},"a":[true,{"score":3}]}`,
-		`{"id":1.0,"lead":{"x":2},"a":[true,{"score":3}]}`, `{"id":1,"lead":{"x":2,"views":1},"a":[true,{"score":3}]}`,
+		`{"id":1,"lead":{"x":2.0},"a":[true,{"score":3}]}`, `{"id":1,"lead":{"x":2,"views":1},"a":[true,{"score":3}]}`,
 	} {
 		if digest(other) == digest(bare) {
 			t.Errorf("the same digest: %s", other)

@@ -476,11 +476,11 @@ func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved b
 	emptied := emptiedFields(k, f)
 	switch {
 	case len(emptied) > 0 && k.Emptied.IsZero():
-		k.Emptied = s.At
-	case len(emptied) > 0 && s.At.Sub(k.Emptied) < s.apart: // a second reading decides
+		k.Emptied = s.At // one reading may be a failure behind the API
+	case len(emptied) > 0 && s.At.Sub(k.Emptied) < s.apart:
 	case len(emptied) > 0:
 		k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
-		k.Digest, k.Rules = f.digest, s.rules.contactRequest
+		k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, without(k.Fields, emptied)
 		d.Events = append(d.Events, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(),
 			Identity: identityOf(k), RedactedFields: emptied, CreatedAt: f.CreatedAt,
@@ -543,20 +543,28 @@ func personFields(f identified) []store.Field {
 // emptiedFields names the members that held the person and are null or empty now; an empty member that held the person stands for all
 // of its own. A member that is absent is no redaction.
 func emptiedFields(k store.ContactRequest, f identified) (names []string) {
-	if k.Redacted || len(k.Fields) == 0 {
-		return nil
-	}
 	for _, now := range f.PersonFields() {
 		if !now.Empty {
 			continue
 		}
 		for _, held := range k.Fields {
-			if held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/") {
+			if !held.Empty() && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}
 	}
 	return names
+}
+
+// without keeps the names of members that hold nothing any more.
+func without(list []store.Field, names []string) []store.Field {
+	list = slices.Clone(list)
+	for n, f := range list {
+		if slices.Contains(names, f.Name) {
+			list[n].Digest = store.FieldDigest{}
+		}
+	}
+	return list
 }
 
 // leastEmptied is how many people must vanish from a response at least, before it counts as a failure behind the API.
@@ -566,7 +574,7 @@ const leastEmptied = 3
 func mostEmptied(matches []match) bool {
 	people, emptied := 0, 0
 	for _, m := range matches {
-		if m.known == nil || m.twin || m.known.Redacted || len(m.known.Fields) == 0 {
+		if m.known == nil || m.twin || !slices.ContainsFunc(m.known.Fields, func(f store.Field) bool { return !f.Empty() }) {
 			continue
 		}
 		people++

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,146 +22,283 @@ type service struct {
 	ordered bool // false: sortBy and sortOrder are ignored
 }
 
-func (s service) ask(q Question) Answer {
+func (s service) ask(q Question) Response {
 	list := slices.Clone(s.list)
-	if s.ordered && q.SortOrder == "asc" {
-		slices.Reverse(list)
-	}
 	if s.ordered && q.SortBy == "score" {
 		slices.SortFunc(list, func(a, b listings.ContactRequest) int { return strings.Compare(a.ID("id"), b.ID("id")) })
 	}
-	total := -1
+	if s.ordered && q.SortOrder == "asc" {
+		slices.Reverse(list)
+	}
+	r := Response{Question: q, Requests: list[:min(len(list), s.most, q.NumberOfItemsPerPage)], Total: -1, List: true}
 	if s.totals {
-		total = len(list)
+		r.Total = len(list)
 	}
-	return Answer{
-		Requests: list[:min(len(list), s.most, q.NumberOfItemsPerPage)], Asked: q.NumberOfItemsPerPage,
-		SortBy: q.SortBy, Descending: q.SortOrder == "desc", Total: total,
-	}
+	return r
 }
 
-// TestAClosedWindowHidesNothing asks a service as a poll does. Whatever it caps and however it orders: where the window
-// counts as closed, all that is newer than what was known, or than the start, has been shown.
+// questions are those of a catch-up, in their order.
+var questions = []Question{
+	Ask("createdAt", "desc", 100), Ask("createdAt", "desc", 1000), Ask("createdAt", "asc", 1000), Ask("score", "desc", 1000), Ask("score", "asc", 1000),
+}
+
+// catchUp asks a service until the window is closed; Open where nothing closes it.
+func (m *memory) catchUp(s service) (closed Closed, w *Window) {
+	w = NewWindow()
+	for _, q := range questions {
+		r := s.ask(q)
+		m.poll.Totals = m.poll.Totals || r.Total > len(r.Requests) && len(r.Requests) > 0
+		m.poll.Longest = max(m.poll.Longest, len(r.Requests))
+		m.poll.Larger = q.NumberOfItemsPerPage < 1000
+		j := m.judge(w, r)
+		if w = j.Window; j.Closed != Open {
+			return j.Closed, w
+		}
+	}
+	return Open, w
+}
+
+// TestAClosedWindowHidesNothing asks a service as a poll does. Whatever it caps and however it orders: where the window counts as closed,
+// all that is newer than what was known, or than the start, has been shown.
 func TestAClosedWindowHidesNothing(t *testing.T) {
-	closed := map[Verdict]int{}
+	met := map[Closed]int{}
 	check := func(rt *rapid.T) {
 		n := rapid.IntRange(0, 130).Draw(rt, "n")
 		list := leads(rt, n)
-		most := rapid.SampledFrom([]int{2, 7, 20, 25, 50, 100, 1000}).Draw(rt, "most")
-		s := service{list: list, most: most, totals: rapid.Bool().Draw(rt, "totals"), ordered: rapid.IntRange(0, 2).Draw(rt, "ordered") > 0}
-		sight := contactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil)}
-		sight.Insertion = store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)}
-		var before []store.ContactRequest
+		s := service{
+			list: list, most: rapid.SampledFrom([]int{10, 20, 25, 50, 100, 1000}).Draw(rt, "most"),
+			totals: rapid.Bool().Draw(rt, "totals"), ordered: rapid.IntRange(0, 2).Draw(rt, "ordered") > 0,
+		}
+		m := newMemory()
+		m.poll.Longest = rapid.SampledFrom([]int{0, s.most}).Draw(rt, "longest")
+		m.Insertion.Start = epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)
 		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
-			// What was known are the oldest ones, learned in a catch-up before this one.
-			before = diffContactRequests(sight, nil, Answer{Requests: list[n-oldest:]}).Puts
-			sight.Insertion.Polled, sight.Insertion.Epoch = true, 1
+			m.judge(NewWindow(), Response{Question: Ask("score", "desc", 1000), Requests: list[n-oldest:], Total: -1, List: true})
+			m.Insertion.Polled, m.Insertion.Listed, m.Insertion.Epoch = true, true, 1
 		}
-		mostReturned := rapid.SampledFrom([]int{0, most}).Draw(rt, "mostReturned")
-		c, v, totals := NewCatchUp(), Open, false
-		known, hidden := slices.Clone(before), rapid.IntRange(-1, 3).Draw(rt, "hidden")
-		looked := sight.Insertion.Start
+		before, start := slices.Clone(m.Known), m.Insertion.Start
+		closed, _ := m.catchUp(s)
+		if met[closed]++; closed == Open {
+			return // given up, and reported
+		}
+		newest, oldest := time.Time{}, time.Time{}
 		for _, k := range before {
-			if k.CreatedAt.After(looked) {
-				looked = k.CreatedAt
+			if k.CreatedAt.After(newest) {
+				newest = k.CreatedAt
 			}
 		}
-		step := func(q Question) {
-			a := s.ask(q)
-			d := diffContactRequests(sight, known, a)
-			totals = totals || a.Total > len(a.Requests)
-			v = c.judge(circumstances{
-				Insertion: sight.Insertion, Known: known, Start: sight.Insertion.Start, Looked: looked, Most: mostReturned,
-				Totals: totals, Larger: q.NumberOfItemsPerPage < 1000, Hidden: hidden,
-			}, a, d)
-			known = append(known, d.Puts...)
-			mostReturned = max(mostReturned, len(a.Requests))
-		}
-		for _, size := range windowSizes {
-			if step(NewestFirst(size)); v != Open {
-				break
-			}
-		}
-		widest := windowSizes[len(windowSizes)-1]
-		for _, q := range append([]Question{OldestFirst(widest)}, ByScore(widest)...) {
-			if v == Open {
-				step(q)
-			}
-			if v == Open && c.All() {
-				v = ClosedShort
-			}
-		}
-		closed[v]++
-		if v == Open || v == closedKnown {
-			return // given up, and said; or nothing new in an order that cannot be checked
-		}
-		ids := map[string]bool{}
-		for _, k := range before {
-			ids[k.ID] = true
-		}
-		newestKnown := time.Time{}
-		for _, r := range list {
-			if ids[r.ID("id")] && r.CreatedAt.After(newestKnown) {
-				newestKnown = r.CreatedAt
+		for _, k := range m.Known {
+			if oldest.IsZero() || k.CreatedAt.Before(oldest) {
+				oldest = k.CreatedAt
 			}
 		}
 		for _, r := range list {
 			id := r.ID("id")
-			if c.Shown[id] || ids[id] || r.CreatedAt.Before(sight.Insertion.Start) {
+			if slices.ContainsFunc(m.Known, func(k store.ContactRequest) bool { return k.ID == id }) || r.CreatedAt.Before(start) {
 				continue
 			}
-			if v == ClosedOverlap && !r.CreatedAt.After(newestKnown) {
-				continue // of the same moment as a known one: the widest window finds it, once a day
+			if closed == ClosedOverlap && !r.CreatedAt.After(newest) {
+				continue // of the same moment as a known one, or late
 			}
-			rt.Errorf("closed (%s) with %s of %s unseen; %d in all, %d at most", v, id, r.CreatedAt, n, most)
+			rt.Errorf("closed (%s) with %s of %s unseen; %d in all, %d at most", closed, id, r.CreatedAt, n, s.most)
 		}
 	}
-	wanted := []Verdict{ClosedOverlap, closedStart, closedEmpty, closedTotal, ClosedShort, closedReversed, Open}
-	missing := func(v Verdict) bool { return closed[v] == 0 }
+	wanted := []Closed{ClosedOverlap, ClosedStart, ClosedNone, ClosedTotal, ClosedShort, ClosedReversed, Open}
+	missing := func(c Closed) bool { return met[c] == 0 }
 	for range 30 { // the rarest ends come in one of a hundred cases
 		if rapid.Check(t, check); t.Failed() || !slices.ContainsFunc(wanted, missing) {
 			return
 		}
 	}
-	t.Errorf("not every end was met: %v", closed)
+	t.Errorf("not every end was met: %v", met)
 }
 
-func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
-	polled := store.Insertion{Polled: true}
-	for _, c := range []struct {
-		name string
-		s    circumstances
-		e    end
-		want bool
+func minutes(from, n int) (list []listings.ContactRequest) {
+	for k := range n {
+		list = append(list, person(fmt.Sprint("m", from+k), from+k, fmt.Sprint("P", from+k), "x"))
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// TestWhyAWindowCloses has one row for each of the rules, and rows that just miss them.
+func TestWhyAWindowCloses(t *testing.T) {
+	polled := func(n int) *memory {
+		m := newMemory()
+		m.see(minutes(0, n)...)
+		return m
+	}
+	newest := func(list []listings.ContactRequest, total int) Response {
+		return Response{Question: Ask("createdAt", "desc", 100), Requests: list, Total: total, List: true}
+	}
+	shuffled := func(list []listings.ContactRequest) []listings.ContactRequest { return append(list[1:], list[0]) }
+	for name, c := range map[string]struct {
+		m    *memory
+		r    Response
+		want Closed
 	}{
-		{"newest first", circumstances{Insertion: polled, Hidden: -1, Larger: true}, end{Ordered: true, Cut: true, Hidden: 9}, true},
-		{"no order, all shown", circumstances{Insertion: polled, Larger: true}, end{}, true},
-		{"no order, cut, a larger one shows more", circumstances{Insertion: polled, Larger: true}, end{Cut: true}, false},
-		{"no order, cut, none is larger", circumstances{Insertion: polled}, end{Cut: true}, true},
-		{"no order, more hidden than before", circumstances{Insertion: polled, Hidden: 2}, end{Hidden: 3}, false},
-		{"no order, nobody knows what was hidden", circumstances{Insertion: polled, Hidden: -1}, end{}, false},
-		{"never polled", circumstances{}, end{Ordered: true}, false},
-		{"a window is open", circumstances{Insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{Ordered: true}, false},
+		"none, and none known":                         {newMemory(), newest(nil, -1), ClosedNone},
+		"none, but some are counted":                   {newMemory(), newest(nil, 3), Open},
+		"none, but some are known":                     {polled(3), newest(nil, -1), ClosedSilent},
+		"the total is shown, but may be of the page":   {newMemory(), newest(minutes(0, 20), 20), Open},
+		"the last one was known":                       {polled(3), newest(minutes(2, 60), -1), ClosedOverlap},
+		"the last one was not known":                   {polled(3), newest(minutes(3, 60), -1), Open},
+		"it reaches behind the start":                  {newMemory(), newest(minutes(-61, 60), -1), ClosedStart},
+		"it reaches the start":                         {newMemory(), newest(minutes(-60, 60), -1), Open},
+		"nine of none known":                           {newMemory(), newest(minutes(0, 9), -1), ClosedShort},
+		"nine, and one more is counted":                {newMemory(), newest(minutes(0, 9), 10), Open},
+		"nine, and a known one is missing":             {polled(1), newest(minutes(1, 9), -1), Open},
+		"as many as the longest":                       {newMemory(), newest(minutes(0, 20), -1), Open},
+		"fewer than the longest":                       {newMemory(), newest(minutes(0, 19), -1), ClosedShort},
+		"out of order, fewer than the longest":         {newMemory(), newest(shuffled(minutes(0, 19)), -1), ClosedShort},
+		"out of order, as many as the longest":         {newMemory(), newest(shuffled(minutes(0, 20)), -1), Open},
+		"out of order, the last one was known":         {polled(20), newest(shuffled(minutes(0, 20)), -1), Open},
+		"oldest first instead of newest first, capped": {polled(20), newest(reversed(minutes(0, 20)), -1), Open},
 	} {
-		if got := c.s.settled(c.e); got != c.want {
-			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		t.Run(name, func(t *testing.T) {
+			c.m.poll.Longest = 20
+			if j := c.m.judge(NewWindow(), c.r); j.Closed != c.want {
+				t.Errorf("closed %q, want %q", j.Closed, c.want)
+			}
+		})
+	}
+}
+
+func reversed(list []listings.ContactRequest) []listings.ContactRequest {
+	slices.Reverse(list)
+	return list
+}
+
+func TestAFirstBurstIsClosedByTheOtherEnd(t *testing.T) {
+	for _, c := range []struct {
+		n, most int
+		want    Closed
+	}{{25, 1000, ClosedReversed}, {120, 1000, ClosedReversed}, {50, 50, ClosedReversed}, {51, 50, Open}, {120, 50, Open}} {
+		m := newMemory()
+		m.poll.Longest = 0
+		closed, _ := m.catchUp(service{list: minutes(0, c.n), most: c.most, ordered: true})
+		if closed != c.want || len(m.Known) < min(c.n, c.most) {
+			t.Errorf("%d of at most %d: closed %q, %d known", c.n, c.most, closed, len(m.Known))
+		}
+	}
+	m := newMemory()
+	m.poll.Longest = 0
+	if closed, _ := m.catchUp(service{list: minutes(0, 60), most: 50}); closed != Open {
+		t.Errorf("an order that is ignored closes %q", closed)
+	}
+}
+
+func TestAListInNoOrderIsAGapOnce(t *testing.T) {
+	m := newMemory()
+	m.poll.Longest = 0
+	s := service{list: reversed(minutes(0, 60)), most: 50} // oldest first, whatever is asked
+	for round := range 3 {
+		closed, w := m.catchUp(s)
+		if closed != Open {
+			if round == 0 || closed != ClosedUnordered {
+				t.Errorf("round %d: closed %q", round, closed)
+			}
+			continue
+		}
+		e := GiveUp(m.poll, w, m.Prior, m.at)
+		m.Insertion = e.Insertions[0]
+		if round > 0 || len(e.Events) != 1 || e.Events[0].(*events.WatchGapDetected).Reached != 50 {
+			t.Errorf("round %d: %v", round, e.Events)
 		}
 	}
 }
 
-func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
-	full := store.Alarm{AlarmID: AlarmOf(WindowFull, "contact_requests", "a#b##"), Since: epoch}
-	prior := Prior{
-		Insertion: store.Insertion{Reference: "a#b##", Polled: true, OpenSince: epoch, Start: epoch},
-		Alarms:    Alarms{full.AlarmID: full},
+func TestAnOpenWindowIsOpenUntilWhatWasKnownBeforeItIsReached(t *testing.T) {
+	m := newMemory()
+	m.see(minutes(0, 3)...)
+	m.poll.Longest = 50
+	if j := m.see(minutes(20, 50)...); j.Closed != Open || m.Insertion.OpenSince.IsZero() || len(j.Events) != 50 {
+		t.Fatalf("closed %q, open since %s, %d events", j.Closed, m.Insertion.OpenSince, len(j.Events))
 	}
-	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
-	j := Judge(p, prior, Answer{Identified: true, SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
-	if len(j.Events) != 1 || len(j.Cleared) != 1 {
-		t.Fatalf("%+v", j)
+	since := m.Insertion.OpenSince
+	if j := m.see(minutes(21, 50)...); j.Closed != Open || !m.Insertion.OpenSince.Equal(since) { // after a crash
+		t.Errorf("closed %q by what the catch-up itself has shown", j.Closed)
 	}
-	e, is := j.Events[0].(*events.WatchRecovered)
-	if !is || e.Ends != gap || e.Operation != "contact_requests" || e.PropertyReferenceID != "a#b##" || !e.Since.Equal(epoch) {
-		t.Errorf("%+v", j.Events[0])
+	behind := m.see(minutes(0, 3)...)
+	if behind.Closed != Open {
+		t.Errorf("closed %q by a replica that is behind", behind.Closed)
 	}
+	if j := m.see(minutes(2, 69)...); j.Closed != ClosedOverlap || !m.Insertion.OpenSince.IsZero() {
+		t.Errorf("closed %q", j.Closed)
+	}
+}
+
+func TestWhatIsOldAndWhatIsLive(t *testing.T) {
+	begin := store.Agency{WatchStart: epoch}
+	first := contactStart(begin) // 15 minutes before
+	m := func(baseline bool) *memory {
+		m := newMemory()
+		m.Insertion = store.Insertion{Reference: reference, Start: first, Baseline: baseline}
+		return m
+	}
+	zoneless := person(1, -100, "Zoneless", "x")
+	zoneless.CreatedForm = listings.FormZoneless
+	untimed := lead(`{"id":1,"lastName":"Untimed"}`)
+	for name, c := range map[string]struct {
+		m    *memory
+		r    listings.ContactRequest
+		live bool
+	}{
+		"just before the begin":                        {m(true), person(1, -14, "A", "x"), true},
+		"long before the begin":                        {m(true), person(1, -16, "A", "x"), false},
+		"without a zone":                               {m(true), zoneless, true},
+		"without a time at the first poll":             {m(true), untimed, false},
+		"without a time, of what came after the begin": {m(false), untimed, true},
+	} {
+		if got := len(c.m.see(c.r).Events) == 1 && !strings.Contains(name, "first poll"); got != c.live {
+			t.Errorf("%s: live %t", name, got)
+		}
+	}
+	late := m(true)
+	late.see(person(1, -60*24, "Old", "x"))
+	wants(t, late.see(person(1, -60*24, "Old", "x"), person(2, -60*23, "Late", "x")), "created 2")
+	wants(t, late.see(person(1, -60*24, "Old", "x"), person(2, -60*23, "Late", "x"), person(3, -60*25, "Slides in", "x")))
+
+	none := m(true)
+	none.judge(NewWindow(), Response{Question: questions[0], Total: -1}) // 404, and the same as no first list
+	wants(t, none.see(person(1, -60*24*9, "Old", "x"), person(2, 1, "New", "x")), "created 2")
+	none = m(true)
+	none.judge(NewWindow(), Response{Question: questions[0], Total: -1})
+	wants(t, none.see(untimed), "created 1")
+}
+
+func TestAClockThatWasAheadHidesNothingAfterTheFirstPoll(t *testing.T) {
+	ahead := store.Insertion{Reference: reference, Start: epoch.Add(72 * time.Hour), Baseline: true}
+	for name, first := range map[string][]listings.ContactRequest{"some": minutes(-90, 2), "none": nil} {
+		m := newMemory()
+		m.Insertion = ahead
+		wants(t, m.see(slices.Clone(first)...))
+		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"))...), "created n1")
+		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"))...), "created n2")
+		if name == "some" {
+			wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"), person("n3", 3, "O", "x"), person("n4", 4, "O", "x"))...), "created n3", "created n4")
+		}
+	}
+}
+
+// TestAResponseThatIsJudgedAgainChangesNothing draws responses, and what was known before.
+func TestAResponseThatIsJudgedAgainChangesNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMemory()
+		m.Insertion.Start, m.Insertion.Baseline = epoch.Add(-10*time.Minute), rapid.Bool().Draw(rt, "baseline")
+		r := Response{Question: Ask("createdAt", "desc", 50), Requests: leads(rt, rapid.IntRange(0, 20).Draw(rt, "n")), List: true}
+		r.Total = rapid.SampledFrom([]int{-1, len(r.Requests)}).Draw(rt, "total")
+		for n := range 3 {
+			j := m.judge(NewWindow(), r)
+			if j.Closed == Open {
+				rt.Skip("asks on")
+			}
+			if n > 0 && !j.Empty() {
+				rt.Fatalf("judged for the %d. time: %+v", n+1, j.Effects)
+			}
+			if n == 0 && len(j.Insertions) == 0 {
+				rt.Fatal("a first poll is not written")
+			}
+		}
+	})
 }

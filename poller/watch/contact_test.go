@@ -1,0 +1,451 @@
+package watch
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/schemas/schematest"
+	"doorbell/store"
+)
+
+const reference = "a#b##"
+
+var contactRules = NewRules(nil, nil, listings.IDFields)
+
+// lead is a contact request whose record says what it is given, in JSON. Its creation time is that of createdAt.
+func lead(record string) listings.ContactRequest {
+	r := listings.ContactRequest{Record: json.RawMessage(record), CreatedForm: listings.FormOffset}
+	var o struct {
+		CreatedAt time.Time `json:"createdAt"`
+	}
+	_ = json.Unmarshal(r.Record, &o)
+	r.CreatedAt = o.CreatedAt.UTC()
+	return r
+}
+
+// person is a contact request with an id, made at a minute after epoch.
+func person(id any, minute int, name, message string) listings.ContactRequest {
+	record, _ := json.Marshal(map[string]any{
+		"id": id, "createdAt": epoch.Add(time.Duration(minute) * time.Minute).Format(time.RFC3339),
+		"lastName": name, "email": strings.ToLower(name) + "-zq7@example.org", "message": message,
+	})
+	return lead(string(record))
+}
+
+// memory is what is remembered of one insertion, and the poll that looks at it.
+type memory struct {
+	Prior
+	poll Poll
+	at   time.Time
+}
+
+func newMemory() *memory {
+	return &memory{
+		Prior: Prior{Insertion: store.Insertion{Reference: reference, Start: epoch.Add(-time.Hour)}}, at: epoch.Add(24 * time.Hour),
+		poll: Poll{AgencyID: "A100", Rules: contactRules, Apart: 2 * time.Minute, HoldFor: 30 * time.Minute, Longest: 100},
+	}
+}
+
+// see judges a response of the newest ones and remembers what it changes.
+func (m *memory) see(requests ...listings.ContactRequest) Judged {
+	slices.SortStableFunc(requests, func(a, b listings.ContactRequest) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return m.judge(NewWindow(), Response{Question: Ask("createdAt", "desc", 100), Requests: requests, Total: -1, List: true})
+}
+
+func (m *memory) judge(w *Window, r Response) Judged {
+	m.at = m.at.Add(time.Minute)
+	j := Judge(m.poll, w, m.Prior, r, m.at)
+	for _, put := range j.Contacts {
+		if n := slices.IndexFunc(m.Known, func(k store.ContactRequest) bool { return k.ID == put.ID }); n >= 0 {
+			m.Known = slices.Clone(m.Known)
+			m.Known[n] = put
+		} else {
+			m.Known = append(slices.Clip(m.Known), put)
+		}
+	}
+	if len(j.Insertions) > 0 {
+		m.Insertion = j.Insertions[0]
+	}
+	return j
+}
+
+// said are the events of a response in short, sorted: what happened to which id.
+func said(t interface {
+	Helper()
+	Fatal(...any)
+}, j Judged,
+) (all []string) {
+	t.Helper()
+	for _, p := range j.Events {
+		e, err := events.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schematest.Check(string(e.Type), e.Data); err != nil {
+			t.Fatal(err)
+		}
+		var body struct{ ContactRequestID string }
+		_ = json.Unmarshal(e.Data, &body)
+		_, what, _ := strings.Cut(string(e.Type), ".")
+		all = append(all, strings.TrimSpace(what+" "+body.ContactRequestID))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wants(t *testing.T, j Judged, want ...string) {
+	t.Helper()
+	if got := said(t, j); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestAnIdCountsOnlyForOnePerson(t *testing.T) {
+	anna, bruno := person(7, 1, "Anna", "Is it free?"), person(7, 9, "Bruno", "May I come?")
+	for name, c := range map[string]struct {
+		second listings.ContactRequest
+		want   []string
+	}{
+		"the same again":                    {anna, nil},
+		"given again":                       {bruno, []string{"created 7"}},
+		"given again a quarter later":       {person(7, 16, "Bruno", "May I come?"), []string{"created 7"}},
+		"the same second, other content":    {person(7, 1, "Anna", "Is it still free?"), []string{"changed 7"}},
+		"the same content, an hour apart":   {person(7, 61, "Anna", "Is it free?"), []string{"changed 7"}},
+		"as a text":                         {person("7", 1, "Anna", "Is it free?"), nil},
+		"without a time":                    {lead(`{"id":7,"lastName":"Anna","message":"Anything"}`), []string{"changed 7"}},
+		"another id and the same content":   {person(8, 1, "Anna", "Is it free?"), nil},
+		"another id and the same second":    {person(8, 1, "Anna", "Is it still free?"), []string{"changed 7"}},
+		"another id, second and content":    {person(8, 9, "Bruno", "May I come?"), []string{"created 8"}},
+		"the same in milliseconds, no more": {lead(`{"id":"x","createdAt":"` + epoch.Add(time.Minute+250*time.Millisecond).Format(time.RFC3339Nano) + `","lastName":"Anna","email":"anna-zq7@example.org","message":"Is it free?"}`), []string{"changed 7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			wants(t, m.see(anna), "created 7")
+			wants(t, m.see(c.second), c.want...)
+			wants(t, m.see(c.second))
+			if len(c.want) == 1 && c.want[0] == "created 7" {
+				wants(t, m.see(anna)) // a cache shows the one before
+				wants(t, m.see(c.second))
+			}
+		})
+	}
+}
+
+func TestAnIdThatWasGivenAgainHasAnEventOfItsOwn(t *testing.T) {
+	m := newMemory()
+	ids := map[string]bool{}
+	for n, name := range []string{"Anna", "Bruno", "Carla"} {
+		for _, p := range m.see(person(7, n, name, "x")).Events {
+			e, err := events.New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[e.ID] = true
+		}
+	}
+	if len(ids) != 3 || len(m.Known) != 3 {
+		t.Errorf("%d ids, %d remembered", len(ids), len(m.Known))
+	}
+}
+
+func TestOneWhoWasErasedBeforeAnyPollIsKnownByTheIdAlone(t *testing.T) {
+	m := newMemory()
+	m.Known = []store.ContactRequest{{ID: "7", Redacted: true}}
+	wants(t, m.see(person(7, 1, "Anna", "Is it free?")))
+	wants(t, m.see(person(7, 1, "Anna", "Is it still free?")))
+}
+
+func TestRowNumbersSwallowNothing(t *testing.T) {
+	m := newMemory()
+	var list []listings.ContactRequest
+	for n := range 5 {
+		list = append([]listings.ContactRequest{person(0, n*15, fmt.Sprint("P", n), "x")}, list...)
+		for row := range list {
+			list[row] = person(row+1, (len(list)-1-row)*15, fmt.Sprint("P", len(list)-1-row), "x")
+		}
+		wants(t, m.see(list...), "created 1")
+	}
+}
+
+func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
+	m := newMemory()
+	wants(t, m.see(person(1, 1, "Anna", "x")), "created 1")
+	wants(t, m.see(person(1, 1, "Anna", "x"), person(2, 1, "Anna", "x")), "created 2")
+	wants(t, m.see(person(3, 1, "Anna", "x"), person(4, 1, "Anna", "x"))) // ids of each response
+}
+
+func TestTheIdIsTheFirstCandidateThatIsDistinct(t *testing.T) {
+	two := func(template string) []listings.ContactRequest {
+		var list []listings.ContactRequest
+		for n := range 2 {
+			list = append(list, lead(strings.NewReplacer("N", fmt.Sprint(n)).Replace(template)))
+		}
+		return list
+	}
+	const rest = `"createdAt":"2026-11-20T09:4N:07Z","lastName":"PN"`
+	for template, want := range map[string][]string{
+		`{"id":4001,"requestId":"rN",` + rest + `}`:     {"created r0", "created r1"},
+		`{"leadId":"lN",` + rest + `}`:                  {"created l0", "created l1"},
+		`{"metadata":{"inquiry_id":"iN"},` + rest + `}`: {"created i0", "created i1"},
+		`{"id":"","uuid":"uN",` + rest + `}`:            {"created u0", "created u1"},
+	} {
+		m := newMemory()
+		wants(t, m.see(two(template)...), want...)
+	}
+	m := newMemory()
+	for _, e := range m.see(two(`{"ticketId":"tN",` + rest + `}`)...).Events {
+		if c := e.(*events.ContactRequestCreated); c.Identity != events.IdentityFingerprint || strings.HasPrefix(c.ContactRequestID, "t") {
+			t.Errorf("named by a member that is no candidate: %+v", c.ContactRequestID)
+		}
+	}
+}
+
+// TestAMemberThatIsNoCandidateRecognisesWhatRotates has leads of one second whose names and messages change at each reading, and leads
+// without a time.
+func TestAMemberThatIsNoCandidateRecognisesWhatRotates(t *testing.T) {
+	for _, created := range []string{`"createdAt":"2026-11-20T09:41:07Z",`, ``} {
+		m := newMemory()
+		read := func(turn, n int) (list []listings.ContactRequest) {
+			for k := range n {
+				list = append(list, lead(fmt.Sprintf(`{"ticketId":"t%d",%s"lastName":"%d-%d","message":"see https://x.example/%d/%d","email":"r%d@x"}`, k, created, turn, k, turn, k, turn)))
+			}
+			return list
+		}
+		m.see(read(0, 2)...)
+		for turn := range 4 {
+			for _, event := range said(t, m.see(read(turn+1, 2)...)) {
+				if !strings.HasPrefix(event, "changed") {
+					t.Errorf("created %q: %s", created, event)
+				}
+			}
+		}
+		if n := len(m.Known); n != 2 {
+			t.Errorf("created %q: %d remembered", created, n)
+		}
+		created := slices.DeleteFunc(said(t, m.see(read(9, 3)...)), func(s string) bool { return strings.HasPrefix(s, "changed") })
+		if len(created) != 1 {
+			t.Errorf("one more: %v", created)
+		}
+	}
+}
+
+func TestWhereIdentityItselfChangesPlacesAreTakenSilently(t *testing.T) {
+	before := func(n int) listings.ContactRequest { return person(n, 10*n, fmt.Sprint("P", n), "x") }
+	after := func(n int) listings.ContactRequest { // other ids, times and texts
+		return person(fmt.Sprint("u", n), 10*n-3, fmt.Sprint("P", n), "x, sent from my phone")
+	}
+	var old, now []listings.ContactRequest
+	for n := range 4 {
+		old, now = append(old, before(n+1)), append(now, after(n+1))
+	}
+	m := newMemory()
+	m.see(slices.Clone(old)...)
+	wants(t, m.see(append(slices.Clone(now), person("new", 100, "New", "y"))...), "created new", "schema_drifted")
+	wants(t, m.see(append(slices.Clone(now), person("new", 100, "New", "y"))...))
+
+	m = newMemory()
+	m.see(slices.Clone(old)...)
+	var younger []listings.ContactRequest
+	for n := range 4 {
+		younger = append(younger, person(fmt.Sprint("v", n), 50+n, fmt.Sprint("Q", n), "y"))
+	}
+	wants(t, m.see(younger...), "created v0", "created v1", "created v2", "created v3") // the old ones were deleted
+
+	m = newMemory()
+	m.see(old[:2]...)
+	wants(t, m.see(now[:2]...), "created u1", "created u2") // two are too few
+}
+
+func TestAKnownOneBehindTheEndOfAResponseSaysNothing(t *testing.T) {
+	m := newMemory()
+	m.poll.Longest = 12
+	list := func(from, n int) (all []listings.ContactRequest) { // all of one minute, as an API writes that tells no seconds
+		for k := range n {
+			all = append(all, person(from+k, 1, fmt.Sprint("P", from+k), "x"))
+		}
+		return all
+	}
+	m.see(list(0, 12)...)
+	wants(t, m.see(list(1, 12)...), "created 12") // pushes one out of the twelve that are shown
+}
+
+func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
+	whole := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":"a-zq7@example.org","firstName":"Nora","status":"NEW"}`)
+	less := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":null,"firstName":"Nora","status":"NEW"}`)
+	none := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":null,"firstName":null,"status":"READ"}`)
+	m := newMemory()
+	wants(t, m.see(whole), "created 1")
+	wants(t, m.see(less))
+	wants(t, m.see(whole)) // it was nothing
+	wants(t, m.see(less))
+	wants(t, m.see(less)) // a minute is no walk
+	j := m.see(less)
+	wants(t, j, "redacted 1")
+	if p := j.Events[0].(*events.ContactRequestRedacted); !slices.Equal(p.RedactedFields, []string{"email"}) {
+		t.Errorf("%+v", p)
+	}
+	wants(t, m.see(whole))
+	wants(t, m.see(none))
+	wants(t, m.see(none))
+	wants(t, m.see(none), "redacted 1")
+	wants(t, m.see(whole))
+	wants(t, m.see(none))
+}
+
+func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
+	read := func(emptied, of int) (list []listings.ContactRequest) {
+		for n := range of {
+			contact := fmt.Sprintf(`{"email":"p%d-zq7@example.org"}`, n)
+			if n < emptied {
+				contact = "null"
+			}
+			list = append(list, lead(fmt.Sprintf(`{"id":%d,"createdAt":"2026-11-20T09:41:%02dZ","contact":%s}`, n, n, contact)))
+		}
+		return list
+	}
+	for _, c := range []struct{ emptied, of, within int }{{1, 1, 3}, {2, 2, 3}, {3, 6, 3}, {3, 3, 31}, {4, 7, 31}} {
+		m := newMemory()
+		m.see(read(0, c.of)...)
+		for minute := range 40 {
+			switch n := len(m.see(read(c.emptied, c.of)...).Events); {
+			case minute == c.within-1 && n != c.emptied:
+				t.Errorf("%d of %d: %d redacted in minute %d", c.emptied, c.of, n, minute+1)
+			case minute != c.within-1 && n > 0:
+				t.Errorf("%d of %d: %d redacted in minute %d", c.emptied, c.of, n, minute+1)
+			}
+		}
+	}
+	m := newMemory()
+	m.see(read(0, 5)...)
+	m.see(read(5, 5)...)
+	wants(t, m.see(read(0, 5)...))
+	m.at = m.at.Add(time.Hour)
+	wants(t, m.see(read(5, 5)...))
+}
+
+// leads draws contact requests: few different times, so that many are equal.
+func leads(rt *rapid.T, n int) []listings.ContactRequest {
+	list := make([]listings.ContactRequest, n)
+	for i := range list {
+		list[i] = person(fmt.Sprint("c", i), -rapid.IntRange(0, n).Draw(rt, "age"), fmt.Sprint("P", i), "x")
+	}
+	slices.SortStableFunc(list, func(a, b listings.ContactRequest) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return list
+}
+
+func TestTheOrderOfAResponseDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		list := leads(rt, rapid.IntRange(0, 12).Draw(rt, "n"))
+		other := rapid.Permutation(list).Draw(rt, "order")
+		one, two := newMemory(), newMemory()
+		for _, m := range []*memory{one, two} {
+			m.Insertion.Start = epoch.Add(-6 * time.Minute)
+		}
+		r := Response{Question: Ask("score", "desc", 100), Total: -1, List: true}
+		r.Requests = list
+		want := said(rt, one.judge(NewWindow(), r))
+		r.Requests = other
+		if got := said(rt, two.judge(NewWindow(), r)); !slices.Equal(got, want) {
+			rt.Errorf("%v, in another order %v", want, got)
+		}
+		byID := func(a, b store.ContactRequest) int { return cmp.Compare(a.ID, b.ID) }
+		slices.SortFunc(one.Known, byID)
+		slices.SortFunc(two.Known, byID)
+		if !reflect.DeepEqual(one.Known, two.Known) {
+			rt.Errorf("remembered %v, in another order %v", one.Known, two.Known)
+		}
+		if j := one.judge(NewWindow(), r); len(j.Contacts)+len(j.Events) != 0 {
+			rt.Errorf("the same response again: %v", said(rt, j))
+		}
+	})
+}
+
+func TestTheScoreIsNoNews(t *testing.T) {
+	for _, form := range []string{
+		`{"id":"c1","email":"a@example.org","score":%s}`, `{"id":"c1","email":"a@example.org","Score":%s}`,
+		`{"contactRequest":{"id":"c1","email":"a@example.org","score":%s}}`,
+	} {
+		m := newMemory()
+		wants(t, m.see(lead(fmt.Sprintf(form, "1"))), "created c1")
+		for _, score := range []string{"2", "null", `"high"`} {
+			if j := m.see(lead(fmt.Sprintf(form, score))); !j.Empty() {
+				t.Errorf("score %s is told as %v", score, j.Events)
+			}
+		}
+	}
+}
+
+func TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered(t *testing.T) {
+	type outcome struct {
+		Known []store.ContactRequest
+		IDs   []string
+	}
+	outcomes := map[events.People]outcome{}
+	for _, people := range []events.People{events.PeopleFull, events.PeopleContact, events.PeopleNone} {
+		m := newMemory()
+		m.poll.People, m.poll.Announce = people, true
+		var o outcome
+		for _, message := range []string{"Guten Tag", "Guten Abend"} {
+			// The first is before the start: old, and announced as such.
+			for _, p := range m.see(person("c1", -90, "Nora", message), person("c2", 1, "Nora", message)).Events {
+				e, err := events.New(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.IDs = append(o.IDs, string(e.Type)+" "+string(e.Origin)+" "+e.ID)
+				if err := schematest.Check(string(e.Type), e.Data); err != nil {
+					t.Error(err)
+				}
+				if said := strings.Contains(string(e.Data), "Guten"); said != (people == events.PeopleFull) {
+					t.Errorf("%s: the message is in %s: %v", people, e.Type, said)
+				}
+				if said := strings.Contains(string(e.Data), "nora"); said != (people != events.PeopleNone) {
+					t.Errorf("%s: the address is in %s: %v", people, e.Type, said)
+				}
+			}
+		}
+		o.Known = m.Known
+		outcomes[people] = o
+	}
+	whole := outcomes[events.PeopleFull]
+	if len(whole.IDs) != 4 || len(whole.Known) != 2 {
+		t.Fatalf("%d events and %d contact requests", len(whole.IDs), len(whole.Known))
+	}
+	for people, o := range outcomes {
+		if !reflect.DeepEqual(o, whole) {
+			t.Errorf("%s: what is remembered, or the ids of events, are not those of full", people)
+		}
+	}
+}
+
+func TestOnlyNewsCountsForLatency(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	s := sight{Observation: Observation{At: at, After: at.Add(-10 * time.Minute)}}
+	created := func(origin events.Origin, created time.Time) events.Payload {
+		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
+	}
+	got := waits([]events.Payload{
+		created(events.OriginBaseline, at.Add(-time.Hour)),
+		created(events.OriginLive, at.Add(-2*time.Minute)),
+		created(events.OriginLive, at.Add(time.Minute)), // by a clock that is ahead
+		created(events.OriginLive, time.Time{}),
+		&events.ContactRequestChanged{Common: events.Common{Origin: events.OriginLive}},
+	}, s)
+	if want := []time.Duration{2 * time.Minute, 0, 10 * time.Minute}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	s.After = time.Time{}
+	if got := waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
+		t.Errorf("nobody knows since when, but %v", got)
+	}
+}

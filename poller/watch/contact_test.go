@@ -184,6 +184,15 @@ func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
 	wants(t, m.see(person(3, 1, "Anna", "x"), person(4, 1, "Anna", "x"))) // ids of each response
 }
 
+// TestTwoOfOneSecondAreNotTakenForEachOther has what can not be told by the second alone.
+func TestTwoOfOneSecondAreNotTakenForEachOther(t *testing.T) {
+	m := newMemory()
+	wants(t, m.see(person(1, 1, "Anna", "x"), person(2, 1, "Bruno", "y")), "created 1", "created 2")
+	wants(t, m.see(person(1, 1, "Anna", "x2"), person(2, 1, "Bruno", "y2")), "changed 1", "changed 2") // by id and second
+	wants(t, m.see(person(3, 1, "Anna", "x2"), person(4, 1, "Bruno", "y2")))                           // by content
+	wants(t, m.see(person(3, 1, "Carla", "z"), person(4, 1, "Dario", "z")), "created 3", "created 4")
+}
+
 func TestTheIdIsTheFirstCandidateThatIsDistinct(t *testing.T) {
 	two := func(template string) []listings.ContactRequest {
 		var list []listings.ContactRequest

@@ -187,29 +187,6 @@ func TestCheckFindsOutIdentityAndTimes(t *testing.T) {
 	}
 }
 
-// TestCheckTakesNoUnsteadyID has an API that makes up a new id for every answer.
-func TestCheckTakesNoUnsteadyID(t *testing.T) {
-	t.Parallel()
-	h := habits{insertions: 3, standard: 20, most: 500, first: 1, requests: 3, created: rfc}
-	n := 0
-	got, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "/insertions") {
-			h.ServeHTTP(w, r)
-			return
-		}
-		answer := h.window(r)
-		for _, one := range answer["leads"].([]any) {
-			n++
-			one.(map[string]any)["id"] = n
-			one.(map[string]any)["uuid"] = fmt.Sprint(one.(map[string]any)["createdAt"])
-		}
-		_ = json.NewEncoder(w).Encode(answer)
-	}))
-	if c := got.Learned.ContactRequests; c.IDField != "uuid" || !slices.Contains(c.IDCandidates, "id") {
-		t.Errorf("%+v", c)
-	}
-}
-
 func TestCheckStopsWhereItIsRefusedOrAskedForPatience(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests} {

@@ -333,6 +333,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}
+	p.a.shownNewest(j.Newest)
 	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
 	return nil
@@ -372,7 +373,7 @@ func (p *poll) watched() watch.Poll {
 	s := p.a.shownSoFar()
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, Before: p.state.at,
-		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved,
+		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved, Newest: s.newest,
 	}
 }
 

@@ -47,6 +47,7 @@ func (a *agency) retries(reference string) *backoff {
 // shown is what the responses of contact requests of an agency have shown of the service, as far as this process knows.
 type shown struct {
 	longest int       // the most contact requests at once
+	newest  time.Time // the newest creation time of a window in order
 	totals  bool      // a total has counted more than stood beside it
 	size    int       // the largest number that is not refused; 0: only none at all
 	until   time.Time // when a larger one is asked for again; zero: none was refused
@@ -58,6 +59,14 @@ func (a *agency) shown(count, total int) {
 	defer a.mu.Unlock()
 	a.windows.longest = max(a.windows.longest, count)
 	a.windows.totals = a.windows.totals || total > count && count > 0
+}
+
+func (a *agency) shownNewest(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at.After(a.windows.newest) {
+		a.windows.newest = at
+	}
 }
 
 func (a *agency) shownSoFar() shown {

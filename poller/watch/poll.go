@@ -29,6 +29,7 @@ type Poll struct {
 	Longest  int           // the most contact requests that the service has shown at once
 	Totals   bool          // a total has counted more than stood beside it
 	Larger   bool          // a larger number may be asked for
+	Newest   time.Time     // the newest that a window of the agency has shown in order; zero: none has
 	Proved   int           // how many were all there is when that was last seen from both ends; 0: it was not
 }
 
@@ -63,6 +64,7 @@ type Judged struct {
 	Effects
 	Window *Window
 	Closed Closed
+	Newest time.Time            // that the response shows in order; zero: it is in none
 	Fresh  map[string]time.Time // creation times of what was not known before the catch-up, by id
 	Waits  []time.Duration      // of the contact requests that are announced
 }
@@ -75,6 +77,9 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	s := p.sight(prior, r, at.UTC())
 	d := diffContactRequests(s, prior.Known, identify(prior.Insertion.Reference, r.Requests, p.Rules))
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s)}
+	if s.view.ordered {
+		j.Newest = s.view.newest
+	}
 	j.Closed = p.closed(prior, r, d, s.view, j.Window)
 	i := prior.Insertion
 	j.Reference, j.Contacts = i.Reference, d.Puts
@@ -100,10 +105,12 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 	if after.IsZero() {
 		after = i.LastPoll
 	}
+	v := viewOf(r, p.Longest)
+	v.agency = p.Newest
 	return sight{
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
 		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,
-		rules: p.Rules, view: viewOf(r, p.Longest), apart: p.Apart, holdFor: p.HoldFor,
+		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 	ClosedStart     Closed = "start"     // it reaches behind the insertion's start
 	ClosedShort     Closed = "short"     // it is shorter than it may be, and shows every one that is known
 	ClosedReversed  Closed = "reversed"  // the other end shows the same
-	ClosedSteady    Closed = "steady"    // nothing is new where the same number was all there is
+	ClosedSteady    Closed = "steady"    // nothing is new, no order is seen, and the same number was all there is
 	ClosedUnordered Closed = "unordered" // its list is in no order, which was reported
 	ClosedGivenUp   Closed = "given up"  // no question shows more
 	ClosedSilent    Closed = "silent"    // nothing is shown where some are known: it says nothing
@@ -81,7 +81,10 @@ type view struct {
 	ordered        bool // newest first, as it was asked for
 	ascending      bool // oldest first, as it was asked for
 	zoneless       bool // times name no zone
+	readable       bool // most times can be read, so that an order is seen
 	cut            bool // there may be more than it shows
+
+	agency time.Time // the newest that any window of the agency has shown in order; zero: none has
 }
 
 // fewCut is how many contact requests a service is taken to show at least, whatever it is asked for.
@@ -110,8 +113,8 @@ func viewOf(r Response, longest int) view {
 		v.zoneless = v.zoneless || !c.HasZone()
 		last = t
 	}
-	known := 2*readable >= len(r.Requests)
-	v.ordered, v.ascending = known && falls && r.newestFirst(), known && rises && r.oldestFirst()
+	v.readable = 2*readable >= len(r.Requests)
+	v.ordered, v.ascending = v.readable && falls && r.newestFirst(), v.readable && rises && r.oldestFirst()
 	return v
 }
 
@@ -151,7 +154,7 @@ func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) 
 		return ClosedStart
 	case lasting && !v.cut && (current || !v.ordered):
 		return ClosedShort
-	case !v.ordered && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved:
+	case !v.readable && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved:
 		return ClosedSteady
 	case !v.ordered && i.Unordered && !(p.Larger && count >= r.NumberOfItemsPerPage):
 		return ClosedUnordered
@@ -186,7 +189,7 @@ func (p Poll) isCurrent(prior Prior, d contacts, v view) bool {
 }
 
 // isReversed reports whether a response to the question for the oldest ones shows what that for the newest ones did, turned round:
-// then both show all there is. Where the times of both ends differ, each is seen to be in its order, and ties may stand in any.
+// then both show all there is. Ties may stand in any order where both are seen to be in theirs.
 func (w *Window) isReversed(ids []string, v view) bool {
 	back := slices.Clone(ids)
 	slices.Reverse(back)
@@ -194,7 +197,7 @@ func (w *Window) isReversed(ids []string, v view) bool {
 		return len(back) > 0
 	}
 	slices.Sort(back)
-	return v.ascending && w.view.ordered && v.oldest.Before(v.newest) && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
+	return v.ascending && w.view.ordered && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
 }
 
 // Begin and end of a watch.
@@ -206,13 +209,14 @@ const (
 )
 
 // startOf is the moment before which contact requests of an insertion are old. Until a list was shown the zone of a time is in
-// doubt; from then on the newest that an ordered window shows is news in any case, for our clock may have been ahead at the begin.
+// doubt. From then on what is younger than all that the agency has shown before is news in any case, for our clock may have been
+// ahead at the begin.
 func startOf(i store.Insertion, v view, zoned bool) time.Time {
 	switch {
 	case !i.Listed && !zoned:
 		return i.Start.Add(-zoneless)
-	case i.Listed && v.ordered && v.newest.Before(i.Start):
-		return v.newest
+	case i.Listed && !v.agency.IsZero() && v.agency.Before(i.Start):
+		return v.agency
 	}
 	return i.Start
 }

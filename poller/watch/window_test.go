@@ -268,16 +268,59 @@ func TestWhatIsOldAndWhatIsLive(t *testing.T) {
 }
 
 func TestAClockThatWasAheadHidesNothingAfterTheFirstPoll(t *testing.T) {
-	ahead := store.Insertion{Reference: reference, Start: epoch.Add(72 * time.Hour), Baseline: true}
 	for name, first := range map[string][]listings.ContactRequest{"some": minutes(-90, 2), "none": nil} {
 		m := newMemory()
-		m.Insertion = ahead
+		m.Insertion = store.Insertion{Reference: reference, Start: epoch.Add(72 * time.Hour), Baseline: true}
 		wants(t, m.see(slices.Clone(first)...))
-		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"))...), "created n1")
-		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"))...), "created n2")
-		if name == "some" {
-			wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"), person("n3", 3, "O", "x"), person("n4", 4, "O", "x"))...), "created n3", "created n4")
+		m.poll.Newest = epoch.Add(-time.Hour) // of another insertion
+		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"))...), "created n1", "created n2")
+		wants(t, m.see(append(slices.Clone(first), person("n2", 2, "M", "x"), person("n3", 3, "O", "x"))...), "created n3")
+		if t.Failed() {
+			t.Fatal(name)
 		}
+	}
+}
+
+func TestWhatIsOldStaysOldBehindAnEmptyFirstList(t *testing.T) {
+	m := newMemory()
+	m.Insertion = store.Insertion{Reference: reference, Start: epoch, Baseline: true}
+	wants(t, m.see())
+	wants(t, m.see(minutes(-6000, 3)...))
+	wants(t, m.see(append(minutes(-6000, 3), person("n1", 1, "N", "x"))...), "created n1")
+}
+
+func TestAnOrderThatIsTurnedRoundIsReported(t *testing.T) {
+	s := func(n int) (desc, asc Response) { // fifty at most, and asc is desc
+		list := minutes(0, n)
+		desc = Response{Question: questions[0], Requests: reversed(slices.Clone(list))[:50], Total: -1, List: true}
+		asc = Response{Question: questions[2], Requests: list[:50], Total: -1, List: true}
+		return desc, asc
+	}
+	m := newMemory()
+	m.poll.Longest = 50
+	for n := 50; n < 53; n++ {
+		m.poll.Proved = 50 // when there were not more
+		desc, asc := s(n)
+		j := m.judge(NewWindow(), desc)
+		if n > 50 && j.Closed != Open {
+			t.Errorf("%d: closed %q", n, j.Closed)
+		}
+		if j = m.judge(j.Window, asc); n > 50 && (j.Closed != Open || len(j.Events) != 1) {
+			t.Errorf("%d: closed %q, %d events", n, j.Closed, len(j.Events))
+		}
+	}
+}
+
+func TestTheOtherEndMayShowTiesInAnyOrder(t *testing.T) {
+	var list []listings.ContactRequest
+	for n := range 12 {
+		list = append(list, person(n, 1, fmt.Sprint("P", n), "x"))
+	}
+	m := newMemory()
+	m.poll.Longest = 12
+	j := m.judge(NewWindow(), Response{Question: questions[0], Requests: list, Total: -1, List: true})
+	if j = m.judge(j.Window, Response{Question: questions[2], Requests: list, Total: -1, List: true}); j.Closed != ClosedReversed {
+		t.Errorf("closed %q", j.Closed)
 	}
 }
 

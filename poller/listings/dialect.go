@@ -27,6 +27,8 @@ const (
 	FormZoneless     = "zoneless"
 	FormSeconds      = "seconds" // since 1970
 	FormMilliseconds = "milliseconds"
+	FormMicroseconds = "microseconds"
+	FormNanoseconds  = "nanoseconds"
 	FormUnreadable   = "unreadable"
 	FormAbsent       = "absent"
 	FormMixed        = "mixed"

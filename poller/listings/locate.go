@@ -705,3 +705,16 @@ func printableName(name string) string {
 	}
 	return "(odd name)"
 }
+
+func natural(digits string) (n int64, ok bool) {
+	if digits == "" || len(digits) > 15 {
+		return 0, false
+	}
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(d-'0')
+	}
+	return n, true
+}

@@ -621,7 +621,7 @@ func (c *checker) times(r learnedContactRequests) {
 		c.report.ok(SectionAnswers, "their creation time can be read: date and time with an offset")
 	case listings.FormZoneless:
 		c.report.ok(SectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.Config.Poll.Timezone)
-	case listings.FormSeconds, listings.FormMilliseconds:
+	case listings.FormSeconds, listings.FormMilliseconds, listings.FormMicroseconds, listings.FormNanoseconds:
 		c.report.ok(SectionAnswers, "their creation time can be read: %s since 1970", r.CreatedForm)
 	case listings.FormAbsent:
 		c.report.warn(SectionAnswers, "they have no creation time that is known", remedy)

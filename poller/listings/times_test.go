@@ -1,7 +1,10 @@
 package listings
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -45,7 +48,41 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`"20261120"`:                                 "",
 		`-1`:                                         "",
 		`1.7e9`:                                      "",
-		`1795167667123456`:                           "",
+		`1795167667123456`:                           "2026-11-20T09:41:07.123456Z",
+		`"1795167667123456"`:                         "2026-11-20T09:41:07.123456Z",
+		`1795167667123456789`:                        "2026-11-20T09:41:07.123456789Z",
+		`"1795167667123456789"`:                      "2026-11-20T09:41:07.123456789Z",
+		`1795167667000000000`:                        "2026-11-20T09:41:07Z",
+		`"20261120094107123"`:                        "", // a written date, and no microseconds of 2612
+		`"2611200941"`:                               "", // one of two digits, and no second of 2052
+		`"2026-11-20 09:41:07 UTC"`:                  "2026-11-20T09:41:07Z",
+		`"2026-11-20T09:41:07.25 UTC"`:               "2026-11-20T09:41:07.25Z",
+		`"2026-11-20 09:41:07Z"`:                     "2026-11-20T09:41:07Z",
+		`"2026-11-20 09:41:07 gmt"`:                  "2026-11-20T09:41:07Z",
+		`"2026-11-20 09:41 UTC"`:                     "2026-11-20T09:41:00Z",
+		`"2026-11-20 10:41:07 CET"`:                  "", // letters name a zone for those alone who know which
+		`"2026-11-20 10:41:07 UTC+1"`:                "",
+		`"2026-11-20 10:41:07 PM"`:                   "",
+		`"2026-11-20T10:41:07 -0000"`:                "2026-11-20T10:41:07Z",
+		`"2026-11-20T09:41:07.123456789123456789Z"`:  "2026-11-20T09:41:07.123456789Z",
+		`"2026-11-20T15:26:07+05:45"`:                "2026-11-20T09:41:07Z",
+		`"2026-11-20T10:41:07+25:00"`:                "",
+		`"Fri, 20 Nov 2026 10:41:07 +0100"`:          "2026-11-20T09:41:07Z",
+		`"Fri, 20 Nov 2026 10:41:07 +0100 (CET)"`:    "2026-11-20T09:41:07Z",
+		`"20 Nov 2026 10:41:07 +0100"`:               "2026-11-20T09:41:07Z",
+		`"Fri, 6 Nov 2026 10:41 +0100"`:              "2026-11-06T09:41:00Z",
+		`"Fri, 20 Nov 2026 09:41:07 UT"`:             "2026-11-20T09:41:07Z",
+		`"Fri, 20 Nov 2026 10:41:07"`:                "2026-11-20T09:41:07Z",
+		`"Fri, 20 Nov 2026 04:41:07 EST"`:            "",
+		`"Friday, 20-Nov-26 09:41:07 GMT"`:           "",
+		`"1970-01-01T00:00:00Z"`:                     "",
+		`"1989-12-31T23:59:59Z"`:                     "",
+		`"2099-01-01T00:00:00Z"`:                     "",
+		`4070908800`:                                 "", // in 2099
+		`4070908800000`:                              "",
+		`[1970,1,1,0,0]`:                             "",
+		`9223372036854775807`:                        "",
+		`"+1795167667"`:                              "",
 		`17951676671234567890`:                       "",
 		`"0001-01-01T00:00:00Z"`:                     "",
 		`"9999-12-31T23:59:59-01:00"`:                "",
@@ -53,23 +90,24 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`"20.11.2026, 10:41:07"`:                     "2026-11-20T09:41:07Z",
 		`"05.06.2026 10:41"`:                         "2026-06-05T08:41:00Z",
 		`"20-11-2026 10:41:07"`:                      "2026-11-20T09:41:07Z",
-		`"20/11/2026 10:41"`:                         "2026-11-20T09:41:00Z",
-		`"11/11/2026 10:41"`:                         "2026-11-11T09:41:00Z",
+		`"20/11/2026 10:41"`:                         "",
 		`"05/06/2026 10:41"`:                         "",
 		`"11/20/2026 10:41"`:                         "",
 		`"31.02.2026 10:41"`:                         "",
 		`"20.11.26 10:41"`:                           "",
 		`"20.11.2026"`:                               "",
-		`"/Date(1795167667)/"`:                       "2026-11-20T09:41:07Z",
-		`"/Date(1795167667123+0100)/"`:               "2026-11-20T09:41:07.123Z",
-		`"\/Date(1795167667123)\/"`:                  "2026-11-20T09:41:07.123Z",
-		`"/Date(-1)/"`:                               "",
-		`"/Date()/"`:                                 "",
+		`"/Date(1795167667123+0100)/"`:               "",
 		`"Fri, 20 Nov 2026 09:41:07 GMT"`:            "2026-11-20T09:41:07Z",
 		`"Fri, 20 Nov 2026 09:41:07 CET"`:            "",
 		`"2026-11-20T10:41:07+01:00[Europe/Zurich]"`: "2026-11-20T09:41:07Z",
+		`"2026-11-20T10:41:07[America/New_York]"`:    "", // a zone is named, and another one than ours
 		`[2026,11,20,10,41,7,123000000]`:             "2026-11-20T09:41:07.123Z",
 		`[2026,11,20,10,41]`:                         "2026-11-20T09:41:00Z",
+		`[2026,11,20,10,41,7]`:                       "2026-11-20T09:41:07Z",
+		`[2026,7,20,10,41,7,5]`:                      "2026-07-20T08:41:07.000000005Z",
+		`[2026,11,20,10,41,7,1000000000]`:            "",
+		`[2026,11,20,10,-41]`:                        "",
+		`[2026,11,20.5,10,41]`:                       "",
 		`[2026,11,31,10,41]`:                         "",
 		`[2026,11,20,24,41]`:                         "",
 		`[2026,11,20]`:                               "",
@@ -130,8 +168,10 @@ func TestTheTimeOfThePropertyIsNotThatOfTheContactRequest(t *testing.T) {
 func TestAFormIsToldOfEachTime(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"2026-11-20T10:41:07+0100"`: FormOffset, `"Fri, 20 Nov 2026 09:41:07 GMT"`: FormOffset, `"2026-11-20T10:41:07Z[Europe/Zurich]"`: FormOffset,
+		`"2026-11-20 10:41:07 UTC"`: FormOffset, `"20 Nov 2026 10:41:07"`: FormZoneless,
 		`"2026-11-20 10:41"`: FormZoneless, `"20.11.2026 10:41"`: FormZoneless, `[2026,11,20,10,41]`: FormZoneless,
-		`1795167667`: FormSeconds, `"1795167667.5"`: FormSeconds, `1795167667123`: FormMilliseconds, `"/Date(1795167667123+0100)/"`: FormMilliseconds,
+		`1795167667`: FormSeconds, `"1795167667.5"`: FormSeconds, `1795167667123`: FormMilliseconds,
+		`1795167667123456`: FormMicroseconds, `"1795167667123456789"`: FormNanoseconds,
 		`"heute"`: FormUnreadable, `"05/06/2026 10:41"`: FormUnreadable, `"0001-01-01T00:00:00Z"`: FormUnreadable, `true`: FormUnreadable, `{}`: FormUnreadable,
 	} {
 		if _, form := instant(valueOf(raw), time.UTC); form != want {
@@ -141,5 +181,54 @@ func TestAFormIsToldOfEachTime(t *testing.T) {
 	page, err := decodeContactRequests(t, `[{"id":1,"email":"n@x"},{"id":2,"email":"n@x","createdAt":""}]`)
 	if err != nil || page.Dialect().CreatedForm != FormAbsent {
 		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+func TestATimeThatNamesNoZoneIsMarked(t *testing.T) {
+	for created, want := range map[string]bool{
+		`"2026-11-20T10:41:07"`: true, `"20.11.2026 10:41"`: true, `[2026,11,20,10,41,7]`: true, `"Fri, 20 Nov 2026 10:41:07"`: true,
+		`"2026-11-20T10:41:07Z"`: false, `"2026-11-20 10:41:07 UTC"`: false, `"Fri, 20 Nov 2026 10:41:07 -0000"`: false, `1795167667`: false,
+		`"soon"`: false, `null`: false,
+	} {
+		page, err := decodeContactRequests(t, `[{"id":1,"createdAt":`+created+`}]`)
+		if err != nil || page.ContactRequests[0].Zoneless() != want {
+			t.Errorf("%s: %+v, %v", created, page, err)
+		}
+	}
+}
+
+func TestATimeIsPlausibleForTenYears(t *testing.T) {
+	now := time.Now()
+	for at, want := range map[time.Time]bool{
+		now.AddDate(9, 11, 0): true, now.AddDate(10, 1, 0): false, now.AddDate(-26, 0, 0): true, time.Date(1989, 12, 31, 0, 0, 0, 0, time.UTC): false,
+	} {
+		for _, raw := range []string{quote(at.Format(time.RFC3339)), fmt.Sprint(at.Unix()), fmt.Sprint(at.UnixNano())} {
+			if got, _ := instant(valueOf(raw), time.UTC); got.IsZero() == want {
+				t.Errorf("%s: %v", raw, got)
+			}
+		}
+	}
+}
+
+// A clock that was never set begins in 1970, that of a test in 2000: neither makes the times of today unreadable.
+func TestAClockThatIsBehindLeavesTimesReadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, raw := range []string{`"2026-11-20T09:41:07Z"`, `1795167667`, `"1999-12-31T23:00:00Z"`} {
+			if got, _ := instant(valueOf(raw), time.UTC); got.IsZero() {
+				t.Errorf("%s is unreadable", raw)
+			}
+		}
+	})
+}
+
+func TestReadingATimeIsBounded(t *testing.T) {
+	for _, raw := range []string{
+		`"` + strings.Repeat("2026-11-20T", 1<<20) + `"`, `"` + strings.Repeat("1", 1<<20) + `"`, `[` + strings.Repeat("2026,", 1<<20) + `1]`,
+		`"Fri, 20 Nov 2026 10:41:07 +0100 ` + strings.Repeat("(", 1<<20) + `"`,
+	} {
+		v := valueOf(raw)
+		if n := testing.AllocsPerRun(10, func() { instant(v, time.UTC) }); n > 100 {
+			t.Errorf("%.20s…: %v allocations", raw, n)
+		}
 	}
 }

@@ -1,0 +1,180 @@
+package listings
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// created is the creation time of a contact request, directly or one level down, and the form in
+// which it is written.
+func (o object) created(zone *time.Location) (at time.Time, form string) {
+	form = FormAbsent
+	for _, v := range o.creations() {
+		if at, form = instant(v, zone); !at.IsZero() {
+			return at, form
+		}
+	}
+	return at, form
+}
+
+// written is the text of a creation time that cannot be read and is a date all the same, such as
+// 05/06/2026: it distinguishes contact requests. Other texts, such as "3 minutes ago", may differ
+// at each reading.
+func (o object) written() string {
+	for _, v := range o.creations() {
+		if s, ok := v.scalar(); ok && writtenDate.MatchString(s) {
+			return s
+		}
+	}
+	return ""
+}
+
+var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
+
+// creations are what may be the creation time, surest first, of the record and then of what it is
+// wrapped in.
+func (o object) creations() (list []value) {
+	scopes := []object{o}
+	for inner := range o.all(wrapperNames...) {
+		if !inner.isProperty() {
+			scopes = append(scopes, inner.object())
+		}
+	}
+	for _, scope := range scopes {
+		list = slices.AppendSeq(list, scope.all(creationNames...))
+	}
+	return slices.DeleteFunc(list, value.isEmpty)
+}
+
+// isProperty reports whether a member of a contact request is its property, which has a time of its
+// own.
+func (v value) isProperty() bool { return v.reference() != "" && !v.object().hint(personal, 0) }
+
+// instant reads a time and names the form in which it is written. An unreadable time does little
+// harm, a wrong one much: what can be read in two ways, or is not plausible, is zero.
+func instant(v value, zone *time.Location) (at time.Time, form string) {
+	s, _ := v.scalar()
+	if v.isArray() {
+		s = arrayText(v)
+	}
+	if s = strings.TrimSpace(s); len(s) > 64 {
+		return time.Time{}, FormUnreadable
+	}
+	if at, form = epoch(s); form == FormUnreadable {
+		at, form = calendar(s, zone)
+	}
+	if !isPlausible(at.Unix()) {
+		return time.Time{}, FormUnreadable
+	}
+	return at.UTC(), form
+}
+
+// isPlausible bounds times: later than the zero times of other systems, and no more than ten years
+// from now. A clock that was never set, and begins in 1970, does not count.
+func isPlausible(second int64) bool {
+	const earliest, written = 631_152_000, 1_767_225_600 // 1990 and 2026
+	now := time.Unix(max(time.Now().Unix(), written), 0)
+	return earliest <= second && second <= now.AddDate(10, 0, 0).Unix()
+}
+
+// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970: only one
+// of them is plausible, and none where the digits are a written date such as 20261120094107.
+func epoch(s string) (time.Time, string) {
+	whole, fraction, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || !allDigits(whole+fraction) {
+		return time.Time{}, FormUnreadable
+	}
+	for _, unit := range []struct {
+		form      string
+		perSecond int64
+	}{{FormSeconds, 1}, {FormMilliseconds, 1e3}, {FormMicroseconds, 1e6}, {FormNanoseconds, 1e9}} {
+		if second := n / unit.perSecond; isPlausible(second) {
+			nanos := n % unit.perSecond * (1e9 / unit.perSecond)
+			if unit.form == FormSeconds {
+				nanos, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+			}
+			return time.Unix(second, nanos), unit.form
+		}
+	}
+	return time.Time{}, FormUnreadable
+}
+
+// arrayText writes [2026,11,20,10,41,7,123000000], of which the last two may be absent, as a text
+// without a zone.
+func arrayText(v value) string {
+	parts := make([]any, 0, 7)
+	for e := range v.elements() {
+		digits, _ := e.number()
+		n, err := strconv.ParseUint(digits, 10, 30)
+		if err != nil || n > 999_999_999 || len(parts) == cap(parts) {
+			return ""
+		}
+		parts = append(parts, n)
+	}
+	if len(parts) < 5 {
+		return ""
+	}
+	parts = append(parts, 0, 0)[:7]
+	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
+}
+
+// calendarText is a date and a time of day: hours and minutes, seconds with any fraction, and a
+// zone. Of zones by letters only UTC is the same everywhere. What RFC 2822 and Java add to an
+// offset (a comment, a place) says nothing more.
+var calendarText = regexp.MustCompile(`(?i)^(?:[a-z]{3}, *)?([^:]*[0-9])(?:T|,? +)` +
+	`([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:[.,][0-9]+)?)?` +
+	`(?: *(Z|UTC?|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])?)?$`)
+
+// dateLayouts have the day first where there are dots or dashes. With slashes it may be the month:
+// such a date is not read.
+var dateLayouts = []string{"2006-01-02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
+
+func calendar(s string, zone *time.Location) (time.Time, string) {
+	parts := calendarText.FindStringSubmatch(s)
+	if parts == nil {
+		return time.Time{}, FormUnreadable
+	}
+	clock, offset := parts[2]+cmp.Or(parts[3], ":00"), "+0000"
+	if strings.ContainsAny(parts[4], "+-") {
+		offset = (strings.ReplaceAll(parts[4], ":", "") + "00")[:5]
+	}
+	for _, layout := range dateLayouts {
+		at, err := time.Parse(layout+"T15:04:05-0700", parts[1]+"T"+clock+offset)
+		switch {
+		case err != nil:
+		case parts[4] == "":
+			return latest(at, zone), FormZoneless
+		default:
+			return at, FormOffset
+		}
+	}
+	return time.Time{}, FormUnreadable
+}
+
+// latest is the moment at which clocks in the zone showed what t shows in UTC. When they showed it
+// twice, it is the later one, and when never, the later reading of it: when in doubt, a contact
+// request is new.
+func latest(t time.Time, zone *time.Location) time.Time {
+	var found, reading time.Time
+	for _, near := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		_, offset := t.Add(near).In(zone).Zone()
+		c := t.Add(-time.Duration(offset) * time.Second)
+		if c.After(reading) {
+			reading = c
+		}
+		_, actual := c.In(zone).Zone()
+		if actual == offset && c.After(found) {
+			found = c
+		}
+	}
+	if found.IsZero() {
+		return reading
+	}
+	return found
+}

@@ -90,6 +90,38 @@ func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
 	}
 }
 
+// A byte of another charset may be three of UTF-8.
+func TestABodyInAnotherCharsetIsNoLargerThanAllowed(t *testing.T) {
+	for size, large := range map[int]bool{1 << 14: false, 1 << 15: true} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json; charset=windows-1252")
+			fmt.Fprintf(w, `[{"propertyReferenceId":"a","x":"%s"}]`, strings.Repeat("\x80", size))
+		})
+		page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
+		if errors.Is(err, ErrBodyTooLarge) != large || (page == nil) != large {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestACharsetIsReadAsItIsDeclared(t *testing.T) {
+	for declared, want := range map[string]string{
+		"application/json; charset=ISO-8859-1": "é", "text/json;CHARSET = 'latin1'": "é", `application/json; charset="windows-1252"; profile=x`: "é",
+		"application/json; charset=windows-1251": "й", "application/json; charset=macintosh": "È", "application/json;;charset=cp1252;": "é",
+		"application/json": "\xe9", "": "\xe9", "application/json; charset=utf-8": "\xe9", "application/json; charset=utf8": "\xe9", "application/json; charset=none": "\xe9",
+		"application/json; charset=": "\xe9", "application/json; xcharset=latin1": "\xe9",
+	} {
+		if got, err := inUTF8([]byte("\xe9"), declared, 100); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", declared, got, err, want)
+		}
+	}
+	for _, body := range []string{"", "é", "\ufeff[]", "\x00"} {
+		if got, err := inUTF8([]byte(body), "a/b; charset=latin1", 100); err != nil || string(got) != body {
+			t.Errorf("%q: %q, %v", body, got, err)
+		}
+	}
+}
+
 func TestABodyThatSaysItIsTooLargeIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

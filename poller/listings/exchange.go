@@ -11,9 +11,15 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // Operation is one of the two operations of the API.
@@ -257,8 +263,31 @@ func readBody(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
-	_, err = b.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most))
-	return b.Bytes(), err
+	if _, err = b.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most)); err != nil {
+		return nil, err
+	}
+	return inUTF8(b.Bytes(), resp.Header.Get("Content-Type"), most)
+}
+
+var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
+
+// inUTF8 decodes a body from the charset that its content type declares. JSON is UTF-8 whatever is
+// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing.
+// The result is not larger than most either.
+func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
+	declared := declaredCharset.FindStringSubmatch(contentType)
+	if declared == nil || utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
+		return body, nil
+	}
+	charset, err := htmlindex.Get(declared[1])
+	if err != nil || charset == unicode.UTF8 {
+		return body, nil
+	}
+	if strings.EqualFold(declared[1], "utf-16") && body[0] == 0 { // no mark, an ASCII character first
+		charset = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	}
+	decoded := transform.NewReader(bytes.NewReader(body), unicode.BOMOverride(charset.NewDecoder()))
+	return io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(decoded), most))
 }
 
 // unpack returns a reader without content encoding.

@@ -19,6 +19,7 @@ type answered struct {
 	list    []listingstest.Record
 	created time.Time
 	email   string
+	texts   map[string]string
 	err     error
 }
 
@@ -49,7 +50,10 @@ func insertionsAnswered(page *InsertionsPage, err error) answered {
 		return answered{err: err}
 	}
 	a := answered{Envelope: page.Envelope}
-	for _, i := range page.Insertions {
+	for n, i := range page.Insertions {
+		if n == 0 {
+			a.texts = map[string]string{"title": i.Summary().Title}
+		}
 		a.list = append(a.list, listingstest.Record{ID: i.Reference, Defects: i.Defects})
 	}
 	return a
@@ -62,7 +66,9 @@ func contactRequestsAnswered(page *ContactRequestsPage, err error) answered {
 	a := answered{Envelope: page.Envelope}
 	for i, r := range page.ContactRequests {
 		if i == 0 {
-			a.created, a.email = r.CreatedAt, r.Contact().Email
+			c := r.Contact()
+			a.created, a.email = r.CreatedAt, c.Email
+			a.texts = map[string]string{"first": c.FirstName, "last": c.LastName, "full": c.FullName, "phone": c.Phone, "message": c.Message}
 		}
 		id := ""
 		for _, name := range IDFields {
@@ -136,6 +142,11 @@ func assertRecords(t *testing.T, want listingstest.Outcome, got answered) {
 	}
 	if want.Email != "" && got.email != want.Email {
 		t.Errorf("another e-mail than %s", want.Email)
+	}
+	for name, text := range want.Texts {
+		if got.texts[name] != text {
+			t.Errorf("%s %q, want %q", name, got.texts[name], text)
+		}
 	}
 }
 

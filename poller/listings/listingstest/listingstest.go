@@ -15,13 +15,15 @@
 // Left of the arrow: the operation (insertions, contact_requests, or both: then it is two fixtures), where the records
 // were found before (learned, - for the root), and how the body
 // travels: by its length if nothing is said, chunked or until close, gzip (with the header) or packed (without),
-// with garbage after it, without the last n bytes (cut n), without the last chunk (endless). Bare: nothing is added to
-// what stands there.
+// with garbage after it, without the last n bytes (cut n), without the last chunk (endless), in
+// another character encoding than UTF-8 (in iso-8859-1). Bare: nothing is added to what stands
+// there.
 //
 // Right of it: the references or ids in order, each with its defects (- is no id); none (an empty list); counted none (no
 // list, but a total of 0); drift; status, with the kind of the body; transport; too large; not modified. Then, where they
 // matter: the total (else there must be none), the path (- for the root), the number of unreadable elements, the
-// Retry-After, and of the first contact request its time of creation and its e-mail.
+// Retry-After, and of the first contact request its time of creation, its e-mail and what else is
+// read of the person (first, last, full, phone, message), of the first insertion its title.
 //
 // An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand bytes in hex, or a text
 // and how many times it is repeated.
@@ -77,8 +79,9 @@ type Outcome struct {
 	Path       string // JSON pointer
 	Found      bool   // false: there is no list, only a total of 0
 	Unreadable int
-	Created    *time.Time // of the first contact request; zero: it has none; nil: not said
-	Email      string     // of the first contact request; empty: not said
+	Created    *time.Time        // of the first contact request; zero: it has none; nil: not said
+	Email      string            // of the first contact request; empty: not said
+	Texts      map[string]string // of the first record, by the words above; others are not said
 
 	// Of Status.
 	Status     int

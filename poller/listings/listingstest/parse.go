@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 // parseFile panics where a file is not as it should be: it is ours.
@@ -57,6 +60,7 @@ func parseSection(name, rest string) []Fixture {
 type transfer struct {
 	bare, chunked, close, gzip, packed, garbage, endless bool
 	cut                                                  int
+	charset                                              encoding.Encoding // nil: UTF-8
 }
 
 func (f *Fixture) answer(text string, settings []string) {
@@ -71,6 +75,8 @@ func (f *Fixture) answer(text string, settings []string) {
 			*flag = true
 		case word == "cut":
 			t.cut = number(value)
+		case word == "in":
+			t.charset = must(htmlindex.Get(value))
 		case word == "learned":
 			path := strings.TrimPrefix(value, "-")
 			f.Learned = &path
@@ -83,6 +89,9 @@ func (f *Fixture) answer(text string, settings []string) {
 		head, body, _ = strings.Cut(text, "\n\n")
 	}
 	f.Body = expand(body)
+	if t.charset != nil {
+		f.Body = must(t.charset.NewEncoder().Bytes(f.Body))
+	}
 	f.Wire = t.wire(string(expand(head)), f.Body)
 	f.Wire = f.Wire[:len(f.Wire)-t.cut]
 }
@@ -171,6 +180,11 @@ func parseOutcome(text string) Outcome {
 			o.Unreadable = number(value)
 		case "email":
 			o.Email = value
+		case "first", "last", "full", "phone", "message", "title":
+			if o.Texts == nil {
+				o.Texts = map[string]string{}
+			}
+			o.Texts[word] = value
 		case "created":
 			o.Created = &time.Time{}
 			if value != "never" {

@@ -216,9 +216,9 @@ func (i Insertion) Summary() Summary {
 	address, traits := slices.Concat(o.object("address"), o), slices.Concat(o.object("characteristics"), o)
 	return Summary{
 		Title:       o.title(),
-		Street:      address.street(),
+		Street:      address.street(streetNames, houseNumbers),
 		PostalCode:  address.scalar("postalcode", "zipcode", "zip", "plz"),
-		Locality:    address.text("locality", "city", "town"),
+		Locality:    address.words("locality", "city", "town"),
 		OfferType:   o.text("offertype"),
 		RankType:    cmp.Or(o.text("ranktype"), o.object("listingtype").text("type")),
 		Rooms:       traits.number("numberofrooms", "rooms", "roomcount"),
@@ -229,9 +229,9 @@ func (i Insertion) Summary() Summary {
 }
 
 // street joins the number to the street where they come apart.
-func (o object) street() string {
-	name := o.text("street", "streetname", "streetaddress")
-	if no := o.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
+func (o object) street(names, numbers []string) string {
+	name := o.words(names...)
+	if no := o.scalar(numbers...); name != "" && no != "" && !strings.HasSuffix(name, no) {
 		return name + " " + no
 	}
 	return name
@@ -243,11 +243,11 @@ func (o object) title() string {
 	primary := plain(localized.text("primary"))
 	for _, language := range []string{primary, "de", "fr", "it", "en"} {
 		in := localized.object(language)
-		if s := slices.Concat(in.object("text"), in).text("title"); s != "" {
+		if s := slices.Concat(in.object("text"), in).words("title"); s != "" {
 			return s
 		}
 	}
-	return slices.Concat(o, o.object("text")).text("title", "headline")
+	return slices.Concat(o, o.object("text")).words("title", "headline")
 }
 
 func (o object) price() *Price {

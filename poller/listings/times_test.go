@@ -191,7 +191,7 @@ func TestATimeThatNamesNoZoneIsMarked(t *testing.T) {
 		`"soon"`: false, `null`: false,
 	} {
 		page, err := decodeContactRequests(t, `[{"id":1,"createdAt":`+created+`}]`)
-		if err != nil || page.ContactRequests[0].Zoneless() != want {
+		if err != nil || page.ContactRequests[0].HasZone() == want {
 			t.Errorf("%s: %+v, %v", created, page, err)
 		}
 	}

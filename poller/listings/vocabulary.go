@@ -3,15 +3,22 @@ package listings
 import (
 	"slices"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Nothing says what the members of an answer are called. All that is known by name is in this file, in plain form: what
-// differs by style only (createdAt, created_at, created-at, CreatedAt) is the same.
+// differs by style only (createdAt, created_at, created-at, CreatedAt, and prénom, prenom, straße,
+// strasse) is the same.
 
 func plain(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		name = strings.ReplaceAll(strings.ToLower(norm.NFD.String(name)), "ß", "ss")
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '_' || r == '-' || r == ' ':
+		case r == '_' || r == '-' || r == ' ' || unicode.Is(unicode.Mn, r):
 			return -1
 		case 'A' <= r && r <= 'Z':
 			return r + 'a' - 'A'
@@ -87,49 +94,174 @@ var (
 	}
 
 	// Names that tell a contact request: what can be sorted by, and what a person has.
-	surest   = []string{"createdat", "score", "creationdate", "datecreated", "createddate", "datereceived", "receivedat"}
-	personal = []string{"email", "phone", "message", "contact", "sender", "contactrequest"}
+	surest = []string{
+		"createdat", "score", "creationdate", "datecreated", "createddate", "datereceived",
+		"receivedat",
+		"erstelltam", "erstellungsdatum", "eingangsdatum", "datecreation", "datedecreation",
+		"datacreazione",
+	}
+	personal = []string{
+		"email", "phone", "message", "contact", "sender", "contactrequest",
+		"telefon", "nachricht", "interessent", "absender", "kontaktanfrage", "telephone",
+		"courriel", "demandeur", "telefono", "messaggio", "mittente",
+	}
 
 	// creationNames are what the time of creation is called, surest first.
 	creationNames = []string{
 		"createdat", "creationdate", "created", "datereceived", "receivedat", "timestamp",
 		"createddate", "datecreated", "createdon", "creationtime", "createdtime", "createtime", "creationtimestamp", "createdtimestamp",
 		"receiveddate", "submittedat", "submissiondate", "requestedat", "requestdate", "inquirydate", "enquirydate", "emaildate", "sentat",
+		"erstelltam", "erstellungsdatum", "erfasstam", "eingangsdatum", "eingegangenam",
+		"anfragedatum", "zeitstempel",
+		"datecreation", "datedecreation", "datereception", "datedereception", "datedemande",
+		"horodatage",
+		"datacreazione", "datadicreazione", "dataricezione", "datarichiesta", "creatoil", "ricevutoil",
 	}
 	// wrapperNames are members that may hold what others have at the top of a record.
 	wrapperNames = []string{
 		"metadata", "contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
+		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
 	}
 	// personNames are members that hold the person, or all of the contact request.
 	personNames = []string{
 		"contact", "sender", "person", "applicant", "requester", "inquirer", "enquirer", "seeker", "prospect", "user",
 		"contactdetails", "contactdata", "contactinformation", "personaldata", "usercontactdetails", "userinformation",
+		"interessent", "mietinteressent", "kaufinteressent", "kontakt", "kontaktdaten",
+		"kontaktperson", "absender", "anfragender",
+		"bewerber", "personendaten", "personalien",
+		"demandeur", "interesse", "expediteur", "personne", "coordonnees", "contatto", "mittente",
+		"richiedente", "interessato", "persona", "utente",
 		"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
+		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
 	}
+	customerNames = []string{"customer", "kunde", "client", "cliente"}
 )
 
-// What a person has. All of it is personal data.
+// What a person has, in English, German, French and Italian. All of it is personal data.
 var (
-	salutationNames = []string{"salutation", "formofaddress"}
-	firstNames      = []string{"firstname", "givenname", "forename", "senderfirstname", "contactfirstname"}
-	lastNames       = []string{"lastname", "familyname", "surname", "senderlastname", "contactlastname"}
-	fullNames       = []string{"fullname", "displayname", "name", "sendername", "contactname"}
-	companyNames    = []string{"company", "companyname", "organization", "organisation"}
-	emailNames      = []string{"email", "emailaddress", "mail", "senderemail", "contactemail", "fromaddress"}
-	emailLists      = []string{"emails", "emailaddresses"}
-	phoneNames      = []string{
-		"phone", "phonenumber", "mobile", "mobilephone", "mobilenumber", "mobilephonenumber", "telephone", "telephonenumber", "tel",
-		"cellphone", "senderphone", "contactphone", "phoneday", "phoneevening",
+	salutationNames = []string{"salutation", "formofaddress", "anrede", "civilite", "appellativo"}
+	genderNames     = []string{"gender", "geschlecht", "sexe", "sesso"}
+	firstNames      = []string{
+		"firstname", "givenname", "forename", "senderfirstname", "contactfirstname", "vorname",
+		"vornamen", "prenom", "prenoms",
 	}
-	phoneLists      = []string{"phonenumbers", "phones", "telephones"}
-	languageNames   = []string{"language", "preferredlanguage", "languagecode", "lang", "locale"}
-	messageNames    = []string{"message", "messagetext", "messagebody", "text", "body", "comment", "comments", "remarks", "inquiry", "enquiry"}
-	homeNames       = []string{"address", "homeaddress", "postaladdress"}
-	preferenceNames = []string{"preferredcontact", "preferredcontactmethod", "contactpreference", "preferredcontacttype", "contactmethod"}
+	middleNames = []string{"middlename", "middlenames", "zweitername", "deuxiemeprenom", "secondonome"}
+	lastNames   = []string{
+		"lastname", "familyname", "surname", "senderlastname", "contactlastname",
+		"nachname", "familienname", "zuname", "nomdefamille", "cognome",
+	}
+	lastPrefixes = []string{
+		"lastnameprefix", "familynameprefix", "namensvorsatz", "namenszusatz", "particule",
+	}
+	fullNames = []string{
+		"fullname", "displayname", "sendername", "contactname", "vollstaendigername",
+		"vollstandigername", "vollername",
+		"vorundnachname", "vornamename", "namevorname", "nomcomplet", "nomprenom", "prenomnom",
+		"nomecompleto", "nomecognome", "nominativo",
+	}
+	bareNames    = []string{"name", "nom"} // the last or the whole name
+	givenNames   = []string{"nome"}        // the first or the whole name
+	companyNames = []string{
+		"company", "companyname", "organization", "organisation", "firma", "firmenname", "unternehmen",
+		"societe", "entreprise", "raisonsociale", "azienda", "societa", "ditta", "ragionesociale",
+	}
+	emailNames = []string{
+		"email", "emailaddress", "mail", "senderemail", "contactemail", "fromaddress", "emails",
+		"emailaddresses",
+		"emailadresse", "mailadresse", "courriel", "adresseemail", "adressemail", "adressecourriel",
+		"adresseelectronique",
+		"postaelettronica", "indirizzoemail", "indirizzomail",
+	}
+	// senderNames may hold an address or something else.
+	senderNames = []string{
+		"from", "replyto", "sender", "contact", "absender", "kontakt", "expediteur", "mittente",
+		"contatto",
+	}
+	phoneNames = []string{
+		"phone", "phonenumber", "mobile", "mobilephone", "mobilenumber", "mobilephonenumber", "telephone", "telephonenumber", "tel",
+		"cellphone", "senderphone", "contactphone", "phoneday", "phoneevening", "phonenumbers",
+		"phones", "telephones",
+		"telefon", "telefonnummer", "telefonnr", "telnr", "rufnummer", "rueckrufnummer",
+		"ruckrufnummer", "mobil", "mobiltelefon", "mobilnummer",
+		"mobilnr", "handy", "handynummer", "natel", "natelnummer", "festnetz", "telefonmobil",
+		"telefonprivat", "telefongeschaeft", "telefongeschaft",
+		"telephoneportable", "telportable", "portable", "telephonemobile", "telephonefixe",
+		"numerotelephone", "numerodetelephone", "gsm",
+		"telefono", "telefonocellulare", "telefonomobile", "telefonofisso", "cellulare",
+		"numerotelefono", "numeroditelefono", "recapitotelefonico",
+	}
+	phoneCountries = []string{
+		"phonecountrycode", "countrycallingcode", "callingcode", "dialcode", "phoneprefix",
+		"countryprefix",
+		"laendervorwahl", "landervorwahl", "landesvorwahl", "indicatifpays", "prefissointernazionale",
+	}
+	phoneAreas = []string{
+		"areacode", "phoneareacode", "vorwahl", "ortsvorwahl", "indicatif", "prefisso",
+	}
+	languageNames = []string{
+		"language", "preferredlanguage", "languagecode", "lang", "locale", "sprache",
+		"korrespondenzsprache", "langue", "lingua",
+	}
+	messageNames = []string{
+		"message", "messagetext", "messagebody", "text", "body", "comment", "comments", "remarks",
+		"inquiry", "enquiry",
+		"nachricht", "nachrichtentext", "mitteilung", "anfragetext", "freitext", "bemerkung",
+		"bemerkungen", "kommentar", "anfrage",
+		"commentaire", "commentaires", "texte", "demande", "messaggio", "testo", "commento",
+		"commenti", "richiesta",
+	}
+	homeNames = []string{
+		"address", "homeaddress", "postaladdress", "adresse", "anschrift", "wohnadresse",
+		"privatadresse", "postadresse",
+		"adressepostale", "domicile", "indirizzo", "residenza",
+	}
+	streetNames = []string{
+		"street", "streetname", "streetaddress", "addressline1", "strasse", "strassenname",
+		"strassehausnummer", "rue",
+	}
+	houseNumbers = []string{
+		"housenumber", "streetnumber", "hausnummer", "hausnr", "numerocivico", "numerorue",
+	}
+	postalCodes = []string{
+		"postalcode", "zipcode", "zip", "plz", "postcode", "postleitzahl", "codepostal", "npa",
+		"cap", "codicepostale",
+	}
+	localityNames = []string{
+		"locality", "city", "town", "ort", "ortschaft", "wohnort", "stadt", "ville", "localite",
+		"citta", "localita", "comune",
+	}
+	countryNames = []string{
+		"country", "countrycode", "land", "laendercode", "landercode", "pays", "paese", "nazione",
+	}
+	preferenceNames = []string{
+		"preferredcontact", "preferredcontactmethod", "contactpreference", "preferredcontacttype",
+		"contactmethod",
+		"bevorzugterkontakt", "bevorzugtekontaktart", "kontaktart", "contactprefere",
+		"moyendecontact", "contattopreferito",
+	}
+	portalNames = []string{
+		"portal", "sourceportal", "source", "platform", "quelle", "portail", "portale",
+	}
 
 	// personFields are the names of members that hold personal data, or objects around it.
 	personFields = slices.Concat(
-		salutationNames, firstNames, lastNames, fullNames, companyNames, emailNames, emailLists, phoneNames, phoneLists, messageNames,
-		homeNames, personNames, []string{"gender", "language", "birthdate", "dateofbirth"},
+		salutationNames, firstNames, middleNames, lastNames, lastPrefixes, fullNames, bareNames, givenNames,
+		companyNames, emailNames, phoneNames, messageNames, homeNames, personNames, genderNames,
+		[]string{"language", "sprache", "langue", "lingua", "birthdate", "dateofbirth", "geburtsdatum"},
+	)
+
+	// personWords are all names under which something is read of a person.
+	personWords = wordsOf(
+		personFields, senderNames, customerNames, languageNames, phoneCountries, phoneAreas,
+		streetNames, houseNumbers, postalCodes, localityNames, countryNames,
+		preferenceNames, portalNames, []string{"preferences"},
 	)
 )
+
+func wordsOf(lists ...[]string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range slices.Concat(lists...) {
+		all[name] = true
+	}
+	return all
+}

@@ -48,6 +48,21 @@ func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
 	}
 }
 
+func TestAKeyFileThatHoldsMoreThanTheKeyIsRefused(t *testing.T) {
+	for _, text := range []string{
+		"DOORBELL_API_KEY=" + sentinel + "\n", "export DOORBELL_API_KEY='" + sentinel + "'\n", "\uFEFFAPI_KEY = \"" + sentinel + "\"\r\n", "ApiKey " + sentinel,
+		"Authorization: ApiKey " + sentinel + "\n", "{\"api_key\": \"" + sentinel + "\"}\n", "api-key: " + sentinel + "\n", "bearer\t" + sentinel,
+	} {
+		for _, name := range []string{"DOORBELL_API_KEY", "DOORBELL_API_KEYS"} {
+			got := run(t, fit("DOORBELL_API_KEY=", name+"_FILE="+write(t, "key", text, 0o600)), "config")
+			got.holdsNoSecret(t)
+			if got.code != exit.CodeConfig || strings.Count(got.stderr, "doorbell: "+name+" holds ") != 1 || !strings.Contains(got.stderr, "; write ") {
+				t.Errorf("%s: %.12q: got %d\n%s", name, text, got.code, got.stderr)
+			}
+		}
+	}
+}
+
 func TestAFileThatMayNotBeReadIsRefused(t *testing.T) {
 	if os.Getuid() == 0 {
 		skiptest.Skipf(t, "root may read everything: run the tests as another user")

@@ -34,6 +34,8 @@ func TestKeysByAgency(t *testing.T) {
 		{"own before shared", "AGENCIES=A100,B200;API_KEY=k;API_KEY_NEXT=n;API_KEYS=B200=b", "A100=k|n B200=b"},
 		{"equals sign in a key", "API_KEYS=A100=a==", "A100=a=="},
 		{"equals signs of a key for all", "AGENCIES=A100;API_KEY=B200==", "A100=B200=="},
+		{"a key like a name", "AGENCIES=A100;API_KEY=apikey-1_key==", "A100=apikey-1_key=="},
+		{"a key like a scheme", "AGENCIES=A100;API_KEY=Bearer-key:token", "A100=Bearer-key:token"},
 		{"colon in a key", "AGENCIES=A100;API_KEYS=ab:k", "A100=ab:k"},
 		{"a key like another agency and its key", "AGENCIES=A100;API_KEY=K7:k", "A100=K7:k"},
 		{"blanks around", "API_KEYS= A100 = a | n , B200 = b ,", "A100=a|n B200=b"},

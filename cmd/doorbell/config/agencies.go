@@ -79,7 +79,12 @@ type PerAgency struct {
 const AnyAgency = "*"
 
 // Decode reads keys. Values may be secrets: errors count entries and quote nothing.
-func (p *PerAgency) Decode(text string) error { return p.decodeStrict(text, "key") }
+func (p *PerAgency) Decode(text string) error {
+	if namedKeys.MatchString(text) {
+		return advice("holds the name of a variable; write only what stands behind it, like A100=key")
+	}
+	return p.decodeStrict(text, "key")
+}
 
 // shownPerAgency is PerAgency with values that are no secrets, as who gets mail.
 type shownPerAgency struct{ PerAgency }

@@ -9,7 +9,7 @@ import (
 
 // resolveAgencies pairs agencies and keys, and reports who has none.
 func (r *reader) resolveAgencies(p Poll) []Agency {
-	if r.agencyInKey(p) {
+	if r.moreThanKeys(p) {
 		return nil
 	}
 	ids := []string(p.Agencies)
@@ -43,8 +43,9 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	return agencies
 }
 
-// agencyInKey reports a key for all agencies that is an agency, or one and its key: every request would be refused.
-func (r *reader) agencyInKey(p Poll) (found bool) {
+// moreThanKeys reports a key for all agencies that is an agency, one and its key, or has a name
+// before it: every request would be refused.
+func (r *reader) moreThanKeys(p Poll) (found bool) {
 	if only := p.APIKeys.values[AnyAgency].Reveal(); only != "" && (p.isAgency(only) || usualAgency.MatchString(only)) {
 		r.wrong("DOORBELL_API_KEYS", "has for all agencies what looks like an agency without its key; write A100=key, or the key for all into DOORBELL_API_KEY")
 		return true
@@ -60,10 +61,16 @@ func (r *reader) agencyInKey(p Poll) (found bool) {
 		{"DOORBELL_API_KEY_NEXT", p.APIKeyNext, what + remedy},
 	} {
 		parts := agencyAndKey.FindStringSubmatch(one.key.Reveal())
-		if parts != nil && p.isAgency(parts[1]) {
+		switch {
+		case parts != nil && p.isAgency(parts[1]):
 			r.wrong(one.name, one.text)
-			found = true
+		case namedKey.MatchString(one.key.Reveal()):
+			r.wrong(one.name, "holds a name or a scheme before the key, such as DOORBELL_API_KEY= or ApiKey; "+
+				"write the key alone")
+		default:
+			continue
 		}
+		found = true
 	}
 	return found
 }
@@ -79,6 +86,16 @@ func (p Poll) isAgency(text string) bool {
 var (
 	agencyAndKey = regexp.MustCompile(`^([^\s:;=]+)\s*[\s:;=]\s*[^\s:;=]`)
 	usualAgency  = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+
+	// namedKey is a key with the name of a variable, a header or a scheme before it. A key may end
+	// with = and hold a colon.
+	namedKey = regexp.MustCompile(`(?i)^[\s"'{]*(?:export\s+|set\s+)?["']?` +
+		`(?:[a-z_][a-z0-9_]*["']?\s*=\s*[^=\s]|` +
+		`(?:authorization|x-api-key|api[_-]?keys?)["']?\s*:|` +
+		`(?:apikey|bearer|basic|token|key)\s)`)
+	// namedKeys are keys by agency with the name of a variable before them, which would be an agency.
+	namedKeys = regexp.MustCompile(`(?im)^[\s"'{]*(?:export\s+|set\s+)?["']?` +
+		`(?:doorbell_[a-z0-9_]+|api[_-]?keys?)["']?\s*[:=]`)
 )
 
 // checkSharedKeys holds the two keys for all agencies against each other and against "*" in API_KEYS.
@@ -148,6 +165,10 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 	text := key.Reveal()
 	if len(text) > 1000 {
 		r.wrong(name, "holds a key"+whose+" of more than 1000 characters"+remedy)
+		return
+	}
+	if namedKey.MatchString(text) {
+		r.wrong(name, "holds a key"+whose+" with a name or a scheme before it"+remedy)
 		return
 	}
 	for i := range len(text) {

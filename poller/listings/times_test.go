@@ -227,8 +227,6 @@ func TestReadingATimeIsBounded(t *testing.T) {
 		`"Fri, 20 Nov 2026 10:41:07 +0100 ` + strings.Repeat("(", 1<<20) + `"`,
 	} {
 		v := valueOf(raw)
-		if n := testing.AllocsPerRun(10, func() { instant(v, time.UTC) }); n > 100 {
-			t.Errorf("%.20s…: %v allocations", raw, n)
-		}
+		assertQuick(t, raw[:20], raw, func() { instant(v, time.UTC) })
 	}
 }

@@ -50,14 +50,14 @@ func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
 
 func TestAKeyFileThatHoldsMoreThanTheKeyIsRefused(t *testing.T) {
 	for _, text := range []string{
-		"DOORBELL_API_KEY=" + sentinel + "\n", "export DOORBELL_API_KEY='" + sentinel + "'\n", "\uFEFFAPI_KEY = \"" + sentinel + "\"\r\n", "ApiKey " + sentinel,
-		"Authorization: ApiKey " + sentinel + "\n", "{\"api_key\": \"" + sentinel + "\"}\n", "api-key: " + sentinel + "\n", "bearer\t" + sentinel,
+		"DOORBELL_API_KEY=" + doorbelltest.Sentinel + "\n", "export DOORBELL_API_KEY='" + doorbelltest.Sentinel + "'\n", "\uFEFFAPI_KEY = \"" + doorbelltest.Sentinel + "\"\r\n", "ApiKey " + doorbelltest.Sentinel,
+		"Authorization: ApiKey " + doorbelltest.Sentinel + "\n", "{\"api_key\": \"" + doorbelltest.Sentinel + "\"}\n", "api-key: " + doorbelltest.Sentinel + "\n", "bearer\t" + doorbelltest.Sentinel,
 	} {
 		for _, name := range []string{"DOORBELL_API_KEY", "DOORBELL_API_KEYS"} {
-			got := run(t, fit("DOORBELL_API_KEY=", name+"_FILE="+write(t, "key", text, 0o600)), "config")
-			got.holdsNoSecret(t)
-			if got.code != exit.CodeConfig || strings.Count(got.stderr, "doorbell: "+name+" holds ") != 1 || !strings.Contains(got.stderr, "; write ") {
-				t.Errorf("%s: %.12q: got %d\n%s", name, text, got.code, got.stderr)
+			got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_API_KEY=", name+"_FILE="+write(t, "key", text, 0o600)), "config")
+			got.HoldsNoSecret(t)
+			if got.Code != exit.CodeConfig || strings.Count(got.Stderr, "doorbell: "+name+" holds ") != 1 || !strings.Contains(got.Stderr, "; write ") {
+				t.Errorf("%s: %.12q: got %d\n%s", name, text, got.Code, got.Stderr)
 			}
 		}
 	}

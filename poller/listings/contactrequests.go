@@ -78,7 +78,8 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
-	if x.saysNothing() {
+	if n := headerTotal(x.header); n <= 0 && (x.saysNothing() || x.isBareList() && c.o.ContactRequestsPath == "") {
+		page.Total = n
 		return page, nil
 	}
 	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)
@@ -110,6 +111,11 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 func (x *exchange) saysNothing() bool {
 	body := bytes.TrimSpace(trimBOM(x.body))
 	return !x.declaresFailure() && (len(body) == 0 || string(body) == "null")
+}
+
+// isBareList reports whether an empty list is all of the body, where an object around one was known.
+func (x *exchange) isBareList() bool {
+	return !x.declaresFailure() && x.expect.Dialect.Path != "" && string(bytes.Join(bytes.Fields(trimBOM(x.body)), nil)) == "[]"
 }
 
 // contactRequest reads an element of the list. stranger says that it names something else than what was asked for: one such
@@ -218,14 +224,12 @@ func (o object) styled(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// otherThings are members called …Id that name something else than the contact request.
-var otherThings = []string{
-	"propertyreferenceid", "propertyid", "listingid", "insertionid", "objectid", "realestateid", "agencyid", "agentid", "listerid",
-	"customerid", "accountid", "companyid", "userid", "personid", "contactid", "senderid", "profileid", "sessionid", "visitorid",
-	"portalid", "sourceid", "channelid", "platformid", "statusid", "typeid", "categoryid", "languageid", "countryid", "templateid",
-}
+// otherThings are what members called …Id or …Ref are about that name something else than the contact request.
+var otherThings = regexp.MustCompile(`^(?:propertyreference|property|listing|insertion|object|realestate|estate|flat|agency|agent|lister|` +
+	`customer|account|company|user|person|contact|sender|profile|session|visitor|portal|source|channel|platform|status|type|category|` +
+	`language|country|template|campaign|tenant)(?:id|ref|reference|uuid|guid|key)$`)
 
-// OtherID is a member that is called …Id and is no candidate for the id: it may tell contact requests apart all the same.
+// OtherID is a member that is called …Id or …Ref and is no candidate for the id: it may tell contact requests apart all the same.
 type OtherID struct{ Name, Value string }
 
 // OtherIDs lists them by name, of the record and of what it is wrapped in.
@@ -238,7 +242,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	for _, scope := range scopes {
 		for _, m := range scope {
 			name := m.called()
-			if !idSuffix.MatchString(name.text) || slices.Contains(otherThings, name.plain) ||
+			if !idSuffix.MatchString(name.text) || otherThings.MatchString(name.plain) ||
 				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
 				continue
 			}
@@ -253,7 +257,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	return list
 }
 
-var idSuffix = regexp.MustCompile(`(?:[a-z0-9](?:I[dD]|Uuid|UUID|Guid|GUID)|[_-](?:id|ID|Id|uuid|guid))$`)
+var idSuffix = regexp.MustCompile(`(?:[a-z0-9](?:I[dD]|Uuid|UUID|Guid|GUID|Ref|Reference|Key)|[_-](?:id|ID|Id|uuid|guid|ref|reference|key))$`)
 
 // Digest is that of the record without what the pointers in ignore lead to, and without the score, ids and references, however
 // they are spelled, its own and one level down. ids are the candidates for the id beside the usual ones.
@@ -271,8 +275,8 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	if c.CreatedAt.IsZero() {
 		created = c.object().written()
 	}
-	parts := []string{reference, created, p.name(), p.Message}
-	if c.CreatedAt.IsZero() || p.name()+p.Message == "" {
+	parts := []string{reference, created, p.name(), p.words()}
+	if c.CreatedAt.IsZero() || p.name()+p.words() == "" {
 		parts = append(parts, strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw))
 	}
 	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
@@ -288,7 +292,7 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 // them is there.
 func (c ContactRequest) Content() (content [8]byte) {
 	p := c.Contact()
-	parts := []string{p.name(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw), p.Message}
+	parts := []string{p.name(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw), p.words()}
 	if strings.Join(parts, "") == "" {
 		return content
 	}
@@ -302,6 +306,11 @@ func (p Contact) name() string {
 	full := cmp.Or(strings.TrimSpace(p.FirstName+" "+p.LastName), p.FullName, p.Company)
 	return strings.ToLower(strings.Join(strings.Fields(full), " "))
 }
+
+// words are the message without addresses of pages, which portals sign anew for each reader.
+func (p Contact) words() string { return webAddress.ReplaceAllString(p.Message, "") }
+
+var webAddress = regexp.MustCompile(`https?://[^\s<>"]+`)
 
 func hashParts(parts []string) [32]byte {
 	b := make([]byte, 0, 512)

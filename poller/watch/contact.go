@@ -187,21 +187,22 @@ func matchKnown(found []identified, known []store.ContactRequest, v view) (all [
 	m.takePrints()
 	m.take(sameID, sameContent)
 	m.take(sameID, unknownTime)
+	renamed := m.markRenamed()
 	if m.isDone() {
-		return m.all, m.missing(), false
+		return m.all, m.missing(), renamed
 	}
 	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
 	delete(byOther, store.Short{})
 	sameOther := func(f identified) []int { return byOther[f.other] }
 	m.take(sameOther, sameSecond)
-	if len(found) > 1 { // of one alone any member is distinct
+	if len(found) > 1 || len(known) == 1 { // of one alone any member is distinct
 		m.take(sameOther, unknownTime)
 	}
 	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
 	m.take(func(f identified) []int { return byDigest[f.digest] }, sameReading)
 	m.takeAlone()
 	moved = m.takeMoved()
-	return m.all, m.missing(), moved
+	return m.all, m.missing(), moved || renamed
 }
 
 // What speaks for a known contact request, beside what it was found by.
@@ -360,6 +361,28 @@ func (m *matcher) takeMoved() bool {
 	for n, one := range came {
 		m.pair(one, gone[n])
 		one.moved = true
+	}
+	return true
+}
+
+// markRenamed reports whether all that were recognised so far have other ids and other records than before: then their identity has
+// changed, and nothing else.
+func (m *matcher) markRenamed() bool {
+	renamed := 0
+	for _, one := range m.all {
+		switch {
+		case one.known == nil || one.twin:
+		case one.found.identity != events.IdentityID, one.known.Nameless, one.known.Given() == one.found.id, one.known.Digest == one.found.digest:
+			return false
+		default:
+			renamed++
+		}
+	}
+	if renamed < leastMoved {
+		return false
+	}
+	for n := range m.all {
+		m.all[n].moved = m.all[n].known != nil
 	}
 	return true
 }

@@ -273,6 +273,15 @@ func TestWhereIdentityItselfChangesPlacesAreTakenSilently(t *testing.T) {
 	m = newMemory()
 	m.see(old[:2]...)
 	wants(t, m.see(now[:2]...), "created u1", "created u2") // two are too few
+
+	m = newMemory()
+	m.see(slices.Clone(old)...)
+	var finer []listings.ContactRequest // the same in milliseconds and with other ids
+	for n := range 4 {
+		finer = append(finer, lead(strings.Replace(string(person(fmt.Sprint("w", n), 10*(n+1), fmt.Sprint("P", n+1), "x").Record), `:00Z"`, `:00.250Z"`, 1)))
+	}
+	wants(t, m.see(append(slices.Clone(finer), person("new", 100, "New", "y"))...), "created new", "schema_drifted")
+	wants(t, m.see(append(slices.Clone(finer), person("new", 100, "New", "y"))...))
 }
 
 func TestAKnownOneBehindTheEndOfAResponseSaysNothing(t *testing.T) {

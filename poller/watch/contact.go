@@ -224,7 +224,7 @@ func sameContent(k store.ContactRequest, f identified) bool {
 // sameReading reports whether two times may be readings of one text: one is none, or they are a zone apart.
 func sameReading(k store.ContactRequest, f identified) bool {
 	apart := k.CreatedAt.Sub(f.CreatedAt)
-	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() || apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
+	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() || apart != 0 && apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
 }
 
 // isSameSecond compares times as APIs do that write them in other units one day.
@@ -280,16 +280,20 @@ func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest
 	}
 }
 
-// takePrints matches equal fingerprints, of several first those of equal digest or content. One that is known without an id stands for all that
+// takePrints matches equal fingerprints, of several first those of equal digest or content. A known one is missing only where the
+// response must show it: else it may hide behind its end, and equal texts of one second are others. One that is known without an id stands for all that
 // have one now: that is what they were announced as.
 func (m *matcher) takePrints() {
 	byPrint := indexBy(m.known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
 	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest })
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content })
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool {
-		return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) // else the known one may hide behind the end
-	})
+	isMissing := func(k store.ContactRequest, f identified) bool {
+		named := !k.Nameless && f.identity == events.IdentityID
+		return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) || m.view.ordered && m.showsAsMany() ||
+			!named && k.Content == f.content
+	}
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest && isMissing(k, f) })
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content && isMissing(k, f) })
+	m.take(samePrints, isMissing)
 	for n := range m.all {
 		one := &m.all[n]
 		if one.known != nil || one.found.identity == events.IdentityFingerprint {

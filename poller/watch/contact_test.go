@@ -297,6 +297,23 @@ func TestAKnownOneBehindTheEndOfAResponseSaysNothing(t *testing.T) {
 	wants(t, m.see(list(1, 12)...), "created 12") // pushes one out of the twelve that are shown
 }
 
+func TestEqualTextsBehindTheEndOfAResponseAreOthers(t *testing.T) {
+	m := newMemory()
+	var list []listings.ContactRequest
+	for n := range 40 {
+		list = append(list, lead(fmt.Sprintf(`{"id":%d,"createdAt":"2026-11-20T09:41:07Z","message":"x"}`, n)))
+	}
+	m.poll.Longest = 20
+	w := NewWindow()
+	for _, part := range []Response{{Question: questions[0], Requests: list[:20]}, {Question: questions[2], Requests: list[20:]}} {
+		part.Total, part.List = -1, true
+		j := m.judge(w, part)
+		if w = j.Window; len(j.Events) != 20 {
+			t.Errorf("%d of 20 announced", len(j.Events))
+		}
+	}
+}
+
 func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
 	whole := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":"a-zq7@example.org","firstName":"Nora","status":"NEW"}`)
 	less := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":null,"firstName":"Nora","status":"NEW"}`)

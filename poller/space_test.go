@@ -59,7 +59,7 @@ func TestAFullDiskStopsTheAskingAndLosesNothing(t *testing.T) {
 		w.pass(10 * time.Minute)
 		fill()
 		ids := map[string]bool{}
-		for n := range 150 { // the file has some pages left
+		for n := range 90 { // the file has some pages left
 			id, err := w.model.AddContactRequest("A100", "a#1##", sandbox.ContactRequest{
 				CreatedAt: time.Now().Add(-time.Duration(n) * time.Millisecond), Message: strings.Repeat("Guten Tag ", 500),
 			})

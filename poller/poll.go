@@ -21,6 +21,9 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	if a.occupied(reference) {
 		return false, sent.Add(time.Second), nil // who waits here keeps all others from having their turn
 	}
+	if waits, err := a.awaitsWalk(reference, sent); waits || err != nil {
+		return false, sent.Add(time.Second), err
+	}
 	c, err := a.poll(ctx, reference)
 	now := time.Now()
 	switch c {
@@ -361,11 +364,37 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
 		state, _ := tx.Agency(id)
-		return decide(watch.Prior{
+		prior := watch.Prior{
 			State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
-		})
+		}
+		if i.Listed || i.Baseline {
+			return decide(prior)
+		}
+		for other := range tx.Insertions(id) {
+			gone := other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.LateArrivals
+			if !other.LastSeen.IsZero() && gone && other.Reference != p.reference {
+				prior.Vanished = append(prior.Vanished, tx.ContactRequests(id, other.Reference)...)
+			}
+		}
+		return decide(prior)
 	})
 }
+
+// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk: only then it is known whether
+// another one is listed no more, of which it may be the new name. A walk that hangs is not waited for.
+func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
+	a.mu.Lock()
+	l, walking := a.pollStates[reference], a.underWay && now.Sub(a.walkBegan) < longestWalk
+	a.mu.Unlock()
+	if !walking || l != nil && !l.at.IsZero() {
+		return false, nil
+	}
+	i, err := a.insertion(reference)
+	return err == nil && !i.Polled && !i.Baseline, err
+}
+
+// longestWalk is how long a walk is waited for.
+const longestWalk = 2 * time.Minute
 
 // watched is the poll as it is judged.
 func (p *poll) watched() watch.Poll {

@@ -421,8 +421,9 @@ type sight struct {
 	holdFor   time.Duration // the same, where it is of most people
 }
 
-// diffContactRequests compares a response with the contact requests that are known of its insertion.
-func diffContactRequests(s sight, known []store.ContactRequest, found []identified) contacts {
+// diffContactRequests compares a response with the contact requests that are known of its insertion, and with those of insertions that
+// have vanished.
+func diffContactRequests(s sight, known, vanished []store.ContactRequest, found []identified) contacts {
 	matches, missing, moved := matchKnown(found, known, s.view)
 	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
 	if mostEmptied(matches) {
@@ -446,6 +447,8 @@ func diffContactRequests(s sight, known []store.ContactRequest, found []identifi
 			d.fresh[id] = m.found.CreatedAt
 		}
 		switch {
+		case m.known == nil && slices.ContainsFunc(vanished, m.found.cameAlong):
+			d.remember(s, id, *m.found)
 		case m.known == nil:
 			d.add(s, id, *m.found)
 		case !m.twin:
@@ -455,13 +458,24 @@ func diffContactRequests(s sight, known []store.ContactRequest, found []identifi
 	return d
 }
 
-// add remembers a contact request that was not known and announces it unless it is old.
-func (d *contacts) add(s sight, id string, f identified) {
+// cameAlong reports whether a contact request is one of another insertion, which got a new reference.
+func (f identified) cameAlong(k store.ContactRequest) bool {
+	return f.identity == events.IdentityID && k.Given() == f.id && isSameSecond(k.CreatedAt, f.CreatedAt) &&
+		(k.Digest == f.digest || sameContent(k, f))
+}
+
+// remember takes a contact request that was not known.
+func (d *contacts) remember(s sight, id string, f identified) {
 	d.new++
 	d.Puts = append(d.Puts, store.ContactRequest{
 		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest, Rules: s.rules.contactRequest,
 		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Nameless: f.identity == events.IdentityFingerprint, Fields: personFields(f),
 	})
+}
+
+// add remembers a contact request that was not known and announces it unless it is old.
+func (d *contacts) add(s sight, id string, f identified) {
+	d.remember(s, id, f)
 	origin := events.OriginLive
 	if s.isOld(f) {
 		origin = events.OriginBaseline

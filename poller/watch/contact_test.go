@@ -484,3 +484,18 @@ func TestOnlyNewsCountsForLatency(t *testing.T) {
 		t.Errorf("nobody knows since when, but %v", got)
 	}
 }
+
+func TestTheLeadsOfARenamedInsertionComeAlong(t *testing.T) {
+	old := newMemory()
+	old.see(person(1, 1, "Anna", "x"), person(2, 2, "Bruno", "y"))
+	m := newMemory()
+	m.Vanished = old.Known
+	renamed := person(1, 1, "Anna", "x")
+	renamed.Record = json.RawMessage(strings.Replace(string(renamed.Record), `{`, `{"propertyReferenceId":"A#B##",`, 1))
+	wants(t, m.see(
+		renamed,
+		person(2, 9, "Bruno", "y"), // another time
+		person(3, 2, "Bruno", "y"), // another id
+	), "created 2", "created 3")
+	wants(t, m.see(renamed, person(2, 9, "Bruno", "y"), person(3, 2, "Bruno", "y")))
+}

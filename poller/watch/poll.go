@@ -14,7 +14,8 @@ type Prior struct {
 	State     store.Agency
 	Insertion store.Insertion // with its last poll
 	Known     []store.ContactRequest
-	Record    []byte // of the insertion, as last read
+	Record    []byte                 // of the insertion, as last read
+	Vanished  []store.ContactRequest // of insertions that are listed no more, where this one is new: it may be one of them, renamed
 }
 
 // Poll is the poll that a response belongs to.
@@ -75,7 +76,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 		return Judged{Window: w, Closed: ClosedSilent}
 	}
 	s := p.sight(prior, r, at.UTC())
-	d := diffContactRequests(s, prior.Known, identify(prior.Insertion.Reference, r.Requests, p.Rules))
+	d := diffContactRequests(s, prior.Known, prior.Vanished, identify(prior.Insertion.Reference, r.Requests, p.Rules))
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s)}
 	if s.view.ordered {
 		j.Newest = s.view.newest

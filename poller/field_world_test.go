@@ -1,0 +1,333 @@
+package poller_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+// The tests of field_*_test.go judge the poller as a whole, from outside: they write the API's responses byte for byte and read
+// the event log. Each table holds forms of one kind of response that APIs of this trade are known to give.
+
+type object = map[string]any
+
+// absent is the value of a member that a record does not have.
+var absent = struct{}{}
+
+// portal is an API that a test writes by hand. Without hooks it is an ordinary one: insertions in pages, contact requests in the
+// order and number asked for. Hooks run with mu held.
+type portal struct {
+	w  *world
+	mu sync.Mutex
+
+	flats []string
+	leads map[string][]*fieldLead // of each flat, in the order in which they were made
+	made  int
+	asked map[string]int // requests for the contact requests of a flat
+
+	list    func(page int, records []string) fieldReply             // writes a page of the list
+	order   func(q url.Values, newestFirst []*fieldLead)            // sorts contact requests
+	most    int                                                     // of contact requests in a response; 0: any number
+	write   func(flat string, l *fieldLead, record object)          // changes a contact request's record
+	respond func(flat string, all int, records []string) fieldReply // writes a response; all is how many there are
+	header  func(http.Header)                                       // changes the headers of each response
+}
+
+// fieldLead is a contact request as the portal keeps it.
+type fieldLead struct {
+	who   string // the surname, by which events are recognised
+	id    any    // nil: none
+	at    time.Time
+	with  object // members besides the usual ones, or in their place
+	shown bool
+}
+
+type fieldReply struct {
+	status int // 0: 200
+	body   string
+	header http.Header
+}
+
+// inField runs a test with a portal of these flats in place of the sandbox.
+func inField(t *testing.T, flats []string, test func(*world, *portal)) {
+	t.Helper()
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) { test(w, servePortal(w, flats)) })
+}
+
+// servePortal lets the world's poller talk to a portal.
+func servePortal(w *world, flats []string) *portal {
+	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, asked: map[string]int{}}
+	listener := newPipes()
+	server := &http.Server{Handler: p}
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(listener) })
+	transport := listings.NewTransport(listings.TransportOptions{Dial: listener.dial})
+	w.options.API.Transport = transport
+	w.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		serving.Wait()
+	})
+	return p
+}
+
+func (p *portal) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	a := p.reply(r)
+	rw.Header().Set("Content-Type", "application/json")
+	maps.Copy(rw.Header(), a.header)
+	if p.header != nil {
+		p.header(rw.Header())
+	}
+	p.mu.Unlock()
+	rw.WriteHeader(cmp.Or(a.status, http.StatusOK))
+	if a.body != "" {
+		io.WriteString(rw, a.body)
+	}
+}
+
+func (p *portal) reply(r *http.Request) fieldReply {
+	q := r.URL.Query()
+	if flat, ok := strings.CutPrefix(r.URL.Path, "/ubm-contact-request/property/"); ok {
+		p.asked[flat]++
+		return p.contactRequests(flat, q)
+	}
+	page, size := max(1, queried(q, "page")), cmp.Or(queried(q, "pageSize"), 20)
+	from := min(len(p.flats), (page-1)*size)
+	var records []string
+	for _, flat := range p.flats[from:min(len(p.flats), from+size)] {
+		records = append(records, text(object{"propertyReferenceId": flat, "title": "Wohnung " + flat, "rooms": 3}))
+	}
+	if p.list != nil {
+		return p.list(page, records)
+	}
+	return fill(`{"results":[$records]}`, records)
+}
+
+func (p *portal) contactRequests(flat string, q url.Values) fieldReply {
+	list := slices.Clone(p.leads[flat])
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b *fieldLead) int { return b.at.Compare(a.at) })
+	if p.order == nil {
+		asAsked(q, list)
+	} else {
+		p.order(q, list)
+	}
+	size := cmp.Or(queried(q, "numberOfItemsPerPage"), 10)
+	if p.most > 0 {
+		size = min(size, p.most)
+	}
+	var records []string
+	for _, l := range list[:min(size, len(list))] {
+		l.shown = true
+		record := object{
+			"createdAt": l.at.UTC().Format(time.RFC3339), "firstName": "Nora", "lastName": l.who,
+			"email": strings.ToLower(l.who) + "@example.org", "message": "Ist die Wohnung noch frei?",
+		}
+		if l.id != nil {
+			record["id"] = l.id
+		}
+		if p.write != nil {
+			p.write(flat, l, record)
+		}
+		maps.Copy(record, l.with)
+		maps.DeleteFunc(record, func(_ string, v any) bool { return v == absent })
+		records = append(records, text(record))
+	}
+	if p.respond != nil {
+		return p.respond(flat, len(list), records)
+	}
+	return fill(`{"contactRequests":[$records]}`, records)
+}
+
+// asAsked sorts contact requests, newest first, as the query demands. Equal ones keep their order.
+func asAsked(q url.Values, newestFirst []*fieldLead) {
+	switch {
+	case q.Get("sortBy") == "score":
+		slices.SortStableFunc(newestFirst, func(a, b *fieldLead) int { return cmp.Compare(a.who, b.who) })
+		if q.Get("sortOrder") == "asc" {
+			slices.Reverse(newestFirst)
+		}
+	case q.Get("sortOrder") == "asc":
+		slices.SortStableFunc(newestFirst, func(a, b *fieldLead) int { return a.at.Compare(b.at) })
+	}
+}
+
+func oldestFirst(_ url.Values, l []*fieldLead) { slices.Reverse(l) }
+
+func newestFirst(url.Values, []*fieldLead) {}
+
+func queried(q url.Values, name string) int {
+	n, _ := strconv.Atoi(q.Get(name))
+	return n
+}
+
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// fill writes records and their number into a body.
+func fill(body string, records []string) fieldReply {
+	return fieldReply{body: strings.NewReplacer("$records", strings.Join(records, ","), "$n", strconv.Itoa(len(records))).Replace(body)}
+}
+
+// flatsNamed are n references.
+func flatsNamed(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("a100#%02d##", i+1))
+	}
+	return all
+}
+
+// change changes the portal, or reads of it, between two requests.
+func (p *portal) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// add makes a contact request of an age, with an id of its own.
+func (p *portal) add(flat string, age time.Duration, with ...object) *fieldLead {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	l := &fieldLead{who: fmt.Sprintf("Beispiel%03d%s", p.made, sandbox.Marker), id: fmt.Sprintf("r-%d", 1000+p.made), at: time.Now().Add(-age)}
+	for _, more := range with {
+		if id, ok := more["id"]; ok {
+			l.id = id
+		}
+		l.with = more
+	}
+	p.leads[flat] = append(p.leads[flat], l)
+	return l
+}
+
+// addMany makes n contact requests, a second apart, the youngest of which has this age.
+func (p *portal) addMany(flat string, n int, age time.Duration) (all []*fieldLead) {
+	for k := range n {
+		all = append(all, p.add(flat, age+time.Duration(n-1-k)*time.Second))
+	}
+	return all
+}
+
+// show makes a flat have these contact requests and no others.
+func (p *portal) show(flat string, list ...*fieldLead) {
+	p.change(func() { p.leads[flat] = list })
+}
+
+// fieldLog is the log of the portal's only agency.
+func (p *portal) log() []told { return p.w.log("A100") }
+
+// created are the announcements, by surname.
+func (p *portal) created() map[string][]told {
+	all := map[string][]told{}
+	for _, e := range p.log() {
+		if e.Type == events.TypeContactRequestCreated {
+			contact, _ := e.body["contact"].(object)
+			who, _ := contact["lastName"].(string)
+			all[who] = append(all[who], e)
+		}
+	}
+	return all
+}
+
+// mustAnnounce fails unless exactly these contact requests were announced, each once.
+func (p *portal) mustAnnounce(want ...*fieldLead) {
+	p.w.t.Helper()
+	got := p.created()
+	var missing, doubled []string
+	for _, l := range want {
+		switch n := len(got[l.who]); {
+		case n == 0:
+			missing = append(missing, l.who)
+		case n > 1:
+			doubled = append(doubled, fmt.Sprintf("%s (%d times)", l.who, n))
+		}
+		delete(got, l.who)
+	}
+	if len(missing) > 0 {
+		p.w.t.Errorf("%d of %d are not announced: %s", len(missing), len(want), few(missing))
+	}
+	if len(doubled) > 0 {
+		p.w.t.Errorf("announced more than once: %s", few(doubled))
+	}
+	if len(got) > 0 {
+		p.w.t.Errorf("%d are announced that are no news: %s", len(got), few(slices.Sorted(maps.Keys(got))))
+	}
+}
+
+func few(all []string) string {
+	if len(all) > 4 {
+		return strings.Join(all[:4], ", ") + ", …"
+	}
+	return strings.Join(all, ", ")
+}
+
+// mustCount fails unless the log has so many events of a type.
+func (p *portal) mustCount(kind events.Type, want int) {
+	p.w.t.Helper()
+	if got := count(p.log(), kind); got != want {
+		p.w.t.Errorf("%d %s, want %d: %s", got, kind, want, p.watch())
+	}
+}
+
+// mustBeCalm fails if the watch reports that something is wrong.
+func (p *portal) mustBeCalm() {
+	p.w.t.Helper()
+	for _, e := range p.log() {
+		kind := string(e.Type)
+		if strings.HasPrefix(kind, "access.") || strings.HasPrefix(kind, "watch.") && e.Type != events.TypeWatchBaselined {
+			p.w.t.Errorf("%s %s", kind, summary(e))
+		}
+	}
+}
+
+// watch is what the watch reports, in short.
+func (p *portal) watch() string {
+	var all []string
+	for _, e := range p.log() {
+		if strings.HasPrefix(string(e.Type), "watch.") && e.Type != events.TypeWatchBaselined {
+			all = append(all, string(e.Type)+" "+summary(e))
+		}
+	}
+	return few(all)
+}
+
+// summary shows the members of an event of the watch that tell it from others.
+func summary(e told) string {
+	var all []string
+	for _, name := range []string{"reason", "operation", "propertyReferenceId", "change", "expected", "found", "reached", "total"} {
+		if v, ok := e.body[name]; ok {
+			all = append(all, fmt.Sprintf("%s=%v", name, v))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// eachForm runs a subtest for every form of a table; with the race detector, which sees the same goroutines in each, for some.
+func eachForm[F any](t *testing.T, forms map[string]F, test func(*testing.T, F)) {
+	for n, name := range slices.Sorted(maps.Keys(forms)) {
+		if raced && n%6 != 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { test(t, forms[name]) })
+	}
+}

@@ -1,0 +1,245 @@
+package poller_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// dateHeaders are Date headers, and what comes with them, that say little of the clock that writes creation times.
+var dateHeaders = map[string]func(http.Header){
+	"five minutes ahead":       dateAhead(5 * time.Minute),
+	"forty minutes ahead":      dateAhead(40 * time.Minute),
+	"three hours ahead":        dateAhead(3 * time.Hour),
+	"a day ahead":              dateAhead(24 * time.Hour),
+	"a minute behind":          dateAhead(-time.Minute),
+	"forty minutes behind":     dateAhead(-40 * time.Minute),
+	"three hours behind":       dateAhead(-3 * time.Hour),
+	"cached, an hour old":      dateFixed(time.Hour, "3600"),
+	"cached for ten minutes":   dateFixed(10*time.Minute, "600"),
+	"cached, and says no age":  dateFixed(2*time.Hour, ""),
+	"cached for days":          dateFixed(72*time.Hour, "259200"),
+	"1970":                     func(h http.Header) { h.Set("Date", "Thu, 01 Jan 1970 00:00:00 GMT") },
+	"no date":                  func(h http.Header) { h["Date"] = nil },
+	"no date that can be read": func(h http.Header) { h.Set("Date", "heute") },
+	"ahead, with an age": func(h http.Header) {
+		dateAhead(20 * time.Minute)(h)
+		h.Set("Age", "60")
+	},
+}
+
+func dateAhead(d time.Duration) func(http.Header) {
+	return func(h http.Header) { h.Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat)) }
+}
+
+// dateFixed is the header of a response that a cache has held for some time before the test's worlds begin, and keeps.
+func dateFixed(before time.Duration, age string) func(http.Header) {
+	return func(h http.Header) {
+		h.Set("Date", time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC).Add(-before).Format(http.TimeFormat))
+		if age != "" {
+			h.Set("Age", age)
+		}
+	}
+}
+
+// TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld makes one contact request at each insertion just after
+// the start, before most of them were polled, and has others from half an hour before it.
+func TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld(t *testing.T) {
+	eachForm(t, dateHeaders, func(t *testing.T, header func(http.Header)) {
+		inField(t, flatsNamed(40), func(w *world, p *portal) {
+			w.pass(12 * time.Hour)
+			p.header = header
+			for n, flat := range p.flats {
+				p.add(flat, 30*time.Minute+time.Duration(n%3)*10*time.Minute)
+			}
+			w.start()
+			w.pass(time.Second)
+			var live []*fieldLead
+			for _, flat := range p.flats {
+				live = append(live, p.add(flat, 0))
+			}
+			w.pass(2 * time.Minute)
+			p.mustAnnounce(live...)
+			p.mustBeCalm()
+		})
+	})
+}
+
+// zoneless are ways to write a time in UTC without saying so.
+var zoneless = map[string]func(time.Time) any{
+	"T":          zonelessAs("2006-01-02T15:04:05"),
+	"space":      zonelessAs("2006-01-02 15:04:05"),
+	"fractions":  zonelessAs("2006-01-02T15:04:05.000000"),
+	"no seconds": zonelessAs("2006-01-02T15:04"),
+	"array": func(t time.Time) any {
+		t = t.UTC()
+		return []int{t.Year(), int(t.Month()), t.Day(), t.Hour(), t.Minute(), t.Second()}
+	},
+}
+
+func zonelessAs(layout string) func(time.Time) any {
+	return func(t time.Time) any { return t.UTC().Format(layout) }
+}
+
+// TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced leaves TIMEZONE at Europe/Zurich, which is ahead of UTC by an hour in
+// winter and by two in summer.
+func TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced(t *testing.T) {
+	eachForm(t, zoneless, func(t *testing.T, form func(time.Time) any) {
+		for season, until := range map[string]time.Duration{"winter": 12 * time.Hour, "summer": 190 * 24 * time.Hour} {
+			t.Run(season, func(t *testing.T) {
+				inField(t, flatsNamed(20), func(w *world, p *portal) {
+					w.pass(until)
+					p.write = func(_ string, l *fieldLead, record object) { record["createdAt"] = form(l.at) }
+					for _, flat := range p.flats {
+						p.add(flat, 3*time.Hour)
+					}
+					w.start()
+					w.pass(time.Second)
+					var live []*fieldLead
+					for _, flat := range p.flats {
+						live = append(live, p.add(flat, 0))
+					}
+					w.pass(time.Minute)
+					p.mustAnnounce(live...)
+					for n := range 3 {
+						live = append(live, p.add(p.flats[n], 0))
+						w.pass(time.Minute)
+					}
+					p.mustAnnounce(live...)
+					p.mustCount(events.TypeWatchGapDetected, 0)
+				})
+			})
+		}
+	})
+}
+
+// TestAClockThatWasAheadAtTheFirstStartLosesNoLead starts with this machine's clock ahead, and corrects it with a restart. A bubble's
+// clock cannot be set back: so there are two bubbles over one store, of which each begins at the same moment.
+func TestAClockThatWasAheadAtTheFirstStartLosesNoLead(t *testing.T) {
+	forms := map[string]struct {
+		ahead time.Duration
+		known int // contact requests in the first window
+	}{
+		"three days, some are known":        {72 * time.Hour, 3},
+		"three days, a hundred are known":   {72 * time.Hour, 100},
+		"three days, none is known":         {72 * time.Hour, 0},
+		"twenty-six hours, some are known":  {26 * time.Hour, 3},
+		"two hours, none is known":          {2 * time.Hour, 0},
+		"a month, some are known":           {30 * 24 * time.Hour, 2},
+		"three days, never corrected, some": {-72 * time.Hour, 3},
+	}
+	eachForm(t, forms, func(t *testing.T, form struct {
+		ahead time.Duration
+		known int
+	},
+	) {
+		t.Parallel()
+		corrected := form.ahead > 0
+		ahead := max(form.ahead, -form.ahead)
+		dir := t.TempDir()
+		var leads map[string][]*fieldLead
+		var live []*fieldLead
+		made := 0
+		inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+			w.dir = dir
+			w.pass(ahead + 30*time.Minute)
+			p := servePortal(w, flatsNamed(2))
+			p.header = dateHeaders["no date"]
+			for n := range form.known {
+				p.add(p.flats[0], ahead+time.Duration(n+1)*5*time.Hour)
+			}
+			w.start()
+			w.pass(5 * time.Minute)
+			if form.known > 0 { // what is made while the clock is wrong
+				live = append(live, p.add(p.flats[0], ahead))
+			}
+			w.pass(5 * time.Minute)
+			if !corrected {
+				live = append(live, p.add(p.flats[0], ahead))
+				w.pass(5 * time.Minute)
+			}
+			p.mustAnnounce(live...)
+			leads, made = p.leads, p.made
+			w.halt()
+		})
+		if !corrected {
+			return
+		}
+		for _, list := range leads {
+			for _, l := range list {
+				l.at = l.at.Round(0)
+			}
+		}
+		inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+			w.dir = dir
+			w.pass(41 * time.Minute)
+			p := servePortal(w, flatsNamed(2))
+			p.leads, p.made = leads, made
+			w.start()
+			w.pass(time.Minute)
+			live = append(live, p.add(p.flats[0], 0), p.add(p.flats[1], 0))
+			w.pass(2 * time.Minute)
+			live = append(live, p.add(p.flats[1], 0))
+			w.pass(2 * time.Minute)
+			p.mustAnnounce(live...)
+			for _, e := range p.log() {
+				if strings.HasPrefix(string(e.Type), "insertion.") {
+					t.Errorf("%s", e.Type)
+				}
+			}
+		})
+	})
+}
+
+// TestLeadsOfOneSecondCloseTheirWindow has contact requests that no order tells apart.
+func TestLeadsOfOneSecondCloseTheirWindow(t *testing.T) {
+	type form struct {
+		leads, old int // old ones are known before, of one second long ago
+		step       time.Duration
+		layout     string
+		body       string
+	}
+	forms := map[string]form{
+		"two, and a total":              {2, 0, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
+		"two, without a total":          {2, 0, 0, time.RFC3339, `{"contactRequests":[$records]}`},
+		"two, of three in all":          {2, 1, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
+		"two, and pages":                {2, 0, 0, time.RFC3339, `{"items":[$records],"page":1,"totalPages":1,"totalNumberOfItems":$n}`},
+		"three in a minute":             {3, 0, 7 * time.Second, "2006-01-02T15:04Z07:00", `{"contactRequests":[$records],"count":$n}`},
+		"three on a day":                {3, 0, 7 * time.Second, "2006-01-02", `{"contactRequests":[$records],"count":$n}`},
+		"twelve, without a total":       {12, 0, 0, time.RFC3339, `{"contactRequests":[$records]}`},
+		"thirty, and a total":           {30, 4, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
+		"thirty, without a total":       {30, 4, 0, time.RFC3339, `[$records]`},
+		"an open day, two in each":      {24, 2, 500 * time.Millisecond, time.RFC3339, `{"contactRequests":[$records]}`},
+		"eleven old ones of one second": {1, 11, 0, time.RFC3339, `{"contactRequests":[$records]}`},
+	}
+	eachForm(t, forms, func(t *testing.T, form form) {
+		inField(t, flatsNamed(2), func(w *world, p *portal) {
+			w.pass(12 * time.Hour)
+			p.respond = func(_ string, _ int, records []string) fieldReply { return fill(form.body, records) }
+			p.write = func(_ string, l *fieldLead, record object) { record["createdAt"] = l.at.UTC().Format(form.layout) }
+			for range form.old {
+				p.add(p.flats[0], 20*24*time.Hour)
+			}
+			w.start()
+			w.pass(5 * time.Minute)
+			var live []*fieldLead
+			for n := range form.leads {
+				live = append(live, p.add(p.flats[0], time.Duration(n)*form.step))
+			}
+			w.pass(30 * time.Minute)
+			p.mustAnnounce(live...)
+			p.mustBeCalm()
+			asked := 0
+			p.change(func() { asked = p.asked[p.flats[0]] })
+			w.pass(10 * time.Minute)
+			p.change(func() { asked = p.asked[p.flats[0]] - asked })
+			if asked > 24 {
+				t.Errorf("%d requests for 20 polls without news", asked)
+			}
+		})
+	})
+}

@@ -249,28 +249,48 @@ func (p *portal) created() map[string][]told {
 	return all
 }
 
-// mustAnnounce fails unless exactly these contact requests were announced, each once.
+// mustAnnounce fails unless exactly these contact requests were announced, each once: one event for every time that a person is
+// among them, no two with one id.
 func (p *portal) mustAnnounce(want ...*fieldLead) {
 	p.w.t.Helper()
-	got := p.created()
-	var missing, doubled []string
+	got, wanted := p.created(), map[string]int{}
 	for _, l := range want {
-		switch n := len(got[l.who]); {
-		case n == 0:
-			missing = append(missing, l.who)
-		case n > 1:
-			doubled = append(doubled, fmt.Sprintf("%s (%d times)", l.who, n))
+		wanted[l.who]++
+	}
+	var missing, doubled []string
+	for _, who := range slices.Sorted(maps.Keys(wanted)) {
+		switch n := len(got[who]); {
+		case n < wanted[who]:
+			missing = append(missing, who)
+		case n > wanted[who]:
+			doubled = append(doubled, fmt.Sprintf("%s (%d times)", who, n))
 		}
-		delete(got, l.who)
+		ids := map[string]bool{}
+		for _, e := range got[who] {
+			ids[e.ID] = true
+		}
+		if len(ids) < len(got[who]) {
+			p.w.t.Errorf("%d events of %s have %d ids", len(got[who]), who, len(ids))
+		}
+		delete(got, who)
 	}
 	if len(missing) > 0 {
 		p.w.t.Errorf("%d of %d are not announced: %s", len(missing), len(want), few(missing))
 	}
 	if len(doubled) > 0 {
-		p.w.t.Errorf("announced more than once: %s", few(doubled))
+		p.w.t.Errorf("%d are announced too often: %s", len(doubled), few(doubled))
 	}
 	if len(got) > 0 {
 		p.w.t.Errorf("%d are announced that are no news: %s", len(got), few(slices.Sorted(maps.Keys(got))))
+	}
+	ids := map[string]string{}
+	for who, all := range p.created() {
+		for _, e := range all {
+			if other, taken := ids[e.ID]; taken && other != who {
+				p.w.t.Errorf("the events of %s and %s have one id", who, other)
+			}
+			ids[e.ID] = who
+		}
 	}
 }
 

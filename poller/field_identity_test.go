@@ -521,6 +521,7 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, []string{"a100#01##", "a100#02##", form.from}, func(w *world, p *portal) {
 			w.pass(12 * time.Hour)
+			w.options.PollInterval = time.Minute
 			if form.names {
 				p.write = func(flat string, _ *fieldLead, record object) { record["propertyReferenceId"] = flat }
 			}
@@ -529,7 +530,7 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 			w.start()
 			w.pass(5 * time.Minute)
 			live := p.addMany(form.from, 3, 0)
-			w.pass(3*time.Hour + 11*time.Second)
+			w.pass(time.Hour + 11*time.Second)
 			p.mustAnnounce(live...)
 			unseen := p.add(form.from, 0)
 			p.change(func() {
@@ -544,7 +545,7 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 			})
 			w.pass(20 * time.Minute)
 			w.restart()
-			w.pass(time.Hour)
+			w.pass(20 * time.Minute)
 			live = append(live, unseen)
 			p.mustAnnounce(live...)
 			again := p.add(form.to, 0, object{"id": live[0].id, "message": "Guten Tag"})

@@ -10,7 +10,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// dateHeaders are Date headers, and what comes with them, that say little of the clock that writes creation times.
+// dateHeaders are Date headers, and what comes with them, that say little of the clock that writes
+// creation times.
 var dateHeaders = map[string]func(http.Header){
 	"five minutes ahead":       dateAhead(5 * time.Minute),
 	"forty minutes ahead":      dateAhead(40 * time.Minute),
@@ -36,7 +37,8 @@ func dateAhead(d time.Duration) func(http.Header) {
 	return func(h http.Header) { h.Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat)) }
 }
 
-// dateFixed is the header of a response that a cache has held for some time before the test's worlds begin, and keeps.
+// dateFixed is the header of a response that a cache has held for some time before the test's
+// worlds begin, and keeps.
 func dateFixed(before time.Duration, age string) func(http.Header) {
 	return func(h http.Header) {
 		h.Set("Date", time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC).Add(-before).Format(http.TimeFormat))
@@ -46,11 +48,12 @@ func dateFixed(before time.Duration, age string) func(http.Header) {
 	}
 }
 
-// TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld makes one contact request at each insertion just after
-// the start, before most of them were polled, and has others from half an hour before it.
+// TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld makes one contact
+// request at each insertion just after the start, before most of them were polled, and has others
+// from half an hour before it.
 func TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld(t *testing.T) {
 	eachForm(t, dateHeaders, func(t *testing.T, header func(http.Header)) {
-		inField(t, flatsNamed(40), func(w *world, p *portal) {
+		inField(t, flatsNamed(30), func(w *world, p *portal) {
 			w.pass(12 * time.Hour)
 			p.header = header
 			for n, flat := range p.flats {
@@ -85,8 +88,8 @@ func zonelessAs(layout string) func(time.Time) any {
 	return func(t time.Time) any { return t.UTC().Format(layout) }
 }
 
-// TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced leaves TIMEZONE at Europe/Zurich, which is ahead of UTC by an hour in
-// winter and by two in summer.
+// TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced leaves TIMEZONE at Europe/Zurich,
+// which is ahead of UTC by an hour in winter and by two in summer.
 func TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced(t *testing.T) {
 	eachForm(t, zoneless, func(t *testing.T, form func(time.Time) any) {
 		for season, until := range map[string]time.Duration{"winter": 12 * time.Hour, "summer": 190 * 24 * time.Hour} {
@@ -117,8 +120,9 @@ func TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced(t *testing.T)
 	})
 }
 
-// TestAClockThatWasAheadAtTheFirstStartLosesNoLead starts with this machine's clock ahead, and corrects it with a restart. A bubble's
-// clock cannot be set back: so there are two bubbles over one store, of which each begins at the same moment.
+// TestAClockThatWasAheadAtTheFirstStartLosesNoLead starts with this machine's clock ahead, and
+// corrects it with a restart. A bubble's clock cannot be set back: so there are two bubbles over
+// one store, of which each begins at the same moment.
 func TestAClockThatWasAheadAtTheFirstStartLosesNoLead(t *testing.T) {
 	forms := map[string]struct {
 		ahead time.Duration

@@ -118,7 +118,8 @@ func TestTheListEndsWithNullPastItsEnd(t *testing.T) {
 	})
 }
 
-// TestAnObjectWithIndexKeysIsAList is of languages whose lists become objects once an element was taken out.
+// TestAnObjectWithIndexKeysIsAList is of languages whose lists become objects once an element was
+// taken out.
 func TestAnObjectWithIndexKeysIsAList(t *testing.T) {
 	keyed := func(first, step int) func([]string) string {
 		return func(records []string) string {
@@ -196,8 +197,8 @@ func TestAnObjectOfContactRequestsWithIndexKeysIsAList(t *testing.T) {
 	})
 }
 
-// TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers has three contact requests, of which some name the property in
-// another way than it was asked for.
+// TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers has three contact requests, of
+// which some name the property in another way than it was asked for.
 func TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers(t *testing.T) {
 	const asked = "a100#zürich#03##"
 	forms := map[string]struct {

@@ -13,8 +13,8 @@ import (
 
 const aFlat = "a100#01##"
 
-// TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce has ids under names that are not known, or none, and members that are written in
-// another way at each reading.
+// TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce has ids under names that are not known, or
+// none, and members that are written in another way at each reading.
 func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 	reading := func(record object, id string, l *fieldLead) {
 		delete(record, "id")
@@ -32,7 +32,7 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 			reading(record, "leadId", l)
 			record["email"] = fmt.Sprintf("reply+%d@relay.example", n)
 		}},
-		"ticketId, relay addresses": {12, []string{"email"}, func(n int, l *fieldLead, record object) {
+		"ticketId, relay addresses": {4, []string{"email"}, func(n int, l *fieldLead, record object) {
 			reading(record, "ticketId", l)
 			record["email"] = fmt.Sprintf("reply+%d@relay.example", n)
 		}},
@@ -44,7 +44,7 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 			reading(record, "enquiryNumber", l)
 			record["views"] = n
 		}},
-		"guid, signed links": {12, []string{"attachment"}, func(n int, l *fieldLead, record object) {
+		"guid, signed links": {4, []string{"attachment"}, func(n int, l *fieldLead, record object) {
 			reading(record, "guid", l)
 			record["attachment"] = fmt.Sprintf("https://files.example/a?signature=%x", n*7919)
 		}},
@@ -66,6 +66,7 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {
+			w.options.PollInterval = time.Minute
 			n := 0
 			p.write = func(_ string, l *fieldLead, record object) {
 				n++
@@ -78,14 +79,14 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 			live := p.addMany(aFlat, form.leads, 0)
 			w.pass(5 * time.Minute)
 			live = append(live, p.add(aFlat, 0))
-			w.pass(20 * time.Minute)
+			w.pass(15 * time.Minute)
 			before := len(p.log())
 			w.pass(10 * time.Minute)
 			w.restart()
 			w.pass(10 * time.Minute)
 			p.mustAnnounce(live...)
 			if more := p.log()[before:]; len(more) > 0 {
-				t.Errorf("half an hour later still %d events: %v", len(more), few(strings.Fields(fmt.Sprint(types(more)))))
+				t.Errorf("after twenty minutes still %d events: %v", len(more), few(strings.Fields(fmt.Sprint(types(more)))))
 			}
 			for _, member := range form.rotates {
 				named := 0
@@ -104,7 +105,8 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 	})
 }
 
-// TestAnIdThatWasGivenAgainIsAnotherLead drives the portal itself in each form, which returns what has to be announced.
+// TestAnIdThatWasGivenAgainIsAnotherLead drives the portal itself in each form, which returns what
+// has to be announced.
 func TestAnIdThatWasGivenAgainIsAnotherLead(t *testing.T) {
 	seven := func() object { return object{"id": 7, "message": "Wann kann ich besichtigen?"} }
 	forms := map[string]func(*world, *portal) []*fieldLead{
@@ -217,57 +219,54 @@ func TestAnIdThatWasGivenAgainIsAnotherLead(t *testing.T) {
 	})
 }
 
-// TestTheSameIdInOtherWordsIsTheSameLead changes how known contact requests are written, all at one moment.
+// TestTheSameIdInOtherWordsIsTheSameLead changes how known contact requests are written, all at one
+// moment.
 func TestTheSameIdInOtherWordsIsTheSameLead(t *testing.T) {
-	created := func(layout string, move time.Duration) func(*fieldLead, object) {
-		return func(l *fieldLead, record object) { record["createdAt"] = l.at.Add(move).UTC().Format(layout) }
+	const short = "2006-01-02T15:04:05-0700"
+	created := func(layout string, move time.Duration, zone int) edit {
+		return member("createdAt", func(l *fieldLead) any {
+			return l.at.Add(move).In(time.FixedZone("", zone)).Format(layout)
+		})
 	}
+	seconds := func(l *fieldLead) any { return l.at.Unix() }
+	milliseconds := func(l *fieldLead) any { return l.at.UnixMilli() }
+	number := func(l *fieldLead) any { return numberOf(l) }
+	numberText := func(l *fieldLead) any { return fmt.Sprint(numberOf(l)) }
+	other := func(l *fieldLead) any { return fmt.Sprint("0b7e", numberOf(l)*7919) }
+	drawn := func(l *fieldLead) any { return fmt.Sprint(time.Now().UnixNano(), l.id) }
+	none := func(*fieldLead) any { return absent }
 	type form struct {
-		before, after func(*fieldLead, object)
+		before, after edit
 		changed       bool // contact_request.changed is right, too
 	}
 	forms := map[string]form{
-		"milliseconds": {nil, created("2006-01-02T15:04:05.678Z", 0), true},
-		"another zone": {nil, func(l *fieldLead, record object) {
-			record["createdAt"] = l.at.In(time.FixedZone("", 3600)).Format(time.RFC3339)
-		}, true},
-		"no colon in it": {nil, func(l *fieldLead, record object) {
-			record["createdAt"] = l.at.In(time.FixedZone("", 3600)).Format("2006-01-02T15:04:05-0700")
-		}, true},
-		"since 1970":          {nil, func(l *fieldLead, record object) { record["createdAt"] = l.at.Unix() }, true},
-		"ms since 1970":       {nil, func(l *fieldLead, record object) { record["createdAt"] = l.at.UnixMilli() }, true},
-		"no time":             {nil, func(_ *fieldLead, record object) { delete(record, "createdAt") }, true},
-		"a time, at last":     {func(_ *fieldLead, record object) { delete(record, "createdAt") }, func(*fieldLead, object) {}, true},
-		"an hour later":       {nil, created(time.RFC3339, time.Hour), true},
-		"another message":     {nil, func(_ *fieldLead, record object) { record["message"] = "Ist die Wohnung noch frei? Gruss" }, true},
-		"a status":            {nil, func(_ *fieldLead, record object) { record["status"] = "ANSWERED" }, true},
-		"another score":       {nil, func(l *fieldLead, record object) { record["score"] = len(l.who) + time.Now().Minute() }, false},
-		"a number as text":    {func(l *fieldLead, record object) { record["id"] = numberOf(l) }, func(l *fieldLead, record object) { record["id"] = fmt.Sprint(numberOf(l)) }, false},
-		"text as a number":    {func(l *fieldLead, record object) { record["id"] = fmt.Sprint(numberOf(l)) }, func(l *fieldLead, record object) { record["id"] = numberOf(l) }, false},
-		"capitals":            {nil, func(l *fieldLead, record object) { record["id"] = strings.ToUpper(fmt.Sprint(l.id)) }, false},
-		"an id with a scheme": {nil, func(l *fieldLead, record object) { record["id"] = "urn:lead:" + fmt.Sprint(l.id) }, false},
-		"other ids":           {nil, func(l *fieldLead, record object) { record["id"] = "0b7e" + fmt.Sprint(numberOf(l)*7919) }, false},
-		"no ids":              {nil, func(_ *fieldLead, record object) { delete(record, "id") }, false},
-		"ids, at last":        {func(_ *fieldLead, record object) { delete(record, "id") }, func(*fieldLead, object) {}, false},
-		"ids under another name": {nil, func(l *fieldLead, record object) {
-			delete(record, "id")
-			record["contactRequestId"] = l.id
-		}, false},
-		"another id beside it": {nil, func(l *fieldLead, record object) { record["contactRequestId"] = numberOf(l) * 7919 }, true},
-		"random ids":           {nil, func(l *fieldLead, record object) { record["id"] = fmt.Sprint(time.Now().UnixNano(), l.id) }, false},
+		"milliseconds":    {nil, created("2006-01-02T15:04:05.678Z", 0, 0), true},
+		"another zone":    {nil, created(time.RFC3339, 0, 3600), true},
+		"no colon in it":  {nil, created(short, 0, 3600), true},
+		"since 1970":      {nil, member("createdAt", seconds), true},
+		"ms since 1970":   {nil, member("createdAt", milliseconds), true},
+		"no time":         {nil, member("createdAt", none), true},
+		"a time, at last": {member("createdAt", none), nil, true},
+		"an hour later":   {nil, created(time.RFC3339, time.Hour, 0), true},
+		"another message": {nil, member("message", func(*fieldLead) any { return "Noch frei?" }), true},
+		"a status":        {nil, member("status", func(*fieldLead) any { return "ANSWERED" }), true},
+		"another score":   {nil, member("score", func(*fieldLead) any { return time.Now().Minute() }), false},
+
+		"a number as text":       {member("id", number), member("id", numberText), false},
+		"text as a number":       {member("id", numberText), member("id", number), false},
+		"capitals":               {nil, member("id", func(l *fieldLead) any { return strings.ToUpper(fmt.Sprint(l.id)) }), false},
+		"an id with a scheme":    {nil, member("id", func(l *fieldLead) any { return fmt.Sprint("urn:lead:", l.id) }), false},
+		"other ids":              {nil, member("id", other), false},
+		"no ids":                 {nil, member("id", none), false},
+		"ids, at last":           {member("id", none), nil, false},
+		"ids under another name": {nil, edits(member("contactRequestId", number), member("id", none)), false},
+		"another id beside it":   {nil, member("contactRequestId", other), true},
+		"random ids":             {nil, member("id", drawn), false},
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {
 			w.pass(12 * time.Hour)
-			use := func(f func(*fieldLead, object)) {
-				p.change(func() {
-					p.write = nil
-					if f != nil {
-						p.write = func(_ string, l *fieldLead, record object) { f(l, record) }
-					}
-				})
-			}
-			use(form.before)
+			p.write = form.before
 			if form.before == nil {
 				p.addMany(aFlat, 4, 20*24*time.Hour)
 			}
@@ -277,7 +276,7 @@ func TestTheSameIdInOtherWordsIsTheSameLead(t *testing.T) {
 			w.pass(5 * time.Minute)
 			live = append(live, p.add(aFlat, 0), p.add(p.flats[1], 0))
 			w.pass(5 * time.Minute)
-			use(form.after)
+			p.change(func() { p.write = form.after })
 			w.pass(5 * time.Minute)
 			last := p.add(aFlat, 0)
 			w.pass(3 * time.Minute)
@@ -293,12 +292,8 @@ func TestTheSameIdInOtherWordsIsTheSameLead(t *testing.T) {
 	})
 }
 
-func numberOf(l *fieldLead) (n int) {
-	fmt.Sscanf(fmt.Sprint(l.id), "r-%d", &n)
-	return n
-}
-
-// TestADoubleClickIsTwoLeadsUnderEachNameOfAnId is of one person who wrote the same twice within a second.
+// TestADoubleClickIsTwoLeadsUnderEachNameOfAnId is of one person who wrote the same twice within a
+// second.
 func TestADoubleClickIsTwoLeadsUnderEachNameOfAnId(t *testing.T) {
 	forms := map[string]string{}
 	for _, name := range []string{"id", "contactRequestId", "requestId", "leadId", "inquiryId", "enquiryId", "messageId", "uuid", "_id"} {
@@ -363,48 +358,33 @@ func TestRowNumbersForIdsSwallowNoLead(t *testing.T) {
 	}
 }
 
-// TestWhereIdentityItselfChangesNothingIsAnnounced replaces what names the known contact requests, all at one moment.
+// TestWhereIdentityItselfChangesNothingIsAnnounced replaces what names the known contact requests,
+// all at one moment.
 func TestWhereIdentityItselfChangesNothingIsAnnounced(t *testing.T) {
-	renamed := func(l *fieldLead, record object) {
-		record["id"] = fmt.Sprintf("6f1c%08x-aaaa-4bbb-8ccc-ddddeeeeffff", numberOf(l))
+	const milliseconds = "2006-01-02T15:04:05.000Z"
+	ids := member("id", func(l *fieldLead) any {
+		return fmt.Sprintf("6f1c%08x-aaaa-4bbb-8ccc-ddddeeeeffff", numberOf(l))
+	})
+	noIDs := member("id", func(*fieldLead) any { return absent })
+	created := func(layout string, move time.Duration) edit {
+		return member("createdAt", func(l *fieldLead) any { return l.at.Add(move).UTC().Format(layout) })
 	}
+	constant := func(name, v string) edit { return member(name, func(*fieldLead) any { return v }) }
+	since1970 := member("createdAt", func(l *fieldLead) any { return l.at.UnixMilli() + 250 })
+	relay, text := constant("email", "reply@relay.example"), constant("message", "<p>Frei?</p>")
 	type form struct {
 		drifts int // negative: one or none
-		after  func(*fieldLead, object)
+		after  edit
 	}
 	forms := map[string]form{
-		"ids, and times in milliseconds": {-1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"] = l.at.UTC().Format("2006-01-02T15:04:05.123Z")
-		}},
-		"ids, and ms since 1970": {-1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"] = l.at.UnixMilli() + 250
-		}},
-		"ids, times in milliseconds and relay addresses": {-1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"], record["email"] = l.at.UTC().Format("2006-01-02T15:04:05.900Z"), "reply@relay.example"
-		}},
-		"ids, times in milliseconds and messages": {-1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"], record["message"] = l.at.UTC().Format("2006-01-02T15:04:05.123Z"), "<p>Ist die Wohnung noch frei?</p>"
-		}},
-		"ids, and times by an hour": {-1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"] = l.at.Add(-time.Hour).UTC().Format(time.RFC3339)
-		}},
-		"no ids any more, and times by two hours": {-1, func(l *fieldLead, record object) {
-			delete(record, "id")
-			record["createdAt"] = l.at.Add(-2 * time.Hour).UTC().Format(time.RFC3339)
-		}},
-		"ids, messages, and times by an hour": {1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"], record["message"] = l.at.Add(-time.Hour).UTC().Format(time.RFC3339), "Frei?"
-		}},
-		"ids, messages, and times of the import": {1, func(l *fieldLead, record object) {
-			renamed(l, record)
-			record["createdAt"], record["message"] = l.at.Add(-17*time.Second).UTC().Format(time.RFC3339), "Frei?"
-		}},
+		"ids, and times in milliseconds":                 {-1, edits(ids, created(milliseconds, 123*time.Millisecond))},
+		"ids, and ms since 1970":                         {-1, edits(ids, since1970)},
+		"ids, times in milliseconds and relay addresses": {-1, edits(ids, relay, created(milliseconds, 900*time.Millisecond))},
+		"ids, times in milliseconds and messages":        {-1, edits(ids, text, created(milliseconds, 123*time.Millisecond))},
+		"ids, and times by an hour":                      {-1, edits(ids, created(time.RFC3339, -time.Hour))},
+		"no ids any more, and times by two hours":        {-1, edits(noIDs, created(time.RFC3339, -2*time.Hour))},
+		"ids, messages, and times by an hour":            {1, edits(ids, text, created(time.RFC3339, -time.Hour))},
+		"ids, messages, and times of the import":         {1, edits(ids, text, created(time.RFC3339, -17*time.Second))},
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {
@@ -418,9 +398,7 @@ func TestWhereIdentityItselfChangesNothingIsAnnounced(t *testing.T) {
 				w.pass(90 * time.Second)
 			}
 			p.mustAnnounce(live...)
-			p.change(func() {
-				p.write = func(_ string, l *fieldLead, record object) { form.after(l, record) }
-			})
+			p.change(func() { p.write = form.after })
 			w.pass(10 * time.Minute)
 			w.restart()
 			w.pass(5 * time.Minute)
@@ -436,7 +414,8 @@ func TestWhereIdentityItselfChangesNothingIsAnnounced(t *testing.T) {
 	})
 }
 
-// TestThreeNewLeadsInPlaceOfThreeDeletedOnesAreAnnounced is no change of identity: they are younger than what was known.
+// TestThreeNewLeadsInPlaceOfThreeDeletedOnesAreAnnounced is no change of identity: they are younger
+// than what was known.
 func TestThreeNewLeadsInPlaceOfThreeDeletedOnesAreAnnounced(t *testing.T) {
 	for _, n := range []int{1, 3, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -456,8 +435,10 @@ func TestThreeNewLeadsInPlaceOfThreeDeletedOnesAreAnnounced(t *testing.T) {
 	}
 }
 
-// TestOneIdAtTwoInsertionsIsTwoLeads has insertions that number their contact requests each for itself, and a person who writes to two.
+// TestOneIdAtTwoInsertionsIsTwoLeads has insertions that number their contact requests each for
+// itself, and a person who writes to two.
 func TestOneIdAtTwoInsertionsIsTwoLeads(t *testing.T) {
+	twice := object{"lastName": "Zweimal-zq7", "email": "zweimal@example.org"}
 	forms := map[string]struct {
 		id    any
 		apart time.Duration
@@ -465,10 +446,10 @@ func TestOneIdAtTwoInsertionsIsTwoLeads(t *testing.T) {
 	}{
 		"numbers of each insertion":       {1, time.Minute, object{}},
 		"numbers, in one second":          {1, 0, object{}},
-		"one person, in one second":       {1, 0, object{"lastName": "Zweimal-zq7", "email": "zweimal@example.org"}},
-		"one person, a minute apart":      {"u-77", time.Minute, object{"lastName": "Zweimal-zq7", "email": "zweimal@example.org"}},
-		"one person without id, at once":  {absent, 0, object{"lastName": "Zweimal-zq7", "email": "zweimal@example.org"}},
-		"one person, an hour apart, uuid": {"2f6f0d0f-4c11-4a53-9a57-7f0c2b1e6d1f", time.Hour, object{"lastName": "Zweimal-zq7", "email": "zweimal@example.org"}},
+		"one person, in one second":       {1, 0, twice},
+		"one person, a minute apart":      {"u-77", time.Minute, twice},
+		"one person without id, at once":  {absent, 0, twice},
+		"one person, an hour apart, uuid": {"2f6f0d0f-4c11-4a53-9a57", time.Hour, twice},
 	}
 	eachForm(t, forms, func(t *testing.T, form struct {
 		id    any
@@ -499,8 +480,9 @@ func TestOneIdAtTwoInsertionsIsTwoLeads(t *testing.T) {
 	})
 }
 
-// TestARenamedInsertionBringsItsLeadsAlong gives an insertion another reference. Its contact requests come along with their ids and
-// are no news; one that nobody has seen before is, and so is one that is given a known id.
+// TestARenamedInsertionBringsItsLeadsAlong gives an insertion another reference. Its contact
+// requests come along with their ids and are no news; one that nobody has seen before is, and so is
+// one that is given a known id.
 func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 	type form struct {
 		from, to string
@@ -564,7 +546,8 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 	})
 }
 
-// TestANewInsertionWithTheIdsOfAVanishedOneHidesNothing puts one in the place of another whose contact requests had the same numbers.
+// TestANewInsertionWithTheIdsOfAVanishedOneHidesNothing puts one in the place of another whose
+// contact requests had the same numbers.
 func TestANewInsertionWithTheIdsOfAVanishedOneHidesNothing(t *testing.T) {
 	forms := map[string]func(old, l *fieldLead){
 		"the ids alone":                func(old, l *fieldLead) { l.id = old.id },
@@ -596,7 +579,8 @@ func TestANewInsertionWithTheIdsOfAVanishedOneHidesNothing(t *testing.T) {
 	})
 }
 
-// TestPersonsWhoAreMissingForOneReadingAreNotRedacted takes the people out of one response of an insertion.
+// TestPersonsWhoAreMissingForOneReadingAreNotRedacted takes the people out of one response of an
+// insertion.
 func TestPersonsWhoAreMissingForOneReadingAreNotRedacted(t *testing.T) {
 	members := []string{"firstName", "lastName", "email", "message"}
 	inOne := func(record object) {
@@ -670,7 +654,8 @@ func TestPersonsWhoAreMissingForOneReadingAreNotRedacted(t *testing.T) {
 	})
 }
 
-// TestAPersonWhoIsMissingForGoodIsRedactedOnce is the opposite, and an older response brings nobody back.
+// TestAPersonWhoIsMissingForGoodIsRedactedOnce is the opposite, and an older response brings nobody
+// back.
 func TestAPersonWhoIsMissingForGoodIsRedactedOnce(t *testing.T) {
 	forms := map[string]object{
 		"null":  {"firstName": nil, "lastName": nil, "email": nil, "message": nil},
@@ -697,8 +682,8 @@ func TestAPersonWhoIsMissingForGoodIsRedactedOnce(t *testing.T) {
 	})
 }
 
-// TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced marks a contact request as erased of which the store knows the id alone, as after
-// a restored backup.
+// TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced marks a contact request as erased of which the
+// store knows the id alone, as after a restored backup.
 func TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced(t *testing.T) {
 	forms := map[string]object{
 		"an id in text":         {"id": "r-7"},

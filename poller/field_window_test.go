@@ -13,8 +13,9 @@ import (
 	"doorbell/events"
 )
 
-// mustMissNothingInSilence fails unless every contact request that a response showed is announced once, nothing else is, and, where
-// some were never shown, as many gap events as are allowed say so; where all were, none.
+// mustMissNothingInSilence fails unless every contact request that a response showed is announced
+// once, nothing else is, and, where some were never shown, as many gap events as are allowed say
+// so; where all were, none.
 func (p *portal) mustMissNothingInSilence(gaps int, live ...*fieldLead) {
 	p.w.t.Helper()
 	var shown []*fieldLead
@@ -39,7 +40,8 @@ var ordersOfTheirOwn = map[string]func() func(url.Values, []*fieldLead){
 	"oldest first": func() func(url.Values, []*fieldLead) { return oldestFirst },
 	"by score": func() func(url.Values, []*fieldLead) {
 		return func(_ url.Values, l []*fieldLead) {
-			slices.SortStableFunc(l, func(a, b *fieldLead) int { return cmp.Compare(numberOf(b)*7919%101, numberOf(a)*7919%101) })
+			score := func(l *fieldLead) int { return numberOf(l) * 7919 % 101 }
+			slices.SortStableFunc(l, func(a, b *fieldLead) int { return cmp.Compare(score(b), score(a)) })
 		}
 	},
 	"in no order": func() func(url.Values, []*fieldLead) {
@@ -55,8 +57,8 @@ var ordersOfTheirOwn = map[string]func() func(url.Values, []*fieldLead){
 	},
 }
 
-// TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence lets the fifty-first contact request come to a service that shows the first
-// fifty in an order of its own.
+// TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence lets the fifty-first contact request
+// come to a service that shows the first fifty in an order of its own.
 func TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence(t *testing.T) {
 	bodies := map[string]string{
 		"":                    `{"contactRequests":[$records]}`,
@@ -98,7 +100,8 @@ func TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence(t *testing.T) {
 	}
 }
 
-// TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap publishes an insertion that comes with 120 contact requests of the last hours.
+// TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap publishes an insertion that comes with 120
+// contact requests of the last hours.
 func TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap(t *testing.T) {
 	type form struct {
 		order     func(url.Values, []*fieldLead)
@@ -150,7 +153,8 @@ func TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap(t *testing.T) {
 	})
 }
 
-// TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap is of services that show everything that they are asked for.
+// TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap is of services that show everything that
+// they are asked for.
 func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 	type form struct {
 		leads int
@@ -189,7 +193,8 @@ func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 	})
 }
 
-// TestALoweredCapHidesNoLeadInSilence lets a service show less than it did, while more new ones come than it shows.
+// TestALoweredCapHidesNoLeadInSilence lets a service show less than it did, while more new ones
+// come than it shows.
 func TestALoweredCapHidesNoLeadInSilence(t *testing.T) {
 	type form struct {
 		known, most, young int
@@ -228,7 +233,8 @@ func TestALoweredCapHidesNoLeadInSilence(t *testing.T) {
 	})
 }
 
-// TestOneOddRecordOrResponseKeepsNoOtherWaiting lets some insertions answer with what is of no use while others get contact requests.
+// TestOneOddRecordOrResponseKeepsNoOtherWaiting lets some insertions answer with what is of no use
+// while others get contact requests.
 func TestOneOddRecordOrResponseKeepsNoOtherWaiting(t *testing.T) {
 	forms := map[string]fieldReply{
 		"an empty object":    {body: `{}`},

@@ -20,16 +20,17 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// The tests of field_*_test.go judge the poller as a whole, from outside: they write the API's responses byte for byte and read
-// the event log. Each table holds forms of one kind of response that APIs of this trade are known to give.
+// The tests of field_*_test.go judge the poller as a whole, from outside: they write the API's
+// responses byte for byte and read the event log. Each table holds forms of one kind of response
+// that APIs of this trade are known to give.
 
 type object = map[string]any
 
 // absent is the value of a member that a record does not have.
 var absent = struct{}{}
 
-// portal is an API that a test writes by hand. Without hooks it is an ordinary one: insertions in pages, contact requests in the
-// order and number asked for. Hooks run with mu held.
+// portal is an API that a test writes by hand. Without hooks it is an ordinary one: insertions in
+// pages, contact requests in the order and number asked for. Hooks run with mu held.
 type portal struct {
 	w  *world
 	mu sync.Mutex
@@ -42,7 +43,7 @@ type portal struct {
 	list    func(page int, records []string) fieldReply             // writes a page of the list
 	order   func(q url.Values, newestFirst []*fieldLead)            // sorts contact requests
 	most    int                                                     // of contact requests in a response; 0: any number
-	write   func(flat string, l *fieldLead, record object)          // changes a contact request's record
+	write   edit                                                    // changes a contact request's record
 	respond func(flat string, all int, records []string) fieldReply // writes a response; all is how many there are
 	header  func(http.Header)                                       // changes the headers of each response
 }
@@ -186,7 +187,28 @@ func text(v any) string {
 
 // fill writes records and their number into a body.
 func fill(body string, records []string) fieldReply {
-	return fieldReply{body: strings.NewReplacer("$records", strings.Join(records, ","), "$n", strconv.Itoa(len(records))).Replace(body)}
+	r := strings.NewReplacer("$records", strings.Join(records, ","), "$n", strconv.Itoa(len(records)))
+	return fieldReply{body: r.Replace(body)}
+}
+
+// edit changes the record of a contact request.
+type edit = func(flat string, l *fieldLead, record object)
+
+func member(name string, value func(*fieldLead) any) edit {
+	return func(_ string, l *fieldLead, record object) { record[name] = value(l) }
+}
+
+func edits(all ...edit) edit {
+	return func(flat string, l *fieldLead, record object) {
+		for _, one := range all {
+			one(flat, l, record)
+		}
+	}
+}
+
+func numberOf(l *fieldLead) (n int) {
+	fmt.Sscanf(fmt.Sprint(l.id), "r-%d", &n)
+	return n
 }
 
 // flatsNamed are n references.
@@ -209,7 +231,8 @@ func (p *portal) add(flat string, age time.Duration, with ...object) *fieldLead 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.made++
-	l := &fieldLead{who: fmt.Sprintf("Beispiel%03d%s", p.made, sandbox.Marker), id: fmt.Sprintf("r-%d", 1000+p.made), at: time.Now().Add(-age)}
+	who, id := fmt.Sprintf("Beispiel%03d%s", p.made, sandbox.Marker), fmt.Sprintf("r-%d", 1000+p.made)
+	l := &fieldLead{who: who, id: id, at: time.Now().Add(-age)}
 	for _, more := range with {
 		if id, ok := more["id"]; ok {
 			l.id = id
@@ -249,8 +272,8 @@ func (p *portal) created() map[string][]told {
 	return all
 }
 
-// mustAnnounce fails unless exactly these contact requests were announced, each once: one event for every time that a person is
-// among them, no two with one id.
+// mustAnnounce fails unless exactly these contact requests were announced, each once: one event for
+// every time that a person is among them, no two with one id.
 func (p *portal) mustAnnounce(want ...*fieldLead) {
 	p.w.t.Helper()
 	got, wanted := p.created(), map[string]int{}
@@ -342,7 +365,8 @@ func summary(e told) string {
 	return strings.Join(all, " ")
 }
 
-// eachForm runs a subtest for every form of a table; with the race detector, which sees the same goroutines in each, for some.
+// eachForm runs a subtest for every form of a table; with the race detector, which sees the same
+// goroutines in each, for some.
 func eachForm[F any](t *testing.T, forms map[string]F, test func(*testing.T, F)) {
 	for n, name := range slices.Sorted(maps.Keys(forms)) {
 		if raced && n%6 != 0 {

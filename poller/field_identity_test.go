@@ -377,10 +377,10 @@ func TestWhereIdentityItselfChangesNothingIsAnnounced(t *testing.T) {
 		after  edit
 	}
 	forms := map[string]form{
-		"ids, and times in milliseconds":                 {-1, edits(ids, created(milliseconds, 123*time.Millisecond))},
-		"ids, and ms since 1970":                         {-1, edits(ids, since1970)},
-		"ids, times in milliseconds and relay addresses": {-1, edits(ids, relay, created(milliseconds, 900*time.Millisecond))},
-		"ids, times in milliseconds and messages":        {-1, edits(ids, text, created(milliseconds, 123*time.Millisecond))},
+		"ids, and times in milliseconds":                 {1, edits(ids, created(milliseconds, 123*time.Millisecond))},
+		"ids, and ms since 1970":                         {1, edits(ids, since1970)},
+		"ids, times in milliseconds and relay addresses": {1, edits(ids, relay, created(milliseconds, 900*time.Millisecond))},
+		"ids, times in milliseconds and messages":        {1, edits(ids, text, created(milliseconds, 123*time.Millisecond))},
 		"ids, and times by an hour":                      {-1, edits(ids, created(time.RFC3339, -time.Hour))},
 		"no ids any more, and times by two hours":        {-1, edits(noIDs, created(time.RFC3339, -2*time.Hour))},
 		"ids, messages, and times by an hour":            {1, edits(ids, text, created(time.RFC3339, -time.Hour))},

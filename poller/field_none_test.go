@@ -222,6 +222,7 @@ var deadRoutes = map[string]fieldReply{
 	"204":         formsOfNone["204"],
 	"empty array": formsOfNone["empty array"],
 	"null":        formsOfNone["null"],
+	"its own":     formsOfNone["empty under its name"],
 }
 
 // TestARouteThatHasNothingForAnyoneFromOneDayOnIsStale takes the endpoint away for hours, and gives
@@ -270,6 +271,7 @@ func TestWhereNothingButNoneWasEverSeenOneGapSaysSo(t *testing.T) {
 	forms := maps.Clone(deadRoutes)
 	delete(forms, "empty array") // an agency without contact requests says no more
 	delete(forms, "null")
+	delete(forms, "its own")
 	eachForm(t, forms, func(t *testing.T, none fieldReply) {
 		inField(t, flatsNamed(3), func(w *world, p *portal) {
 			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute

@@ -214,7 +214,6 @@ func TestALoweredCapHidesNoLeadInSilence(t *testing.T) {
 		"oldest first":                     {60, 50, 5, oldestFirst},
 		"oldest first, a cap at the known": {20, 20, 1, oldestFirst},
 		"a cap below ten":                  {8, 7, 9, newestFirst},
-		"a cap of one":                     {3, 1, 2, newestFirst},
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {

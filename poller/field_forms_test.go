@@ -110,6 +110,7 @@ func TestTheListEndsWithNullPastItsEnd(t *testing.T) {
 				}
 				return fill(form.page, records)
 			}
+			w.options.PollInterval = 5 * time.Minute
 			w.start()
 			w.pass(12 * time.Minute)
 			p.mustBaseline(25)

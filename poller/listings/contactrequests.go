@@ -78,11 +78,18 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
-	if n := headerTotal(x.header); n <= 0 && (x.saysNothing() || x.isBareList() && c.o.ContactRequestsPath == "") {
+	if n := headerTotal(x.header); n <= 0 && x.saysNothing() {
 		page.Total = n
 		return page, nil
 	}
 	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)
+	if err != nil && c.o.ContactRequestsPath == "" && x.expect.Dialect.Known {
+		x.expect.Dialect = Dialect{}
+		if l, n, err := x.locate(contactRequestRecords, c.idNames, ""); err == nil && l.count() == 0 && n <= 0 {
+			page.Total = n // an unmistakable list of none, where others stand elsewhere
+			return page, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +118,6 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 func (x *exchange) saysNothing() bool {
 	body := bytes.TrimSpace(trimBOM(x.body))
 	return !x.declaresFailure() && (len(body) == 0 || string(body) == "null")
-}
-
-// isBareList reports whether an empty list is all of the body, where an object around one was known.
-func (x *exchange) isBareList() bool {
-	return !x.declaresFailure() && x.expect.Dialect.Path != "" && string(bytes.Join(bytes.Fields(trimBOM(x.body)), nil)) == "[]"
 }
 
 // contactRequest reads an element of the list. stranger says that it names something else than what was asked for: one such

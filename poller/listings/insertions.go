@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Envelope is what is common to the pages of both operations.
@@ -102,7 +104,41 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	if q.Page > 0 && x.isNullInPlace() {
+		return c.pastTheEnd(x, q), nil
+	}
 	return c.insertionsPage(x, q.PageSize)
+}
+
+// isNullInPlace reports whether null stands where the list was found before, or in place of something around it. A body that is null
+// as a whole says nothing, unless the list was all of it.
+func (x *exchange) isNullInPlace() bool {
+	root, wrong := decode(trimBOM(x.body))
+	at := root
+	if wrong != "" || x.declaresFailure() || !x.expect.Dialect.Known {
+		return false
+	}
+	for token := range jsontext.Pointer(x.expect.Dialect.Path).Tokens() {
+		if at.kind() == jsontext.KindNull {
+			return at != root
+		}
+		o := at.object()
+		n := slices.IndexFunc(o, func(m value) bool { return m.called().text == token })
+		if n < 0 {
+			return false
+		}
+		at = o[n]
+	}
+	return at.kind() == jsontext.KindNull
+}
+
+// pastTheEnd is an empty page of which the list is null, as some services write it.
+func (c *Client) pastTheEnd(x *exchange, q InsertionsQuery) *InsertionsPage {
+	page := &InsertionsPage{Envelope: c.envelope(x, q.PageSize)}
+	root, _ := decode(trimBOM(x.body))
+	page.Path, page.Found = x.expect.Dialect.Path, true
+	page.Total = openEnvelope(root).totalOf(list{}, 0, x.header)
+	return page
 }
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {

@@ -49,8 +49,10 @@ var insertionRecords = kind{
 	table: []row{
 		{at: known, holds: hasReferences, most: countReferences},
 		{at: anywhere, holds: hasReferences, most: countReferences},
+		{at: known, holds: hasOwnReference, single: true},
 		{at: known, holds: loneRecord, single: true},
 		{at: rootOrKnown, holds: nothingAnywhere, guess: true},
+		{at: root, holds: hasOwnReference, guess: true},
 	},
 }
 
@@ -68,6 +70,7 @@ var contactRequestRecords = kind{
 		{at: unnamed, holds: personsOrIDs, guess: true, single: true},
 		{at: unnamedMain, holds: someObjects, guess: true, single: true},
 		{at: known, holds: loneRecord, single: true},
+		{at: alone, holds: loneRecord, guess: true, single: true},
 	},
 }
 
@@ -78,6 +81,9 @@ func own(s *search, l list) bool         { return l.isCalled(s.names) }
 func generic(_ *search, l list) bool     { return l.isCalled(genericNames) }
 func known(s *search, l list) bool       { return own(s, l) || generic(s, l) }
 func rootOrKnown(s *search, l list) bool { return root(s, l) || known(s, l) }
+
+// alone is the whole response, or what it calls by the name of one record.
+func alone(_ *search, l list) bool { return l.depth == 0 || l.value.isCalled(wrapperNames) }
 
 // unnamed is any list, as long as no member is called like the list of records and is neither one nor an object around one.
 func unnamed(s *search, _ list) bool {
@@ -100,6 +106,11 @@ func countReferences(l list) (n int) {
 	return n
 }
 
+// hasOwnReference is an insertion itself, and not what it stands in.
+func hasOwnReference(_ *search, l list) bool {
+	return l.isObject() && !l.isIndexed() && l.reference() != ""
+}
+
 func loneRecord(s *search, l list) bool { return l.isObject() && s.isRecord(s, l.value) }
 
 func someObjects(_ *search, l list) bool {
@@ -119,7 +130,7 @@ func personsOrIDs(s *search, l list) bool {
 
 // nothing is an empty list that no other stands in for.
 func nothing(s *search, l list) bool {
-	if !l.isArray() && !s.standsForNone(l) || !l.isEmpty() || l.depth > nearby {
+	if !l.isArray() && !s.standsForNone(l) || !l.isEmpty() || l.depth > nearby && !l.isWithin(s.names) {
 		return false
 	}
 	best := s.instead(l)
@@ -301,6 +312,12 @@ func (l list) isCalled(names []string) bool {
 	return l.value.isCalled(names) || l.only.doc != nil && l.only.isCalled(names)
 }
 
+// isWithin reports whether what holds a list has one of the names.
+func (l list) isWithin(names []string) bool {
+	tokens := slices.Collect(l.path.Tokens())
+	return len(tokens) > 1 && slices.Contains(names, plain(tokens[len(tokens)-2]))
+}
+
 // isArray reports whether a list is an array, or an object with the keys "0", "1" and so on.
 func (l list) isArray() bool { return l.value.isArray() || l.isIndexed() }
 
@@ -310,7 +327,7 @@ func (l list) isIndexed() bool {
 			return false
 		}
 	}
-	return l.depth > 0 && l.isObject() && !l.isEmpty()
+	return l.isObject() && !l.isEmpty()
 }
 
 // elements yields those of a list in their order.
@@ -354,7 +371,8 @@ func openEnvelope(root value) *envelope {
 // explore collects arrays. It does not look into them: what stands there are records, or nothing we know. o are the members
 // of an object.
 func (e *envelope) explore(at list, o object) {
-	if at.isArray() || (at.isObject() || at.isNothing()) && 0 < at.depth && at.depth <= nearby && at.isCalled(listNames) {
+	named := 0 < at.depth && at.depth <= nearby && at.isCalled(listNames)
+	if at.isArray() || named && (at.isObject() || at.isNothing()) || at.mayBeLone(o) {
 		e.lists = append(e.lists, at)
 	}
 	if !at.isObject() || at.depth == maxListDepth || at.isIndexed() {
@@ -370,10 +388,22 @@ func (e *envelope) explore(at list, o object) {
 	}
 }
 
+// mayBeLone reports whether an object is a record that stands in place of a list of one: as the whole response, under the name of
+// one record, or as the only element of its list.
+func (l list) mayBeLone(o object) bool {
+	switch {
+	case !l.isObject():
+		return false
+	case l.depth == 0, l.depth <= nearby && l.value.isCalled(wrapperNames):
+		return l.reference() != "" && l.value.object().counts(totalNames, 0) == nil || o.isLoneContactRequest(nil)
+	}
+	return l.only.doc != nil && l.only.isCalled(listNames)
+}
+
 // below is what a member of o holds, which l is. The objects around are copied, as siblings would write over each other's.
 func (l list) below(o object, m value) list {
 	inner := list{value: m, path: l.path.AppendToken(m.called().text), depth: l.depth + 1, around: append(slices.Clip(l.around), o)}
-	if len(o) == 1 && l.depth > 0 && m.isCalled(wrapperNames) {
+	if len(o) == 1 && l.depth > 0 && (m.isCalled(wrapperNames) || m.isCalled(insertionMembers)) {
 		inner.only = l.value
 	}
 	return inner

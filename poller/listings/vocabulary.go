@@ -46,7 +46,7 @@ var (
 	// genericNames are what lists of anything are called.
 	genericNames = []string{
 		"results", "items", "content", "data", "records", "elements", "entries", "list", "hits", "objects", "values", "rows",
-		"edges", "nodes", "result", "resultlist", "collection", "value", "docs",
+		"edges", "nodes", "result", "resultlist", "collection", "value", "docs", "hydra:member", "member",
 	}
 	insertionNames = []string{"insertions", "listings", "properties", "realestates", "insertionlist", "propertylist", "listinglist"}
 	contactNames   = []string{"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails"}
@@ -59,7 +59,7 @@ var (
 	// What is called a count may be that of the page, so that it says something only where it is larger.
 	totalNames = []string{
 		"total", "totalcount", "totalelements", "totalitems", "totalnumberofitems", "totalresults", "totalrecords", "totalhits",
-		"totalsize", "totalnumberofelements", "numfound", "@odata.count", "odata.count",
+		"totalsize", "totalnumberofelements", "hydra:totalitems", "numfound", "@odata.count", "odata.count",
 	}
 	countNames   = []string{"count", "resultcount"}
 	metaNames    = []string{"meta", "pagination", "paging", "page", "pageinfo", "metadata", "header"}

@@ -115,7 +115,7 @@ func assertDrift(t *testing.T, what, body string, nothing bool, err error) {
 
 func TestWhatIsNoListOfInsertionsIsDrift(t *testing.T) {
 	for _, body := range []string{
-		`[{}]`, `[{"id":1}]`, `{"results":[{"id":1}]}`, `{"results":[{"id":1}],"items":[]}`, one,
+		`[{}]`, `[{"id":1}]`, `{"results":[{"id":1}]}`, `{"results":[{"id":1}],"items":[]}`,
 		`{"odd":` + one + `}`, `{"results":` + one + `,"data":` + one + `}`, `{"data":{"a":` + one + `,"b":` + one + `}}`,
 		`{"success":false,"results":[` + one + `]}`, `{"results":[{"agencyId":"B200",` + one[1:] + `]}`,
 		`{"a":{"a":{"a":{"a":{"results":[` + one + `]}}}}}`, `[{"propertyReferenceId":null}]`, `[{"propertyReferenceId":""}]`, `[{"propertyReferenceId":{}}]`,
@@ -209,7 +209,7 @@ func TestContactRequestsAreFoundByNameOrByWhatTheyLookLike(t *testing.T) {
 
 func TestWhatMayBeAnotherListIsDrift(t *testing.T) {
 	for _, body := range []string{
-		`{"a":[` + lead + `],"b":[` + lead + `]}`, `{"a":[{"x":1}],"b":[{"y":1}]}`, `{"odd":` + lead + `}`, lead, `{"items":{"createdAt":"x"}}`, `{"items":{"createdAt":"x","id":1,"leads":{}}}`,
+		`{"a":[` + lead + `],"b":[` + lead + `]}`, `{"a":[{"x":1}],"b":[{"y":1}]}`, `{"odd":` + lead + `}`, `{"items":{"createdAt":"x"}}`, `{"items":{"createdAt":"x","id":1,"leads":{}}}`,
 		`[{}]`, `[{"errorCode":"X","message":"x"}]`, `{"links":[{"rel":"x"}]}`, `{"leads":[{"agencyId":"B200"}]}`, `{"leads":[1,2]}`,
 		`{"leads":[{"propertyReferenceId":"other"}]}`,
 		`{"requests":[` + lead + `],"leads":[` + lead + `]}`, `{"items":[` + lead + `],"data":[` + lead + `]}`,

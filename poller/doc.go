@@ -16,13 +16,13 @@
 // it, and after a last look at its contact requests; a change that is too large to believe is held. A failed, partial or
 // odd answer changes nothing.
 //
-// A contact request is new when it is known by neither its id nor its fingerprint. What was there before we began to
-// watch is remembered and not announced; see contactStart and isOld of poller/watch for where the line runs. A poll reads as much as it
-// takes to prove that nothing lies unseen between the newest and what was known before; see watch.CatchUp. Where that cannot be
-// proved, an event says so.
+// A contact request is new when it is known by neither its id nor its fingerprint; see matchKnown of poller/watch. What was there
+// before we began to watch is remembered and not announced; see contactStart and startOf for where the line runs. A poll reads as
+// much as it takes to prove that nothing lies unseen between the newest and what was known before; see watch.Closed. Where that
+// cannot be proved, an event says so. None, in any form, is no failure, and closes no window where some are known.
 //
 // Nobody has shown us an answer of this API. So its dialect is learned and remembered, and a change of it is announced: where
-// records stand, which member is the id, how lists end, which sizes are taken, what all records have. What happens to most records
+// records stand, how lists end, which sizes are taken, what all insertions have. What happens to most records
 // at once is drift of the API, not a change of each.
 //
 // # What is asked

@@ -74,14 +74,6 @@ func TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape(t *testing.T) {
 	}
 }
 
-func names(v any) (all []string) {
-	list, _ := v.([]any)
-	for _, name := range list {
-		all = append(all, name.(string))
-	}
-	return all
-}
-
 // holdsOfPeople fails unless the events hold what a setting lets them.
 func (w *world) holdsOfPeople(list []told, people events.People) {
 	w.t.Helper()

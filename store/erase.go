@@ -180,7 +180,7 @@ const (
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
 func (s *Store) redact(agency string, people map[Request]*person) error {
 	for left := toRemember(slices.Collect(maps.Keys(people))); len(left) > 0; {
-		var rows map[Request]ContactRequest
+		var rows map[Request][]ContactRequest
 		known, passed := false, 0
 		if err := s.erasing(func(tx *Tx) (bool, error) {
 			_, known = tx.Agency(agency)
@@ -202,24 +202,26 @@ func toRemember(requests []Request) []Request {
 }
 
 // notErased finds the first contact requests of a list of toRemember that are not remembered as erased, with what is
-// remembered of them, the zero value where nothing is; and how many of the list it has passed, as far as one transaction goes.
-func (tx *Tx) notErased(agency string, list []Request) (rows map[Request]ContactRequest, passed int) {
-	rows = map[Request]ContactRequest{}
+// remembered of them, the zero value where nothing is; and how many of the list it has passed, as far as one transaction goes. Of an
+// id that was given again there are several, whose events cannot be told apart.
+func (tx *Tx) notErased(agency string, list []Request) (rows map[Request][]ContactRequest, passed int) {
+	rows = map[Request][]ContactRequest{}
 	for read := 0; passed < len(list) && read < redactReads; {
-		reference, known := list[passed].Reference, map[string]ContactRequest{}
+		reference, known := list[passed].Reference, map[string][]ContactRequest{}
 		all := tx.asTheyCame(agency, reference)
 		for _, c := range all {
-			if one, twice := known[c.Given()]; !twice || one.erased() {
-				known[c.Given()] = c // one that bears the id of an erased one is another person
-			}
+			known[c.Given()] = append(known[c.Given()], c)
 		}
 		read += 1 + len(all)
 		for ; passed < len(list) && list[passed].Reference == reference; passed++ {
 			if len(rows) == redactRows {
 				return rows, passed
 			}
-			if c := known[list[passed].ID]; !c.erased() {
-				rows[list[passed]] = c
+			all, is := known[list[passed].ID]
+			if all = slices.DeleteFunc(all, ContactRequest.erased); len(all) > 0 {
+				rows[list[passed]] = all
+			} else if !is {
+				rows[list[passed]] = []ContactRequest{{}}
 			}
 		}
 	}
@@ -250,7 +252,7 @@ func (s *Store) HasErased(agency string, requests []Request) (all bool, err erro
 	for left := toRemember(slices.Clone(requests)); len(left) > 0; {
 		passed := 0
 		if all, err = read(s, func(tx *Tx) bool {
-			var rows map[Request]ContactRequest
+			var rows map[Request][]ContactRequest
 			rows, passed = tx.notErased(agency, left)
 			return len(rows) == 0
 		}); err != nil || !all {
@@ -264,10 +266,10 @@ func (s *Store) HasErased(agency string, requests []Request) (all bool, err erro
 // erasedDigest stands for the record in the id of the event.
 var erasedDigest = sha256.Sum256([]byte("erased on request"))
 
-func (tx *Tx) redact(agency string, rows map[Request]ContactRequest, people map[Request]*person, announce bool) error {
+func (tx *Tx) redact(agency string, rows map[Request][]ContactRequest, people map[Request]*person, announce bool) error {
 	puts := map[string][]ContactRequest{}
-	for r, row := range rows {
-		p := *people[r]
+	for r, list := range rows {
+		p, row := *people[r], list[0]
 		if row.ID == "" { // of a restored backup: it is learned now, and so is no overlap with what was seen before
 			i, _ := tx.Insertion(agency, r.Reference)
 			row = ContactRequest{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}
@@ -277,10 +279,8 @@ func (tx *Tx) redact(agency string, rows map[Request]ContactRequest, people map[
 		}
 		row.Revision++
 		puts[r.Reference] = append(puts[r.Reference], row.erase())
-		for _, other := range tx.asTheyCame(agency, r.Reference) {
-			if other.ID != row.ID && other.Given() == r.ID && !other.erased() {
-				puts[r.Reference] = append(puts[r.Reference], other.erase()) // its events are not told from those of row
-			}
+		for _, other := range list[1:] {
+			puts[r.Reference] = append(puts[r.Reference], other.erase())
 		}
 		if !announce {
 			continue

@@ -571,3 +571,31 @@ func TestAStoreFromBeforeAnErasureIsKnown(t *testing.T) {
 		holds(last)
 	}
 }
+
+// TestAllThatBearAnIdAreErased has two people of whom the second got the id of the first.
+func TestAllThatBearAnIdAreErased(t *testing.T) {
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}}}
+	if err := s.Update(func(tx *store.Tx) error {
+		return tx.PutContactRequests("A100", "a#1##", store.ContactRequest{ID: "7", Fields: again.Fields}, again)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase("A100", []store.Request{{Reference: "a#1##", ID: "7"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.View(func(tx *store.Tx) error {
+		for _, c := range tx.ContactRequests("A100", "a#1##") {
+			if !c.Redacted || len(c.Fields) > 0 || c.Given() != "7" {
+				t.Errorf("%+v", c)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

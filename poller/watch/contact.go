@@ -175,7 +175,7 @@ type match struct {
 // fingerprint. An id counts only with the same content, the same creation time, or where one of the times is unknown: APIs give
 // ids again. A fingerprint counts only while the id that was known with it is missing, so that a double click with two ids stays
 // two. The order of matches is that of found.
-func matchKnown(found []identified, known []store.ContactRequest, v view) (all []match, missing int, moved bool) {
+func matchKnown(found []identified, known []store.ContactRequest, v view, rules uint32) (all []match, missing int, moved bool) {
 	m := &matcher{all: make([]match, len(found)), known: known, taken: make([]bool, len(known)), view: v}
 	for n := range found {
 		m.all[n].found = &found[n]
@@ -187,7 +187,7 @@ func matchKnown(found []identified, known []store.ContactRequest, v view) (all [
 	m.takePrints()
 	m.take(sameID, sameContent)
 	m.take(sameID, unknownTime)
-	renamed := m.markRenamed()
+	renamed := m.markRenamed(rules)
 	if m.isDone() {
 		return m.all, m.missing(), renamed
 	}
@@ -370,13 +370,14 @@ func (m *matcher) takeMoved() bool {
 }
 
 // markRenamed reports whether all that were recognised so far have other ids and other records than before: then their identity has
-// changed, and nothing else.
-func (m *matcher) markRenamed() bool {
+// changed, and nothing else. Where rules are other ones than before, records cannot be compared.
+func (m *matcher) markRenamed(rules uint32) bool {
 	renamed := 0
 	for _, one := range m.all {
 		switch {
 		case one.known == nil || one.twin:
-		case one.found.identity != events.IdentityID, one.known.Nameless, one.known.Given() == one.found.id, one.known.Digest == one.found.digest:
+		case one.found.identity != events.IdentityID, one.known.Nameless, one.known.Given() == one.found.id,
+			one.known.Digest == one.found.digest, one.known.Rules != rules:
 			return false
 		default:
 			renamed++
@@ -424,7 +425,7 @@ type sight struct {
 // diffContactRequests compares a response with the contact requests that are known of its insertion, and with those of insertions that
 // have vanished.
 func diffContactRequests(s sight, known, vanished []store.ContactRequest, found []identified) contacts {
-	matches, missing, moved := matchKnown(found, known, s.view)
+	matches, missing, moved := matchKnown(found, known, s.view, s.rules.contactRequest)
 	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
 	if mostEmptied(matches) {
 		s.apart = max(s.apart, s.holdFor)

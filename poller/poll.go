@@ -384,13 +384,13 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 // another one is listed no more, of which it may be the new name. A walk that hangs is not waited for.
 func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
 	a.mu.Lock()
-	l, walking := a.pollStates[reference], a.underWay && now.Sub(a.walkBegan) < longestWalk
+	l, began, walking := a.pollStates[reference], a.walkBegan, a.underWay && now.Sub(a.walkBegan) < longestWalk
 	a.mu.Unlock()
 	if !walking || l != nil && !l.at.IsZero() {
 		return false, nil
 	}
 	i, err := a.insertion(reference)
-	return err == nil && !i.Polled && !i.Baseline, err
+	return err == nil && !i.Polled && !i.Baseline && !i.FirstSeen.Before(began.Truncate(time.Second)), err
 }
 
 // longestWalk is how long a walk is waited for.

@@ -189,7 +189,8 @@ func (p Poll) isCurrent(prior Prior, d contacts, v view) bool {
 }
 
 // isReversed reports whether a response to the question for the oldest ones shows what that for the newest ones did, turned round:
-// then both show all there is. Ties may stand in any order where both are seen to be in theirs.
+// then both show all there is. Ties may stand in any order where both are seen to be in theirs, which takes two times that differ:
+// a service that ignores the order looks the same where all are of one second.
 func (w *Window) isReversed(ids []string, v view) bool {
 	back := slices.Clone(ids)
 	slices.Reverse(back)
@@ -197,7 +198,7 @@ func (w *Window) isReversed(ids []string, v view) bool {
 		return len(back) > 0
 	}
 	slices.Sort(back)
-	return v.ascending && w.view.ordered && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
+	return v.ascending && w.view.ordered && v.oldest.Before(v.newest) && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
 }
 
 // Begin and end of a watch.

@@ -67,6 +67,7 @@ type WatchSchemaDrifted struct {
 	Common
 	Operation           string `json:"operation"`                     // insertions or contact_requests
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // where it is one insertion
+	Change              string `json:"change,omitempty"`              // volatile: a member changes at each reading and is left out
 	Expected            string `json:"expected"`
 	Found               string `json:"found"`
 }

@@ -70,6 +70,8 @@ type agency struct {
 	dirty   map[failureName]struct{} // may have changed since they were stored
 	windows shown
 	silence silence
+
+	volatility watch.Volatility // guarded by committing
 }
 
 // health is how well one operation of an agency goes, as far as only this process knows.

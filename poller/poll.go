@@ -339,7 +339,21 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	p.a.shownNewest(j.Newest)
 	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
-	return nil
+	return p.a.observe(p.reference, j.Readings, page.Received)
+}
+
+// observe looks for members of contact requests that change at each reading.
+func (a *agency) observe(reference string, readings []watch.Reading, at time.Time) error {
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	volatile := a.volatility.Observe(reference, readings)
+	if len(volatile) == 0 {
+		return nil
+	}
+	return a.commit(func(tx *store.Tx) (watch.Effects, error) {
+		state, _ := tx.Agency(a.id)
+		return watch.LeaveOut(state, watch.Observation{AgencyID: a.id, At: at.UTC()}, volatile), nil
+	})
 }
 
 // giveUp ends a catch-up that no response has closed.

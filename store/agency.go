@@ -34,6 +34,9 @@ type Agency struct {
 	PartialWalks  int    `json:"partialWalks,omitempty"`
 	PartialReason string `json:"partialReason,omitempty"`
 
+	// Volatile are pointers to members of contact requests that change at each reading, and are left out of digests.
+	Volatile []string `json:"volatile,omitempty"`
+
 	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
 	// filter_changed. BaselineSince is when it began, if not at WatchStart.
 	BaselineReason string    `json:"baselineReason,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"hash/maphash"
 	"net/url"
 	"regexp"
 	"slices"
@@ -321,6 +322,29 @@ func hashParts(parts []string) [32]byte {
 		b = append(b, part...)
 	}
 	return sha256.Sum256(b)
+}
+
+// Leaves hashes what the record holds, by JSON pointer and without the score: objects are looked into three levels deep, arrays are
+// taken whole. At most 256. The hashes are of this process and of no use to another one.
+func (c ContactRequest) Leaves() map[string]uint64 {
+	all := map[string]uint64{}
+	leaves(all, c.object(), "", 3)
+	return all
+}
+
+var leafSeed = maphash.MakeSeed()
+
+func leaves(all map[string]uint64, o object, at jsontext.Pointer, deeper int) {
+	for _, m := range o {
+		inner := at.AppendToken(m.called().text)
+		switch {
+		case len(all) == maxFields || m.called().plain == "score":
+		case m.isObject() && deeper > 1:
+			leaves(all, m.object(), inner, deeper-1)
+		default:
+			all[string(inner)] = maphash.Bytes(leafSeed, m.raw())
+		}
+	}
 }
 
 // PersonField is a member that holds personal data, or held some.

@@ -408,6 +408,8 @@ type contacts struct {
 	new     int                  // was not known at all
 	missing int                  // is known and not shown
 	moved   bool
+
+	readings []Reading // of those that were known
 }
 
 // sight is the circumstances of a response.
@@ -453,6 +455,7 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 		case m.known == nil:
 			d.add(s, id, *m.found)
 		case !m.twin:
+			d.readings = append(d.readings, s.reading(*m.known, *m.found))
 			d.update(s, *m.known, *m.found, m.moved)
 		}
 	}
@@ -472,6 +475,15 @@ func (d *contacts) remember(s sight, id string, f identified) {
 		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest, Rules: s.rules.contactRequest,
 		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Nameless: f.identity == events.IdentityFingerprint, Fields: personFields(f),
 	})
+}
+
+// reading compares what was read of a known contact request with what is read now.
+func (s sight) reading(k store.ContactRequest, f identified) Reading {
+	r := Reading{ID: k.ID}
+	if k.Digest != f.digest && k.Rules == s.rules.contactRequest {
+		r.Leaves = f.Leaves()
+	}
+	return r
 }
 
 // add remembers a contact request that was not known and announces it unless it is old.

@@ -382,6 +382,14 @@ func NewRules(ignoreInsertion, ignoreContactRequest, ids []string) Rules {
 	}
 }
 
+// without is the rules of an agency of which these members of contact requests are volatile.
+func (r Rules) without(volatile []string) Rules {
+	if len(volatile) == 0 {
+		return r
+	}
+	return NewRules(r.ignoreInsertion, slices.Concat(r.ignoreContactRequest, volatile), r.ids)
+}
+
 func rulesID(version int, ignored []string) uint32 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", version, ignored))
 	return binary.BigEndian.Uint32(sum[:4])

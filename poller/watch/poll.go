@@ -68,6 +68,8 @@ type Judged struct {
 	Newest time.Time            // that the response shows in order; zero: it is in none
 	Fresh  map[string]time.Time // creation times of what was not known before the catch-up, by id
 	Waits  []time.Duration      // of the contact requests that are announced
+
+	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 }
 
 // Judge says what a response changes. The window is that of the responses before; it stays as it is.
@@ -75,9 +77,10 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
 	}
+	p.Rules = p.Rules.without(prior.State.Volatile)
 	s := p.sight(prior, r, at.UTC())
 	d := diffContactRequests(s, prior.Known, prior.Vanished, identify(prior.Insertion.Reference, r.Requests, p.Rules))
-	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s)}
+	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
 	if s.view.ordered {
 		j.Newest = s.view.newest
 	}

@@ -1,0 +1,78 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// readingsOf is what a response shows of n contact requests of which some members changed since the reading before.
+func readingsOf(n, reading int, rotates ...string) (list []Reading) {
+	for k := range n {
+		leaves := map[string]uint64{"/name": uint64(k), "/status": 1, "/email": uint64(k), "/views": uint64(k)}
+		for _, path := range rotates {
+			leaves[path] = uint64(1000*reading + k)
+		}
+		r := Reading{ID: fmt.Sprint(k)}
+		if len(rotates) > 0 {
+			r.Leaves = leaves
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func TestAMemberThatChangesAtEachReadingIsVolatileAfterTenChangesInFourReadings(t *testing.T) {
+	for _, c := range []struct{ requests, after int }{{1, 11}, {3, 5}, {4, 4}, {100, 4}} {
+		var v Volatility
+		for reading := 1; ; reading++ {
+			found := v.Observe("a#b##", readingsOf(c.requests, reading, "/email", "/views"))
+			if len(found) == 0 && reading <= c.after {
+				continue
+			}
+			if reading != c.after || !slices.Equal(found, []string{"/email", "/views"}) {
+				t.Errorf("%d contact requests: %v at reading %d, want both at %d", c.requests, found, reading, c.after)
+			}
+			break
+		}
+	}
+}
+
+func TestAMemberThatStandsStillOnceIsNotVolatile(t *testing.T) {
+	var v Volatility
+	for reading := 1; reading <= 30; reading++ {
+		rotates := []string{"/views"}
+		if reading%3 == 0 {
+			rotates = nil // as it was
+		}
+		if found := v.Observe("a#b##", readingsOf(5, reading, rotates...)); len(found) > 0 {
+			t.Fatalf("%v at reading %d", found, reading)
+		}
+	}
+}
+
+func TestAMemberThatChangesInFewOfThoseThatChangeIsNotVolatile(t *testing.T) {
+	var v Volatility
+	for reading := 1; reading <= 30; reading++ {
+		list := readingsOf(10, reading, "/views")
+		for n := range list {
+			if n >= 4 {
+				list[n].Leaves["/views"] = 7
+				list[n].Leaves["/email"] = uint64(reading % 2 * n * (reading / 2)) // now and then
+			}
+		}
+		if found := v.Observe("a#b##", list); slices.Contains(found, "/views") {
+			t.Fatalf("%v at reading %d: it changes in four of ten", found, reading)
+		}
+	}
+}
+
+func TestOnlySoManyContactRequestsAreCompared(t *testing.T) {
+	var v Volatility
+	for n := range 50 {
+		v.Observe(fmt.Sprint(n), readingsOf(20, 1, "/views"))
+	}
+	if len(v.seen) != volatileWatched {
+		t.Errorf("%d are compared", len(v.seen))
+	}
+}

@@ -62,6 +62,7 @@ func TestWhatAppearsIsToldWhereSomeReadingsDoNotShowIt(t *testing.T) {
 						}
 						return shows(map[string]int{"a": 60, "b": news})
 					})
+					w.options.PollInterval = time.Hour // only the list is judged
 					w.start()
 					w.pass(10 * time.Minute)
 					grown.Store(true)
@@ -113,6 +114,7 @@ func TestAWrongListAfterAMixedOneTellsNothing(t *testing.T) {
 						return ours
 					}
 				})
+				w.options.PollInterval = time.Hour // only the list is judged
 				w.start()
 				w.pass(10 * time.Minute)
 				for _, fault := range c.first {
@@ -141,6 +143,7 @@ func TestAMassAppearanceConfirmsNoOther(t *testing.T) {
 			}
 			return lists[now.Load()]
 		})
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(10 * time.Minute)
 		now.Store(1)
@@ -157,6 +160,7 @@ func TestMoreThanCanWaitIsToldByTheWalkThatFollows(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(10 * time.Minute)
 		var body strings.Builder
@@ -206,6 +210,7 @@ func TestWhatTheFirstCompleteWalkShowsBringsTheContactRequestsOfTheWholeWatch(t 
 				w.options.PollInterval, w.options.WalkInterval = time.Hour, 30*time.Minute
 				partial := cutShort(map[string]int{"a": 20})
 				w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return partial }))
+				w.options.PollInterval = time.Hour // only the list is judged
 				w.start()
 				w.pass(24 * time.Hour)
 				if n := count(w.log("A100"), events.TypeWatchBaselined); n != 1 {
@@ -250,6 +255,7 @@ func TestTheShortListOfSomebodyElseTellsNothing(t *testing.T) {
 					}
 					return shows(map[string]int{"a": 60})
 				})
+				w.options.PollInterval = time.Hour // only the list is judged
 				w.start()
 				w.pass(10 * time.Minute)
 				wrong.Store(true)
@@ -270,6 +276,7 @@ func TestWhatReplacesMostOfAListThatIsNeverCompleteIsTold(t *testing.T) {
 		var now atomic.Value
 		now.Store(cutShort(map[string]int{"a": 20}))
 		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return now.Load().(*sandbox.Fault) }))
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(time.Hour)
 		now.Store(cutShort(map[string]int{"b": 20}))
@@ -300,6 +307,7 @@ func TestWhatStaysOfAListThatChangesEachTimeIsTold(t *testing.T) {
 			}
 			return shows(map[string]int{"a": 60, "b": 20, fmt.Sprint("c", n): 30})
 		})
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(10 * time.Minute)
 		grown.Store(true)
@@ -328,6 +336,7 @@ func TestAListThatGrowsFasterThanItIsReadIsTold(t *testing.T) {
 			since.CompareAndSwap(-1, int64(n))
 			return shows(map[string]int{"a": 60, "b": grown})
 		})
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(10 * time.Minute)
 		since.Store(-1)
@@ -346,6 +355,7 @@ func TestWhatAppearsIsToldWhereAWalkTakesLongerThanAHold(t *testing.T) {
 		}
 		w.options.HoldFor, w.options.WalkInterval = time.Minute, 10*time.Second
 		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 25 * time.Second} }))
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(time.Hour)
 		for n := range 20 {
@@ -366,6 +376,7 @@ func TestWhatReplacesAListIsToldWithWhatDisappears(t *testing.T) {
 				for n := range 20 {
 					w.publish("A100", fmt.Sprintf("a#%d##", n))
 				}
+				w.options.PollInterval = time.Hour // only the list is judged
 				w.start()
 				w.pass(10 * time.Minute)
 				for n := range 20 {
@@ -406,6 +417,7 @@ func TestARestartWhileWhatAppearsWaitsLosesNothing(t *testing.T) {
 		for n := range 20 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(10 * time.Minute)
 		var ids []string
@@ -429,6 +441,7 @@ func TestARestartWhileWhatAppearsWaitsLosesNothing(t *testing.T) {
 		w.stop()
 		w.model.SetFault(nil)
 		w.pass(72 * time.Hour)
+		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(15 * time.Minute)
 		got := announced(w.log("A100"))

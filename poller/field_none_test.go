@@ -198,7 +198,9 @@ func TestNoneForAMomentForgetsAndClosesNothing(t *testing.T) {
 // TestOldLeadsBehindAFirstResponseWithoutAnyAreOld is of a cache or index that was still empty when
 // the watch began.
 func TestOldLeadsBehindAFirstResponseWithoutAnyAreOld(t *testing.T) {
-	eachForm(t, someOfNone(), func(t *testing.T, none fieldReply) {
+	forms := someOfNone()
+	delete(forms, "empty array") // is a list: from there on a lead that is younger than all that was shown is new
+	eachForm(t, forms, func(t *testing.T, none fieldReply) {
 		inField(t, flatsNamed(3), func(w *world, p *portal) {
 			p.respond = func(string, int, []string) fieldReply { return none }
 			p.addMany(p.flats[0], 30, 20*24*time.Hour)

@@ -509,7 +509,11 @@ func (s sight) isOld(f identified) bool {
 	if f.CreatedAt.IsZero() {
 		return s.insertion.Baseline && !s.insertion.Polled
 	}
-	return f.CreatedAt.Before(startOf(s.insertion, s.view, f.HasZone()))
+	start := startOf(s.insertion, s.view, f.HasZone())
+	if start.After(s.At) { // our clock was ahead at the begin, and was set since
+		start = s.At.Add(-beforeBegin)
+	}
+	return f.CreatedAt.Before(start)
 }
 
 // person is what events say of the person behind a contact request. Everything else is made of the whole response, whatever they say.

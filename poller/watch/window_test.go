@@ -312,15 +312,25 @@ func TestAnOrderThatIsTurnedRoundIsReported(t *testing.T) {
 }
 
 func TestTheOtherEndMayShowTiesInAnyOrder(t *testing.T) {
-	var list []listings.ContactRequest
-	for n := range 12 {
-		list = append(list, person(n, 1, fmt.Sprint("P", n), "x"))
+	bothEnds := func(desc, asc []listings.ContactRequest) Closed {
+		m := newMemory()
+		m.poll.Longest = 12
+		j := m.judge(NewWindow(), Response{Question: questions[0], Requests: desc, Total: -1, List: true})
+		return m.judge(j.Window, Response{Question: questions[2], Requests: asc, Total: -1, List: true}).Closed
 	}
-	m := newMemory()
-	m.poll.Longest = 12
-	j := m.judge(NewWindow(), Response{Question: questions[0], Requests: list, Total: -1, List: true})
-	if j = m.judge(j.Window, Response{Question: questions[2], Requests: list, Total: -1, List: true}); j.Closed != ClosedReversed {
-		t.Errorf("closed %q", j.Closed)
+	minute := func(at int) (list []listings.ContactRequest) {
+		for n := range 6 {
+			list = append(list, person(10*at+n, at, fmt.Sprint("P", at, n), "x"))
+		}
+		return list
+	}
+	first, second := minute(1), minute(2)
+	if closed := bothEnds(slices.Concat(second, first), slices.Concat(first, second)); closed != ClosedReversed {
+		t.Errorf("two minutes: closed %q", closed)
+	}
+	// Of one minute alone, a service that ignores the order shows the same.
+	if closed := bothEnds(first, first); closed == ClosedReversed {
+		t.Errorf("one minute: closed %q", closed)
 	}
 }
 

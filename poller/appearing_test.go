@@ -210,7 +210,6 @@ func TestWhatTheFirstCompleteWalkShowsBringsTheContactRequestsOfTheWholeWatch(t 
 				w.options.PollInterval, w.options.WalkInterval = time.Hour, 30*time.Minute
 				partial := cutShort(map[string]int{"a": 20})
 				w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return partial }))
-				w.options.PollInterval = time.Hour // only the list is judged
 				w.start()
 				w.pass(24 * time.Hour)
 				if n := count(w.log("A100"), events.TypeWatchBaselined); n != 1 {
@@ -441,7 +440,6 @@ func TestARestartWhileWhatAppearsWaitsLosesNothing(t *testing.T) {
 		w.stop()
 		w.model.SetFault(nil)
 		w.pass(72 * time.Hour)
-		w.options.PollInterval = time.Hour // only the list is judged
 		w.start()
 		w.pass(15 * time.Minute)
 		got := announced(w.log("A100"))

@@ -13,7 +13,7 @@
 //
 // [Renderings] has the envelopes that such services use, as data; [Scenarios] are whole stories, played in time with
 // the model's clock, virtual or real. [Generator] is an even flow of changes, without the young and old insertions, busy hours
-// and hits of a market. That is made up in poller/schedule/trace alone, for the scheduler and for plans.
+// and hits of a market. That is made up in the tests of poller/schedule alone.
 //
 // A [Model] holds agencies, insertions, contact requests and keys. It is driven by method calls, by a [Generator] of
 // synthetic people and properties, or from another process by [Control]. It forgets nothing: [Model.Truth] says when

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -632,7 +633,7 @@ func (c *checker) times(r learnedContactRequests) {
 	}
 }
 
-// speed points to the command that says how fast contact requests are found.
+// speed says how long a round of polls takes, and whether it fits into the staleness that is allowed.
 func (c *checker) speed() {
 	insertions := 0
 	for _, a := range c.report.Agencies {
@@ -641,11 +642,18 @@ func (c *checker) speed() {
 	if insertions == 0 {
 		return
 	}
-	command := "doorbell plan"
-	if !c.report.DaemonRunning {
-		command = fmt.Sprintf("doorbell plan --insertions %d --agencies %d", insertions, len(c.report.Agencies))
+	p := c.Config.Poll
+	polls := time.Duration(float64(insertions) / p.RequestsPerSecond * float64(time.Second))
+	round := max(polls, p.PollInterval).Round(time.Millisecond)
+	if round > time.Minute {
+		round = round.Round(time.Second)
 	}
-	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", ops.Counted(insertions, "insertion"), c.Config.Poll.RequestsPerSecond, command)
+	c.report.ok(sectionBudget, "%s at %g requests/s: a round of polls takes %s, which finds a contact request after %s on average; busy insertions are polled more often",
+		ops.Counted(insertions, "insertion"), p.RequestsPerSecond, round, round/2)
+	if limit := time.Duration(p.MaxStaleness); limit > 0 && polls > limit {
+		c.report.warn(sectionBudget, fmt.Sprintf("DOORBELL_MAX_STALENESS is %s, in which that many cannot be polled", limit),
+			fmt.Sprintf("it takes at least %.2g requests/s (DOORBELL_REQUESTS_PER_SECOND)", math.Ceil(100*float64(insertions)/limit.Seconds())/100))
+	}
 }
 
 // failure is what went wrong with a request, in words without the insertion that was asked for, and what run makes of it.

@@ -1,6 +1,6 @@
 // Package check says whether `doorbell run` would work, with this configuration, here and now: the access of each agency, how the API
 // answers, NATS, the receivers, the disk. It sends a few requests within the budget, none beside a running daemon, and leaves nothing
-// behind. How fast leads would be found is asked of `doorbell plan`.
+// behind.
 package check
 
 import (

@@ -202,7 +202,7 @@ func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {
 
 func TestWithoutADaemonAndWithoutAStoreThereIsNothingToAskOrEnd(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}, {"events", "ls"}, {"plan"}, {"replay", "--dry-run"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}, {"events", "ls"}, {"replay", "--dry-run"}} {
 		dir := filepath.Join(t.TempDir(), "data")
 		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 		if got.Code != exit.CodeFailed || got.Stdout != "" {
@@ -225,7 +225,7 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	defer held.Close()
 	before := doorbelltest.Tree(t, dir)
 	var all sync.WaitGroup // each waits for the lock
-	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "A100", "1"}, {"plan"}} {
+	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "A100", "1"}} {
 		all.Go(func() {
 			got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 			if got.Code != exit.CodeUnavailable || got.Stdout != "" {

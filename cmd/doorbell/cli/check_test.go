@@ -99,7 +99,7 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 	fresh := filepath.Join(s.Dir, "data")
 	r, text := checked(t, s, exit.Done, s.With("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
 		"insertions are at /results, with a total", "pages count from", "their id is /id", "date and time with an offset",
-		"8 insertions at 1000 requests/s: `doorbell plan --insertions 8 --agencies 2`", "which is free", "is not there yet; run makes it")
+		"8 insertions at 1000 requests/s: a round of polls takes 100ms", "after 50ms on average", "which is free", "is not there yet; run makes it")
 	if n := s.Asked("A100") + s.Asked("B200"); n != 2*r.Requests || r.Requests > check.MostAsked+1 {
 		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
 	}
@@ -387,7 +387,7 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	d := doorbelltest.Launch(t, s.Environ, "run")
 	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100", "B200")
 	r, _ := checked(t, s, exit.Done, s.With("DOORBELL_API_KEY="+doorbelltest.OtherKey, "DOORBELL_AGENCIES=A100,B200,C300"), "the daemon works", "A100: access, 4 insertions",
-		"C300: not watched by the daemon", "insertions are at /results", "8 insertions at 1000 requests/s: `doorbell plan` says")
+		"C300: not watched by the daemon", "insertions are at /results", "8 insertions at 1000 requests/s: a round of polls takes 100ms")
 	if want := map[string]string{"A100": check.AccessOK, "B200": check.AccessOK, "C300": check.AccessNotAsked}; !maps.Equal(accessOf(r), want) || r.Requests != 0 || !r.DaemonRunning {
 		t.Errorf("%v after %d requests", accessOf(r), r.Requests)
 	}

@@ -27,7 +27,6 @@ type grammar struct {
 	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
 
 	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work here and now."`
-	Plan    PlanCmd    `cmd:"" group:"before" help:"Estimate how fast contact requests are found."`
 	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
 

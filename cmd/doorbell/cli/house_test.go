@@ -22,7 +22,6 @@ var house = map[string][]string{
 	"schemas/skiptest":         {},
 	"poller/listings":          {},
 	"poller/schedule":          {},
-	"poller/schedule/trace":    {"poller/schedule"}, // it judges the scheduler and runs nothing
 	"poller/sandbox":           {},
 	"events/natsd":             {},
 	"events":                   {"schemas"},
@@ -65,7 +64,6 @@ var house = map[string][]string{
 	"poller/listings/listingstest": {},
 	"events/natsd/natsdtest":       {"events/natsd"},
 	"events/forward/forwardtest":   {"events", "events/forward"},
-	"poller/schedule/simulate":     {"poller/schedule", "poller/schedule/trace"},
 }
 
 // everything stands for all packages that are no helpers of tests.
@@ -82,8 +80,7 @@ var onlyInTests = map[string][]string{
 	"events/stream":       {"events/natsd"},
 	"events/forward":      {"events/natsd"},
 	"cmd/doorbell/people": {"events/natsd"},
-	"poller/schedule":     {"poller/schedule/trace"}, // a forecast is held against the market
-	"poller":              {"poller/sandbox"},        // and a poller against the API over real HTTP
+	"poller":              {"poller/sandbox"}, // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
 }

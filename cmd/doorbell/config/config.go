@@ -63,8 +63,8 @@ type Poll struct {
 	Baseline           string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	People             PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
 	RequestsPerSecond  float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
-	PollInterval       time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, hints and retries do not wait."`
-	MaxStaleness       AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four times what taking turns would need."`
+	PollInterval       time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
+	MaxStaleness       AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
 	WalkInterval       time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
 	PageSize           AutoInt         `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto starts at 50 and finds the largest page that the API gives, up to 1000; a number is never exceeded."`
 	RequestTimeout     time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
@@ -132,9 +132,6 @@ const (
 	GroupPoll    group = "Poll"
 	GroupNATS    group = "NATS"
 	GroupForward group = "Forward"
-
-	// GroupPace is Poll without its secrets, and without the demand that there is an API to speak to.
-	GroupPace group = "pace"
 )
 
 // prefix is what the variables of a group begin with.
@@ -154,8 +151,7 @@ func Read(environ []string, further ...group) (*Config, error) {
 	r.read(GroupNATS, &c.NATS)
 	for _, g := range further {
 		switch g {
-		case GroupPoll, GroupPace:
-			r.noSecrets = g == GroupPace
+		case GroupPoll:
 			r.read(GroupPoll, &c.Poll)
 		case GroupForward:
 			r.read(GroupForward, &c.Forward)
@@ -168,8 +164,6 @@ func Read(environ []string, further ...group) (*Config, error) {
 	}
 	if slices.Contains(further, GroupPoll) {
 		r.checkPoll(c)
-	}
-	if r.has(GroupPoll) {
 		r.checkStaleness(c.Poll)
 	}
 	if r.has(GroupForward) {

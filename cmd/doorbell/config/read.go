@@ -58,8 +58,6 @@ type reader struct {
 	settings []*Setting
 	problems []Problem
 	warnings []string
-
-	noSecrets bool // they are left out of what is read from now on
 }
 
 func newReader(environ []string) *reader {
@@ -84,7 +82,7 @@ func (r *reader) read(g group, fields any) {
 	names := make(map[string]*Setting)
 	for _, s := range settingsOf(g, fields) {
 		r.settings = append(r.settings, s)
-		if r.noSecrets && s.Secret || !r.find(s) {
+		if !r.find(s) {
 			continue
 		}
 		name := private + strings.TrimPrefix(s.Name, prefix)

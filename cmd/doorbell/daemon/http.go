@@ -19,7 +19,7 @@ import (
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
 	return ops.Verbs{
-		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
+		Status: a.status, Resume: a.poller.Resume, Approve: a.poller.Approve,
 		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,

@@ -15,9 +15,8 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 		At: now, BaseURL: "https://api.example.org", RequestsPerSecond: 5, Effective: 2.5, LastMinute: 17, Requests: 812,
 		Agencies: []poller.AgencyStatus{
 			{AgencyID: "A100", State: "watching", Insertions: 8, Freshness: &poller.Freshness{
-				Insertions: 8, OldestSeconds: 28.2, CapSeconds: 90, PastCap: 1, Turns: map[string]uint64{"index": 700, "walk": 40, "urgent": 40, "hint": 0},
+				Insertions: 8, OldestSeconds: 28.2, CapSeconds: 90, PastCap: 1, Turns: map[string]uint64{"index": 700, "urgent": 40},
 				Latency: poller.Latency{ContactRequests: 20, MeanSeconds: 17, MedianSeconds: 15, P95Seconds: 28, WithinFiveMinutes: 0.95},
-				Hints:   poller.Hints{Acting: true, Recall: 0.9},
 			}},
 			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{Insertions: 7, NeverPolled: 7, OldestSeconds: 6, CapSeconds: 40}}, // its walk goes on
 		},

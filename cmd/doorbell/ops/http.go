@@ -105,7 +105,6 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page))))
 	mux.Handle("GET /events", g.reads(there(o.Page)))
 	mux.Handle("GET /status", g.reads(gzhttp.GzipHandler(verbs)))
-	mux.Handle("GET /outlook", g.reads(gzhttp.GzipHandler(verbs)))
 	mux.Handle("POST /actions/resume", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
 		a, err := o.Verbs.resume(ctx, q)
 		return either(a.Ended > 0, "resumed", "nothalted"), err

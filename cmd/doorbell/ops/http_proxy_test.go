@@ -25,7 +25,6 @@ var httpPaths = []struct {
 	{method: "GET", path: "/large"},
 	{method: "GET", path: "/healthz"},
 	{method: "GET", path: "/status"},
-	{method: "GET", path: "/outlook"},
 	{method: "HEAD", path: "/events"}, // a GET does not end
 	{method: "GET", path: "/backup", acts: true},
 	{method: "POST", path: "/poll", body: `{"agencyId":"A100"}`, acts: true},

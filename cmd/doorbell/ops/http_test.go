@@ -103,7 +103,6 @@ func (s *site) options(token string) HTTPOptions {
 		},
 		Verbs: Verbs{
 			Status:  func() (Status, error) { return Status{Version: "the status"}, nil },
-			Outlook: func() poller.Outlook { return poller.Outlook{} },
 			Resume:  func(a, i string) (int, error) { return 1, s.done("resume " + a + " " + i) },
 			Approve: func(a string) (bool, error) { return true, s.done("approve " + a) },
 			Poll:    func(a string) (poller.PolledNow, error) { return poller.PolledNow{}, s.done("poll " + a) },
@@ -281,7 +280,7 @@ func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
 	for _, tt := range whoMayLook {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, tt.address, tt.token)
-			for _, path := range []string{"/", "/status", "/outlook", "/events", "/fragment"} {
+			for _, path := range []string{"/", "/status", "/events", "/fragment"} {
 				method := "GET"
 				if path == "/events" {
 					method = "HEAD" // else it does not end

@@ -24,7 +24,6 @@ import (
 // Verbs are what can be asked of a daemon.
 type Verbs struct {
 	Status  func() (Status, error)
-	Outlook func() poller.Outlook
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
 	Poll    func(agencyID string) (poller.PolledNow, error)
@@ -118,7 +117,6 @@ const askLimit = 10 * time.Second
 // The verbs. What they do stands at the fields of Verbs.
 var (
 	getStatus  = Verb[Nothing, Status]{"GET /status", askLimit}
-	Outlook    = Verb[Nothing, poller.Outlook]{"GET /outlook", askLimit}
 	Resume     = Verb[AgencyRequest, ResumeAnswer]{"POST /resume", askLimit}
 	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
 	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
@@ -136,7 +134,6 @@ var (
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
-	Outlook.serve(mux, func(context.Context, Nothing) (poller.Outlook, error) { return v.Outlook(), nil })
 	Resume.serve(mux, v.resume)
 	Approve.serve(mux, v.approve)
 	Poll.serve(mux, v.poll)

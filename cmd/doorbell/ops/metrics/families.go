@@ -63,7 +63,7 @@ var (
 	walks       = add("walks_total", counter, "Readings of the list of insertions, by verdict: complete or partial.", "agency", "verdict")
 	walkSeconds = add("last_walk_duration_seconds", gauge, "How long the last reading of the list of insertions took.", "agency")
 	turns       = add("turns_total", counter,
-		"Why requests were sent: index (a contact request is most likely there), cap (it would wait too long), urgent (new), hint (its record changed), walk (a page of the list before its walk was due), retry.",
+		"Why insertions were polled: index (a contact request is most likely there), cap (it would wait too long), urgent (new, changed or asked for), retry.",
 		"agency", "reason")
 	oldestPoll   = add("oldest_poll_age_seconds", gauge, "Age of the last poll of the insertion that waits the longest for its next one.", "agency")
 	pollLimit    = add("poll_age_limit_seconds", gauge, "No insertion should wait longer for its poll; see DOORBELL_MAX_STALENESS.", "agency")

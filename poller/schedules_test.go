@@ -473,24 +473,6 @@ func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
 	})
 }
 
-func TestALargeFirstSweepStarvesNoSmallAgency(t *testing.T) {
-	long(t)
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		w.publish("B200", "b#1##")
-		w.start()
-		w.pass(5 * time.Minute)
-		for n := range 3000 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.pass(3 * time.Minute)
-		id := w.write("B200", "b#1##", 0)
-		w.pass(5 * time.Minute)
-		if got := announced(w.log("B200")); got[id] != 1 {
-			t.Errorf("the small agency's lead waits for more than five minutes; first polls waiting %d", w.status("A100").FirstPolls)
-		}
-	})
-}
-
 func TestARedactionWithoutIdsIsNoNewContactRequest(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")

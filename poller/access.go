@@ -94,7 +94,7 @@ func (a *agency) pause() {
 			until = b.Until
 		}
 	}
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
+	a.p.scheduler.change(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
 }
 
 // refusedContacts does what follows where the contact requests of an insertion were refused: the list is asked for, or a halted one

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,10 +123,6 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 func (p *Poller) count(op listings.Operation, o listings.Outcome) {
 	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
 	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
-	if op == listings.OperationContactRequests {
-		took, mean := int64(o.Duration), p.answer.Load()
-		p.answer.CompareAndSwap(mean, cmp.Or(mean, took)+(took-cmp.Or(mean, took))/8) // one of two at once is enough
-	}
 }
 
 func (p *Poller) done(r listings.Request, o listings.Outcome) {

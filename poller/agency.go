@@ -30,19 +30,13 @@ type agency struct {
 
 	unconfirmed watch.Unconfirmed // the walks' own, as the following
 	failedWalk  bool              // the log says so
-	pages       int               // of the last complete walk; 0: there was none
 	counted     time.Time         // begin of the last walk that counted for what is missing
 	knownPages  watch.KnownPages  // of the last walk
 	imports     int64             // of the store, when that walk began
 
-	walkSoon chan struct{} // a page of the list is worth more than a poll
-
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
 	active   sync.WaitGroup // walks and polls under way
-
-	remembering sync.Mutex // held while the memory of the schedule is written
-	written     written    // guarded by remembering
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
@@ -91,7 +85,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
-		walkNow: make(chan struct{}, 1), walkSoon: make(chan struct{}, 1),
+		walkNow: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
@@ -172,19 +166,45 @@ func (a *agency) forget(reference string) {
 	delete(a.pollStates, reference)
 	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
 	a.mu.Unlock()
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
+	a.p.scheduler.remove(a.id, reference)
 }
 
 // prioritize lets an insertion be polled soon.
 func (a *agency) prioritize(reference string) {
 	now := time.Now()
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
-		s.Prioritize(p.add(s, reference, schedule.Memory{}, now), schedule.Urgent)
+	a.p.scheduler.change(func(s *schedule.Schedule) {
+		s.Add(a.id, reference, time.Time{}, time.Time{}, now)
+		s.Urge(a.id, reference)
 	})
 }
 
 // wakeWalk asks for a walk now.
 func (a *agency) wakeWalk() { wake(a.walkNow) }
+
+// walkBegins notes the begin of a walk; the returned function notes its end.
+func (a *agency) walkBegins(at time.Time) (ends func()) {
+	set := func(underWay bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.walkBegan, a.underWay = at, underWay
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// untilNextWalk waits until a time is over or a walk is wanted now.
+func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-a.walkNow:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // wake signals a channel of one place, which remembers a signal until it is received.
 func wake(c chan<- struct{}) {

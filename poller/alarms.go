@@ -8,7 +8,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -44,9 +43,8 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 // everything seems old, and it was not the API's silence.
 func wasAway(checked, now time.Time) bool { return now.Round(0).Sub(checked.Round(0)) > 3*checkEvery }
 
-// restoreHealth goes on with the last successes that the store remembers, and lastPoll, which the schedule does: walks alone write
-// that of contact requests, and those may be rarer than a silence that is an alarm.
-func (a *agency) restoreHealth(lastPoll time.Time) {
+// restoreHealth goes on with the last successes that the store remembers.
+func (a *agency) restoreHealth() {
 	s := a.published()
 	for _, op := range operations {
 		h := a.health[op]
@@ -65,9 +63,6 @@ func (a *agency) restoreHealth(lastPoll time.Time) {
 	a.changeRefusals(func(r *watch.Refusals) {
 		r.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
 	})
-	if lastPoll.After(h.Good) {
-		h.Good = lastPoll
-	}
 }
 
 // raise turns an alarm on and commits the event that says so, unless it is on.
@@ -158,39 +153,6 @@ func (a *agency) aside(reference string) bool {
 	_, refused := a.refusals.Load().Waiting[reference]
 	l := a.pollStates[reference]
 	return refused || l != nil && l.retry.state().Failures > 0
-}
-
-// waits are how all insertions of an agency wait.
-func (t *scheduler) waits(agencyID string) (all []watch.Wait) {
-	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
-		all = make([]watch.Wait, 0, len(p.slots))
-		for slot, reference := range p.references {
-			switch {
-			case reference == "":
-			case p.came[slot] != 0:
-				all = append(all, watch.Wait{Reference: reference, Since: time.Unix(int64(p.came[slot]), 0), Never: true})
-			default:
-				all = append(all, watch.Wait{Reference: reference, Since: s.Memory(p.slots[reference]).LastPoll})
-			}
-		}
-	})
-	return all
-}
-
-// cap is how long an insertion may wait at the most: what is configured, else four times what taking turns needs with the
-// whole budget. An alarm for less than three intervals would say nothing.
-func (t *scheduler) cap() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.options.Staleness > 0 {
-		return t.options.Staleness
-	}
-	insertions := 0
-	for _, p := range t.byID {
-		insertions += t.schedule.Len(p.handle)
-	}
-	turns := time.Duration(float64(insertions) / t.options.Budget * float64(time.Second))
-	return max(4*turns, 3*t.options.Interval)
 }
 
 // excuse notes that silence up to now means nothing, if the health is so.

@@ -23,9 +23,9 @@ type dispatcher struct {
 
 	mu       sync.Mutex
 	waiting  []*waiter
-	polls    int  // sent since the last page
-	underWay int  // polls of the schedule
-	chosen   turn // given to a poll that has not asked yet
+	polls    int           // sent since the last page
+	underWay int           // polls of the schedule
+	chosen   schedule.Turn // given to a poll that has not asked yet
 	chosenAt time.Time
 }
 
@@ -56,8 +56,8 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	w := &waiter{r, admit, make(chan error, 1)}
 	d.mu.Lock()
 	d.waiting = append(d.waiting, w)
-	if d.chosen.agency == r.AgencyID && d.chosen.reference == r.Reference {
-		d.chosen = turn{}
+	if d.chosen.Agency == r.AgencyID && d.chosen.Reference == r.Reference {
+		d.chosen = schedule.Turn{}
 	}
 	d.mu.Unlock()
 	d.scheduler.poke()
@@ -80,7 +80,7 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 
 // run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
 // calls end.
-func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
+func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	for ctx.Err() == nil {
 		d.alive.beat()
 		now := time.Now()
@@ -92,7 +92,7 @@ func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 		switch {
 		case w != nil:
 			w.granted <- d.send(w, now)
-		case t.why != schedule.None:
+		case t.Why != schedule.None:
 			begin(t)
 		default:
 			d.idle(ctx, wait)
@@ -116,30 +116,24 @@ func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
 }
 
 // choose says who gets the token that there is: a request that waits or a turn of the schedule; else how long to wait.
-func (d *dispatcher) choose(now time.Time) (w *waiter, t turn, wait time.Duration) {
+func (d *dispatcher) choose(now time.Time) (w *waiter, t schedule.Turn, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.scheduler.takePriority(w.request.AgencyID) })
-	if page >= 0 {
-		return d.pop(page), t, 0
-	}
-	page = slices.IndexFunc(d.waiting, (*waiter).isWalk)
+	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
 	if page >= 0 && d.polls >= 2 {
 		return d.pop(page), t, 0
 	}
 	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
 		return d.pop(poll), t, 0
 	}
-	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.why != schedule.None && starts > 0 {
+	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
 		return nil, t, starts
 	}
 	if d.underWay < d.most {
 		t, wait = d.scheduler.next(now)
-		if t.reference != "" {
+		if t.Why != schedule.None {
 			d.underWay++
 			d.chosen, d.chosenAt = t, now
-		}
-		if t.why != schedule.None {
 			return nil, t, 0
 		}
 	}
@@ -173,11 +167,11 @@ func (d *dispatcher) send(w *waiter, now time.Time) error {
 }
 
 // end says that what was chosen from the schedule is over.
-func (d *dispatcher) end(t turn) {
+func (d *dispatcher) end(t schedule.Turn) {
 	d.mu.Lock()
 	d.underWay--
 	if d.chosen == t {
-		d.chosen = turn{}
+		d.chosen = schedule.Turn{}
 	}
 	d.mu.Unlock()
 	d.scheduler.poke()

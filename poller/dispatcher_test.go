@@ -243,7 +243,7 @@ func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
 			w.write("A100", fmt.Sprintf("a#%d##", n%100), 0)
 		}
 		refuses.Store(true)
-		w.must(w.poller.GiveWalk("A100"))
+		w.poller.WalkNow("A100")
 		w.pass(5 * time.Minute)
 		var refused time.Time
 		after := 0

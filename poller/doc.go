@@ -36,8 +36,7 @@
 // # The files
 //
 // All files share two values, Poller and agency, with their fields. The functions of a file call those of files further down only:
-// status and poller; forecast, load and memory, for the start and for what a restart must know; walk, priority, keys and poll, which
-// read; failures, dialect and alarms; admission, dispatcher and budget, which stand before every request; access and commit, which
+// status and poller; load, for the start; walk, keys and poll, which read; failures, dialect and alarms; admission, dispatcher and budget, which stand before every request; access and commit, which
 // change what is remembered; pollstate, registry, agency, scheduler, backoff and stats, which hold it.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which

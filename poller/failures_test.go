@@ -12,6 +12,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -125,7 +126,7 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 	}
 	a = p.agency("A100")
 	a.prioritize(reference)
-	go p.dispatcher.run(t.Context(), func(turn) {})
+	go p.dispatcher.run(t.Context(), func(schedule.Turn) {})
 	if _, _, err := a.pollScheduled(t.Context(), reference); err != nil {
 		t.Fatal(err)
 	}

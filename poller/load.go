@@ -3,6 +3,7 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -12,19 +13,17 @@ import (
 // the insertions.
 func (a *agency) load() error {
 	var remembered watch.Access
-	var polled []resumed
-	var known persisted
+	var polled []store.Insertion
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
 		state, _ := tx.Agency(a.id)
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
 		remembered = watch.RestoreAccess(a.id, state.Keys, tx.Halts(a.id), now)
-		known = loadMemory(tx, a.id)
 		for i := range tx.Insertions(a.id) {
 			if !stillPolled(i, now) {
 				continue
 			}
-			polled = append(polled, resumedFrom(i))
+			polled = append(polled, i)
 			if i.GoneSince.IsZero() {
 				a.known++
 			} else {
@@ -36,9 +35,8 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
-	a.written = known.written
-	a.p.scheduler.enter(a.id, known.learned)
-	a.restoreHealth(known.lastPoll(now))
+	a.p.scheduler.view(func(s *schedule.Schedule) { s.Enter(a.id) })
+	a.restoreHealth()
 	if err := a.begin(now); err != nil {
 		return err
 	}
@@ -54,7 +52,7 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
-	a.line(polled, known, a.restoreFailures(failures, now), now)
+	a.line(polled, a.restoreFailures(failures, now), now)
 	a.forgetOthers(failures)
 	a.pause()
 	a.p.metrics.latenciesOf(a.id) // tells zero until there is one
@@ -66,20 +64,26 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 	return !i.Outside && (i.GoneSince.IsZero() || now.Sub(i.GoneSince) <= watch.LateArrivals)
 }
 
-// line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
-// open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
-// when are spread over an interval, so that a restart is no burst.
-func (a *agency) line(polled []resumed, known persisted, waiting map[string]time.Time, now time.Time) {
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
-		p.grow(len(polled))
+// line schedules what is polled: immediately what must not wait, which is what appeared after the baseline and windows that
+// are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
+// interval, so that a restart is no burst; but where too few were polled in time, each counts as late until it is polled.
+func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
+	_, late := a.published().alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")]
+	a.p.scheduler.change(func(s *schedule.Schedule) {
 		for n, i := range polled {
-			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
-			one := p.add(s, i.reference, known.resume(i, now, now.Add(-back)), now)
-			switch until := waiting[i.reference]; {
+			last := time.Time{}
+			switch {
+			case i.Polled && late:
+				last = i.LastPoll
+			case i.Polled:
+				last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
+			}
+			s.Add(a.id, i.Reference, appearedAt(i), last, now)
+			switch until := waiting[i.Reference]; {
 			case until.After(now):
-				s.Put(one, until)
-			case i.urgent:
-				s.Prioritize(one, schedule.Urgent)
+				s.Put(a.id, i.Reference, until)
+			case !i.Polled && !i.Baseline || !i.OpenSince.IsZero():
+				s.Urge(a.id, i.Reference)
 			}
 		}
 	})

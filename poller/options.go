@@ -10,7 +10,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -24,7 +23,7 @@ type Options struct {
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
 	RequestsPerSecond float64       // 5; ceiling over everything
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
-	MaxStaleness      time.Duration // 0: four times what taking turns needs; no insertion waits longer, as far as the ceiling allows
+	MaxStaleness      time.Duration // 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling allows
 	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
 	PageSize          int           // insertions per page; 0: 50, and larger pages where the API gives them
 	RetryMax          time.Duration // 5 min; longest back-off
@@ -70,7 +69,9 @@ func (o Options) withDefaults() Options {
 		o.PollInterval = 30 * time.Second
 	}
 	o.MaxStaleness = max(o.MaxStaleness, 0)
-	o.PollInterval = schedule.CapLowers(o.PollInterval, o.MaxStaleness)
+	if o.MaxStaleness > 0 { // an interval that is not well below it would use up the time in which the poll can be made
+		o.PollInterval = min(o.PollInterval, o.MaxStaleness/10*9+o.MaxStaleness%10*9/10)
+	}
 	if o.WalkInterval <= 0 {
 		o.WalkInterval = 2 * time.Minute
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller"
 	"doorbell/poller/sandbox"
 )
 
@@ -98,30 +97,12 @@ func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
 		if got, want := s.take(), "50 50 100 200 500 500"; !strings.HasPrefix(got, want) || strings.Contains(got, "1000") {
 			t.Errorf("walks began with %s, want %s", got, want)
 		}
-		outlookKnows(w, 500)
 		w.restart()
 		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "500" {
 			t.Errorf("after a restart walks began with %s", got)
 		}
 	})
-}
-
-// outlookKnows holds an outlook, of the poller and of its store, against how large pages were found to be.
-func outlookKnows(w *world, size int) {
-	w.t.Helper()
-	if o := w.poller.Outlook(); o.PageSize != 0 || o.Agencies[0].PageSize != size {
-		w.t.Errorf("%+v", o)
-	}
-	o, err := poller.RememberedOutlook(w.store, w.options)
-	if err != nil || o.PageSize != 0 || o.Agencies[0].PageSize != size {
-		w.t.Errorf("of the store: %+v, %v", o, err)
-	}
-	options := w.options
-	options.PageSize = 30
-	if o, err = poller.RememberedOutlook(w.store, options); err != nil || o.PageSize != 30 {
-		w.t.Errorf("with a number: %+v, %v", o, err)
-	}
 }
 
 func TestAListOfOnePageTriesNoLargerOne(t *testing.T) {

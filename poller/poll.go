@@ -123,6 +123,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	}
 	if c == watch.ClassNone {
 		a.p.scheduler.polled(a.id, reference, p.received, p.arrived())
+		p.state.counted = true
 	}
 	var failed error
 	switch {
@@ -157,7 +158,7 @@ type poll struct {
 	state     *pollState
 	window    *watch.Window
 	closed    watch.Closed
-	fresh     map[string]time.Time // creation times of what this poll has brought, by id
+	fresh     map[string]time.Time // creation times of what the schedule does not know yet, by id
 	received  time.Time            // the first response
 	none      bool                 // which said that there are none
 	list      bool                 // which held a list
@@ -326,6 +327,11 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	}
 	var j watch.Judged
 	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		if !p.state.counted {
+			for _, k := range prior.Known {
+				p.fresh[k.ID] = k.CreatedAt
+			}
+		}
 		j = watch.Judge(p.watched(), p.window, prior, r, page.Received)
 		return j.Effects, nil
 	})

@@ -37,7 +37,6 @@ type Poller struct {
 	registry  atomic.Pointer[registry]
 
 	metrics   *Metrics
-	answer    atomic.Int64 // nanoseconds that polls take to be answered, smoothed; 0 before there was one
 	scheduler *scheduler
 	mu        sync.Mutex
 	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
@@ -59,7 +58,7 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
-		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
+		scheduler: newScheduler(schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
 		metrics:   NewMetrics(),
 		filled:    make(chan struct{}, 1),
@@ -109,39 +108,30 @@ func (p *Poller) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
-	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error {
-		return p.dispatcher.run(ctx, func(t turn) {
-			if t.why == schedule.Walk {
-				p.prioritizeWalk(t.agency)
-				return
-			}
+		return p.dispatcher.run(ctx, func(t schedule.Turn) {
 			g.Go(func() error { return p.serve(ctx, t) })
 		})
 	})
-	err := g.Wait()
-	if errors.Is(err, context.Canceled) {
-		return p.keepAllMemories()
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // serve polls an insertion of an agency that is watched. Without a good answer it is put back into the schedule.
-func (p *Poller) serve(ctx context.Context, t turn) error {
+func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 	defer p.dispatcher.end(t)
-	put := func(until time.Time) {
-		p.scheduler.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
-	}
-	later := func() { put(time.Now().Add(time.Second)) } // of an agency that is just coming or going
-	a := p.agency(t.agency)
+	later := func() { p.scheduler.put(t, time.Now().Add(time.Second)) } // of an agency that is just coming or going
+	a := p.agency(t.Agency)
 	if a == nil {
 		later()
 		return nil
 	}
 	return a.while(ctx, func(ctx context.Context) error {
-		good, until, err := a.pollScheduled(ctx, t.reference)
+		good, until, err := a.pollScheduled(ctx, t.Reference)
 		if !good {
-			put(until)
+			p.scheduler.put(t, until)
 		}
 		return err
 	}, later)
@@ -171,9 +161,7 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	if err != nil {
 		return err
 	}
-	if err := p.retire(before, after); err != nil {
-		return err
-	}
+	p.retire(before, after)
 	for _, k := range list {
 		a := before.byID[k.ID]
 		if a == nil {
@@ -211,7 +199,7 @@ func (p *Poller) next(before *registry, list []AgencyKeys) (*registry, error) {
 }
 
 // retire replaces the registry, ends what is under way for those who are not in the new one, and waits for that.
-func (p *Poller) retire(before, after *registry) (err error) {
+func (p *Poller) retire(before, after *registry) {
 	var gone []*agency
 	for _, a := range before.order {
 		if after.byID[a.id] == nil {
@@ -227,12 +215,10 @@ func (p *Poller) retire(before, after *registry) (err error) {
 	}
 	for _, a := range gone {
 		a.active.Wait()
-		err = errors.Join(err, a.keepMemory())
 		p.scheduler.leave(a.id)
 		p.metrics.Latencies.DeleteLabelValues(strings.ToValidUTF8(a.id, "\uFFFD"))
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
-	return err
 }
 
 // Turned says when the dispatcher and the monitor of staleness last went round their loops; zero before Run. Each does so once a
@@ -318,7 +304,7 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	slices.SortStableFunc(all, func(x, y watch.Wait) int { return x.Since.Compare(y.Since) })
 	longest := all[:min(len(all), max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))]
 	for _, w := range longest {
-		p.scheduler.changeOne(agencyID, w.Reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Prioritize(i, schedule.Urgent) })
+		p.scheduler.urge(agencyID, w.Reference)
 	}
 	a.wakeWalk()
 	return PolledNow{Insertions: len(longest), Of: len(all)}, nil

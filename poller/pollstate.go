@@ -8,6 +8,7 @@ type pollState struct {
 	wide    bool      // the widest window has shown more than the first one
 	refused bool      // it was answered 404 or 410 last
 	proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
+	counted bool      // the schedule knows what was known before
 	retry   *backoff  // nil: it has not failed; made under agency.mu
 }
 

@@ -12,28 +12,21 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// recorder keeps what the schedule was told of polls and walks.
+// recorder keeps what the schedule was given of polls.
 type recorder struct {
 	mu    sync.Mutex
 	polls map[string][][]time.Time // by reference
-	walks map[string][]bool        // by reference: whether the record had changed
-	pages []string
 }
 
 func (w *world) recorder() *recorder {
-	e := &recorder{polls: map[string][][]time.Time{}, walks: map[string][]bool{}}
-	record := func(n poller.Observation) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if n.Reference == "" {
-			e.pages = append(e.pages, fmt.Sprintf("%d/%d", n.Page, n.Of))
-		} else if n.Seen {
-			e.walks[n.Reference] = append(e.walks[n.Reference], n.Changed)
-		} else {
-			e.polls[n.Reference] = append(e.polls[n.Reference], n.Created)
-		}
+	e := &recorder{polls: map[string][][]time.Time{}}
+	w.begun = func(p *poller.Poller) {
+		p.ObservePolls(func(_, reference string, created []time.Time) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.polls[reference] = append(e.polls[reference], created)
+		})
 	}
-	w.begun = func(p *poller.Poller) { p.ObserveSchedule(record) }
 	return e
 }
 
@@ -191,29 +184,65 @@ func TestTheFirstSweepTakesNoMoreThanTheBudgetDemands(t *testing.T) {
 	})
 }
 
-func TestTheScheduleKnowsWhenAnInsertionWasPublished(t *testing.T) {
+func TestARestartLearnsFromTheContactRequestsThatAreKnown(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		began := time.Now()
-		for reference, at := range map[string]time.Time{
-			"a#1##": began.Add(-50 * time.Hour), "a#2##": began.Add(72 * time.Hour), "a#3##": began.Add(-20 * time.Hour),
-		} {
-			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: reference, CreatedAt: at}))
+		w.publish("A100", "a#1##")
+		now := time.Now()
+		for n := range 3 {
+			w.write("A100", "a#1##", time.Duration(3-n)*time.Hour)
 		}
+		e := w.recorder()
 		w.start()
 		w.pass(5 * time.Minute)
-		w.must(w.model.Publish("A100", sandbox.Insertion{Reference: "b#1##", CreatedAt: time.Now().Add(-time.Hour)}))
-		appeared := time.Now()
+		e.found("a#1##")
+		w.restart()
 		w.pass(5 * time.Minute)
-		for reference, want := range map[string]time.Time{
-			"a#1##": began.Add(-50 * time.Hour), "a#3##": began.Add(-20 * time.Hour), "b#1##": appeared.Add(-time.Hour),
-			"a#2##": {}, // still to come, and it was there before us: nobody knows
-		} {
-			planned := w.poller.Planned("A100", reference)
-			if got := planned.Born; got.IsZero() != want.IsZero() || !got.IsZero() && got.Sub(want).Abs() > 11*time.Minute {
-				t.Errorf("%s was born at %v, not at %v", reference, got, want)
-			} else if reference == "b#1##" && !near([]time.Time{got}, want) {
-				t.Errorf("%s was born at %v, not at %v", reference, got, want)
+		all := e.found("a#1##")
+		if len(all) != 1 || !near(all[0], now.Add(-3*time.Hour), now.Add(-2*time.Hour), now.Add(-time.Hour)) {
+			t.Errorf("after a restart the schedule was given %v", all)
+		}
+	})
+}
+
+func TestWalksTakeAThirdOfTheRequestsWhilePollsWait(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", references(200)...)
+		w.options.PollInterval, w.options.WalkInterval = time.Second, time.Second
+		w.start()
+		w.pass(10 * time.Minute)
+		pages, all := w.walkRequests(), w.model.Requests(sandbox.Filter{})
+		w.pass(10 * time.Minute)
+		pages, all = w.walkRequests()-pages, w.model.Requests(sandbox.Filter{})-all
+		if 3*pages > all+3 || 3*pages < all*8/10 {
+			t.Errorf("%d of %d requests were for the list", pages, all)
+		}
+	})
+}
+
+// TestAChangedRecordIsPolledSoon lets two of a hundred records change, then twenty.
+func TestAChangedRecordIsPolledSoon(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", references(100)...)
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Hour, time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		polls := func() int { return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) }
+		edit := func(n int) {
+			for _, reference := range references(n) {
+				w.must(w.model.Edit("A100", reference, func(i *sandbox.Insertion) { i.AvailableFrom = time.Now().String() }))
 			}
+		}
+		before := polls()
+		edit(2)
+		w.pass(3 * time.Minute)
+		if got := polls() - before; got != 2 {
+			t.Errorf("%d polls after two records have changed", got)
+		}
+		before = polls()
+		edit(20)
+		w.pass(3 * time.Minute)
+		if got := polls() - before; got > 5 {
+			t.Errorf("%d polls after a fifth of all records has changed", got)
 		}
 	})
 }

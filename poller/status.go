@@ -9,7 +9,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -105,17 +104,8 @@ type Freshness struct {
 	OldestSeconds float64           `json:"oldestSeconds"` // since the last poll of the one that waits the longest
 	CapSeconds    float64           `json:"capSeconds"`    // none should wait longer
 	PastCap       int               `json:"pastCap"`       // so many do
-	Turns         map[string]uint64 `json:"turns"`         // since the start of the process, by reason; a walk's are pages
+	Turns         map[string]uint64 `json:"turns"`         // of polls since the start of the process, by reason
 	Latency       Latency           `json:"latency"`       // of contact requests that came in
-	Hints         Hints             `json:"hints"`
-}
-
-// Hints is how well changes of the records of a list betray contact requests, as measured.
-type Hints struct {
-	Acting   bool    `json:"acting"`   // insertions whose record has changed are polled soon
-	Recall   float64 `json:"recall"`   // share of the contact requests that changes betray
-	Rate     float64 `json:"rate"`     // share of the readings at which a record has changed without any
-	Measured int     `json:"measured"` // contact requests that this is measured with
 }
 
 // Status describes the watch as it stands, but for LastSequence, which only the store knows. It may be called at any time: it waits
@@ -209,21 +199,12 @@ func (a *agency) state(is snapshot) string {
 func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
 	f := &Freshness{
 		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
-		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id), Latency: latencyOf(a.lastDay(now)),
+		Turns: a.p.scheduler.turns(a.id), Latency: latencyOf(a.lastDay(now)),
 	}
 	if !s.Oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())
 	}
 	return f
-}
-
-// hints are those of an agency.
-func (t *scheduler) hints(agencyID string) (h Hints) {
-	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
-		f := s.Hints(p.handle)
-		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
-	})
-	return h
 }
 
 // Remembered describes what the store of a stopped daemon knows.

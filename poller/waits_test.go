@@ -6,10 +6,35 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
+
+// polledBefore is a poller that does not run, over insertions that were all polled so long ago.
+func polledBefore(t *testing.T, insertions int, ago time.Duration, perSecond float64) *Poller {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	p, err := New(Options{
+		Store: s, API: listings.Options{BaseURL: "http://127.0.0.1:1"}, RequestsPerSecond: perSecond, PollInterval: time.Minute,
+		Agencies: []AgencyKeys{{ID: "A100", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.scheduler.change(func(s *schedule.Schedule) {
+		for n := range insertions {
+			now := time.Now()
+			s.Add("A100", fmt.Sprintf("a#%d##", n), time.Time{}, now.Add(-ago), now)
+		}
+	})
+	return p
+}
 
 // checks lets the staleness monitor check an agency of a hundred insertions for a while, of which so many wait and all others are
 // polled in time.
@@ -19,7 +44,7 @@ func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) 
 	for n := range minutes {
 		now := from.Add(time.Duration(n) * time.Minute)
 		for k := waiting; k < 100; k++ {
-			p.polledAt(fmt.Sprintf("a#%d##", k), now)
+			p.scheduler.polled("A100", fmt.Sprintf("a#%d##", k), now, nil)
 		}
 		a.mu.Lock()
 		a.health["contact_requests"].Good = now
@@ -39,7 +64,7 @@ func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) 
 }
 
 func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
-	p := polledBefore(t, 100, 20*time.Minute)
+	p := polledBefore(t, 100, 20*time.Minute, 5)
 	a := p.agency("A100")
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
@@ -62,7 +87,7 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 }
 
 func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
-	p := polledBefore(t, 100, 20*time.Minute)
+	p := polledBefore(t, 100, 20*time.Minute, 5)
 	a := p.agency("A100")
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
@@ -91,8 +116,7 @@ func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 		"a halt":  func(a *agency, until time.Time) { a.health["contact_requests"].Calm = until },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := polledBefore(t, 100, 20*time.Hour)
-			p.o.RequestsPerSecond, p.scheduler.options.Budget = 0.2, 0.2 // a sweep takes 500 s, the cap is four times that
+			p := polledBefore(t, 100, 20*time.Hour, 0.2) // a sweep takes 500 s, the cap is four times that
 			a := p.agency("A100")
 			now := time.Now()
 			a.began = now.Add(-24 * time.Hour)
@@ -133,33 +157,4 @@ func TestAMachineThatSleptWasAway(t *testing.T) {
 	if !wasAway(checked, wall.Add(time.Hour)) {
 		t.Error("an hour by the clock of the wall")
 	}
-}
-
-func TestAnAgencyThatIsNotInTheScheduleIsNotPutThereByAChange(t *testing.T) {
-	s := newScheduler(schedule.Options{})
-	s.change("A100", func(*schedule.Schedule, *scheduled) { t.Error("changed") })
-	if s.count("A100") != 0 || len(s.byID) != 0 {
-		t.Error("it is in the schedule")
-	}
-}
-
-func TestPriorityIsOnePageAndGoesWithItsAgency(t *testing.T) {
-	d := alone(newBudget(1000))
-	page, poll := &waiter{request: request(true)}, &waiter{request: request(false)}
-	page.request.AgencyID = "A100"
-	d.scheduler.enter("A100", nil)
-	first := func(what string, want *waiter) {
-		t.Helper()
-		d.waiting = []*waiter{poll, page}
-		if got, _, _ := d.choose(time.Now()); got != want {
-			t.Errorf("%s: %+v goes first", what, got.request)
-		}
-	}
-	d.scheduler.prioritize("A100")
-	first("prioritized", page)
-	first("once more", poll)
-	d.scheduler.prioritize("A100")
-	d.scheduler.leave("A100")
-	d.scheduler.enter("A100", nil)
-	first("retired and named again", poll)
 }

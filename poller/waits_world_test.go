@@ -97,7 +97,7 @@ func TestTheStatusTellsFreshnessAndLatencyAndWhyItAsks(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		polls := uint64(w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}))
-		if got := f.Turns["index"] + f.Turns["cap"] + f.Turns["urgent"] + f.Turns["hint"]; got < polls-10 || got > polls+10 {
+		if got := f.Turns["index"] + f.Turns["cap"] + f.Turns["urgent"]; got < polls-10 || got > polls+10 {
 			t.Errorf("%d turns, %d polls: %v", got, polls, f.Turns)
 		}
 		s := w.poller.Status()

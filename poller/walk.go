@@ -57,9 +57,6 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	if !state.Baselined {
 		return nil
 	}
-	a.mu.Lock()
-	a.walkBegan = state.LastCompleteWalk
-	a.mu.Unlock()
 	since := time.Since(state.LastCompleteWalk)
 	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
@@ -103,8 +100,6 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err := w.page(page); err != nil {
 			return 0, err
 		}
-		a.p.scheduler.walked(a.id, w.pages, a.pages, page.Received)
-		w.pages++
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -133,7 +128,6 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
-	a.pages = v.Pages
 	a.walking.succeeded(time.Now())
 	if err := w.keepScheduled(); err != nil {
 		return 0, err
@@ -199,7 +193,7 @@ func hint(err error) slog.Attr {
 type walk struct {
 	*watch.Walk
 	a     *agency
-	pages int // that were read
+	edits int // records that have changed
 	ended watch.WalkEnd
 }
 
@@ -209,7 +203,7 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		return err
 	}
 	if page.Same {
-		w.again(page)
+		w.Again(page)
 		return nil
 	}
 	listed, unusable := w.Unseen(page)
@@ -225,21 +219,6 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	}
 	w.Remember(page, len(listed))
 	return nil
-}
-
-// again takes a page of which everything is known.
-func (w *walk) again(page *listings.InsertionsPage) {
-	first, repeated := w.Again(page)
-	if repeated {
-		return
-	}
-	reads := make([]reading, len(page.Insertions))
-	for n, i := range page.Insertions {
-		if reads[n].reference = i.Reference; first[n] { // else another record than this one counts
-			reads[n].mark = i.Mark
-		}
-	}
-	w.a.p.scheduler.seen(w.a.id, reads, page.Received)
 }
 
 // take commits what some records change, if anything.
@@ -259,9 +238,13 @@ func (w *walk) take(listed []watch.Listed) error {
 		return err
 	}
 	var published []entry
+	var changed []string
 	for n, i := range d.Insertions {
 		if i.Fresh {
 			w.Fresh++
+		}
+		if _, edited := i.Event.(*events.InsertionChanged); edited {
+			changed = append(changed, listed[n].Reference)
 		}
 		if i.Published {
 			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
@@ -269,15 +252,7 @@ func (w *walk) take(listed []watch.Listed) error {
 		}
 	}
 	a.plan(published)
-	if len(listed) == 0 {
-		return nil
-	}
-	reads := make([]reading, len(listed))
-	for n, i := range d.Insertions {
-		_, changed := i.Event.(*events.InsertionChanged)
-		reads[n] = reading{listed[n].Reference, changed, listed[n].Mark}
-	}
-	a.p.scheduler.seen(a.id, reads, listed[0].At)
+	w.urge(changed)
 	return nil
 }
 
@@ -455,14 +430,14 @@ func (w *walk) appear() error {
 // entry is an insertion that comes into the schedule.
 type entry struct {
 	reference string
-	born      time.Time
+	appeared  time.Time
 	urgent    bool
 }
 
 // entryOf says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
 // there before us takes its turn; contact requests that were made meanwhile are live whenever that turn comes.
 func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
-	return entry{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
+	return entry{read.Reference, appearedAt(d.Next), !d.Fresh || !d.Next.Baseline}
 }
 
 // appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, for an unknown time.
@@ -473,27 +448,16 @@ func appearedAt(i store.Insertion) time.Time {
 	return i.FirstSeen
 }
 
-// born is when an insertion was published as far as its record tells, else when it appeared. A time that is
-// still to come says nothing.
-func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
-	at := a.p.client.Published(read)
-	if at.IsZero() || at.After(time.Now()) {
-		return appeared
-	}
-	return at
-}
-
 // plan puts insertions into the schedule, unless they are there.
 func (a *agency) plan(list []entry) {
 	if len(list) == 0 {
 		return
 	}
 	now := time.Now()
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
+	a.p.scheduler.change(func(s *schedule.Schedule) {
 		for _, n := range list {
-			one := p.add(s, n.reference, schedule.Memory{Born: n.born}, now)
-			if n.urgent {
-				s.Prioritize(one, schedule.Urgent)
+			if s.Add(a.id, n.reference, n.appeared, time.Time{}, now); n.urgent {
+				s.Urge(a.id, n.reference)
 			}
 		}
 	})
@@ -504,8 +468,7 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		for _, reference := range references {
 			if i, exists := tx.Insertion(a.id, reference); exists {
-				read := listings.Insertion{Reference: reference, Record: tx.Record(a.id, reference)}
-				list = append(list, entry{reference: reference, born: a.born(read, appearedAt(i))})
+				list = append(list, entry{reference: reference, appeared: appearedAt(i)})
 			}
 		}
 		return nil

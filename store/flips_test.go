@@ -273,7 +273,6 @@ func everything(s *store.Store) (string, error) {
 		err = errors.Join(err, s.View(func(tx *store.Tx) error {
 			a, known := tx.Agency(agency)
 			fmt.Fprintln(&b, agency, known, a.WatchStart, tx.Halts(agency), tx.Failures(agency), tx.Alarms(agency))
-			tx.Schedule(agency, func(n int, chunk []byte) { fmt.Fprintf(&b, "%d %s\n", n, chunk) })
 			for i := range tx.Insertions(agency) {
 				fmt.Fprintln(&b, i)
 			}

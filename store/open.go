@@ -39,11 +39,10 @@ var (
 	bucketCursors    = []byte("cursors")
 	bucketHalts      = []byte("halts")
 	bucketFailures   = []byte("troubles")
-	bucketSchedule   = []byte("schedule") // what the schedule has learned, an agency's in chunks
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
-		bucketCursors, bucketHalts, bucketFailures, bucketSchedule, bucketImports, bucketImported, bucketLastState,
+		bucketCursors, bucketHalts, bucketFailures, bucketImports, bucketImported, bucketLastState,
 	}
 	keyMeta = []byte("store")
 )

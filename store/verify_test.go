@@ -76,7 +76,7 @@ func furnishInto(s *store.Store) error {
 				_, failed := tx.Append(made)
 				err = errors.Join(err, failed)
 			}
-			return errors.Join(err, tx.PutAgency(agency, store.Agency{WatchStart: era}), tx.PutSchedule(agency, 0, []byte("chunk")),
+			return errors.Join(err, tx.PutAgency(agency, store.Agency{WatchStart: era}),
 				tx.PutHalt(agency, store.Halt{Scope: events.ScopeAgency, Since: era}), tx.PutFailure(agency, store.Failure{Scope: "x"}), tx.PutAlarm(agency, store.Alarm{AlarmID: store.AlarmID{Kind: "stale"}, Since: era}))
 		})
 		if err != nil {
@@ -139,7 +139,7 @@ func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 
 // TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, moves one under another key, adds and removes some.
 func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
-	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "field_names", "log", "cursors", "halts", "troubles", "schedule"} {
+	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "field_names", "log", "cursors", "halts", "troubles"} {
 		var agency string
 		if bucket != "meta" {
 			agency = "A100"

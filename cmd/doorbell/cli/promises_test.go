@@ -141,8 +141,8 @@ var promises = []struct {
 			TestADaemonWhoseNATSHangsEndsInTime TestAConnectionThatCannotBeClosedHoldsNothingUp`,
 	}},
 	{"Polls go where something is likely, none later than the cap and none sooner than the interval; walks take a third while polls wait.", map[string]string{
-		"poller":          "TestNoInsertionWaitsLongerThanIsAllowed",
-		"poller/schedule": "TestNoInsertionWaitsLongerThanTheCap TestNoInsertionIsPolledBeforeItsIntervalHasPassed TestWhatIsNotNeededIsNotSpent TestWalksGetAThirdWhilePollsWaitAndTheRestWhereTheyDoNot TestTwoEqualAgenciesHaveEqualTurnsFromTheFirstMinuteOn",
+		"poller":          "TestNoInsertionWaitsLongerThanIsAllowed TestWalksTakeAThirdOfTheRequestsWhilePollsWait",
+		"poller/schedule": "TestNoInsertionWaitsLongerThanTheCap TestNoInsertionIsPolledBeforeItsIntervalHasPassed TestWhatIsNotNeededIsNotSpent TestAFloodOfNewInsertionsKeepsTheCap TestTwoAgenciesAreTreatedAlike TestTheMarketIsServedTwiceAsFastAsInTurns",
 	}},
 	{"A forwarder loses nothing, doubles at most what was under way in a crash, and neither floods nor skips on a rebuilt stream.", map[string]string{
 		"events/forward": "TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled TestAnyScheduleOfCrashesLosesNothing TestARebuiltStreamNeitherFloodsNorSkips TestADeadLetterIsTheMessageWithTheReason TestRetryAfterIsObeyedByAllLanesOfTheDestination",

@@ -125,7 +125,7 @@ func (v value) words() (string, bool) {
 	s, ok := v.text()
 	if v.isArray() {
 		var parts []string
-		for e := range v.firstElements(8) {
+		for _, e := range v.firstElements(8) {
 			if s, _ := e.text(); s != "" {
 				parts = append(parts, s)
 			}
@@ -138,19 +138,12 @@ func (v value) words() (string, bool) {
 	return html.UnescapeString(s), ok
 }
 
-// firstElements yields the first n elements of an array, or the value itself where it is none.
-func (v value) firstElements(n int) iter.Seq[value] {
-	return func(yield func(value) bool) {
-		if !v.isArray() {
-			yield(v)
-			return
-		}
-		for e := range v.elements() {
-			if n--; n < 0 || !yield(e) {
-				return
-			}
-		}
+// firstElements are the first n elements of an array, or the value itself where it is none.
+func (v value) firstElements(n int) []value {
+	if !v.isArray() {
+		return []value{v}
 	}
+	return v.inner[:min(n, len(v.inner))]
 }
 
 // names are the first name, the last name and the whole name. A bare "name" beside a first name is
@@ -226,7 +219,7 @@ func (o object) email() (name, address string) {
 func (o object) texts(names, inner []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for v := range o.all(names...) {
-			for e := range v.firstElements(maxFields) {
+			for _, e := range v.firstElements(maxFields) {
 				s, _ := e.text()
 				if s = cmp.Or(strings.TrimSpace(s), e.object().text(inner...)); s != "" && !yield(s) {
 					return
@@ -303,7 +296,7 @@ func (o object) phone() (raw, number string) {
 	codes := append([]string{"countrycode", "prefix"}, phoneCountries...) // in an object of the number
 	numbers := append([]string{"number", "value"}, phoneNames...)
 	for v := range o.all(phoneNames...) {
-		for e := range v.firstElements(maxFields) {
+		for _, e := range v.firstElements(maxFields) {
 			s, _ := e.scalar()
 			s = dialled(country, area, strings.TrimSpace(s))
 			if inner := e.object(); inner != nil {

@@ -2,6 +2,7 @@ package listings
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -23,106 +24,127 @@ const (
 
 const maxRecordDepth = 64
 
-// compact writes a record without white space and mends what is no proper JSON in it; everything else stays as it was
-// written. record is what it then says.
+// compact writes a record without white space and mends what is no proper JSON in it; everything
+// else stays as it was written. record is what it then says.
 func compact(v value) (record value, text json.RawMessage, defects []string) {
-	c := compacter{out: make([]byte, 0, len(v.raw()))}
-	c.value(v, 1)
-	slices.Sort(c.defects)
-	if len(c.defects) > 0 {
-		v, _ = decode(c.out) // is proper by now
+	if v.isCompact(1) {
+		return v, bytes.Clone(v.raw()), nil
 	}
-	return v, c.out, c.defects
+	c := compacter{text: make([]byte, 0, len(v.raw()))}
+	c.value(v, 1)
+	if len(c.defects) > 0 {
+		slices.Sort(c.defects)
+		v, _ = decode(c.text)
+	}
+	return v, c.text, slices.Compact(c.defects)
+}
+
+// isCompact reports whether a value is written without white space and defects, as most are: then the
+// lengths of what it holds add up to its own.
+func (v value) isCompact(depth int) bool {
+	if v.kind() == jsontext.KindString {
+		return !isBroken(v.raw())
+	}
+	if !v.isObject() && !v.isArray() {
+		return true
+	}
+	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
+	for n, m := range v.inner {
+		if m.name != nil {
+			if n > 0 && v.inner[n-1].name.text == m.name.text || isBroken(m.name.quoted) {
+				return false
+			}
+			length += len(m.name.quoted) + len(":")
+		}
+		if length += len(m.raw()); !m.isCompact(depth + 1) {
+			return false
+		}
+	}
+	return length == len(v.raw()) && depth <= maxRecordDepth
+}
+
+// isBroken reports whether a JSON string holds bytes or half surrogates that are no text.
+func isBroken[T ~string | ~[]byte](quoted T) bool {
+	for i := range len(quoted) {
+		if quoted[i] >= utf8.RuneSelf || quoted[i] == '\\' {
+			var room [512]byte
+			_, err := jsontext.AppendUnquote(room[:0], quoted)
+			return err != nil
+		}
+	}
+	return false
 }
 
 type compacter struct {
-	out     []byte
+	text    []byte
 	defects []string
-}
-
-func (c *compacter) defect(name string) {
-	if !slices.Contains(c.defects, name) {
-		c.defects = append(c.defects, name)
-	}
+	stack   []value // of the objects that are open
 }
 
 func (c *compacter) value(v value, depth int) {
 	switch {
-	case (v.isObject() || v.isArray()) && depth > maxRecordDepth:
-		c.defect(DefectTooDeep)
-		c.out = append(c.out, "null"...)
+	case len(v.inner) > 0 && depth > maxRecordDepth:
+		c.defects = append(c.defects, DefectTooDeep)
+		c.text = append(c.text, "null"...)
 	case v.isObject():
-		c.object(v, depth)
-	case v.isArray():
-		c.out = append(c.out, '[')
-		for e := range v.elements() {
-			c.value(e, depth+1)
-			c.out = append(c.out, ',')
-		}
-		c.out = closed(c.out, ']')
-	case v.kind() == jsontext.KindString && isBroken(v.raw()):
-		c.defect(DefectUTF8)
-		s, _ := v.text()
-		c.out, _ = jsontext.AppendQuote(c.out, s)
-	default:
-		c.out = append(c.out, v.raw()...)
-	}
-}
-
-func (c *compacter) object(v value, depth int) {
-	var last map[string]value // of each name, as long as it is not written; nil: none stands twice
-	if v.node().twice {
-		c.defect(DefectDuplicateName)
-		last = map[string]value{}
-		for m := range v.members() {
-			last[m.called().text] = m
-		}
-	}
-	c.out = append(c.out, '{')
-	for m := range v.members() {
-		n := m.called()
-		if last != nil {
-			var left bool
-			if m, left = last[n.text]; !left {
-				continue
+		first := len(c.stack)
+		c.text = append(c.text, '{')
+		for n, m := range c.members(v) {
+			if n > 0 {
+				c.text = append(c.text, ',')
 			}
-			delete(last, n.text)
+			c.string(m.name.quoted)
+			c.text = append(c.text, ':')
+			c.value(m, depth+1)
 		}
-		if n.broken {
-			c.defect(DefectUTF8)
-			c.out, _ = jsontext.AppendQuote(c.out, n.text)
-		} else {
-			c.out = append(c.out, n.quoted...)
+		c.text = append(c.text, '}')
+		c.stack = c.stack[:first]
+	case v.isArray():
+		c.text = append(c.text, '[')
+		for n, e := range v.inner {
+			if n > 0 {
+				c.text = append(c.text, ',')
+			}
+			c.value(e, depth+1)
 		}
-		c.out = append(c.out, ':')
-		c.value(m, depth+1)
-		c.out = append(c.out, ',')
+		c.text = append(c.text, ']')
+	case v.kind() == jsontext.KindString:
+		c.string(string(v.raw()))
+	default:
+		c.text = append(c.text, v.raw()...)
 	}
-	c.out = closed(c.out, '}')
 }
 
-// closed ends a list of which each element is followed by a comma.
-func closed(b []byte, end byte) []byte {
-	if b[len(b)-1] == ',' {
-		b = b[:len(b)-1]
+// members are those of an object in the order of the text, the last one of each name.
+func (c *compacter) members(v value) []value {
+	first := len(c.stack)
+	for n, m := range v.inner {
+		if n+1 < len(v.inner) && v.inner[n+1].name.text == m.name.text {
+			c.defects = append(c.defects, DefectDuplicateName)
+			continue
+		}
+		c.stack = append(c.stack, m)
 	}
-	return append(b, end)
+	list := c.stack[first:]
+	slices.SortFunc(list, func(a, b value) int { return cmp.Compare(a.from, b.from) })
+	return list
 }
 
-// isBroken says whether a JSON string holds bytes or half surrogates that are no text.
-func isBroken(quoted []byte) bool {
-	if utf8.Valid(quoted) && !bytes.Contains(quoted, []byte(`\u`)) {
-		return false
+func (c *compacter) string(quoted string) {
+	if !isBroken(quoted) {
+		c.text = append(c.text, quoted...)
+		return
 	}
-	_, err := jsontext.AppendUnquote(nil, quoted)
-	return err != nil
+	c.defects = append(c.defects, DefectUTF8)
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	c.text, _ = jsontext.AppendQuote(c.text, text)
 }
 
 var errNoJSON = errors.New("digest: not one proper JSON value")
 
-// Digest is the SHA-256 of a record in canonical form (RFC 8785) without what the RFC 6901 pointers in ignore lead to:
-// the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
-// that a float would make equal stay different, and 1.0 is not 1.
+// Digest is the SHA-256 of a record in canonical form (RFC 8785) without what the RFC 6901 pointers
+// in ignore lead to: the order of members and white space do not matter. Unlike in the RFC, numbers
+// keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	return digestRecord(record, ignore, nil)
 }
@@ -153,57 +175,64 @@ func outsideDigest(ids []string) []string {
 	if len(ids) == 0 {
 		return usuallyOutside
 	}
-	return append(slices.Clone(usuallyOutside), plainNames(ids)...)
+	return slices.Concat(usuallyOutside, plainNames(ids))
 }
 
-// digest is that of a value without what is ignored, and without members of a contact request that are outside of it.
 func (v value) digest(ignore [][]string, outside []string) [32]byte {
 	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, outsideLevels))
 }
 
-// appendCanonical appends the canonical form without what is ignored. levels is how many levels of objects are left that lack
-// what is outside.
+// appendCanonical appends the canonical form without what is ignored. The first levels of objects
+// lack the members outside, too.
 func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels int) []byte {
+	separate := func(b []byte) []byte {
+		if last := b[len(b)-1]; last == '{' || last == '[' {
+			return b
+		}
+		return append(b, ',')
+	}
 	switch v.kind() {
 	case jsontext.KindBeginObject:
 		b = append(b, '{')
-		empty := len(b)
-		for _, m := range v.object() {
-			n := m.called()
-			deeper, drop := below(ignore, n.text)
-			if drop || levels > 0 && slices.Contains(outside, n.plain) {
+		for _, m := range v.inner {
+			deeper, drop := below(ignore, m.name.text)
+			if drop || levels > 0 && slices.Contains(outside, m.name.plain) {
 				continue
 			}
-			if len(b) > empty {
-				b = append(b, ',')
-			}
-			b = append(b, n.canonical...)
-			b = m.appendCanonical(append(b, ':'), deeper, outside, levels-1)
+			b = append(appendCanonicalString(separate(b), m.name.quoted), ':')
+			b = m.appendCanonical(b, deeper, outside, levels-1)
 		}
 		return append(b, '}')
 	case jsontext.KindBeginArray:
 		b = append(b, '[')
-		empty, n := len(b), 0
-		for e := range v.elements() {
-			deeper, drop := below(ignore, strconv.Itoa(n))
-			if n++; drop {
-				continue
+		for n, e := range v.inner {
+			var deeper [][]string
+			drop := false
+			if len(ignore) > 0 {
+				deeper, drop = below(ignore, strconv.Itoa(n))
 			}
-			if len(b) > empty {
-				b = append(b, ',')
+			if !drop {
+				b = e.appendCanonical(separate(b), deeper, nil, 0)
 			}
-			b = e.appendCanonical(b, deeper, nil, 0)
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		if bytes.IndexByte(v.raw(), '\\') >= 0 { // may be written in several ways
+		return appendCanonicalString(b, v.raw())
+	}
+	return append(b, v.raw()...)
+}
+
+// appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.
+func appendCanonicalString[T ~string | ~[]byte](b []byte, quoted T) []byte {
+	for i := range len(quoted) {
+		if quoted[i] == '\\' { // may be written in several ways
 			var room [512]byte
-			text, _ := jsontext.AppendUnquote(room[:0], v.raw()) // the error is about UTF-8, which is mended
+			text, _ := jsontext.AppendUnquote(room[:0], quoted) // the error is about UTF-8, which is mended
 			b, _ = jsontext.AppendQuote(b, text)
 			return b
 		}
 	}
-	return append(b, v.raw()...)
+	return append(b, quoted...)
 }
 
 func tokens(pointers []string) [][]string {
@@ -216,7 +245,8 @@ func tokens(pointers []string) [][]string {
 	return split
 }
 
-// below are the pointers that lead through a member, without their first token; drop says that one ends there.
+// below are the pointers that lead through a member, without their first token; drop reports that one
+// ends there.
 func below(ignore [][]string, name string) (deeper [][]string, drop bool) {
 	for _, t := range ignore {
 		if t[0] != name {

@@ -23,7 +23,7 @@ func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
 		{`{"a":"\ud800 x","b": 1.0}`, "{\"a\":\"\uFFFD x\",\"b\":1.0}", DefectUTF8},
 		{"{\"a\":\"Z\xfcrich\"}", "{\"a\":\"Z\uFFFDrich\"}", DefectUTF8},
 		{"{\"Z\xfcrich\":1}", "{\"Z\uFFFDrich\":1}", DefectUTF8},
-		{`{"a":1,"b":2,"a":{"c" : 3}}`, `{"a":{"c":3},"b":2}`, DefectDuplicateName},
+		{`{"a":1,"b":2,"a":{"c" : 3}}`, `{"b":2,"a":{"c":3}}`, DefectDuplicateName},
 		{`{"x":[{"a":1,"a":2}]}`, `{"x":[{"a":2}]}`, DefectDuplicateName},
 		{`{"a":1,"a":"\udc00"}`, "{\"a\":\"\uFFFD\"}", DefectDuplicateName + " " + DefectUTF8},
 		{`{"x":` + deep + `}`, `{"x":` + strings.Repeat("[", 63) + "null" + strings.Repeat("]", 63) + `}`, DefectTooDeep},

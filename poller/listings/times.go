@@ -109,7 +109,7 @@ func epoch(s string) (time.Time, string) {
 // without a zone.
 func arrayText(v value) string {
 	parts := make([]any, 0, 7)
-	for e := range v.elements() {
+	for _, e := range v.array() {
 		digits, _ := e.number()
 		n, err := strconv.ParseUint(digits, 10, 30)
 		if err != nil || n > 999_999_999 || len(parts) == cap(parts) {

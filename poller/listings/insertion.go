@@ -28,6 +28,8 @@ type Envelope struct {
 	// one of them does not show all that is there.
 	Unreadable int
 
+	Claims
+
 	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
 	Found bool
 	// Same: the caller knows the answer, and its records are not read. If it is the same byte by byte it was not decoded, and
@@ -50,12 +52,12 @@ func (e *Envelope) recognise(x *exchange) bool {
 	return e.Same
 }
 
-// located notes where the records were found, hashes their canonical forms, and says whether the caller knows them.
-func (e *Envelope) located(x *exchange, l list, total int, canonical []byte) bool {
-	e.Path, e.Found, e.Total = string(l.path), l.doc != nil, total
-	e.Records = sumOf(fmt.Appendf(canonical, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path))
-	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
-	return e.Same
+// found notes where the records were found, and what is said of them.
+func (e *Envelope) found(l found) {
+	e.Found, e.Total, e.Claims = l.doc != nil, l.total, l.Claims
+	if e.Found {
+		e.Path = string(l.path())
+	}
 }
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.
@@ -104,40 +106,33 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
-	if q.Page > 0 && x.isNullInPlace() {
-		return c.pastTheEnd(x, q), nil
+	page, err := c.insertionsPage(x, q.PageSize)
+	if err != nil && q.Page > 0 {
+		if root, null := x.isNullInPlace(); null {
+			return c.pastTheEnd(x, root, q.PageSize), nil
+		}
 	}
-	return c.insertionsPage(x, q.PageSize)
+	return page, err
 }
 
-// isNullInPlace reports whether null stands where the list was found before, or in place of something around it. A body that is null
-// as a whole says nothing, unless the list was all of it.
-func (x *exchange) isNullInPlace() bool {
+// isNullInPlace reports whether null stands where the list was found before, or in place of something
+// around it. A body that is null as a whole says nothing, unless the list was all of it.
+func (x *exchange) isNullInPlace() (root value, is bool) {
 	root, wrong := decode(trimBOM(x.body))
-	at := root
 	if wrong != "" || x.declaresFailure() || !x.expect.Dialect.Known {
-		return false
+		return root, false
 	}
-	for token := range jsontext.Pointer(x.expect.Dialect.Path).Tokens() {
-		if at.kind() == jsontext.KindNull {
-			return at != root
-		}
-		o := at.object()
-		n := slices.IndexFunc(o, func(m value) bool { return m.called().text == token })
-		if n < 0 {
-			return false
-		}
-		at = o[n]
-	}
-	return at.kind() == jsontext.KindNull
+	f, at := finder{root: root}, x.expect.Dialect
+	p := f.expect(at)
+	return root, p.kind() == jsontext.KindNull && (p.depth > 0 || at.Path == "")
 }
 
 // pastTheEnd is an empty page of which the list is null, as some services write it.
-func (c *Client) pastTheEnd(x *exchange, q InsertionsQuery) *InsertionsPage {
-	page := &InsertionsPage{Envelope: c.envelope(x, q.PageSize)}
-	root, _ := decode(trimBOM(x.body))
+func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
+	page := &InsertionsPage{Envelope: c.envelope(x, size)}
 	page.Path, page.Found = x.expect.Dialect.Path, true
-	page.Total = openEnvelope(root).totalOf(list{}, 0, x.header)
+	scopes := []object{root.object()}
+	page.Total, page.Claims = totalOf(scopes, 0, x.header), claimsOf(scopes)
 	return page
 }
 
@@ -146,29 +141,35 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if page.recognise(x) {
 		return page, nil
 	}
-	l, total, err := x.locate(insertionRecords, nil, c.o.InsertionsPath)
+	l, err := x.find(insertionNames, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
 	}
-	var found []value
+	page.found(l)
+	var records []value
+	strangers := 0
 	canonical := make([]byte, 0, len(x.body))
-	for element := range l.records() {
+	for _, element := range l.records() {
 		v, reference := referenced(element)
 		if reference == "" {
 			page.Unreadable++
 			continue
 		}
 		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
-			return nil, x.drift("insertions of the agency that was asked for", "one of another")
+			strangers++
 		}
-		found = append(found, v)
+		records = append(records, v)
 		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})
 		canonical = append(append(v.appendCanonical(canonical, c.ignored, nil, 0), reference...), 0)
 	}
-	if page.located(x, l, total, canonical) {
+	if 2*strangers > len(page.Insertions) {
+		return nil, x.drift("insertions of the agency that was asked for", "those of another")
+	}
+	page.Records = sumOf(fmt.Appendf(canonical, " %d %d %t %s %v", page.Total, page.Unreadable, page.Found, page.Path, page.Claims))
+	if page.Same = x.expect.Known != nil && x.expect.Known(page.Records); page.Same {
 		return page, nil
 	}
-	for n, v := range found {
+	for n, v := range records {
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v)
 		i.Digest = v.digest(c.ignored, nil)
@@ -191,9 +192,9 @@ func (v value) mark(names []string) (mark uint32) {
 	if len(names) == 0 {
 		return 0
 	}
-	for m := range v.members() {
+	for _, m := range v.object() {
 		if slices.Contains(names, m.called().text) {
-			text := append([]byte(m.called().canonical), ':')
+			text := append(appendCanonicalString(nil, m.name.quoted), ':')
 			mark ^= uint32(sumOf(m.appendCanonical(text, nil, nil, 0))[0])
 		}
 	}

@@ -38,9 +38,6 @@ func plainNames(names []string) []string {
 // SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both.
 func SameName(a, b string) bool { return plain(a) == plain(b) }
 
-// isCalled says whether a member has one of the names.
-func (v value) isCalled(names []string) bool { return slices.Contains(names, v.called().plain) }
-
 // The envelope.
 var (
 	// genericNames are what lists of anything are called.
@@ -69,7 +66,14 @@ var (
 	failureNames = []string{"iserror", "haserror", "haserrors", "failed"}
 	successNames = []string{"success", "successful", "issuccess", "ok"}
 	codeNames    = []string{"statuscode", "httpstatus", "code", "errorcode"}
-	errorCodes   = []string{"errorcode"}
+
+	moreNames     = []string{"hasmore", "hasnext", "hasnextpage", "more", "morepages", "moreavailable", "moreresults"}
+	endNames      = []string{"last", "islast", "lastpage", "islastpage"}
+	nextNames     = []string{"next", "nextpage", "nextlink", "nexturl", "nextcursor", "nextpagetoken", "nexttoken", "@odata.nextlink"}
+	linksNames    = []string{"links", "link"}
+	pagesNames    = []string{"totalpages", "pagecount", "numberofpages", "pages", "lastpage"}
+	partialNames  = []string{"partial", "ispartial", "partialresults", "partialresult", "truncated", "istruncated", "timedout", "terminatedearly", "degraded", "warnings", "warning"}
+	completeNames = []string{"complete", "iscomplete", "completed", "exhaustive", "isexhaustive"}
 )
 
 // Insertions.

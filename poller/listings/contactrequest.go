@@ -59,7 +59,7 @@ type ContactRequest struct {
 func (c ContactRequest) HasZone() bool { return c.CreatedForm != FormZoneless }
 
 func (c ContactRequest) value() value {
-	if c.decoded == (value{}) {
+	if c.decoded.doc == nil {
 		c.decoded, _ = decode(c.Record)
 	}
 	return c.decoded
@@ -83,22 +83,24 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 		page.Total = n
 		return page, nil
 	}
-	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)
+	l, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
 	if err != nil && c.o.ContactRequestsPath == "" && x.expect.Dialect.Known {
 		x.expect.Dialect = Dialect{}
-		if l, n, err := x.locate(contactRequestRecords, c.idNames, ""); err == nil && l.count() == 0 && n <= 0 {
-			page.Total = n // an unmistakable list of none, where others stand elsewhere
+		if l, err := x.find(contactNames, c.idNames, ""); err == nil && l.isEmpty() && l.total <= 0 {
+			page.Total = l.total // an unmistakable list of none, where others stand elsewhere
 			return page, nil
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if page.Total = total; l.doc != nil && !l.isNothing() {
-		page.Path, page.Found = string(l.path), true
+	page.found(l)
+	page.Found = page.Found && (l.isList() || !l.isEmpty())
+	if !page.Found {
+		page.Path = ""
 	}
 	strangers, other := 0, ""
-	for element := range l.records() {
+	for _, element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++
 			continue
@@ -172,7 +174,7 @@ func (o object) references() []string {
 		if !m.isCalled(wrapperNames) {
 			continue
 		}
-		for inner := range m.members() {
+		for _, inner := range m.object() {
 			if s := inner.reference(); s != "" {
 				list = append(list, s)
 			}
@@ -185,7 +187,7 @@ func (o object) references() []string {
 func (o object) score() json.RawMessage {
 	score := o.get("score")
 	for _, name := range wrapperNames {
-		if score == (value{}) {
+		if score.doc == nil {
 			score = o.object(name).get("score")
 		}
 	}
@@ -244,7 +246,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	}
 	for _, scope := range scopes {
 		for _, m := range scope {
-			name := m.called()
+			name := m.name
 			if !idSuffix.MatchString(name.text) || otherThings.MatchString(name.plain) ||
 				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
 				continue
@@ -366,7 +368,7 @@ func (c ContactRequest) PersonFields() []PersonField {
 
 func personFieldsOf(list []PersonField, o object, prefix string, person bool, deeper int) []PersonField {
 	for _, m := range o {
-		name, wraps := m.called(), m.isCalled(wrapperNames)
+		name, wraps := m.name, m.isCalled(wrapperNames)
 		switch {
 		case name.plain == "score" && !person:
 		case deeper > 0 && m.isObject() && !m.isEmpty() && (wraps || m.isCalled(personNames)):

@@ -1,0 +1,815 @@
+package listings
+
+import (
+	"cmp"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	maxListDepth = 4 // how deep below the root a list is looked for
+	nearby       = 2 // how deep an empty list, or a record in place of one, may be
+)
+
+// The score of a place is the sum of what it holds and what speaks for it. The values are chosen so
+// that what is more important outweighs everything that is less so:
+//
+//   - An empty list in a place that is unmistakable beats records elsewhere that may be anything. For
+//     contact requests a list of its own name is such a place, as agents have creation times too; for
+//     insertions it is the learned place alone, as nothing else has references.
+//   - A learned place outweighs names, but not records that are certainly contact requests where its
+//     own are none, or as certain: those elsewhere may be the new ones, so that is a tie, which is drift.
+const (
+	holdsReferences  = 2000 // insertions
+	holdsInsertion   = 1000 // is one insertion in place of a list
+	holdsRequests    = 600  // a creation time or a score, and a person
+	holdsLikely      = 200  // a creation time or a score
+	holdsRequest     = 100  // is one record, and not where a list is expected
+	holdsPersonOrID  = 40
+	holdsObjects     = 30
+	namedOwn         = 700
+	namedGeneric     = 150
+	learnedInsertion = 3000
+	learnedRequests  = 750
+	learnedEmpty     = 400
+)
+
+// place is where a list may be: an array, an object with index keys, an object that may be the only
+// record of a list, or something empty where a list belongs.
+type place struct {
+	value
+	up    *place // nil: the root
+	depth int
+}
+
+// finder looks for the records of one response.
+type finder struct {
+	request  Request
+	names    []string // of the list
+	idFields []string // of contact requests, plain
+	expected value    // what stands where records were found before; absent: nothing does
+	known    bool     // there is such a place
+	root     value
+	places   []*place
+	vague    bool // a member is named like a list and is none
+}
+
+func (f *finder) contacts() bool { return f.request.Operation == OperationContactRequests }
+
+// found is the list of records of a response; without doc the response says by its total alone that
+// there are none.
+type found struct {
+	place
+	total int // how many records there are, as the response says; -1 if it does not
+	Claims
+}
+
+// find returns the list of records in a body. It is the one place that decides what a response holds:
+// a list, nothing by its own count, or something else. A configured place is the only one.
+func (x *exchange) find(names, idFields []string, configured string) (found, error) {
+	root, wrong := value{}, "a response that declares its own failure by its content type"
+	if !x.declaresFailure() {
+		root, wrong = decode(trimBOM(x.body))
+	}
+	what := "an array of objects with propertyReferenceId"
+	if x.request.Operation == OperationContactRequests {
+		what = "an array of contact requests"
+	}
+	if wrong != "" {
+		return found{}, x.drift(what, wrong)
+	}
+	heads := headsOf(root.object())
+	if other := foreign(heads, x.request); other != "" {
+		return found{}, x.drift("a response about what was asked", other)
+	}
+	if slices.ContainsFunc(heads, value.saysFailure) {
+		return found{}, x.drift(what, "a response that declares its own failure: "+describe(root))
+	}
+	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
+	expected := x.expect.Dialect
+	if configured != "" {
+		expected = Dialect{Path: configured, Known: true}
+	}
+	at := f.expect(expected)
+	f.explore(&place{value: root})
+	if f.expected.doc != nil && !slices.ContainsFunc(f.places, f.isExpected) {
+		f.places = append(f.places, at)
+	}
+	if configured != "" {
+		f.places = slices.DeleteFunc(f.places, func(p *place) bool { return !f.isExpected(p) })
+	}
+	best := f.best()
+	switch {
+	case len(best) > 1:
+		return found{}, x.drift(what, "several lists that may be it: "+describe(root))
+	case len(best) == 0 && !f.countsNone(at, x.header) && f.known:
+		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable().Path, "the root"), describe(root))
+	case len(best) == 0 && !f.countsNone(at, x.header):
+		return found{}, x.drift(what, describe(root))
+	}
+	l := found{total: -1}
+	scopes := at.around()
+	if len(best) == 1 {
+		l.place = *best[0]
+		scopes = l.around()
+	}
+	if len(scopes) == 0 {
+		scopes = []object{root.object()}
+	}
+	records := len(l.records())
+	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
+		return found{}, x.drift(what, "an error beside an empty list: "+describe(root))
+	}
+	l.total, l.Claims = totalOf(scopes, records, x.header), claimsOf(scopes)
+	return l, nil
+}
+
+// expect notes the learned or configured place and returns what stands there; nil: nothing does.
+func (f *finder) expect(d Dialect) *place {
+	if f.known = d.Known; !f.known {
+		return nil
+	}
+	p := &place{value: f.root}
+	for token := range jsontext.Pointer(d.Path).Tokens() {
+		n := slices.IndexFunc(p.object(), func(m value) bool { return m.name.text == token })
+		if n < 0 {
+			return p // what is around it may count its records
+		}
+		p = &place{p.inner[n], p, p.depth + 1}
+	}
+	f.expected = p.value
+	return p
+}
+
+func (f *finder) isExpected(p *place) bool {
+	return f.expected.doc != nil && p.from == f.expected.from && p.to == f.expected.to
+}
+
+// explore collects places. It does not look into arrays: there stand records, or nothing that is known.
+func (f *finder) explore(p *place) {
+	named := p.depth > 0 && (p.isCalled(listNames) || p.onlyOf(listNames))
+	if p.isArray() || p.isObject() || named {
+		f.places = append(f.places, p)
+	}
+	f.vague = f.vague || p.depth == 1 && !p.isArray() && !p.isObject() && (p.isCalled(f.names) || p.isCalled(genericNames))
+	if p.depth == maxListDepth || p.isIndexed() {
+		return
+	}
+	for _, m := range p.object() {
+		if !m.isCalled(errorNames) { // a list of errors is none of records
+			f.explore(&place{m, p, p.depth + 1})
+		}
+	}
+}
+
+// best returns the places with the highest score: none, the one, or several between which there is no
+// choice. Of empty lists either says the same.
+func (f *finder) best() (best []*place) {
+	highest := 0
+	for _, p := range f.places {
+		switch s := f.score(p); {
+		case s > highest:
+			highest, best = s, []*place{p}
+		case s == highest && s > 0 && !p.isEmpty():
+			best = append(best, p)
+		}
+	}
+	if len(best) > 0 && !f.contacts() && !best[0].isEmpty() && countReferences(best[0]) == 0 {
+		return nil // what stands where the insertions belong is something else
+	}
+	return best
+}
+
+// score says how surely a place is that of the records; 0: it is not.
+func (f *finder) score(p *place) int {
+	held, list := f.holds(p)
+	learned := f.isExpected(p)
+	own, generic := p.isNamed(f.names), p.isNamed(genericNames)
+	if !f.contacts() {
+		own = own || p.isNamed(contactNames)
+	}
+	switch {
+	case held < 0:
+		return 0
+	case held < holdsLikely && !learned && f.known && (held == 0 || !own && p.depth > 0):
+		return 0 // would be a guess
+	case held == 0 && !learned && !own && !generic && p.depth > 0:
+		return 0 // says nothing
+	case held == holdsPersonOrID && f.vague && !own && !generic, held == holdsObjects && (f.vague || p.isCalled(sideNames)) && !own && !generic:
+		return 0
+	}
+	score := held
+	switch {
+	case own:
+		score += namedOwn
+	case generic:
+		score += namedGeneric
+	}
+	switch {
+	case learned && !f.contacts():
+		score += learnedInsertion
+	case learned && held == 0:
+		score += learnedEmpty
+	case learned && held < holdsRequests:
+		score += learnedRequests
+	}
+	score = score*10 + 9
+	if list && (own || generic || held == holdsReferences) {
+		score -= min(p.depth, 9) // further out is better, where that says anything
+	}
+	score *= 1_000_000
+	if held == holdsReferences {
+		score += min(countReferences(p), 999_999)
+	}
+	return score + 1
+}
+
+// holds says what a place holds, negative if it cannot be that of the records; list reports that it is
+// a list, and not one record in place of it.
+func (f *finder) holds(p *place) (held int, list bool) {
+	if !f.contacts() {
+		return f.holdsInsertions(p)
+	}
+	switch {
+	case p.isList() && len(p.inner) == 0:
+		if p.depth > nearby && !f.isExpected(p) && !(p.up != nil && p.up.isCalled(f.names)) || f.isPart(p, 0) {
+			return -1, true
+		}
+		return 0, true
+	case p.isList():
+		held = f.holdsContactRequests(p)
+		if held > holdsLikely && (p.isCalled(sideNames) || p.isWithin(insertionMembers)) {
+			held = holdsLikely // theirs have times and addresses too
+		}
+		if f.isPart(p, held) {
+			held = -1
+		}
+		return held, true
+	case p.isObject() && f.isLone(p.object()):
+		held = holdsLikely
+		if p.object().hasPerson(0) {
+			held = holdsRequests
+		}
+		switch {
+		case f.isExpected(p), p.depth > 0 && p.depth <= nearby && p.isNamed(listNames), p.onlyOf(listNames):
+			return held, false
+		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
+			return min(held, holdsRequest), false
+		}
+	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
+		return 0, false
+	}
+	return -1, false
+}
+
+func (f *finder) holdsContactRequests(p *place) (held int) {
+	held = -1
+	sure, person := false, false
+	for _, e := range p.records() {
+		if !isFilled(e) {
+			continue
+		}
+		o := e.object()
+		sure, person = sure || o.hint(surest, 1), person || o.hasPerson(1)
+		switch {
+		case sure && person:
+			return holdsRequests
+		case sure:
+			held = holdsLikely
+		case person || o.hint(f.idFields, 1):
+			held = max(held, holdsPersonOrID)
+		default:
+			held = max(held, holdsObjects)
+		}
+	}
+	return held
+}
+
+// isPart reports whether a list is part of one contact request, such as its telephone numbers, and does
+// not look more like contact requests than that one.
+func (f *finder) isPart(p *place, held int) bool {
+	for up := p.up; up != nil; up = up.up {
+		if o := up.object(); f.isLone(o) && (held <= holdsLikely || o.hasPerson(0)) {
+			return true
+		}
+	}
+	return false
+}
+
+// standsForNone reports whether something empty where the list of contact requests belongs means that
+// there are none: no list holds anything, nothing is counted, and it is not part of a contact request.
+func (f *finder) standsForNone(p *place) bool {
+	for _, o := range p.around() {
+		if o.hint(surest, 0) {
+			return false
+		}
+	}
+	top := f.root.object()
+	for _, n := range append(top.counts(totalNames, 2), top.counts(countNames, 2)...) {
+		if n > 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(f.places, func(l *place) bool {
+		return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+	})
+}
+
+func (f *finder) holdsInsertions(p *place) (held int, list bool) {
+	switch {
+	case p.isList() && countReferences(p) > 0:
+		return holdsReferences, true
+	case p.isList() && len(p.inner) == 0:
+		if p.depth > nearby && !f.isExpected(p) {
+			return -1, true
+		}
+		return 0, true
+	case p.isList():
+		if f.isExpected(p) || !slices.ContainsFunc(p.records(), isFilled) {
+			return -1, true
+		}
+		return holdsObjects, true
+	}
+	expected := f.isExpected(p) || p.depth > 0 && p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
+	switch isOne := p.reference() != ""; {
+	case isOne && expected:
+		return holdsInsertion + 1, false // rather than what it is all of
+	case isOne && p.depth == 0 && p.object().counts(totalNames, 0) == nil:
+		return holdsRequest, false
+	case expected && countLone(p.value) == 1:
+		return holdsInsertion, false
+	}
+	return -1, false
+}
+
+func countReferences(p *place) (n int) {
+	if !p.isList() {
+		return countLone(p.value)
+	}
+	for _, e := range p.records() {
+		if _, reference := referenced(e); reference != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// countLone is how many insertions an object is or has as members: of several only one would be read.
+func countLone(v value) (n int) {
+	if v.reference() != "" {
+		return 1
+	}
+	for _, m := range v.object() {
+		if m.reference() != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *place) path() jsontext.Pointer {
+	if p.up == nil {
+		return ""
+	}
+	return p.up.path().AppendToken(p.name.text)
+}
+
+// around are the objects that hold a place, the root first.
+func (p *place) around() (list []object) {
+	for p != nil && p.up != nil {
+		p = p.up
+		list = append(list, p.object())
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// isNamed reports whether a place has one of the names, or is all that stands in what has.
+func (p *place) isNamed(names []string) bool { return p.isCalled(names) || p.onlyOf(names) }
+
+// onlyOf reports whether a place is the only element of what has one of the names, as
+// <list><element/></list> becomes in JSON.
+func (p *place) onlyOf(names []string) bool {
+	return p.depth > 1 && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
+}
+
+func (p *place) isWithin(names []string) bool {
+	return p.up != nil && (p.up.isCalled(names) || p.up.isWithin(names))
+}
+
+// isList reports whether a place is an array or an object with index keys.
+func (p *place) isList() bool { return p.isArray() || p.isIndexed() }
+
+// isIndexed reports whether an object has objects under the keys "0", "1" and so on, as a list has in
+// languages whose lists are maps. Beside them may stand how many they are.
+func (v value) isIndexed() bool {
+	elements := 0
+	for _, m := range v.object() {
+		_, natural := natural(m.name.text)
+		switch {
+		case natural && m.isObject():
+			elements++
+		case natural, m.isObject(), m.isArray():
+			return false
+		}
+	}
+	return elements > 0
+}
+
+// records are the elements of a list in their order, or the one record in place of it.
+func (p *place) records() []value {
+	switch {
+	case p.isIndexed():
+		list := slices.DeleteFunc(slices.Clone(p.inner), func(m value) bool { return !m.isObject() })
+		slices.SortFunc(list, func(a, b value) int {
+			return cmp.Or(cmp.Compare(len(a.name.text), len(b.name.text)), strings.Compare(a.name.text, b.name.text))
+		})
+		return list
+	case p.isObject() && len(p.inner) > 0:
+		return []value{p.value}
+	}
+	return p.array()
+}
+
+// isFilled reports whether an element may be a record: an object that is not empty and is not an error.
+func isFilled(element value) bool {
+	some, failure := false, false
+	for _, m := range element.object() {
+		if m.isCalled(surest) || m.isCalled(personal) && m.name.plain != "message" {
+			return true
+		}
+		some = true
+		failure = failure || (m.isCalled(errorNames) || m.name.plain == "errorcode") && !m.isEmpty()
+	}
+	return some && !failure
+}
+
+// isLone reports whether an object is unmistakably a contact request: it has a creation time or a
+// score, an id or a person as well, and no member that an envelope would have.
+func (f *finder) isLone(o object) bool {
+	var sure, whose int
+	for _, m := range o {
+		switch {
+		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames),
+			(m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)) && !m.areAddresses():
+			return false
+		case m.isCalled(surest):
+			sure++
+		case m.isCalled(personal), m.isCalled(f.idFields):
+			whose++
+		}
+	}
+	return sure > 1 || sure > 0 && whose > 0
+}
+
+// areAddresses reports whether a list of e-mails is one of addresses: some services call the contact
+// requests themselves so.
+func (v value) areAddresses() bool {
+	return v.name.plain == "emails" && v.isArray() && !slices.ContainsFunc(v.inner, func(e value) bool {
+		return e.object().hint(surest, 1) || e.object().hint([]string{"message", "contact", "sender", "contactrequest"}, 1)
+	})
+}
+
+// hint reports whether there is a member with one of the names, directly or in an object around the
+// request, so many levels down.
+func (o object) hint(names []string, deeper int) bool {
+	return slices.ContainsFunc(o, func(m value) bool {
+		return m.isCalled(names) || deeper > 0 && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)
+	})
+}
+
+// hasPerson is hint for the names of a person's members that say something.
+func (o object) hasPerson(deeper int) bool {
+	return slices.ContainsFunc(o, func(m value) bool {
+		return m.isCalled(personal) && !m.isEmpty() || deeper > 0 && m.isCalled(wrapperNames) && m.object().hasPerson(deeper-1)
+	})
+}
+
+// referenced is the record in an element of the list: the element, or the first direct member of it
+// by name that holds a reference.
+func referenced(element value) (record value, reference string) {
+	if reference = element.reference(); reference != "" {
+		return element, reference
+	}
+	for _, m := range element.object() {
+		if reference = m.reference(); reference != "" {
+			return m, reference
+		}
+	}
+	return value{}, ""
+}
+
+// reference is the one that an object holds; empty if it holds none that could be remembered.
+func (v value) reference() (reference string) {
+	best := len(referenceNames)
+	for _, m := range v.object() {
+		i := slices.Index(referenceNames, m.name.plain)
+		if i < 0 || i > best {
+			continue
+		}
+		if s, ok := m.scalar(); ok && isReference(s) {
+			reference, best = s, i
+		}
+	}
+	return reference
+}
+
+// isReference refuses what no store could keep as a key. Other odd references are kept; that they
+// cannot be asked for shows when they are.
+func isReference(s string) bool {
+	return s != "" && len(s) <= maxReference && !strings.ContainsRune(s, 0)
+}
+
+// headsOf are the members that speak of the response as a whole: those of the root, and of the
+// metadata in it.
+func headsOf(top object) []value {
+	all := slices.Clip(top)
+	for _, m := range top {
+		if m.isCalled(metaNames) {
+			all = append(all, m.object()...)
+		}
+	}
+	return all
+}
+
+// foreign reports whether a response names another agency or insertion than the one that was asked
+// for: something on the way has mixed up two responses.
+func foreign(heads []value, r Request) string {
+	for _, m := range heads {
+		s, ok := m.text()
+		switch {
+		case !ok || s == "":
+		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
+			return "another agencyId"
+		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
+			return "another propertyReferenceId"
+		}
+	}
+	return ""
+}
+
+// isForeign reports whether a record names another agency. Records may name theirs in a way of their
+// own, so only what has the form of the one that was asked for is compared.
+func (v value) isForeign(asked string) bool {
+	for m := range v.object().all(agencyNames...) {
+		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
+			return true
+		}
+	}
+	return false
+}
+
+var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+
+// declaresFailure reports whether a response is a failure by its content type, whatever its status is.
+func (x *exchange) declaresFailure() bool {
+	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
+}
+
+func (x *exchange) drift(expected, found string) *DriftError {
+	return &DriftError{Request: x.request, Expected: expected, Found: found, Status: x.status}
+}
+
+// saysFailure reports whether a member declares that the response is a failure, status 200 or not.
+func (v value) saysFailure() bool {
+	switch {
+	case v.isCalled(errorNames):
+		return v.isTrue()
+	case v.isCalled(failureNames):
+		return v.says("true", "1")
+	case v.isCalled(successNames):
+		return v.says("false", "0")
+	case v.isCalled(codeNames):
+		return v.isFailureCode()
+	case v.name.plain == "status":
+		s, _ := v.text()
+		return failureWords.MatchString(s) && !strings.HasPrefix(plain(s), "no") || // NO_ERROR
+			slices.ContainsFunc(v.object(), value.saysFailure) || v.isFailureCode()
+	}
+	return false
+}
+
+var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
+
+// speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
+// about an error. Beside records it would be a remark.
+func (o object) speaksOfError() bool {
+	return slices.ContainsFunc(headsOf(o), func(m value) bool {
+		s, _ := m.text()
+		word := plain(s)
+		switch name := m.name.plain; {
+		case m.isCalled([]string{"code", "statuscode", "resultcode"}):
+			return strings.ContainsFunc(word, isLetter) && !goodWords.MatchString(word)
+		case errorPrefix.MatchString(name):
+			return m.isTrue() && !goodWords.MatchString(word)
+		case m.isCalled([]string{"messages", "notifications", "alerts"}):
+			return slices.ContainsFunc(m.inner, func(e value) bool {
+				return failureWords.MatchString(e.object().text("type", "kind", "level", "severity", "status", "messagetype"))
+			})
+		}
+		return m.saysFailure()
+	})
+}
+
+var (
+	errorPrefix = regexp.MustCompile(`^(?:@|odata\.)?(?:error|exception|fault)`)
+	goodWords   = regexp.MustCompile(`^(?:ok|okay|success.*|succeeded|none|no.*|fine|done|empty|ended)$`)
+)
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' }
+
+// isTrue reports whether a value says something other than no.
+func (v value) isTrue() bool { return v.doc != nil && !v.isEmpty() && !v.says("false", "0") }
+
+// says is about a boolean, or a text or number that stands for one.
+func (v value) says(word, digit string) bool {
+	s, _ := v.scalar()
+	return string(v.raw()) == word || s == digit || plain(s) == word
+}
+
+// isFailureCode reports whether a value is an HTTP status of an error.
+func (v value) isFailureCode() bool {
+	s, _ := v.scalar()
+	n, ok := natural(s)
+	return ok && n >= 400 && n <= 599
+}
+
+// Claims is what a response says of the completeness of its list. It can disprove that a list is
+// complete, never prove it.
+type Claims struct {
+	More       bool // another page follows
+	Last       bool // none does
+	Pages      int  // there are so many pages; 0: it does not say
+	Incomplete bool // what should be shown is not: partial, truncated, timed out, failed shards, warnings
+}
+
+// claimsOf reads them beside the list, further out, and in the metadata there.
+func claimsOf(scopes []object) (c Claims) {
+	for _, scope := range scopes {
+		for _, m := range headsOf(scope) {
+			more, last := m.saysMore()
+			c.More, c.Last = c.More || more, c.Last || last
+			if n, ok := m.count(); ok && m.isCalled(pagesNames) {
+				c.Pages = max(c.Pages, n)
+			}
+			c.Incomplete = c.Incomplete || m.saysIncomplete()
+		}
+	}
+	return c
+}
+
+func (v value) saysMore() (more, last bool) {
+	switch {
+	case v.isCalled(moreNames):
+		return v.says("true", "1"), v.says("false", "0")
+	case v.isCalled(endNames):
+		return v.says("false", "0"), v.says("true", "1")
+	case v.isCalled(nextNames):
+		return v.isTrue(), false
+	case v.isCalled(linksNames):
+		return slices.ContainsFunc(v.object(), func(l value) bool { return l.name.plain == "next" && l.isTrue() }), false
+	}
+	return false, false
+}
+
+func (v value) saysIncomplete() bool {
+	switch name := v.name.plain; {
+	case strings.HasPrefix(name, "incomplete"), v.isCalled(partialNames):
+		return v.isTrue() && (v.isArray() || v.isObject() || !goodWords.MatchString(plain(v.word())))
+	case v.isCalled(completeNames):
+		return v.says("false", "0")
+	case name == "shards":
+		failed, _ := v.object().get("failed").count()
+		return failed > 0
+	}
+	return false
+}
+
+func (v value) word() string {
+	s, _ := v.text()
+	return s
+}
+
+const maxTotal = 1 << 40 // nobody has more; what is larger is no count
+
+// totalOf is how many records there are, as the response says beside the list, further out, or in a
+// header; -1 if it does not say.
+func totalOf(scopes []object, records int, h http.Header) int {
+	for _, o := range slices.Backward(scopes) {
+		if totals := o.counts(totalNames, 2); len(totals) > 0 {
+			return totals[0]
+		}
+		if counts := o.counts(countNames, 2); len(counts) > 0 && counts[0] > records {
+			return counts[0]
+		}
+	}
+	return headerTotal(h)
+}
+
+func headerTotal(h http.Header) int {
+	for _, name := range totalHeaders {
+		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+		if n, ok := natural(parts[2]); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	return -1
+}
+
+// contentRange has the form "items 0-19/163".
+var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
+
+// countsNone reports whether a response counts none, and no list contradicts it.
+func (f *finder) countsNone(at *place, h http.Header) bool {
+	if slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 }) {
+		return false
+	}
+	scopes := append(at.around(), f.root.object())
+	if at != nil {
+		scopes = append(scopes, at.object())
+	}
+	var all []int
+	for _, o := range scopes {
+		all = append(append(all, o.counts(totalNames, 2)...), o.counts(countNames, 2)...)
+	}
+	if n := headerTotal(h); n >= 0 {
+		all = append(all, n)
+	}
+	return len(all) > 0 && slices.Max(all) == 0
+}
+
+// counts are the non-negative integers under the names, in the order of the names, in the object and
+// then in its metadata, so many levels down.
+func (o object) counts(names []string, deeper int) (list []int) {
+	for m := range o.all(names...) {
+		if n, ok := m.count(); ok {
+			list = append(list, n)
+		}
+	}
+	if deeper > 0 {
+		for m := range o.all(metaNames...) {
+			list = append(list, m.object().counts(names, deeper-1)...)
+		}
+	}
+	return list
+}
+
+// count reads a number; some services say {"value": 12, "relation": "eq"}.
+func (v value) count() (int, bool) {
+	if v.isObject() {
+		v = v.object().get("value")
+	}
+	digits, ok := v.number()
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && n <= maxTotal
+}
+
+// describe gives the shape of a body: types, and the outermost names as far as they look like names.
+func describe(root value) string {
+	if !root.isObject() {
+		return root.typeName()
+	}
+	var parts []string
+	for _, m := range root.object() {
+		if len(parts) == 8 {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, printableName(m.name.text)+": "+m.typeName())
+	}
+	if len(parts) == 0 {
+		return "empty object"
+	}
+	return "object with " + strings.Join(parts, ", ")
+}
+
+var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
+
+// printableName is a name as it may stand in an error: one that does not look like a name may be a
+// value that was made a name.
+func printableName(name string) string {
+	if looksLikeName.MatchString(name) {
+		return name
+	}
+	return "(odd name)"
+}
+
+func natural(digits string) (n int64, ok bool) {
+	if !allDigits(digits) || len(digits) > 15 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,334 @@
+package listings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// value is a value of a decoded text; the zero value stands for one that is absent. The structure of
+// a text is proper JSON. Its strings may be no text and its names may repeat: that is a defect of the
+// record that holds them.
+type value struct {
+	doc      *document
+	from, to uint32
+	name     *name   // nil: it is no member
+	inner    []value // elements in their order, members by name, those of one name in their order
+}
+
+// document is what the values of a text share.
+type document struct {
+	text  []byte
+	names map[string]*name // by how they are written
+}
+
+// name is the name of a member.
+type name struct {
+	quoted string // as it is written
+	text   string
+	plain  string // without what differs by style only
+}
+
+// maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
+const maxValues = 2_000_000
+
+var errTooManyValues = errors.New("more values than fit any page")
+
+// decode reads one JSON value and no more. The text must not change afterwards. wrong says what is
+// wrong without quoting the text; it is empty if nothing is.
+func decode(text []byte) (root value, wrong string) {
+	r := reader{doc: &document{text: text, names: make(map[string]*name, 32)}}
+	r.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	root, err := r.value(nil)
+	switch {
+	case errors.Is(err, errTooManyValues):
+		return value{}, err.Error()
+	case errors.Is(err, io.EOF):
+		return value{}, "an empty body"
+	case err != nil && bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")):
+		return value{}, "HTML"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return value{}, fmt.Sprintf("JSON that is cut off after %d bytes", len(text))
+	case err != nil:
+		return value{}, fmt.Sprintf("no JSON at byte %d", offset(err))
+	}
+	if end := r.InputOffset(); len(bytes.Trim(text[end:], " \t\r\n")) > 0 { // JSON's own white space
+		return value{}, fmt.Sprintf("more after the JSON, at byte %d", end)
+	}
+	return root, ""
+}
+
+func offset(err error) int64 {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return syntax.ByteOffset
+	}
+	return 0
+}
+
+type reader struct {
+	jsontext.Decoder
+	doc   *document
+	stack []value // of the objects and arrays that are open
+	room  []value // for those that are closed
+	count int
+}
+
+// value reads the next value and everything in it.
+func (r *reader) value(called *name) (value, error) {
+	v := value{doc: r.doc, name: called}
+	if r.count++; r.count > maxValues {
+		return v, errTooManyValues
+	}
+	kind := r.PeekKind()
+	if kind != jsontext.KindBeginObject && kind != jsontext.KindBeginArray {
+		raw, err := r.ReadValue()
+		v.to = uint32(r.InputOffset())
+		v.from = v.to - uint32(len(raw))
+		return v, err
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return v, err
+	}
+	v.from = uint32(r.InputOffset()) - 1
+	first := len(r.stack)
+	for r.PeekKind() != kind+2 { // the closing bracket
+		var called *name
+		if kind == jsontext.KindBeginObject {
+			quoted, err := r.ReadValue()
+			if err != nil {
+				return v, err
+			}
+			called = r.doc.intern(quoted)
+		}
+		inner, err := r.value(called)
+		if err != nil {
+			return v, err
+		}
+		r.stack = append(r.stack, inner)
+	}
+	_, err := r.ReadToken()
+	v.to = uint32(r.InputOffset())
+	v.inner = r.keep(r.stack[first:])
+	r.stack = r.stack[:first]
+	if kind == jsontext.KindBeginObject {
+		slices.SortStableFunc(v.inner, func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
+	}
+	return v, err
+}
+
+// keep copies values to where they stay.
+func (r *reader) keep(list []value) []value {
+	if len(list) > cap(r.room)-len(r.room) {
+		r.room = make([]value, 0, max(len(list), min(len(r.doc.text)/32, 256)))
+	}
+	first := len(r.room)
+	r.room = append(r.room, list...)
+	return r.room[first:len(r.room):len(r.room)]
+}
+
+// intern returns the name that is written so, which a page of records repeats.
+func (d *document) intern(quoted []byte) *name {
+	n := d.names[string(quoted)]
+	if n == nil {
+		n = &name{quoted: string(quoted), text: unquote(quoted)}
+		n.plain = plain(n.text)
+		d.names[n.quoted] = n
+	}
+	return n
+}
+
+// compareUTF16 orders names as RFC 8785 does. That differs from their order in bytes only between
+// characters above U+FFFF, whose surrogates come earlier, and those from U+E000 on.
+func compareUTF16(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if i < len(a) && i < len(b) && min(a[i], b[i]) >= 0xEE && (a[i] >= 0xF0) != (b[i] >= 0xF0) {
+		return cmp.Compare(b[i], a[i])
+	}
+	return cmp.Compare(a[i:], b[i:])
+}
+
+// unquote is the content of a JSON string. What is no text in it becomes U+FFFD.
+func unquote(quoted []byte) string {
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return string(text)
+}
+
+// raw is the text of the value; nil where it is absent.
+func (v value) raw() jsontext.Value {
+	if v.doc == nil {
+		return nil
+	}
+	return v.doc.text[v.from:v.to:v.to]
+}
+
+// kind is 0 where the value is absent.
+func (v value) kind() jsontext.Kind {
+	if v.doc == nil {
+		return 0
+	}
+	return jsontext.Value(v.doc.text[v.from:v.to]).Kind()
+}
+
+func (v value) isObject() bool { return v.kind() == jsontext.KindBeginObject }
+func (v value) isArray() bool  { return v.kind() == jsontext.KindBeginArray }
+
+var noName = &name{}
+
+// called is the name of a member; empty where it is none.
+func (v value) called() *name { return cmp.Or(v.name, noName) }
+
+// isCalled reports whether a member has one of the names.
+func (v value) isCalled(names []string) bool { return slices.Contains(names, v.called().plain) }
+
+// object returns the members of an object; nothing for anything else.
+func (v value) object() object {
+	if !v.isObject() {
+		return nil
+	}
+	return v.inner
+}
+
+// array returns the elements of an array; nothing for anything else.
+func (v value) array() []value {
+	if !v.isArray() {
+		return nil
+	}
+	return v.inner
+}
+
+// text is the content of a JSON string; false for anything else.
+func (v value) text() (string, bool) {
+	if v.kind() != jsontext.KindString {
+		return "", false
+	}
+	return unquote(v.raw()), true
+}
+
+// maxNumber is how long the text of a number may be that is meant as one.
+const maxNumber = 64
+
+// number is the text of a JSON number; false for anything else.
+func (v value) number() (string, bool) {
+	if v.kind() != jsontext.KindNumber {
+		return "", false
+	}
+	return string(v.raw()), len(v.raw()) <= maxNumber
+}
+
+// scalar is the text of a JSON string or number.
+func (v value) scalar() (string, bool) {
+	if s, ok := v.text(); ok {
+		return s, true
+	}
+	return v.number()
+}
+
+// numeric is the text of a number, or of a text that is one.
+func (v value) numeric() (string, bool) {
+	s, _ := v.scalar()
+	raw := jsontext.Value(strings.TrimSpace(s))
+	return s, raw.Kind() == jsontext.KindNumber && len(raw) <= maxNumber && raw.IsValid()
+}
+
+// isEmpty reports whether a value is null, "", [] or {}.
+func (v value) isEmpty() bool {
+	switch v.kind() {
+	case jsontext.KindNull:
+		return true
+	case jsontext.KindString:
+		return len(v.raw()) == len(`""`)
+	case jsontext.KindBeginArray, jsontext.KindBeginObject:
+		return len(v.inner) == 0
+	}
+	return false
+}
+
+func (v value) typeName() string { return TypeOf(v.raw()) }
+
+// TypeOf names the JSON type of a value by its text; that of an empty text is nothing.
+func TypeOf(raw []byte) string {
+	switch jsontext.Value(raw).Kind() {
+	case jsontext.KindNull:
+		return "null"
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return "boolean"
+	case jsontext.KindString:
+		return "string"
+	case jsontext.KindNumber:
+		return "number"
+	case jsontext.KindBeginObject:
+		return "object"
+	case jsontext.KindBeginArray:
+		return "array"
+	}
+	return "nothing"
+}
+
+// object is the members of an object, or those of several one after the other.
+type object []value
+
+// all yields the values of the first name, then those of the next. Names are plain.
+func (o object) all(names ...string) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for _, name := range names {
+			for _, m := range o {
+				if m.name.plain == name && !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// get is the first of all.
+func (o object) get(names ...string) value {
+	for v := range o.all(names...) {
+		return v
+	}
+	return value{}
+}
+
+// object is the first that is an object with members.
+func (o object) object(names ...string) object {
+	for v := range o.all(names...) {
+		if inner := v.object(); len(inner) > 0 {
+			return inner
+		}
+	}
+	return nil
+}
+
+// text is the trimmed content of the first that is a text with more than white space.
+func (o object) text(names ...string) string { return o.first(value.text, names) }
+
+// scalar is like text and takes the text of a number, too.
+func (o object) scalar(names ...string) string { return o.first(value.scalar, names) }
+
+// number is the first that is a number, or a text that is one.
+func (o object) number(names ...string) json.Number {
+	return json.Number(o.first(value.numeric, names))
+}
+
+func (o object) first(read func(value) (string, bool), names []string) string {
+	for v := range o.all(names...) {
+		if s, ok := read(v); ok && strings.TrimSpace(s) != "" {
+			return strings.TrimSpace(s)
+		}
+	}
+	return ""
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -137,6 +138,9 @@ func assertRecords(t *testing.T, want listingstest.Outcome, got answered) {
 	if got.Total != want.Total || got.Path != want.Path || got.Found != want.Found || got.Unreadable != want.Unreadable {
 		t.Errorf("total %d, path %q, found %v, unreadable %d; want %+v", got.Total, got.Path, got.Found, got.Unreadable, want)
 	}
+	if claims := got.Claims.String(); want.Claims != "" && claims != want.Claims {
+		t.Errorf("claims %s, want %s", claims, want.Claims)
+	}
 	if want.Created != nil && !got.created.Equal(*want.Created) {
 		t.Errorf("created %v, want %v", got.created, *want.Created)
 	}
@@ -158,4 +162,18 @@ func assertNoExample(t *testing.T, err error) {
 			t.Errorf("quotes what it read: %v", err)
 		}
 	}
+}
+
+// String writes claims as the fixtures do.
+func (c Claims) String() string {
+	var list []string
+	for _, claim := range []struct {
+		name string
+		made bool
+	}{{"more", c.More}, {"last", c.Last}, {fmt.Sprint("pages ", c.Pages), c.Pages > 0}, {"incomplete", c.Incomplete}} {
+		if claim.made {
+			list = append(list, claim.name)
+		}
+	}
+	return cmp.Or(strings.Join(list, ", "), "none")
 }

@@ -116,10 +116,11 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 }
 
 // isNullInPlace reports whether null stands where the list was found before, or in place of something
-// around it. A body that is null as a whole says nothing, unless the list was all of it.
+// around it, and nothing speaks of an error. A body that is null as a whole says nothing, unless the
+// list was all of it.
 func (x *exchange) isNullInPlace() (root value, is bool) {
 	root, wrong := decode(trimBOM(x.body))
-	if wrong != "" || x.declaresFailure() || !x.expect.Dialect.Known {
+	if wrong != "" || x.declaresFailure() || !x.expect.Dialect.Known || root.object().speaksOfError() {
 		return root, false
 	}
 	f, at := finder{root: root}, x.expect.Dialect

@@ -265,3 +265,23 @@ func TestATotalThatNobodyHasIsNone(t *testing.T) {
 		}
 	}
 }
+
+func TestNullPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
+	for body, end := range map[string]bool{
+		`{"insertions":null,"count":25}`:                     true,
+		`{"insertions":null,"error":null,"code":"OK"}`:       true,
+		`{"insertions":null,"error":"x"}`:                    false,
+		`{"insertions":null,"errorMessage":"x"}`:             false,
+		`{"insertions":null,"code":"LIMIT_EXCEEDED"}`:        false,
+		`{"insertions":null,"meta":{"status":"error"}}`:      false,
+		`{"insertions":{"error":"x"}}`:                       false,
+		`{"insertions":null,"messages":[{"level":"error"}]}`: false,
+	} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+		q := InsertionsQuery{Page: 2, Expect: Expect{Dialect: Dialect{Path: "/insertions", Known: true}}}
+		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", q)
+		if (err == nil) != end || end && (len(page.Insertions) > 0 || page.Path != "/insertions") {
+			t.Errorf("%s: %+v, %v", body, page, err)
+		}
+	}
+}

@@ -22,7 +22,8 @@
 // Right of it: the references or ids in order, each with its defects (- is no id); none (an empty list); counted none (no
 // list, but a total of 0); drift; status, with the kind of the body; transport; too large; not modified. Then, where they
 // matter: the total (else there must be none), the path (- for the root), the number of unreadable elements, the
-// Retry-After, and of the first contact request its time of creation, its e-mail and what else is
+// Retry-After, what the response claims of its completeness (claims: more, last, pages, incomplete
+// or none), and of the first contact request its time of creation, its e-mail and what else is
 // read of the person (first, last, full, phone, message), of the first insertion its title.
 //
 // An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand bytes in hex, or a text
@@ -79,6 +80,7 @@ type Outcome struct {
 	Path       string // JSON pointer
 	Found      bool   // false: there is no list, only a total of 0
 	Unreadable int
+	Claims     string            // what is said of completeness, by the words above; empty: not said
 	Created    *time.Time        // of the first contact request; zero: it has none; nil: not said
 	Email      string            // of the first contact request; empty: not said
 	Texts      map[string]string // of the first record, by the words above; others are not said

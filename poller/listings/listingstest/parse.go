@@ -178,6 +178,8 @@ func parseOutcome(text string) Outcome {
 			o.Path = strings.TrimPrefix(value, "-")
 		case "unreadable":
 			o.Unreadable = number(value)
+		case "claims":
+			o.Claims = value
 		case "email":
 			o.Email = value
 		case "first", "last", "full", "phone", "message", "title":

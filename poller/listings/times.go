@@ -3,8 +3,8 @@ package listings
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +14,7 @@ import (
 // which it is written.
 func (o object) created(zone *time.Location) (at time.Time, form string) {
 	form = FormAbsent
-	for _, v := range o.creations() {
+	for v := range o.creations() {
 		if at, form = instant(v, zone); !at.IsZero() {
 			return at, form
 		}
@@ -26,7 +26,7 @@ func (o object) created(zone *time.Location) (at time.Time, form string) {
 // 05/06/2026: it distinguishes contact requests. Other texts, such as "3 minutes ago", may differ
 // at each reading.
 func (o object) written() string {
-	for _, v := range o.creations() {
+	for v := range o.creations() {
 		if s, ok := v.scalar(); ok && writtenDate.MatchString(s) {
 			return s
 		}
@@ -36,19 +36,26 @@ func (o object) written() string {
 
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
-// creations are what may be the creation time, surest first, of the record and then of what it is
+// creations yields what may be the creation time, surest first, of the record and then of what it is
 // wrapped in.
-func (o object) creations() (list []value) {
-	scopes := []object{o}
-	for inner := range o.all(wrapperNames...) {
-		if !inner.isProperty() {
-			scopes = append(scopes, inner.object())
+func (o object) creations() iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for v := range o.all(creationNames...) {
+			if !v.isEmpty() && !yield(v) {
+				return
+			}
+		}
+		for inner := range o.all(wrapperNames...) {
+			if inner.isProperty() {
+				continue
+			}
+			for v := range inner.object().all(creationNames...) {
+				if !v.isEmpty() && !yield(v) {
+					return
+				}
+			}
 		}
 	}
-	for _, scope := range scopes {
-		list = slices.AppendSeq(list, scope.all(creationNames...))
-	}
-	return slices.DeleteFunc(list, value.isEmpty)
 }
 
 // isProperty reports whether a member of a contact request is its property, which has a time of its
@@ -136,6 +143,9 @@ var calendarText = regexp.MustCompile(`(?i)^(?:[a-z]{3}, *)?([^:]*[0-9])(?:T|,? 
 var dateLayouts = []string{"2006-01-02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
 
 func calendar(s string, zone *time.Location) (time.Time, string) {
+	if at, err := time.Parse(time.RFC3339, s); err == nil { // most are
+		return at, FormOffset
+	}
 	parts := calendarText.FindStringSubmatch(s)
 	if parts == nil {
 		return time.Time{}, FormUnreadable

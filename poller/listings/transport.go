@@ -29,7 +29,8 @@ const (
 	mostIdle        = 64
 	mostHeader      = 64 << 10
 	connectWithin   = 10 * time.Second
-	idleFor         = 90 * time.Second
+	// Less than any balancer: net/http sends a request again whose kept connection the other side has closed.
+	idleFor = 20 * time.Second
 	// An HTTP/2 connection carries all requests. One that has gone silent is asked for a sign of life after this time, and
 	// closed if it gives none: else every request on it would have to run into its own limit.
 	silentFor, aliveWithin = 15 * time.Second, 10 * time.Second

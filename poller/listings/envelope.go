@@ -1,0 +1,282 @@
+package listings
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What a response says around its records: whose they are, that it failed, how many there are, and
+// whether these are all.
+
+// headsOf are the members that speak of the response as a whole: those of the root, and of the
+// metadata in it.
+func headsOf(top object) []value {
+	all := slices.Clip(top)
+	for _, m := range top {
+		if m.isCalled(metaNames) {
+			all = append(all, m.object()...)
+		}
+	}
+	return all
+}
+
+// foreign reports whether a response names another agency or insertion than the one that was asked
+// for: something on the way has mixed up two responses.
+func foreign(heads []value, r Request) string {
+	for _, m := range heads {
+		s, ok := m.text()
+		switch {
+		case !ok || s == "":
+		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
+			return "another agencyId"
+		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
+			return "another propertyReferenceId"
+		}
+	}
+	return ""
+}
+
+// isForeign reports whether a record names another agency. Records may name theirs in a way of their
+// own, so only what has the form of the one that was asked for is compared.
+func (v value) isForeign(asked string) bool {
+	for m := range v.object().all(agencyNames...) {
+		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
+			return true
+		}
+	}
+	return false
+}
+
+var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+
+// declaresFailure reports whether a response is a failure by its content type, whatever its status is.
+func (x *exchange) declaresFailure() bool {
+	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
+}
+
+func (x *exchange) drift(expected, found string) *DriftError {
+	return &DriftError{Request: x.request, Expected: expected, Found: found, Status: x.status}
+}
+
+// saysFailure reports whether a member declares that the response is a failure, status 200 or not.
+func (v value) saysFailure() bool {
+	switch {
+	case v.isCalled(errorNames):
+		return v.isTrue()
+	case v.isCalled(failureNames):
+		return v.says("true", "1")
+	case v.isCalled(successNames):
+		return v.says("false", "0")
+	case v.isCalled(codeNames):
+		return v.isFailureCode()
+	case v.name.plain == "status":
+		s, _ := v.text()
+		return failureWords.MatchString(s) && !strings.HasPrefix(plain(s), "no") || // NO_ERROR
+			slices.ContainsFunc(v.object(), value.saysFailure) || v.isFailureCode()
+	}
+	return false
+}
+
+var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
+
+// speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
+// about an error. Beside records it would be a remark.
+func (o object) speaksOfError() bool {
+	return slices.ContainsFunc(headsOf(o), func(m value) bool {
+		s, _ := m.text()
+		word := plain(s)
+		switch name := m.name.plain; {
+		case m.isCalled([]string{"code", "statuscode", "resultcode"}):
+			return strings.ContainsFunc(word, isLetter) && !goodWords.MatchString(word)
+		case errorPrefix.MatchString(name):
+			return m.isTrue() && !goodWords.MatchString(word)
+		case m.isCalled([]string{"messages", "notifications", "alerts"}):
+			return slices.ContainsFunc(m.inner, func(e value) bool {
+				return failureWords.MatchString(e.object().text("type", "kind", "level", "severity", "status", "messagetype"))
+			})
+		}
+		return m.saysFailure()
+	})
+}
+
+var (
+	errorPrefix = regexp.MustCompile(`^(?:@|odata\.)?(?:error|exception|fault)`)
+	goodWords   = regexp.MustCompile(`^(?:ok|okay|success.*|succeeded|none|no.*|fine|done|empty|ended)$`)
+)
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' }
+
+// isTrue reports whether a value says something other than no.
+func (v value) isTrue() bool { return v.doc != nil && !v.isEmpty() && !v.says("false", "0") }
+
+// says is about a boolean, or a text or number that stands for one.
+func (v value) says(word, digit string) bool {
+	s, _ := v.scalar()
+	return string(v.raw()) == word || s == digit || plain(s) == word
+}
+
+// isFailureCode reports whether a value is an HTTP status of an error.
+func (v value) isFailureCode() bool {
+	s, _ := v.scalar()
+	n, ok := natural(s)
+	return ok && n >= 400 && n <= 599
+}
+
+// Claims is what a response says of the completeness of its list. It can disprove that a list is
+// complete, never prove it.
+type Claims struct {
+	More       bool // another page follows
+	Last       bool // none does
+	Pages      int  // there are so many pages; 0: it does not say
+	Incomplete bool // what should be shown is not: partial, truncated, timed out, failed shards, warnings
+}
+
+// claimsOf reads them beside the list, further out, and in the metadata there.
+func claimsOf(scopes []object) (c Claims) {
+	for _, scope := range scopes {
+		for _, m := range headsOf(scope) {
+			more, last := m.saysMore()
+			c.More, c.Last = c.More || more, c.Last || last
+			if n, ok := m.count(); ok && m.isCalled(pagesNames) {
+				c.Pages = max(c.Pages, n)
+			}
+			c.Incomplete = c.Incomplete || m.saysIncomplete()
+		}
+	}
+	return c
+}
+
+func (v value) saysMore() (more, last bool) {
+	switch {
+	case v.isCalled(moreNames):
+		return v.says("true", "1"), v.says("false", "0")
+	case v.isCalled(endNames):
+		return v.says("false", "0"), v.says("true", "1")
+	case v.isCalled(nextNames):
+		return v.isTrue(), false
+	case v.isCalled(linksNames):
+		return slices.ContainsFunc(v.object(), func(l value) bool { return l.name.plain == "next" && l.isTrue() }), false
+	}
+	return false, false
+}
+
+func (v value) saysIncomplete() bool {
+	switch name := v.name.plain; {
+	case strings.HasPrefix(name, "incomplete"), v.isCalled(partialNames):
+		return v.isTrue() && (v.isArray() || v.isObject() || !goodWords.MatchString(plain(v.word())))
+	case v.isCalled(completeNames):
+		return v.says("false", "0")
+	case name == "shards":
+		failed, _ := v.object().get("failed").count()
+		return failed > 0
+	}
+	return false
+}
+
+func (v value) word() string {
+	s, _ := v.text()
+	return s
+}
+
+const maxTotal = 1 << 40 // nobody has more; what is larger is no count
+
+// totalOf is how many records there are, as the response says beside the list, further out, or in a
+// header; -1 if it does not say.
+func totalOf(scopes []object, records int, h http.Header) int {
+	for _, o := range slices.Backward(scopes) {
+		if totals := o.counts(totalNames, 2); len(totals) > 0 {
+			return totals[0]
+		}
+		if counts := o.counts(countNames, 2); len(counts) > 0 && counts[0] > records {
+			return counts[0]
+		}
+	}
+	return headerTotal(h)
+}
+
+func headerTotal(h http.Header) int {
+	for _, name := range totalHeaders {
+		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+		if n, ok := natural(parts[2]); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	return -1
+}
+
+// contentRange has the form "items 0-19/163".
+var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
+
+// counts are the non-negative integers under the names, in the order of the names, in the object and
+// then in its metadata, so many levels down.
+func (o object) counts(names []string, deeper int) (list []int) {
+	for m := range o.all(names...) {
+		if n, ok := m.count(); ok {
+			list = append(list, n)
+		}
+	}
+	if deeper > 0 {
+		for m := range o.all(metaNames...) {
+			list = append(list, m.object().counts(names, deeper-1)...)
+		}
+	}
+	return list
+}
+
+// count reads a number; some services say {"value": 12, "relation": "eq"}.
+func (v value) count() (int, bool) {
+	if v.isObject() {
+		v = v.object().get("value")
+	}
+	digits, ok := v.number()
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && n <= maxTotal
+}
+
+// describe gives the shape of a body: types, and the outermost names as far as they look like names.
+func describe(root value) string {
+	if !root.isObject() {
+		return root.typeName()
+	}
+	var parts []string
+	for _, m := range root.object() {
+		if len(parts) == 8 {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, printableName(m.name.text)+": "+m.typeName())
+	}
+	if len(parts) == 0 {
+		return "empty object"
+	}
+	return "object with " + strings.Join(parts, ", ")
+}
+
+var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
+
+// printableName is a name as it may stand in an error: one that does not look like a name may be a
+// value that was made a name.
+func printableName(name string) string {
+	if looksLikeName.MatchString(name) {
+		return name
+	}
+	return "(odd name)"
+}
+
+func natural(digits string) (n int64, ok bool) {
+	if !allDigits(digits) || len(digits) > 15 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, err == nil
+}

@@ -394,7 +394,7 @@ func FuzzTime(f *testing.F) {
 		if got.IsZero() {
 			return
 		}
-		if got.Location() != time.UTC || got.Year() < 1990 || got.After(time.Now().AddDate(10, 0, 1)) {
+		if got.Location() != time.UTC || got.Year() < 1999 || got.After(time.Now().AddDate(10, 0, 1)) {
 			t.Fatalf("%q: %v", s, got)
 		}
 		if again, _ := instant(valueOf(quote(got.Format(time.RFC3339Nano))), zurich); !again.Equal(got) {

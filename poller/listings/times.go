@@ -81,10 +81,12 @@ func instant(v value, zone *time.Location) (at time.Time, form string) {
 	return at.UTC(), form
 }
 
-// isPlausible bounds times: later than the zero times of other systems, and no more than ten years
-// from now. A clock that was never set, and begins in 1970, does not count.
+// isPlausible bounds times: not of the twentieth century, but for its last month, and no more than ten
+// years from now. So the zero times of most systems are none, and seconds since 2001 (until 2030) and
+// ticks since the year 1 are not taken for moments of the nineties, which would make every contact
+// request old. A clock that was never set, and begins in 1970, does not count.
 func isPlausible(second int64) bool {
-	const earliest, written = 631_152_000, 1_767_225_600 // 1990 and 2026
+	const earliest, written = 944_006_400, 1_767_225_600 // December 1999 and 2026
 	now := time.Unix(max(time.Now().Unix(), written), 0)
 	return earliest <= second && second <= now.AddDate(10, 0, 0).Unix()
 }

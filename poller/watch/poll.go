@@ -111,6 +111,11 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 	}
 	v := viewOf(r, p.Longest)
 	v.agency = p.Newest
+	for _, k := range prior.Known { // after a restart others may have shown less than this one did before
+		if !p.Newest.IsZero() && k.CreatedAt.After(v.agency) {
+			v.agency = k.CreatedAt
+		}
+	}
 	return sight{
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
 		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,

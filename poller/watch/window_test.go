@@ -355,3 +355,15 @@ func TestAResponseThatIsJudgedAgainChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatSlidesInFromBelowIsOldAfterARestart has an agency whose other insertions have been quiet for longer than this one: after a
+// restart they are all that has been shown.
+func TestWhatSlidesInFromBelowIsOldAfterARestart(t *testing.T) {
+	m := newMemory()
+	m.Insertion.Baseline, m.Insertion.Start = true, epoch
+	m.poll.Longest = 10
+	list := minutes(-100_000, 11)
+	wants(t, m.see(slices.Clone(list[:10])...))
+	m.poll.Newest = epoch.Add(-200_000 * time.Minute) // of another insertion, the first one after the restart
+	wants(t, m.see(slices.Clone(list[1:])...))
+}

@@ -182,9 +182,15 @@ func matchKnown(found []identified, known []store.ContactRequest, v view, rules 
 	}
 	byID := indexBy(known, store.ContactRequest.Given)
 	sameID := func(f identified) []int { return byID[f.id] }
+	m.take(sameID, func(k store.ContactRequest, f identified) bool {
+		return samePrint(k, f) && (f.identity == events.IdentityID || k.Content == f.content)
+	})
+	byPrint := indexBy(known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
+	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest && m.isMissing(k, f) })
 	m.take(sameID, samePrint)
 	m.take(sameID, sameSecond)
-	m.takePrints()
+	m.takePrints(samePrints)
 	m.take(sameID, sameContent)
 	m.take(sameID, unknownTime)
 	renamed := m.markRenamed(rules)
@@ -280,20 +286,37 @@ func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest
 	}
 }
 
-// takePrints matches equal fingerprints, of several first those of equal digest or content. A known one is missing only where the
-// response must show it: else it may hide behind its end, and equal texts of one second are others. One that is known without an id stands for all that
-// have one now: that is what they were announced as.
-func (m *matcher) takePrints() {
-	byPrint := indexBy(m.known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
-	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
-	isMissing := func(k store.ContactRequest, f identified) bool {
-		named := !k.Nameless && f.identity == events.IdentityID
-		return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) || m.view.ordered && m.showsAsMany() ||
-			!named && k.Content == f.content
+// isMissing reports whether a known one that is not recognised yet is missing from the response, which must show it: else it may hide
+// behind its end, and equal texts of one second are others.
+func (m *matcher) isMissing(k store.ContactRequest, f identified) bool {
+	named := !k.Nameless && f.identity == events.IdentityID
+	return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) || m.view.ordered && m.showsAsMany() ||
+		!named && k.Content == f.content
+}
+
+// hasOtherIDs reports whether most of those that were recognised have other ids than before: then ids tell nothing apart.
+func (m *matcher) hasOtherIDs() bool {
+	same, other := 0, 0
+	for _, one := range m.all {
+		switch {
+		case one.known == nil || one.known.Nameless || one.found.identity == events.IdentityFingerprint:
+		case one.known.Given() == one.found.id:
+			same++
+		default:
+			other++
+		}
 	}
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest && isMissing(k, f) })
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content && isMissing(k, f) })
-	m.take(samePrints, isMissing)
+	return other >= leastMoved && other > same
+}
+
+// takePrints matches equal fingerprints, of several first those of equal content. One that is known without an id stands for all that
+// have one now: that is what they were announced as.
+func (m *matcher) takePrints(samePrints func(identified) []int) {
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content && m.isMissing(k, f) })
+	m.take(samePrints, m.isMissing)
+	if m.hasOtherIDs() {
+		m.take(samePrints, sameContent)
+	}
 	for n := range m.all {
 		one := &m.all[n]
 		if one.known != nil || one.found.identity == events.IdentityFingerprint {
@@ -342,12 +365,16 @@ const leastMoved = 3
 func (m *matcher) takeMoved() bool {
 	var youngest time.Time
 	var gone []int
+	sure := 0 // the others may have been pushed out by new ones of their moment
 	for at, k := range m.known {
 		if k.CreatedAt.After(youngest) {
 			youngest = k.CreatedAt
 		}
 		if !m.taken[at] && m.mustShow(k.CreatedAt) {
 			gone = append(gone, at)
+			if m.view.shows(k.CreatedAt) {
+				sure++
+			}
 		}
 	}
 	var came []*match
@@ -357,7 +384,7 @@ func (m *matcher) takeMoved() bool {
 			came = append(came, one)
 		}
 	}
-	if len(gone) < leastMoved || len(gone) != len(came) {
+	if sure < leastMoved || len(gone) != len(came) {
 		return false
 	}
 	slices.SortFunc(gone, func(a, b int) int { return m.known[a].CreatedAt.Compare(m.known[b].CreatedAt) })
@@ -441,6 +468,9 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 		switch {
 		case m.known != nil:
 			id = m.known.ID
+		case slices.ContainsFunc(known, m.found.isNamesake):
+			m.found.nameByContent()
+			id = m.found.id
 		case taken[id]:
 			id = store.AgainID(id, m.found.fingerprint)
 		}
@@ -460,6 +490,17 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 		}
 	}
 	return d
+}
+
+// isNamesake reports whether the event of another contact request may have the id that the one of this would have.
+func (f identified) isNamesake(k store.ContactRequest) bool {
+	return k.Given() == f.id && (sameSecond(k, f) || unknownTime(k, f))
+}
+
+// nameByContent gives one an id of its own where neither the API's nor its fingerprint is.
+func (f *identified) nameByContent() {
+	sum := sha256.Sum256(slices.Concat([]byte(f.id), f.fingerprint[:], f.content[:]))
+	f.id, f.identity = hex.EncodeToString(sum[:16]), events.IdentityFingerprint
 }
 
 // cameAlong reports whether a contact request is one of another insertion, which got a new reference.

@@ -297,6 +297,89 @@ func TestAKnownOneBehindTheEndOfAResponseSaysNothing(t *testing.T) {
 	wants(t, m.see(list(1, 12)...), "created 12") // pushes one out of the twelve that are shown
 }
 
+// TestAFullListOfOneMomentPushesOthersOut has as many pushed out as came: that is no change of identity.
+func TestAFullListOfOneMomentPushesOthersOut(t *testing.T) {
+	m := newMemory()
+	m.poll.Longest = 12
+	list := func(from, n int) (all []listings.ContactRequest) { // as a service imports them: with the moment of the import
+		for k := range n {
+			all = append(all, person(from+k, 1, fmt.Sprint("P", from+k), "x"))
+		}
+		return all
+	}
+	m.see(list(0, 12)...)
+	wants(t, m.see(list(3, 12)...), "created 12", "created 13", "created 14")
+}
+
+// TestOtherIdsOfAFullListAreNoNews has a list that ends with one that may hide a known one of the same text behind the end.
+func TestOtherIdsOfAFullListAreNoNews(t *testing.T) {
+	for _, newID := range []func(n int) any{
+		func(n int) any { return fmt.Sprint("u", n) },
+		func(n int) any { return n - 1 }, // rows that have moved on
+	} {
+		m := newMemory()
+		m.poll.Longest = 12
+		numbered := func(id func(int) any, from, n int) (all []listings.ContactRequest) {
+			for k := from; k < from+n; k++ {
+				all = append(all, person(id(k), k, fmt.Sprint("P", k), "x"))
+			}
+			return all
+		}
+		same := func(n int) any { return n }
+		m.see(numbered(same, 0, 12)...)
+		wants(t, m.see(numbered(same, 1, 12)...), "created 12")
+		wants(t, m.see(numbered(newID, 1, 12)...))
+	}
+}
+
+// TestTwoOfOneNameHaveTwoEvents has people whom the service gives one id, or whose texts and moments are the same: the second one is
+// published under an id that the stream has not taken yet.
+func TestTwoOfOneNameHaveTwoEvents(t *testing.T) {
+	sameText := func(n int) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"createdAt":"2026-11-20T09:41:07Z","email":"p%d-zq7@example.org","message":"Is it free?"}`, n))
+	}
+	row := func(id, n int, created string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"id":%d,%s"email":"p%d-zq7@example.org","lastName":"P%d"}`, id, created, n, n))
+	}
+	responses := map[string][][]listings.ContactRequest{"rows without times": nil, "rows of one minute": nil}
+	for n := range 6 {
+		var texts, untimed, timed []listings.ContactRequest
+		for k := range n + 1 {
+			texts = append(texts, sameText(k))
+			untimed = append(untimed, row(n-k, k, ""))
+			timed = append(timed, row(n-k, k, `"createdAt":"2026-11-20T09:41:00Z",`))
+		}
+		responses["texts"] = append(responses["texts"], texts)
+		responses["rows without times"] = append(responses["rows without times"], untimed)
+		responses["rows of one minute"] = append(responses["rows of one minute"], timed)
+	}
+	for name, list := range responses {
+		m, people, ids := newMemory(), map[string]int{}, map[string]bool{}
+		for _, response := range append(list, list[len(list)-1]) {
+			for _, p := range m.see(response...).Events {
+				created, is := p.(*events.ContactRequestCreated)
+				if !is {
+					continue
+				}
+				e, err := events.New(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				people[created.Contact.Email]++
+				ids[e.ID] = true
+			}
+		}
+		if len(people) != 6 || len(ids) != 6 || len(m.Known) != 6 {
+			t.Errorf("%s: %d people, %d events, %d remembered", name, len(people), len(ids), len(m.Known))
+		}
+		for who, n := range people {
+			if n != 1 {
+				t.Errorf("%s: %s is announced %d times", name, who, n)
+			}
+		}
+	}
+}
+
 func TestEqualTextsBehindTheEndOfAResponseAreOthers(t *testing.T) {
 	m := newMemory()
 	var list []listings.ContactRequest

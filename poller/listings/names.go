@@ -44,9 +44,19 @@ var (
 	genericNames = []string{
 		"results", "items", "content", "data", "records", "elements", "entries", "list", "hits", "objects", "values", "rows",
 		"edges", "nodes", "result", "resultlist", "collection", "value", "docs", "hydra:member", "member",
+		"payload", "$values", "ergebnisse", "resultate", "daten", "eintraege", "eintrage", "resultats",
+		"donnees", "risultati", "dati", "elementi",
 	}
-	insertionNames = []string{"insertions", "listings", "properties", "realestates", "insertionlist", "propertylist", "listinglist"}
-	contactNames   = []string{"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails"}
+	insertionNames = []string{
+		"insertions", "listings", "properties", "realestates", "insertionlist", "propertylist", "listinglist",
+		"inserate", "objekte", "immobilien", "liegenschaften", "annonces", "biens", "immeubles",
+		"annunci", "immobili",
+	}
+	contactNames   = []string{
+		"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails",
+		"kontaktanfragen", "anfragen", "interessenten", "demandes", "demandescontact",
+		"demandesdecontact", "richieste", "richiestecontatto", "richiestedicontatto",
+	}
 	listNames      = slices.Concat(insertionNames, contactNames, genericNames)
 	// sideNames are lists of other things beside the records.
 	sideNames = []string{
@@ -57,8 +67,9 @@ var (
 	totalNames = []string{
 		"total", "totalcount", "totalelements", "totalitems", "totalnumberofitems", "totalresults", "totalrecords", "totalhits",
 		"totalsize", "totalnumberofelements", "hydra:totalitems", "numfound", "@odata.count", "odata.count",
+		"totaldocs", "gesamt", "gesamtzahl", "gesamtanzahl", "nombretotal", "totale", "numerototale",
 	}
-	countNames   = []string{"count", "resultcount"}
+	countNames   = []string{"count", "resultcount", "anzahl", "nombre"}
 	metaNames    = []string{"meta", "pagination", "paging", "page", "pageinfo", "metadata", "header"}
 	totalHeaders = []string{"X-Total-Count", "X-Total", "Total-Count", "X-Pagination-Total-Count"}
 

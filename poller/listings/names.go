@@ -52,12 +52,12 @@ var (
 		"inserate", "objekte", "immobilien", "liegenschaften", "annonces", "biens", "immeubles",
 		"annunci", "immobili",
 	}
-	contactNames   = []string{
+	contactNames = []string{
 		"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails",
 		"kontaktanfragen", "anfragen", "interessenten", "demandes", "demandescontact",
 		"demandesdecontact", "richieste", "richiestecontatto", "richiestedicontatto",
 	}
-	listNames      = slices.Concat(insertionNames, contactNames, genericNames)
+	listNames = slices.Concat(insertionNames, contactNames, genericNames)
 	// sideNames are lists of other things beside the records.
 	sideNames = []string{
 		"links", "facets", "filters", "aggregations", "sort", "sorts", "warnings", "messages", "notifications", "tags", "included",

@@ -37,7 +37,7 @@ func (o object) written() string {
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
 // creations yields what may be the creation time, surest first, of the record and then of what it is
-// wrapped in.
+// wrapped in. A member meta says nothing else of a contact request.
 func (o object) creations() iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for v := range o.all(creationNames...) {
@@ -45,7 +45,7 @@ func (o object) creations() iter.Seq[value] {
 				return
 			}
 		}
-		for inner := range o.all(wrapperNames...) {
+		for inner := range o.all(append([]string{"meta"}, wrapperNames...)...) {
 			if inner.isProperty() {
 				continue
 			}
@@ -66,14 +66,17 @@ func (v value) isProperty() bool { return v.reference() != "" && !v.object().hin
 // harm, a wrong one much: what can be read in two ways, or is not plausible, is zero.
 func instant(v value, zone *time.Location) (at time.Time, form string) {
 	s, _ := v.scalar()
-	if v.isArray() {
+	switch {
+	case v.isArray():
 		s = arrayText(v)
+	case v.isObject():
+		s = objectText(v.object(), zone)
 	}
-	if s = strings.TrimSpace(s); len(s) > 64 {
+	if s = strings.TrimSpace(s); len(s) > 100 {
 		return time.Time{}, FormUnreadable
 	}
 	if at, form = epoch(s); form == FormUnreadable {
-		at, form = calendar(s, zone)
+		at, form = calendar(spelledOut(s), zone)
 	}
 	if !isPlausible(at.Unix()) {
 		return time.Time{}, FormUnreadable
@@ -133,6 +136,125 @@ func arrayText(v value) string {
 	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
 }
 
+// objectText writes the time of an object as libraries serialize their own types: that of MongoDB
+// ($date), of Firestore and Protobuf (seconds and nanoseconds), of PHP and Microsoft Graph (a text and
+// its zone), and of Java (a LocalDateTime by its getters). A zone that is named must be UTC or ours.
+func objectText(o object, zone *time.Location) string {
+	number := func(names ...string) string { return cmp.Or(o.scalar(names...), "0") }
+	date := o.get("$date")
+	text, named := o.scalar("date", "datetime"), o.scalar("timezone")
+	offset := o.scalar("$date") // a text or a number
+	switch {
+	case date.isObject():
+		return date.object().scalar("$numberlong")
+	case offset != "":
+		return offset
+	case o.scalar("seconds", "epochsecond") != "":
+		nanos, err := strconv.ParseUint(number("nanos", "nanoseconds", "nano"), 10, 30)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("%s.%09d", o.scalar("seconds", "epochsecond"), nanos)
+	case text != "" && (named == zone.String() || utcOffset.MatchString(named)):
+		return text + " " + strings.Replace(named, zone.String(), "", 1)
+	case o.scalar("monthvalue") != "":
+		return datedBy(
+			number("year"), number("monthvalue"), number("dayofmonth"),
+			number("hour"), number("minute"), number("second"), number("nano"),
+		)
+	}
+	return ""
+}
+
+var utcOffset = regexp.MustCompile(`^(?:UTC|GMT|Z|[+-][0-9]{2}:?[0-9]{2})$`)
+
+func datedBy(digits ...string) string {
+	parts := make([]any, len(digits))
+	for i, d := range digits {
+		n, err := strconv.ParseUint(d, 10, 30)
+		if err != nil || n > 999_999_999 {
+			return ""
+		}
+		parts[i] = n
+	}
+	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
+}
+
+// spelledDates are dates with the name of the month, or without separators, as Java, JavaScript, C and
+// people write them.
+var spelledDates = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)^(?:\pL{2,3}[.,]* )?(?P<month>\pL{3,9})\.? +(?P<day>[0-9]{1,2}),? ` +
+		`(?P<year>[0-9]{4})(?:,| at)? +(?P<hour>[0-9]{1,2})(?P<rest>:[0-9:.]+)(?:[\pZ]?(?P<half>[AP]M))?(?P<zone>.*)$`),
+	regexp.MustCompile(`(?i)^\pL{3} (?P<month>\pL{3}) +(?P<day>[0-9]{1,2}) (?P<hour>[0-9]{2})` +
+		`(?P<rest>:[0-9:.]+)(?P<zone>.*) (?P<year>[0-9]{4})$`),
+	regexp.MustCompile(`(?i)^(?P<day>[0-9]{1,2})\.? (?P<month>\pL{3,9})\.? (?P<year>[0-9]{4})` +
+		`(?:,|,? (?:um|à|alle|alle ore))? +(?P<hour>[0-9]{1,2})(?P<rest>:[0-9:.]+)(?: Uhr)?(?P<zone>.*)$`),
+	regexp.MustCompile(`(?i)^(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})` +
+		`T(?P<hour>[0-9]{2})(?P<minute>[0-9]{2})(?P<second>[0-9]{2})(?P<zone>.*)$`),
+}
+
+// spelledOut rewrites such a date by numbers, year first; any other text stays as it is.
+func spelledOut(s string) string {
+	s = strings.TrimSuffix(s, " Uhr")
+	for _, form := range spelledDates {
+		parts := form.FindStringSubmatch(s)
+		if parts == nil {
+			continue
+		}
+		part := func(name string) string {
+			if n := form.SubexpIndex(name); n >= 0 {
+				return parts[n]
+			}
+			return ""
+		}
+		month, named := months[plain(part("month"))]
+		if !named {
+			month, _ = strconv.Atoi(part("month"))
+		}
+		day, _ := strconv.Atoi(part("day"))
+		hour, _ := strconv.Atoi(part("hour"))
+		if half := strings.ToUpper(part("half")); half != "" {
+			if hour < 1 || hour > 12 {
+				return s
+			}
+			if hour %= 12; half == "PM" {
+				hour += 12
+			}
+		}
+		rest := part("rest")
+		if rest == "" {
+			rest = ":" + part("minute") + ":" + part("second")
+		}
+		zone := strings.TrimPrefix(strings.TrimSpace(part("zone")), "GMT+")
+		if zone != strings.TrimSpace(part("zone")) {
+			zone = "+" + zone
+		}
+		date := fmt.Sprintf("%s-%02d-%02d", part("year"), month, day)
+		return strings.TrimSpace(fmt.Sprintf("%s %02d%s %s", date, hour, rest, zone))
+	}
+	return s
+}
+
+// months are the names of months in four languages, and their first three letters where these name one.
+var months = func() map[string]int {
+	all := map[string]int{}
+	for _, year := range []string{
+		"january february march april may june july august september october november december",
+		"januar februar maerz april mai juni juli august september oktober november dezember",
+		"janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+		"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+	} {
+		for n, name := range strings.Fields(year) {
+			all[name] = n + 1
+			if short := name[:3]; short != "jui" { // juin, juillet
+				all[short] = n + 1
+			}
+		}
+	}
+	all["marz"], all["sept"], all["juil"] = 3, 9, 7
+	return all
+}()
+
 // calendarText is a date and a time of day: hours and minutes, seconds with any fraction, and a
 // zone. Of zones by letters only UTC is the same everywhere. What RFC 2822 and Java add to an
 // offset (a comment, a place) says nothing more.
@@ -142,7 +264,7 @@ var calendarText = regexp.MustCompile(`(?i)^(?:[a-z]{3}, *)?([^:]*[0-9])(?:T|,? 
 
 // dateLayouts have the day first where there are dots or dashes. With slashes it may be the month:
 // such a date is not read.
-var dateLayouts = []string{"2006-01-02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
+var dateLayouts = []string{"2006-01-02", "2006/01/02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
 
 func calendar(s string, zone *time.Location) (time.Time, string) {
 	if at, err := time.Parse(time.RFC3339, s); err == nil { // most are

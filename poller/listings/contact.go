@@ -200,6 +200,9 @@ func without(whole, part string) string {
 // where one belongs.
 func (o object) email() (name, address string) {
 	inner := []string{"address", "email", "emailaddress", "value"}
+	for m := range o.all(slices.Concat(emailNames, senderNames)...) { // as Microsoft Graph writes it
+		o = append(slices.Clip(o), slices.Collect(m.object().all("emailaddress"))...)
+	}
 	for s := range o.texts(emailNames, inner) {
 		if name, read := mailbox(s); read != "" {
 			return name, read
@@ -231,6 +234,7 @@ func (o object) texts(names, inner []string) iter.Seq[string] {
 
 var (
 	mailto       = regexp.MustCompile(`(?i)\bmailto:([^?]*)(?:\?.*)?`)
+	invisible    = regexp.MustCompile(`\p{Cf}`)
 	addressToken = regexp.MustCompile(`[^\s\pZ<>()\[\],;:"|]+@[^\s\pZ<>()\[\],;:"|?]+`)
 )
 
@@ -240,7 +244,11 @@ func mailbox(s string) (name, address string) {
 	if len(s) > 1000 {
 		return "", ""
 	}
-	s = strings.TrimSpace(strings.ReplaceAll(html.UnescapeString(s), "＠", "@"))
+	s = strings.ReplaceAll(html.UnescapeString(s), "＠", "@")
+	s = strings.TrimSpace(invisible.ReplaceAllString(s, ""))
+	if inner, quoted := strings.CutPrefix(s, "'"); quoted {
+		s = strings.TrimSuffix(inner, "'")
+	}
 	if parts := mailto.FindStringSubmatch(s); parts != nil {
 		to, err := url.PathUnescape(parts[1])
 		if err != nil {
@@ -272,7 +280,7 @@ func mailbox(s string) (name, address string) {
 // mail can be sent there.
 func ascii(address string) string {
 	at := strings.LastIndexByte(address, '@')
-	if strings.ContainsAny(address[:at], " \t\"(),:;<>@[\\]") {
+	if strings.ContainsAny(address[:at], " \t\"(),:;<>@[\\]") || strings.Contains(address[at:], "|") {
 		return ""
 	}
 	if strings.IndexFunc(address[at:], func(r rune) bool { return r > unicode.MaxASCII }) < 0 {

@@ -145,6 +145,7 @@ var (
 		"kontaktperson", "absender", "anfragender",
 		"bewerber", "personendaten", "personalien",
 		"demandeur", "interesse", "expediteur", "personne", "coordonnees", "contatto", "mittente",
+		"anfragesteller", "kaeufer", "kaufer", "acheteur", "acquirente",
 		"richiedente", "interessato", "persona", "utente",
 		"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
 		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
@@ -157,19 +158,19 @@ var (
 	salutationNames = []string{"salutation", "formofaddress", "anrede", "civilite", "appellativo"}
 	genderNames     = []string{"gender", "geschlecht", "sexe", "sesso"}
 	firstNames      = []string{
-		"firstname", "givenname", "forename", "senderfirstname", "contactfirstname", "vorname",
+		"firstname", "givenname", "forename", "senderfirstname", "contactfirstname", "vorname", "fname", "leadfirstname",
 		"vornamen", "prenom", "prenoms",
 	}
 	middleNames = []string{"middlename", "middlenames", "zweitername", "deuxiemeprenom", "secondonome"}
 	lastNames   = []string{
-		"lastname", "familyname", "surname", "senderlastname", "contactlastname",
+		"lastname", "familyname", "surname", "senderlastname", "contactlastname", "lname", "leadlastname",
 		"nachname", "familienname", "zuname", "nomdefamille", "cognome",
 	}
 	lastPrefixes = []string{
 		"lastnameprefix", "familynameprefix", "namensvorsatz", "namenszusatz", "particule",
 	}
 	fullNames = []string{
-		"fullname", "displayname", "sendername", "contactname", "vollstaendigername",
+		"fullname", "displayname", "sendername", "contactname", "vollstaendigername", "fromname", "leadname",
 		"vollstandigername", "vollername",
 		"vorundnachname", "vornamename", "namevorname", "nomcomplet", "nomprenom", "prenomnom",
 		"nomecompleto", "nomecognome", "nominativo",
@@ -182,6 +183,7 @@ var (
 	}
 	emailNames = []string{
 		"email", "emailaddress", "mail", "senderemail", "contactemail", "fromaddress", "emails",
+		"fromemail", "leademail", "email1", "emailprivat", "emailprivate", "mel",
 		"emailaddresses",
 		"emailadresse", "mailadresse", "courriel", "adresseemail", "adressemail", "adressecourriel",
 		"adresseelectronique",
@@ -204,6 +206,9 @@ var (
 		"numerotelephone", "numerodetelephone", "gsm",
 		"telefono", "telefonocellulare", "telefonomobile", "telefonofisso", "cellulare",
 		"numerotelefono", "numeroditelefono", "recapitotelefonico",
+		"leadphone", "phone1", "phone2", "tel1", "tel2", "telefon1", "telefon2", "tel.", "telp", "telg", "telm",
+		"telprivat", "telgeschaeft", "telgeschaft", "telmobil", "telmobile", "telprof", "telprofessionnel",
+		"handynr", "mobilfunk", "mobilfunknummer", "natelnr",
 	}
 	phoneCountries = []string{
 		"phonecountrycode", "countrycallingcode", "callingcode", "dialcode", "phoneprefix",
@@ -222,8 +227,10 @@ var (
 		"inquiry", "enquiry",
 		"nachricht", "nachrichtentext", "mitteilung", "anfragetext", "freitext", "bemerkung",
 		"bemerkungen", "kommentar", "anfrage",
+		"anmerkung", "anmerkungen", "kommentare", "textnachricht", "ihrenachricht",
 		"commentaire", "commentaires", "texte", "demande", "messaggio", "testo", "commento",
 		"commenti", "richiesta",
+		"remarque", "remarques", "votremessage", "osservazioni", "iltuomessaggio",
 	}
 	homeNames = []string{
 		"address", "homeaddress", "postaladdress", "adresse", "anschrift", "wohnadresse",

@@ -171,6 +171,8 @@ var badInputs = []struct {
 	{"key with its header", []string{"DOORBELL_API_KEY=Authorization: ApiKey " + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
 	{"key of a header without its scheme", []string{"DOORBELL_API_KEY=x-api-key:" + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
 	{"key in JSON", []string{"DOORBELL_API_KEY={\"apiKey\":\"" + doorbelltest.Sentinel + "\"}"}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
+	{"key as PowerShell sets it", []string{"DOORBELL_API_KEY=$env:DOORBELL_API_KEY=\"" + doorbelltest.Sentinel + "\""}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
+	{"key in braces", []string{"DOORBELL_API_KEY={" + doorbelltest.Sentinel + "}"}, "DOORBELL_API_KEY", "holds a key in braces; write the key alone"},
 	{"key as YAML has it", []string{"DOORBELL_API_KEY=apiKey: " + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
 	{"next key with its name", []string{"DOORBELL_API_KEY_NEXT=NEXT=" + doorbelltest.Sentinel}, "DOORBELL_API_KEY_NEXT", "a name or a scheme before the key"},
 	{"key of an agency with its scheme", []string{"DOORBELL_API_KEYS=A100=Bearer " + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "for A100 with a name or a scheme before it; write the key alone"},

@@ -89,7 +89,7 @@ var (
 
 	// namedKey is a key with the name of a variable, a header or a scheme before it. A key may end
 	// with = and hold a colon.
-	namedKey = regexp.MustCompile(`(?i)^[\s"'{]*(?:export\s+|set\s+)?["']?` +
+	namedKey = regexp.MustCompile(`(?i)^[\s"'{]*(?:export\s+|set\s+|\$env:)?["']?` +
 		`(?:[a-z_][a-z0-9_]*["']?\s*=\s*[^=\s]|` +
 		`(?:authorization|x-api-key|api[_-]?keys?)["']?\s*:|` +
 		`(?:apikey|bearer|basic|token|key)\s)`)
@@ -179,6 +179,9 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 	}
 	if strings.ContainsRune(text, '|') {
 		r.wrong(name, "holds a key"+whose+" with a | in it, which stands between the two keys of an agency in DOORBELL_API_KEYS"+remedy)
+	}
+	if strings.ContainsAny(text, "{}") {
+		r.wrong(name, "holds a key"+whose+" in braces"+remedy)
 	}
 	if n := len(text); n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1] {
 		r.wrong(name, "holds a key"+whose+" in quotes"+remedy)

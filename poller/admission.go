@@ -13,20 +13,12 @@ import (
 )
 
 // admission is the gate of a client of the API: it decides before every request, and notes how that ended.
-type admission struct {
-	p *Poller
-	// verifying: the requests only compare keys. Halted scopes and refused keys are asked too, because that is what they are to find
-	// out. A Retry-After is obeyed; all other answers are only reported.
-	verifying bool
-}
+type admission struct{ p *Poller }
 
 // Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off,
 // nor while nothing could be stored; the dispatcher decides last. A walk, which has a goroutine of
 // its own, waits where it has to; a poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
-	if g.verifying {
-		return g.p.waitToVerify(ctx, r)
-	}
 	for {
 		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
 		var early *unready
@@ -76,7 +68,7 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 			return err
 		}
 	}
-	if err := p.budget.send(ctx); err != nil || g.verifying {
+	if err := p.budget.send(ctx); err != nil {
 		return err
 	}
 	if err := p.mayAsk(r); err != nil {
@@ -93,14 +85,6 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	return nil
 }
 
-// waitToVerify refuses while the key backs off, and waits for its turn otherwise.
-func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
-	if until := p.keyBackoff(r.Key).state().Until; time.Until(until) > 0 {
-		return fmt.Errorf("the API asked to wait until %s; try again then", until.UTC().Format(time.RFC3339))
-	}
-	return p.dispatcher.wait(ctx, r, nil)
-}
-
 // mayAsk says whether a request may be made at all: its agency is watched, its scope is not halted, and its key is still the
 // configured one.
 func (p *Poller) mayAsk(r listings.Request) error {
@@ -114,9 +98,7 @@ func (p *Poller) mayAsk(r listings.Request) error {
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
 	g.p.count(r.Operation, o)
-	if !g.verifying || watch.Classify(o.Err) == watch.ClassBusy {
-		g.p.done(r, o)
-	}
+	g.p.done(r, o)
 }
 
 // count counts a request that has ended.

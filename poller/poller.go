@@ -24,7 +24,6 @@ type Poller struct {
 	o          Options
 	store      *store.Store
 	client     *listings.Client
-	verifier   *listings.Client // asks what decides nothing
 	log        *slog.Logger
 	rules      watch.Rules
 	budget     *budget
@@ -33,7 +32,6 @@ type Poller struct {
 
 	setting   sync.Mutex    // held by SetAgencies
 	startWalk func(*agency) // starts the walks of an agency; nil while Run is not under way; guarded by setting
-	verifying sync.Mutex    // held by VerifyKeys
 	registry  atomic.Pointer[registry]
 
 	metrics   *Metrics
@@ -64,17 +62,13 @@ func New(o Options) (*Poller, error) {
 		filled:    make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
-	o.API.Gate = admission{p: p}
+	o.API.Gate = admission{p}
 	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
 	}
 	p.client = client
-	o.API.Gate = admission{p, true}
-	if p.verifier, err = listings.New(o.API); err != nil {
-		return nil, err
-	}
 	nobody := newRegistry(0)
 	p.registry.Store(nobody)
 	if err := nobody.accepts(o.Agencies); err != nil {

@@ -34,7 +34,6 @@ type grammar struct {
 	Poll    PollCmd    `cmd:"" group:"steer" help:"Poll an agency now."`
 	Resume  ResumeCmd  `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
 	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
-	Keys    KeysCmd    `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`

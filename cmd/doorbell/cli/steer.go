@@ -5,24 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
 	"doorbell/store"
 )
-
-// KeysCmd holds the commands about keys.
-type KeysCmd struct {
-	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Check whether the current key can be retired."`
-}
 
 // OneAgency is what a command about one agency is told.
 type OneAgency struct {
@@ -179,101 +169,4 @@ func agencyError(err error) error {
 		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
 	}
 	return err
-}
-
-// KeysVerifyCmd is `doorbell keys verify`.
-type KeysVerifyCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
-}
-
-func (KeysVerifyCmd) Help() string {
-	return "Requests the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
-		"current key is no longer needed.\n\nExample:\n  doorbell keys verify"
-}
-
-// Run compares the two keys of each agency and says whether the current one can be retired.
-func (c *KeysVerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	report, err := verifyKeys(ctx, p, cfg.Base)
-	if errors.Is(err, poller.ErrNoNextKey) {
-		return exit.Config(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+
-			"changed file within 30 s, and its environment at the next start")
-	}
-	if err != nil {
-		return err
-	}
-	if err := printKeys(p, report, c.JSON); err != nil {
-		return err
-	}
-	if !report.MayGiveUp {
-		return exit.Failed(errors.New("the current key is still needed"), "the report above says why")
-	}
-	return nil
-}
-
-// verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
-func verifyKeys(ctx context.Context, p *program, b config.Base) (poller.KeyReport, error) {
-	report, err := ops.VerifyKeys.Ask(ctx, options.Client(b), ops.Nothing{})
-	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
-		return report, err
-	}
-	if err := nobodyHolds(b); err != nil {
-		return report, err
-	}
-	c, err := config.Read(p.environ, config.GroupPoll)
-	if err != nil {
-		return report, err
-	}
-	return poller.VerifyKeys(ctx, options.Poller(c, release))
-}
-
-// nobodyHolds refuses to ask beside a daemon that does not answer: it spends the same budget.
-func nobodyHolds(b config.Base) error {
-	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); err != nil {
-		return nil
-	}
-	s, err := openStopped(b)
-	if err == nil {
-		return s.Close()
-	}
-	var known *exit.Error
-	if errors.As(err, &known) && known.Code == exit.CodeUnavailable {
-		return err
-	}
-	return nil // what is wrong with the store is no matter of the keys
-}
-
-func printKeys(p *program, r poller.KeyReport, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(p.stdout).Encode(r)
-	}
-	rows, below := []string{"AGENCY\tKEY\tFINGERPRINT\tSTATUS\tINSERTIONS\t"}, "\n"
-	for _, a := range r.Agencies {
-		for _, k := range []*poller.KeyAnswer{&a.Current, a.Next} {
-			if k != nil {
-				rows = append(rows, strings.Join([]string{a.AgencyID, k.Slot, k.Fingerprint, keyStatus(a, *k), keyInsertions(*k), printable(k.Problem)}, "\t"))
-			}
-		}
-		below += a.AgencyID + ": " + a.Text + "\n"
-	}
-	return p.printTable("", rows, below+"\n"+r.Text+"\n")
-}
-
-func keyStatus(a poller.AgencyKeyReport, k poller.KeyAnswer) string {
-	switch {
-	case a.Next == nil:
-		return "no next key"
-	case k.Status == 0:
-		return "no answer"
-	}
-	return strconv.Itoa(k.Status)
-}
-
-func keyInsertions(k poller.KeyAnswer) string {
-	switch {
-	case k.Insertions == nil:
-		return "-"
-	case k.Total:
-		return strconv.Itoa(*k.Insertions)
-	}
-	return fmt.Sprintf("%d on the first page", *k.Insertions)
 }

@@ -20,7 +20,7 @@ import (
 func (a *Daemon) Verbs() ops.Verbs {
 	return ops.Verbs{
 		Status: a.status, Resume: a.poller.Resume, Approve: a.poller.Approve,
-		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
+		Poll: a.poller.PollNow, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,
 		Compare: func(ctx context.Context) (any, error) {

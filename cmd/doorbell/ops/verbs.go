@@ -27,8 +27,6 @@ type Verbs struct {
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
 	Poll    func(agencyID string) (poller.PolledNow, error)
-	// VerifyKeys may take long.
-	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
 	// Compare and Resend compare the event log with the stream; both may take long. The answer of Compare is JSON of the
@@ -121,7 +119,6 @@ var (
 	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
 	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
 	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
-	VerifyKeys = Verb[Nothing, poller.KeyReport]{route: "POST /keys/verify"}
 	Compare    = Verb[Nothing, json.RawMessage]{route: "POST /compare"}
 	Resend     = Verb[AgencyRequest, ResendAnswer]{route: "POST /resend"}
 	Find       = Verb[people.Wanted, people.Found]{route: "POST /find"}
@@ -140,7 +137,6 @@ func Handler(v Verbs) http.Handler {
 	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
 		return Nothing{}, v.DropLetter(ctx, q.Number)
 	})
-	VerifyKeys.serve(mux, func(ctx context.Context, _ Nothing) (poller.KeyReport, error) { return v.VerifyKeys(ctx) })
 	Compare.serve(mux, func(ctx context.Context, _ Nothing) (json.RawMessage, error) {
 		found, err := v.Compare(ctx)
 		if err != nil {
@@ -212,7 +208,6 @@ var statuses = []struct {
 	code int
 }{
 	{poller.ErrUnknownAgency, http.StatusNotFound},
-	{poller.ErrNoNextKey, http.StatusConflict},
 	{people.ErrNothing, http.StatusGone},
 	{stream.ErrMayNotErase, http.StatusFailedDependency},
 	{errBody, http.StatusBadRequest},

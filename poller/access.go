@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"doorbell/events"
@@ -31,7 +30,7 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 		a.allowed.Store(&stopped)
 	}
 	var err error
-	if len(c.Halted)+len(c.Ended)+len(c.Events) > 0 || !reflect.DeepEqual(before.Keys.Stored(), c.Keys.Stored()) {
+	if len(c.Halted)+len(c.Ended)+len(c.Events) > 0 {
 		err = a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
 	}
 	switch {
@@ -77,14 +76,14 @@ func (a *agency) pause() {
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
 	switch r := a.refusals.Load(); {
-	case r.IsHalted(a.access(), asked, now), r.OnTrial(a.access(), asked):
+	case r.IsHalted(a.access(), asked, now):
 		until = now.Add(forever)
 	case a.p.full.Load():
 		until = now.Add(forever) // watchSpace ends it
 	case r.AllWait:
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}
-	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
+	for _, reason := range []*backoff{a.p.keyBackoff(a.key().Fingerprint()), a.p.base, a.asking} {
 		b := reason.state()
 		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
 			continue
@@ -152,7 +151,7 @@ func (a *agency) walkDecided() {
 	}
 }
 
-// refused is a refusal that stands for a whole scope: the other key is tried, or the scope halts.
+// refused is a refusal that stands for a whole scope, which halts.
 func (a *agency) refused(scope watch.Scope, cause error) error {
 	var status *listings.StatusError
 	if !errors.As(cause, &status) {
@@ -161,28 +160,32 @@ func (a *agency) refused(scope watch.Scope, cause error) error {
 	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
 		return x.Refuse(scope, watch.Refused{StatusError: status, At: time.Now(), KeyAnswers: a.refusals.Load().KeyAnswers, Others: a.p.others(a)})
 	})
-	if c.KeyRefused {
-		keys := c.Keys
-		a.trying.succeeded(time.Now())
-		a.p.log.Warn("key refused; trying the other one", "agency", a.id, "operation", string(status.Operation), "status", status.Status,
-			"refused", keys.Slot(status.Request.Key).Slot, "tried", keys.Slot(keys.Other().Fingerprint()).Slot)
-	}
-	if c.KeyRefused || c.Outdated {
+	if c.Outdated {
 		a.wakeWalk()
 	}
 	return err
 }
 
-// answeredWell takes a good answer to a request that showed a key: a key that was tried works, a halted insertion is answered.
-func (a *agency) answeredWell(op listings.Operation, reference string, key listings.Key) error {
-	if op == listings.OperationContactRequests {
-		a.changeRefusals(func(r *watch.Refusals) { r.LastAnswer = time.Now() })
-	}
-	x := a.access()
-	if _, halted := x.Insertion(reference); !halted && (!x.Keys.Tries(op) || x.Keys.Shown(op) != key) {
+// answeredWell takes a good answer about the contact requests of an insertion. If it was halted, its halt ends.
+func (a *agency) answeredWell(reference string) error {
+	a.changeRefusals(func(r *watch.Refusals) { r.LastAnswer = time.Now() })
+	if _, halted := a.access().Insertion(reference); !halted {
 		return nil
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(op, reference, key, time.Now()) })
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, time.Now()) })
+	return err
+}
+
+// configure gives the agency the key that is configured now, and what of a person its events say.
+func (a *agency) configure(k AgencyKeys) error {
+	a.people.Store(&k.People)
+	if k.Key == a.key() {
+		return nil
+	}
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(k.Key, time.Now()) })
+	if err == nil {
+		a.wakeWalk()
+	}
 	return err
 }
 
@@ -256,15 +259,9 @@ func Refusal(agencyID string, refused *listings.StatusError, others events.Agenc
 	return reason, watch.Advice(reason, agencyID, "")
 }
 
-// shows says whether a key is one of those that are configured.
-func (a *agency) shows(fingerprint string) bool {
-	keys := a.access().Keys
-	return fingerprint == keys.Current.Fingerprint() || fingerprint == keys.Next.Fingerprint()
-}
-
-// restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the key that is shown now.
+// restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the configured key.
 func (a *agency) restoreRefusal(t store.Failure) {
-	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
+	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.key().Fingerprint() {
 		one := watch.Refusal{At: t.Since, StatusError: &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),

@@ -44,8 +44,6 @@ type agency struct {
 	refusals atomic.Pointer[watch.Refusals] // only changeRefusals replaces it
 	owed     []watch.AccessChange           // in force and not stored, because the disk was full; guarded by committing
 
-	trying *backoff // the other key is tried with contact requests
-
 	mu         sync.Mutex
 	pollStates map[string]*pollState
 	busy       map[string]chan struct{} // insertions that are being polled; closed when done
@@ -82,7 +80,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
 	a := &agency{
 		retiring: retiring, end: end,
-		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
+		p: p, id: k.ID, began: time.Now(),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1),
@@ -94,7 +92,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	a.people.Store(&k.People)
 	a.snapshot.Store(&snapshot{})
 	a.refusals.Store(&watch.Refusals{})
-	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
+	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
 	return a
 }
 
@@ -123,8 +121,8 @@ func (a *agency) changeRefusals(change func(*watch.Refusals)) {
 	}
 }
 
-// keyFor is the key to show with requests of an operation.
-func (a *agency) keyFor(o listings.Operation) listings.Key { return a.access().Keys.Shown(o) }
+// key is the configured key.
+func (a *agency) key() listings.Key { return a.access().Key }
 
 // enter waits until nobody else polls the insertion; leave lets the next one in.
 func (a *agency) enter(ctx context.Context, reference string) error {

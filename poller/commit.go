@@ -2,7 +2,6 @@ package poller
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"time"
 
@@ -46,9 +45,6 @@ func (a *agency) publish(e watch.Effects) {
 	if e.State != nil {
 		s.state = *e.State
 	}
-	for _, c := range e.Access {
-		s.state.Keys = c.Keys.Stored()
-	}
 	s.alarms = s.alarms.After(e)
 	a.snapshot.Store(&s)
 }
@@ -88,7 +84,7 @@ func (a *agency) noteGood(state *store.Agency) {
 	}
 }
 
-// write puts a decision into a transaction. What it decided about access comes after the state, into which it may write.
+// write puts a decision into a transaction.
 func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	if e.State != nil {
 		err = tx.PutAgency(agencyID, *e.State)
@@ -132,11 +128,6 @@ func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
 	}
 	err = errors.Join(err, forgetRefusals(tx, c.AgencyID, c.Ended))
-	state, exists := tx.Agency(c.AgencyID)
-	if known := c.Keys.Stored(); exists && !reflect.DeepEqual(state.Keys, known) {
-		state.Keys = known
-		err = errors.Join(err, tx.PutAgency(c.AgencyID, state))
-	}
 	return errors.Join(err, appendEvents(tx, c.Events))
 }
 
@@ -204,8 +195,6 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Error("access halted", "scope", string(e.Scope), "since", e.ObservedAt, "status", e.Status, "reason", e.ProbableReason, "advice", e.Advice)
 		case *events.AccessResumed:
 			log.Info("access resumed", "scope", string(e.Scope), "since", e.HaltedAt, "cause", e.Cause)
-		case *events.AccessKeySwitched:
-			log.Warn("access goes on with the other key", "refused", e.From.Slot, "works", e.To.Slot)
 		case *events.WatchSchemaDrifted:
 			log.Warn("answers have another form than before", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
 		case *events.WatchStale:

@@ -83,7 +83,7 @@ func (a *agency) restoreFailures(list []store.Failure, now time.Time) map[string
 		case t.Scope == failureInsertion:
 			a.restoreRefusal(t)
 			a.retry(t.Name)
-		case t.Scope == failureKey && !a.shows(t.Name): // no answer would ever end it
+		case t.Scope == failureKey && t.Name != a.key().Fingerprint(): // no answer would ever end it
 			a.markDirty(t.Scope, t.Name)
 			continue
 		}

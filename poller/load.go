@@ -18,7 +18,7 @@ func (a *agency) load() error {
 	err := a.p.store.View(func(tx *store.Tx) error {
 		state, _ := tx.Agency(a.id)
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
-		remembered = watch.RestoreAccess(a.id, state.Keys, tx.Halts(a.id), now)
+		remembered = watch.RestoreAccess(a.id, tx.Halts(a.id), now)
 		for i := range tx.Insertions(a.id) {
 			if !stillPolled(i, now) {
 				continue
@@ -40,10 +40,10 @@ func (a *agency) load() error {
 	if err := a.begin(now); err != nil {
 		return err
 	}
-	configured := a.access().Keys
+	key := a.key()
 	a.allowed.Store(&remembered)
 	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return x.Configure(configured.Current, configured.Next, time.Now())
+		return x.Configure(key, time.Now())
 	})
 	if err != nil {
 		return err

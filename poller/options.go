@@ -37,12 +37,11 @@ type Options struct {
 	largerPages bool // PageSize was left to us
 }
 
-// AgencyKeys names an agency, the keys that open it, and what of a person its events say. Next is zero outside a rotation; it is
-// shown only after Key was refused, and then for good if it works.
+// AgencyKeys names an agency, the key that opens it, and what of a person its events say.
 type AgencyKeys struct {
-	ID        string
-	Key, Next listings.Key
-	People    events.People
+	ID     string
+	Key    listings.Key
+	People events.People
 }
 
 // Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty

@@ -54,7 +54,7 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 // TestNothingIsSentAfterARefusalWhileACommitHangs lets the first 403 of the list be read while the disk takes its time.
 func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	a := anAgency(t)
-	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()}
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
 	poll := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: list.Key}
 	for _, busy := range []sync.Locker{&a.committing, &a.pausing, &a.mu} {
 		busy.Lock()
@@ -82,7 +82,7 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 		})
 	}()
 	<-hangs
-	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()}
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
 	go func() {
 		stored <- a.refused(watch.Scope{Scope: events.ScopeAgency}, &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone})
 	}()
@@ -116,7 +116,7 @@ func TestNothingIsAskedOfARefusedInsertionWhileACommitTakesLong(t *testing.T) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##"}
-	q.Key = a.keyFor(q.Operation).Fingerprint()
+	q.Key = a.key().Fingerprint()
 	admission{p: a.p}.Done(q, listings.Outcome{Status: 403, Err: &listings.StatusError{Request: q, Status: 403, Body: listings.BodyNone}})
 	if err := a.p.mayAsk(q); !errors.Is(err, watch.ErrHalted) {
 		t.Errorf("%v", err)
@@ -163,7 +163,7 @@ func TestWhatIsOwedIsWrittenBeforeAnAgencyIsRetired(t *testing.T) {
 // oweHalt is what a refusal leaves whose commit found no space.
 func (a *agency) oweHalt(scope watch.Scope) {
 	refusal := &listings.StatusError{
-		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
+		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()},
 		Status:  403, Body: listings.BodyNone,
 	}
 	c := a.access().Refuse(scope, watch.Refused{StatusError: refusal, At: time.Now()})

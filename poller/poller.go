@@ -133,7 +133,7 @@ func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 
 // SetAgencies says who is watched from now on and with which keys, and what of a person is said; it may be called while Run
 // is under way. A new agency is watched at once. One that is not named any more is retired: nothing is asked and nothing is said of it, and what is
-// remembered stays; named again, it goes on from there. A changed pair of keys ends the halts under the one before.
+// remembered stays; named again, it goes on from there. A changed key ends the halts under the one before.
 //
 // It returns when nothing is under way for those who were retired. After ErrRetiresAll nothing has changed; after any
 // other error it may be called again, if the error lets the process live.

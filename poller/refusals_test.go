@@ -84,10 +84,11 @@ func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionAfterARestart(t *testing.T
 	})
 }
 
-func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionUnderAnotherPairOfKeys(t *testing.T) {
+func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionUnderAnotherKey(t *testing.T) {
 	refusedUnderWay(t, func(w *world) {
 		w.pass(time.Minute)
-		w.options.Agencies = []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(testKey), Next: listings.NewKey(newKey)}}
+		w.model.AddKey(newKey, "A100")
+		w.options.Agencies = []poller.AgencyKeys{keyed("A100", newKey)}
 		w.restart()
 		w.wellAgain("key_changed")
 	})

@@ -172,7 +172,7 @@ func TestANewAgencyIsWatchedAtOnce(t *testing.T) {
 
 func TestThatNobodyIsLeftIsRefused(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
-		for _, list := range [][]poller.AgencyKeys{nil, {pair("C300", testKey, "")}} {
+		for _, list := range [][]poller.AgencyKeys{nil, {keyed("C300", testKey)}} {
 			if err := w.poller.SetAgencies(list); !errors.Is(err, poller.ErrRetiresAll) {
 				t.Errorf("%d agencies: %v", len(list), err)
 			}

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller"
-	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 )
 
@@ -22,7 +20,7 @@ var stories = map[string]story{
 	"zurich-hot":          {events.TypeWatchSchemaDrifted: 0},
 	"day-in-a-minute":     {events.TypeWatchSchemaDrifted: 0},
 	"monday-upload":       {events.TypeInsertionAppeared: -1, events.TypeInsertionDisappeared: -1},
-	"key-rotation":        {events.TypeAccessKeySwitched: 2, events.TypeAccessHalted: 0},
+	"key-rotation":        {events.TypeAccessHalted: 0},
 	"agency-revoked":      {events.TypeAccessHalted: 1, events.TypeWatchStale: 0},
 	"insertion-forbidden": {events.TypeAccessHalted: 1, events.TypeWatchStale: 0},
 	"edge-challenge":      {events.TypeAccessHalted: 2, events.TypeWatchStale: 0},
@@ -67,11 +65,7 @@ func (w *world) tell(s sandbox.Scenario, want story) {
 	defer transport.CloseIdleConnections()
 	w.options.API.Transport = transport
 	for _, id := range s.Agencies {
-		keys := poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)}
-		if s.Name == "key-rotation" {
-			keys.Next = listings.NewKey(newKey)
-		}
-		w.options.Agencies = append(w.options.Agencies, keys)
+		w.options.Agencies = append(w.options.Agencies, keyed(id, testKey))
 	}
 	w.options.PollInterval = max(8*time.Minute, s.Lasts/60)
 	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/200)
@@ -80,7 +74,14 @@ func (w *world) tell(s sandbox.Scenario, want story) {
 	began := time.Now()
 	w.start()
 	running.Go(func() { play.Run(ctx) })
-	w.pass(s.Lasts + time.Minute)
+	if s.Name == "key-rotation" {
+		w.pass(s.Lasts / 4) // both keys work
+		w.configure(keyed(s.Agencies[0], newKey), keyed(s.Agencies[1], newKey))
+		w.pass(s.Lasts / 4 * 3)
+	} else {
+		w.pass(s.Lasts)
+	}
+	w.pass(time.Minute)
 	w.pass(30*time.Minute + 8*w.options.WalkInterval)
 	w.judge(began)
 	counts := map[events.Type]int{}

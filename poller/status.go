@@ -46,7 +46,6 @@ type AgencyStatus struct {
 	Alarms           []Alarm      `json:"alarms,omitempty"`
 	// Dialects is what was learned of the answers to the two operations.
 	Dialects     map[listings.Operation]listings.Dialect `json:"dialects,omitempty"`
-	Key          string                                  `json:"key,omitempty"` // slot of the key that is shown: current or next
 	LastError    string                                  `json:"lastError,omitempty"`
 	LastSequence uint64                                  `json:"lastSequence"`
 	Freshness    *Freshness                              `json:"freshness,omitempty"` // of a daemon that runs
@@ -133,7 +132,7 @@ func (p *Poller) Status() Status {
 func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := statusOf(a.id, is, x.List(""))
-	s.State, s.Key = a.state(is), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
+	s.State = a.state(is)
 	standing := a.standing(now)
 	if s.FirstPolls = standing.Never; standing.Never == 0 {
 		s.OldestPoll = standing.Oldest
@@ -237,20 +236,17 @@ func remembered(tx *store.Tx, id string) AgencyStatus {
 
 // Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
 type Access struct {
-	Key, Next listings.Key // the one that it would show, and the one that it would try if that is refused; zero: none
-	Halt      *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
+	Key  listings.Key // the configured one
+	Halt *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
 
 	Dialects map[listings.Operation]listings.Dialect // what was learned of the answers
 }
 
-// RememberedAccess holds what is remembered of keys and halts against the keys that are configured now.
+// RememberedAccess holds the halts that are remembered against the key that is configured now.
 func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
 	state, _ := tx.Agency(k.ID)
-	x := watch.RestoreAccess(k.ID, state.Keys, tx.Halts(k.ID), time.Now()).Configure(k.Key, k.Next, time.Now())
-	access := Access{Key: x.Keys.Shown(listings.OperationInsertions), Dialects: dialects(state)}
-	if other := x.Keys.Other(); other != access.Key && !x.Keys.WasRefused(other.Fingerprint()) {
-		access.Next = other
-	}
+	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now()).Configure(k.Key, time.Now())
+	access := Access{Key: k.Key, Dialects: dialects(state)}
 	for s, h := range x.Halts {
 		if s.Scope != events.ScopeInsertion {
 			access.Halt = &h
@@ -271,11 +267,10 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 	}
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
-		state, known := tx.Agency(agencyID)
-		if !known {
+		if _, known := tx.Agency(agencyID); !known {
 			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 		}
-		c := watch.RestoreAccess(agencyID, state.Keys, tx.Halts(agencyID), time.Now()).Resume(reference, time.Now())
+		c := watch.RestoreAccess(agencyID, tx.Halts(agencyID), time.Now()).Resume(reference, time.Now())
 		ended = len(c.Ended)
 		return putAccess(tx, c)
 	})

@@ -31,11 +31,6 @@ func (a *agency) walks(ctx context.Context) error {
 		if err == nil {
 			err = a.explainHalt(ctx)
 		}
-		if err == nil {
-			var again time.Duration
-			again, err = a.tryContactRequests(ctx)
-			next = min(next, again)
-		}
 		if err != nil {
 			if next, err = a.afterCommitError(err); err != nil {
 				return err
@@ -73,13 +68,12 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	w := a.newWalk()
 	defer func() { a.knownPages = w.KnownPages() }()
-	key := a.keyFor(listings.OperationInsertions)
 	o := listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions),
 		EndsEmpty: a.endsEmpty(w.Began), FirstSize: a.firstSize(w.Began), Known: w.Known,
 	}
 	o.Larger, o.LastShown = a.largerPage(w.Began)
-	pages := a.p.client.Walk(key, a.id, o)
+	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
 		switch watch.Classify(err) {
 		case watch.ClassFatal, watch.ClassCanceled:
@@ -94,9 +88,6 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			break
 		}
 		a.excuse(listings.OperationInsertions, time.Now(), unbroken)
-		if err := a.answeredWell(listings.OperationInsertions, "", key); err != nil {
-			return 0, err
-		}
 		if err := w.page(page); err != nil {
 			return 0, err
 		}

@@ -47,8 +47,6 @@ type Agency struct {
 	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
 	// it in common: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
-	// Keys is how far the two configured keys were tried.
-	Keys Keys `json:"keys,omitzero"`
 }
 
 // Dialect is what was learned of how an API writes and pages its answers to one operation.
@@ -82,16 +80,6 @@ type Operation struct {
 	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for
 	// each, with the moment that a record of the form before was last met.
 	Drifts map[string]time.Time `json:"drifts,omitempty"`
-}
-
-// Keys is how far a configured pair of keys was tried. Keys stand here by their fingerprints.
-type Keys struct {
-	Current string   `json:"current,omitempty"` // the configured pair that this is about
-	Next    string   `json:"next,omitempty"`
-	Active  string   `json:"active,omitempty"`  // the one of the two that is shown; empty: Current
-	Refused []string `json:"refused,omitempty"` // those that were refused
-	// Trying is the operation for which Active was refused and the other key is tried now; empty: none.
-	Trying string `json:"trying,omitempty"`
 }
 
 // Operation returns what is remembered of an operation.

@@ -211,7 +211,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "key-rotation",
 			Description: "After 10 minutes the new key is valid too, after an hour the old one is switched off.",
-			Outcome:     "access.key_switched, no halt, no loss.",
+			Outcome:     "No halt and no loss, if the new key is written into the key file within that hour; otherwise both agencies halt.",
 			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
 				p.peaceful()

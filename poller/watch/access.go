@@ -12,133 +12,17 @@ import (
 	"doorbell/store"
 )
 
-// Keys is an agency's pair of keys and what is known of them. It is a value: what a refusal or an answer makes of it is
-// another one.
-//
-// One key is shown, the active one. When it is refused in a way that would halt the agency, or all of its contact
-// requests, the other is tried with the same kind of question, unless it was refused before: while it is tried the active
-// one is not shown. If it works it is the active one from then on; if it is refused too, the halt comes. So a pair leads
-// to one switch at most. What is known is kept in the store by fingerprints, and another pair begins anew.
-type Keys struct {
-	Current, Next listings.Key // as configured
-	Known         store.Keys
-}
-
-func NewKeys(current, next listings.Key) Keys {
-	r := Keys{Current: current, Next: next}
-	if r.Next == r.Current {
-		r.Next = listings.Key{}
-	}
-	return r.Anew()
-}
-
-// Anew is the pair of which nothing is known.
-func (r Keys) Anew() Keys {
-	r.Known = store.Keys{Current: r.Current.Fingerprint()}
-	if !r.Next.IsZero() {
-		r.Known.Next = r.Next.Fingerprint()
-	}
-	return r
-}
-
-// Restore is the pair with what was known of the same two keys, in whichever order they are configured now. Of another
-// pair nothing is known.
-func (r Keys) Restore(known store.Keys) (_ Keys, same bool) {
-	straight := known.Current == r.Known.Current && known.Next == r.Known.Next
-	reversed := r.Known.Next != "" && known.Current == r.Known.Next && known.Next == r.Known.Current
-	if !straight && !reversed {
-		return r, false
-	}
-	if len(known.Refused) > 0 {
-		r.Known.Active, r.Known.Refused, r.Known.Trying = known.Active, known.Refused, known.Trying
-		if r.Known.Active == "" {
-			r.Known.Active = known.Current
-		}
-	}
-	return r, true
-}
-
-// Stored is what the store has to know; nothing as long as no key was refused.
-func (r Keys) Stored() store.Keys {
-	if len(r.Known.Refused) == 0 {
-		return store.Keys{}
-	}
-	return r.Known
-}
-
-func (r Keys) Active() listings.Key {
-	if r.Known.Active != "" && r.Known.Active == r.Known.Next {
-		return r.Next
-	}
-	return r.Current
-}
-
-// Other is the key of the pair that is not the active one; zero if there is none.
-func (r Keys) Other() listings.Key {
-	if r.Active() == r.Current {
-		return r.Next
-	}
-	return r.Current
-}
-
-// Shown is the key that requests of an operation show. While the other one is tried with contact requests, the list,
-// which is answered, goes on with the active one.
-func (r Keys) Shown(o listings.Operation) listings.Key {
-	if r.Known.Trying == string(listings.OperationInsertions) || r.Tries(o) {
-		return r.Other()
-	}
-	return r.Active()
-}
-
-// Tries says whether the other key is being tried with an operation.
-func (r Keys) Tries(o listings.Operation) bool { return r.Known.Trying == string(o) }
-
-func (r Keys) WasRefused(fingerprint string) bool {
-	return slices.Contains(r.Known.Refused, fingerprint)
-}
-
-// Slot names one of the pair as events do.
-func (r Keys) Slot(fingerprint string) events.KeyRef {
-	ref := events.KeyRef{Slot: "current", Fingerprint: fingerprint}
-	if fingerprint == r.Known.Next {
-		ref.Slot = "next"
-	}
-	return ref
-}
-
-// Refuse is the pair after the key that an operation shows was refused, and whether the other one is to be tried now.
-func (r Keys) Refuse(o listings.Operation) (_ Keys, try bool) {
-	shown := r.Shown(o).Fingerprint()
-	if !r.WasRefused(shown) {
-		r.Known.Refused = append(slices.Clone(r.Known.Refused), shown)
-	}
-	r.Known.Active = r.Active().Fingerprint()
-	other := r.Other()
-	try = !other.IsZero() && !r.WasRefused(other.Fingerprint())
-	r.Known.Trying = ""
-	if try {
-		r.Known.Trying = string(o)
-	}
-	return r, try
-}
-
-// Switched is the pair after the key that was tried has worked.
-func (r Keys) Switched() Keys {
-	r.Known.Active, r.Known.Trying = r.Other().Fingerprint(), ""
-	return r
-}
-
 // Scope names what a halt covers.
 type Scope struct {
 	events.Scope
 	Reference string // where it is one insertion
 }
 
-// Access is what may be asked of an agency: its keys, and the scopes that are halted. It is a value, and nothing changes one
+// Access is what may be asked of an agency: its key, and the scopes that are halted. It is a value, and nothing changes one
 // that exists: a decision about access makes another one.
 type Access struct {
 	AgencyID string
-	Keys     Keys
+	Key      listings.Key // as configured
 	Halts    map[Scope]store.Halt
 }
 
@@ -147,22 +31,17 @@ type AccessChange struct {
 	Access
 	Halted, Ended []store.Halt
 	Events        []events.Payload
-	// KeyRefused: one of the pair was refused and the other one is to be tried. KeyWorks: the one that was tried works.
-	// Outdated: the refused request showed a key that is not shown any more.
-	KeyRefused, KeyWorks, Outdated bool
+	Outdated      bool // the refused request showed a key that is not configured any more
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
-func RestoreAccess(agencyID string, known store.Keys, halts []store.Halt, now time.Time) Access {
-	x := Access{AgencyID: agencyID, Keys: Keys{Known: known}, Halts: make(map[Scope]store.Halt, len(halts))}
+func RestoreAccess(agencyID string, halts []store.Halt, now time.Time) Access {
+	x := Access{AgencyID: agencyID, Halts: make(map[Scope]store.Halt, len(halts))}
 	for _, h := range halts {
 		if h.Tried.After(now) {
 			h.Tried = now
 		}
 		x.Halts[scopeOf(h)] = h
-		if x.Keys.Known.Current == "" && h.Scope != events.ScopeInsertion { // nothing more is known of its key
-			x.Keys.Known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
-		}
 	}
 	return x
 }
@@ -221,10 +100,8 @@ func (x Access) List(reference string) []store.Halt {
 // RetryRefused is how often a halted insertion is tried again while its agency is well.
 const RetryRefused = 24 * time.Hour
 
-// Shows says whether a request shows the key that it would show now. The answer to another one decides nothing.
-func (x Access) Shows(q listings.Request) bool {
-	return q.Key == x.Keys.Shown(q.Operation).Fingerprint()
-}
+// Shows says whether a request shows the configured key. The answer to another one decides nothing.
+func (x Access) Shows(q listings.Request) bool { return q.Key == x.Key.Fingerprint() }
 
 // IsHalted says whether the scope of a request is halted.
 func (x Access) IsHalted(r listings.Request, now time.Time) bool {
@@ -261,7 +138,6 @@ type Refusals struct {
 	LastAnswer time.Time // the last good one of contact requests
 	HaltEnded  time.Time // the last halt of more than one insertion
 	ListKey    string    // fingerprint of a key to which the list was refused, until what follows is in force
-	Trial      string    // the insertion with which the other key is being tried
 }
 
 // IsHalted says whether a request must not be made because its scope is halted, or may soon be.
@@ -270,20 +146,12 @@ func (r *Refusals) IsHalted(x Access, q listings.Request, now time.Time) bool {
 	return x.IsHalted(q, now) || waits && q.Operation == listings.OperationContactRequests
 }
 
-// OnTrial says whether a request must wait because a key is being tried: contact requests wait for what the list says, and all but
-// one for what that one is answered.
-func (r *Refusals) OnTrial(x Access, q listings.Request) bool {
-	return q.Operation == listings.OperationContactRequests && x.Keys.Known.Trying != "" &&
-		(!x.Keys.Tries(q.Operation) || q.Reference != r.Trial || q.Reference == "")
-}
-
-// Allow says why a request must not be made now: its scope is halted, or its key is not the one to show, was refused the list, or
-// is being tried.
+// Allow says why a request must not be made now: its scope is halted, or its key is not the configured one, or was refused the list.
 func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 	switch {
 	case r.IsHalted(x, q, now):
 		return ErrHalted
-	case !x.Shows(q), r.OnTrial(x, q), r.ListKey != "" && r.ListKey == q.Key:
+	case !x.Shows(q), r.ListKey != "" && r.ListKey == q.Key:
 		return &WaitError{Until: now}
 	}
 	return nil
@@ -338,8 +206,7 @@ func (r *Refusals) Follow(before Access, c AccessChange, now time.Time) (over []
 	if KeyWasRefused(c.Ended) {
 		r.HaltEnded = now
 	}
-	contacts := listings.OperationContactRequests
-	all := c.KeyWorks || before.Keys.Shown(contacts) != c.Keys.Shown(contacts) || KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
+	all := before.Key != c.Key || KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
 	for reference := range r.Waiting {
 		if all || slices.ContainsFunc(c.Ended, func(h store.Halt) bool { return h.Reference == reference }) {
 			over = append(over, reference)
@@ -416,20 +283,14 @@ type Refused struct {
 	Others []Other
 }
 
-// Refuse is the access after a refusal that means a whole scope: the other key is tried, or the scope is halted. Where it is
-// halted already nothing changes, also not what is not stored yet; nor does it by a refusal of a key that is not shown any more.
+// Refuse is the access after a refusal that means a whole scope, which halts. Where it is halted already nothing changes, also not
+// what is not stored yet; nor does it by a refusal of a key that is not configured any more.
 func (x Access) Refuse(s Scope, r Refused) AccessChange {
 	if !x.Shows(r.Request) {
 		return AccessChange{Access: x, Outdated: true}
 	}
 	if _, already := x.Halts[s]; already {
 		return AccessChange{Access: x}
-	}
-	if s.Scope != events.ScopeInsertion {
-		keys, try := x.Keys.Refuse(r.Operation)
-		if x.Keys = keys; try {
-			return AccessChange{Access: x, KeyRefused: true}
-		}
 	}
 	h := store.Halt{
 		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At,
@@ -455,9 +316,6 @@ func (x Access) explain(h store.Halt, answers KeyAnswers, others []Other, over b
 	count, since := othersOfKey(h.Key, h.Asked, others)
 	reason, settled := Reason(h.Scope, events.Evidence{Body: h.Body, OtherAgenciesOfKey: count}, since)
 	h.ProbableReason, h.Advice = reason, Advice(reason, x.AgencyID, h.Reference)
-	if h.Scope != events.ScopeInsertion && len(x.Keys.Known.Refused) > 1 {
-		h.Advice = "Both keys were refused, this one last. " + h.Advice
-	}
 	if settled || over {
 		h.Asked = time.Time{}
 		c.Events = []events.Payload{x.haltEvent(h, count, answers.Good)}
@@ -470,14 +328,11 @@ func (x Access) explain(h store.Halt, answers KeyAnswers, others []Other, over b
 // younger than asked; since counts those whose list was refused so.
 func othersOfKey(key string, asked time.Time, all []Other) (n events.AgenciesOfKey, since int) {
 	for _, o := range all {
-		if key != o.Keys.Known.Current && key != o.Keys.Known.Next {
+		if key != o.Key.Fingerprint() {
 			continue
 		}
-		_, halted := o.Halts[Scope{Scope: events.ScopeAgency}]
-		// A key that contact requests were refused to still opens the list, if it is shown there.
-		listed := !halted && o.Keys.Shown(listings.OperationInsertions).Fingerprint() == key
-		switch {
-		case o.Keys.WasRefused(key) && !listed:
+		switch _, halted := o.Halts[Scope{Scope: events.ScopeAgency}]; {
+		case halted:
 			n.Refused++
 			if !o.RefusedAsked.Before(asked) {
 				since++
@@ -501,57 +356,32 @@ func (x Access) Retried(reference string, now time.Time) AccessChange {
 	return AccessChange{Access: x.With(h), Halted: []store.Halt{h}}
 }
 
-// Answered is the access after a good answer to a request that showed a key. One that was tried with this operation is the
-// active one from now on, and halts of insertions that were refused to the other one end. So does that of an insertion that was
-// tried again.
-func (x Access) Answered(o listings.Operation, reference string, key listings.Key, now time.Time) (c AccessChange) {
+// Answered is the access after a good answer about an insertion that was halted and tried again.
+func (x Access) Answered(reference string, now time.Time) (c AccessChange) {
 	c.Access = x
-	if before := x.Keys; before.Tries(o) && before.Shown(o) == key {
-		c.KeyWorks, x.Keys = true, before.Switched()
-		from, to := before.Slot(before.Active().Fingerprint()), before.Slot(key.Fingerprint())
-		other := slices.DeleteFunc(x.List(""), func(h store.Halt) bool { return h.Key == to.Fingerprint })
-		c.Access = x
-		c.Events = []events.Payload{&events.AccessKeySwitched{
-			Common: events.Common{AgencyID: x.AgencyID, ObservedAt: now.UTC()}, From: from, To: to, Advice: switchAdvice(to.Slot),
-		}}
-		c.end(other, "key_changed", now)
-	}
 	if h, halted := c.Insertion(reference); halted {
 		c.end([]store.Halt{h}, "retry_succeeded", now)
 	}
 	return c
 }
 
-// Resume is the access after a person has ended halts: all, or that of one insertion. Where a key was refused, both may be tried
-// again, the current one first.
+// Resume is the access after a person has ended halts: all, or that of one insertion.
 func (x Access) Resume(reference string, now time.Time) AccessChange {
-	list := x.List(reference)
-	if KeyWasRefused(list) {
-		x.Keys = x.Keys.Anew()
-	}
 	c := AccessChange{Access: x}
-	c.end(list, "operator", now)
+	c.end(x.List(reference), "operator", now)
 	return c
 }
 
-// Configure is the access with the pair of keys that is configured now. Another pair ends the halts under the one before; of
-// insertions those that were not refused to the key which is shown now.
-func (x Access) Configure(current, next listings.Key, now time.Time) AccessChange {
-	keys, same := NewKeys(current, next).Restore(x.Keys.Known)
-	shown := keys.Active().Fingerprint()
-	over := slices.DeleteFunc(x.List(""), func(h store.Halt) bool {
-		if h.Scope == events.ScopeInsertion {
-			return h.Key == shown
-		}
-		return same
-	})
-	x.Keys = keys
+// Configure is the access with the key that is configured now. It ends the halts of other keys.
+func (x Access) Configure(key listings.Key, now time.Time) AccessChange {
+	over := slices.DeleteFunc(x.List(""), func(h store.Halt) bool { return h.Key == key.Fingerprint() })
+	x.Key = key
 	c := AccessChange{Access: x}
 	c.end(over, "key_changed", now)
 	return c
 }
 
-// KeyWasRefused says whether one of the halts came of refused keys.
+// KeyWasRefused says whether one of the halts is of more than an insertion.
 func KeyWasRefused(list []store.Halt) bool {
 	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
 }
@@ -598,7 +428,7 @@ func (x Access) haltEvent(h store.Halt, others events.AgenciesOfKey, after time.
 		Common: events.Common{AgencyID: x.AgencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
 		Scope: h.Scope, Operation: h.Operation, Status: h.Status, ProbableReason: h.ProbableReason,
 		Evidence: events.Evidence{Body: h.Body, OtherAgenciesOfKey: others},
-		Key:      x.Keys.Slot(h.Key), Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
+		Key:      events.KeyRef{Slot: "current", Fingerprint: h.Key}, Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
 	}
 }
 
@@ -629,12 +459,4 @@ func ResumeCommand(agencyID, reference string) string {
 		return "doorbell resume " + agencyID
 	}
 	return fmt.Sprintf("doorbell resume %s --insertion %q", agencyID, reference)
-}
-
-func switchAdvice(to string) string {
-	if to == "next" {
-		return "The API refuses the current key and accepts the next one, which is used from now on. Make it the current key and remove the old one."
-	}
-	return "The API refuses the next key, which was in use, and accepts the current one, which is used from now on. Ask the " +
-		"provider's account manager which of the two is valid, and remove the other."
 }

@@ -20,16 +20,15 @@ var (
 	whole    = Scope{Scope: events.ScopeAgency}
 )
 
-// refusedList is a refusal of the list, to the key that is shown.
+// refusedList is a refusal of the list.
 func refusedList(x Access, at time.Time) Refused {
-	key := x.Keys.Shown(listings.OperationInsertions).Fingerprint()
 	return Refused{At: at, KeyAnswers: KeyAnswers{RefusedAsked: at}, StatusError: &listings.StatusError{
-		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: x.AgencyID, Key: key}, Status: 403, Body: listings.BodyNone,
+		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: x.AgencyID, Key: x.Key.Fingerprint()}, Status: 403, Body: listings.BodyNone,
 	}}
 }
 
 func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
-	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, listings.Key{})}
+	x := Access{AgencyID: "A100", Key: oneKey}
 	r := refusedList(x, epoch)
 	r.Others = []Other{{Access: x}} // is still asked
 	halted := x.Refuse(whole, r)
@@ -43,7 +42,7 @@ func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
 }
 
 func TestAHaltThatEndsBeforeItsReasonIsKnownIsAnnouncedFirst(t *testing.T) {
-	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, listings.Key{})}
+	x := Access{AgencyID: "A100", Key: oneKey}
 	r := refusedList(x, epoch)
 	r.Others = []Other{{Access: x}}
 	c := x.Refuse(whole, r).Resume("", epoch.Add(time.Second))
@@ -56,7 +55,7 @@ func TestAHaltThatEndsBeforeItsReasonIsKnownIsAnnouncedFirst(t *testing.T) {
 func TestADeadKeyIsBlamedOnNoneOfTwoHundred(t *testing.T) {
 	all := make([]Other, 200)
 	for n := range all {
-		all[n].Access = Access{AgencyID: fmt.Sprintf("A%d", n), Keys: NewKeys(oneKey, listings.Key{})}
+		all[n].Access = Access{AgencyID: fmt.Sprintf("A%d", n), Key: oneKey}
 		all[n].KeyAnswers = KeyAnswers{Good: epoch, GoodKey: oneKey.Fingerprint(), GoodAsked: epoch.Add(-time.Second)}
 	}
 	others := func(n int) []Other { return slices.Delete(slices.Clone(all), n, n+1) }
@@ -86,11 +85,11 @@ func TestADeadKeyIsBlamedOnNoneOfTwoHundred(t *testing.T) {
 	}
 }
 
-// TestNoOrderOfAnswersAsksAHaltedScopeOrSwitchesTwice draws what can happen to an agency's access.
-func TestNoOrderOfAnswersAsksAHaltedScopeOrSwitchesTwice(t *testing.T) {
+// TestNoOrderOfAnswersAsksAHaltedScope draws what can happen to an agency's access.
+func TestNoOrderOfAnswersAsksAHaltedScope(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, otherKey)}
-		halted, switches := map[Scope]int{}, 0
+		x := Access{AgencyID: "A100", Key: oneKey}
+		halted := map[Scope]int{}
 		operation := map[events.Scope]listings.Operation{
 			events.ScopeAgency: listings.OperationInsertions, events.ScopeContactRequests: listings.OperationContactRequests,
 			events.ScopeInsertion: listings.OperationContactRequests,
@@ -106,24 +105,16 @@ func TestNoOrderOfAnswersAsksAHaltedScopeOrSwitchesTwice(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0, 1:
 				r := refusedList(x, now)
-				r.Operation, r.Request.Key = operation[s.Scope], x.Keys.Shown(operation[s.Scope]).Fingerprint()
+				r.Operation = operation[s.Scope]
 				c = x.Refuse(s, r)
 			case 2:
-				c = x.Answered(operation[s.Scope], s.Reference, x.Keys.Shown(operation[s.Scope]), now)
+				c = x.Answered(s.Reference, now)
 			case 3:
 				c = x.Resume(s.Reference, now)
-				if KeyWasRefused(c.Ended) {
-					switches = 0
-				}
 			}
 			x = c.Access
 			if fmt.Sprint(old) != before {
 				rt.Fatal("a decision has changed what it was made of")
-			}
-			if c.KeyWorks {
-				if switches++; switches > 1 {
-					rt.Fatal("switched twice")
-				}
 			}
 			for _, h := range c.Ended {
 				halted[scopeOf(h)]--
@@ -140,9 +131,12 @@ func TestNoOrderOfAnswersAsksAHaltedScopeOrSwitchesTwice(t *testing.T) {
 					rt.Fatalf("%v is halted, but may be asked", s)
 				}
 			}
-			again := RestoreAccess("A100", x.Keys.Stored(), x.List(""), now).Configure(oneKey, otherKey, now)
-			if KeyWasRefused(again.Ended) || again.Keys.Active() != x.Keys.Active() || again.Keys.Known.Trying != x.Keys.Known.Trying {
+			remembered := RestoreAccess("A100", x.List(""), now)
+			if again := remembered.Configure(oneKey, now); len(again.Ended) > 0 || len(again.Halts) != len(x.Halts) {
 				rt.Fatalf("after a restart %+v, before %+v", again, x)
+			}
+			if again := remembered.Configure(otherKey, now); len(again.Halts) > 0 || len(again.Events) < len(x.Halts) {
+				rt.Fatalf("after a restart with another key %+v, before %+v", again, x)
 			}
 		}
 	})
@@ -163,12 +157,12 @@ func TestAHaltedInsertionIsAskedOnceADay(t *testing.T) {
 func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 	asked := listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
 	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Tried: epoch.AddDate(1, 0, 0)}
-	x := RestoreAccess("A100", store.Keys{}, []store.Halt{h}, epoch)
+	x := RestoreAccess("A100", []store.Halt{h}, epoch)
 	if !x.IsHalted(asked, epoch.Add(RetryRefused-1)) || x.IsHalted(asked, epoch.Add(RetryRefused)) {
 		t.Error("after a restart it is not tried again in a day")
 	}
 	now := time.Now()
-	asked.Key = Access{}.Keys.Shown(asked.Operation).Fingerprint()
+	asked.Key = Access{}.Key.Fingerprint()
 	refused := Refused{StatusError: &listings.StatusError{Status: 403, Request: asked}, At: now}
 	for name, c := range map[string]AccessChange{
 		"halted": Access{}.Refuse(Scope{events.ScopeInsertion, "a#1##"}, refused), "tried again": x.Retried("a#1##", now),
@@ -265,7 +259,7 @@ func TestThreeRefusalsWithoutAnAnswerBetweenLetAllWaitForTheWalk(t *testing.T) {
 }
 
 func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
-	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, listings.Key{})}
+	x := Access{AgencyID: "A100", Key: oneKey}
 	for scope, decides := range map[events.Scope]bool{events.ScopeAgency: false, events.ScopeContactRequests: false, events.ScopeInsertion: true} {
 		r := refusedAt("a", "b")
 		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "a"}[decides]})
@@ -286,23 +280,19 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 }
 
 func TestARefusalSaysNothingOfAnotherKey(t *testing.T) {
-	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, otherKey)}
-	if r, c := refusedAt("a", "b"), x.Refuse(whole, refusedList(x, epoch)); !c.KeyRefused || len(r.Follow(x, c, epoch)) != 2 || len(r.Waiting) != 0 {
-		t.Errorf("the other key is tried: %+v", r)
+	x := Access{AgencyID: "A100", Key: oneKey}
+	c := x.Configure(otherKey, epoch)
+	if r := refusedAt("a", "b"); len(r.Follow(x, c, epoch)) != 2 || len(r.Waiting) != 0 {
+		t.Errorf("another key is configured: %+v", r)
 	}
-	trial := x.Refuse(whole, refusedList(x, epoch)).Access
-	late := trial.Refuse(whole, refusedList(x, epoch)) // shows the key of before
-	if !late.Outdated || len(late.Halted)+len(late.Events) != 0 || late.Keys.Stored().Trying != trial.Keys.Stored().Trying {
+	late := c.Refuse(whole, refusedList(x, epoch)) // shows the key of before
+	if !late.Outdated || len(late.Halted)+len(late.Events) != 0 || late.Key != otherKey {
 		t.Errorf("refused again with the key of before: %+v", late)
-	}
-	works := trial.Answered(listings.OperationInsertions, "", otherKey, epoch)
-	if r := refusedAt("a"); len(r.Follow(trial, works, epoch)) != 1 {
-		t.Errorf("the other key works: %+v", r)
 	}
 }
 
 func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
-	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, otherKey)}
+	x := Access{AgencyID: "A100", Key: oneKey}
 	key := oneKey.Fingerprint()
 	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: key}
 	poll := func(reference string) listings.Request {
@@ -327,17 +317,6 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 	}
 	if r.Walked(); !allowed(r, x, list) {
 		t.Error("it is decided")
-	}
-	contacts := refusedList(x, epoch)
-	contacts.Operation = listings.OperationContactRequests
-	tries := x.Refuse(Scope{Scope: events.ScopeContactRequests}, contacts).Access
-	other := poll("b")
-	other.Key = otherKey.Fingerprint()
-	if r = (&Refusals{}); allowed(r, tries, other) || allowed(r, tries, poll("b")) || !allowed(r, tries, list) {
-		t.Error("a key is tried with contact requests, and one insertion at a time")
-	}
-	if r.Trial = "b"; !allowed(r, tries, other) || allowed(r, tries, poll("b")) {
-		t.Error("it is tried with this insertion")
 	}
 }
 

@@ -204,11 +204,6 @@ func (c *checker) accessOfAll(ctx context.Context) {
 			c.halted(&found, halt.Scope, halt.Status, halt.ProbableReason, halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l := c.list(ctx, a.ID, access.Key)
-			if failureOf(l.err).class == watch.ClassRefused && !access.Next.IsZero() { // as run would
-				if l = c.list(ctx, a.ID, access.Next); l.err == nil {
-					c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
-				}
-			}
 			f := c.judge(&found, l)
 			busy[key], down = busy[key] || f.class == watch.ClassBusy, f.class == watch.ClassDown
 			var status *listings.StatusError
@@ -242,7 +237,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 
 // announce warns of a long wait.
 func (c *checker) announce() {
-	n := len(c.Config.Agencies) + MostAsked - 1 // and one for each refused key of a pair
+	n := len(c.Config.Agencies) + MostAsked - 1
 	long := time.Duration(float64(n) / c.Config.Poll.RequestsPerSecond * float64(time.Second))
 	if long > 5*time.Second {
 		fmt.Fprintf(c.Progress, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.Config.Poll.RequestsPerSecond, ops.Span(long))

@@ -74,7 +74,7 @@ type checker struct {
 
 func (c *checker) run(ctx context.Context) error {
 	for _, k := range c.o.Agencies {
-		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
+		c.keys[k.ID] = poller.Access{Key: k.Key}
 	}
 	c.configuration()
 	c.receivers()

@@ -472,34 +472,3 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	r, _ = checked(t, s, exit.CodeFailed, s.With("NATS_URL=nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
 	failsOnlyIn(t, r, check.SectionNATS)
 }
-
-func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
-	t.Parallel()
-	s, _ := rotation(t, "A100="+doorbelltest.TestKey+"|"+doorbelltest.OtherKey+"\n")
-	s.Model.AddKey(doorbelltest.OtherKey, "A100")
-	if err := s.Model.DeactivateKey(doorbelltest.TestKey); err != nil {
-		t.Fatal(err)
-	}
-	checked(t, s, exit.Done, s.Environ, "doorbell run would work", "A100: access", "the other one works")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-	sub.Event(t, "access.key_switched", "A100")
-	sub.Baselined(t, "A100")
-	d.Stop(t)
-	before := s.Model.Requests(sandbox.Filter{Status: 403})
-	checked(t, s, exit.Done, s.Environ, "doorbell run would work", "A100: access")
-	if n := s.Model.Requests(sandbox.Filter{Status: 403}) - before; n > 0 {
-		t.Errorf("%d requests with a key that is known to be refused", n)
-	}
-	if err := s.Model.DeactivateKey(doorbelltest.OtherKey); err != nil {
-		t.Fatal(err)
-	}
-	d = doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Event(t, "access.halted", "A100")
-	d.Stop(t)
-	asked := s.Asked("A100")
-	checked(t, s, exit.CodeFailed, s.Environ, "A100: polling stopped for everything of the agency", "doorbell resume A100")
-	if n := s.Asked("A100") - asked; n > 0 {
-		t.Errorf("a halted agency was asked for %d times", n)
-	}
-}

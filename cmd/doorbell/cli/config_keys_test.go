@@ -10,15 +10,11 @@ import (
 	"doorbell/events"
 )
 
-// watched says who is watched with which keys: "A100=key|next B200=key".
+// watched says who is watched with which key: "A100=key B200=key".
 func watched(c *config.Config) string {
 	var all []string
 	for _, a := range c.Agencies {
-		text := a.ID + "=" + a.Key.Reveal()
-		if !a.Next.IsZero() {
-			text += "|" + a.Next.Reveal()
-		}
-		all = append(all, text)
+		all = append(all, a.ID+"="+a.Key.Reveal())
 	}
 	return strings.Join(all, " ")
 }
@@ -26,20 +22,18 @@ func watched(c *config.Config) string {
 func TestKeysByAgency(t *testing.T) {
 	for _, tt := range []struct{ name, environ, want string }{
 		{"one for all", "AGENCIES=A100,B200;API_KEY=k", "A100=k B200=k"},
-		{"two for all", "AGENCIES=A100,B200;API_KEY=k;API_KEY_NEXT=n", "A100=k|n B200=k|n"},
-		{"each its own", "API_KEYS=A100=a|x,B200=b", "A100=a|x B200=b"},
+		{"each its own", "API_KEYS=A100=a,B200=b", "A100=a B200=b"},
 		{"their order", "API_KEYS=Z9=z,A100=a", "Z9=z A100=a"},
-		{"everybody else", "AGENCIES=A100,B200,C300;API_KEYS=B200=b,*=k|n", "A100=k|n B200=b C300=k|n"},
-		{"a value alone", "AGENCIES=A100,B200;API_KEYS=k|n", "A100=k|n B200=k|n"},
-		{"own before shared", "AGENCIES=A100,B200;API_KEY=k;API_KEY_NEXT=n;API_KEYS=B200=b", "A100=k|n B200=b"},
+		{"everybody else", "AGENCIES=A100,B200,C300;API_KEYS=B200=b,*=k", "A100=k B200=b C300=k"},
+		{"a value alone", "AGENCIES=A100,B200;API_KEYS=k", "A100=k B200=k"},
+		{"own before shared", "AGENCIES=A100,B200;API_KEY=k;API_KEYS=B200=b", "A100=k B200=b"},
 		{"equals sign in a key", "API_KEYS=A100=a==", "A100=a=="},
 		{"equals signs of a key for all", "AGENCIES=A100;API_KEY=B200==", "A100=B200=="},
 		{"a key like a name", "AGENCIES=A100;API_KEY=apikey-1_key==", "A100=apikey-1_key=="},
 		{"a key like a scheme", "AGENCIES=A100;API_KEY=Bearer-key:token", "A100=Bearer-key:token"},
 		{"colon in a key", "AGENCIES=A100;API_KEYS=ab:k", "A100=ab:k"},
 		{"a key like another agency and its key", "AGENCIES=A100;API_KEY=K7:k", "A100=K7:k"},
-		{"blanks around", "API_KEYS= A100 = a | n , B200 = b ,", "A100=a|n B200=b"},
-		{"the same twice", "AGENCIES=A100;API_KEY=k;API_KEY_NEXT=k", "A100=k"},
+		{"blanks around", "API_KEYS= A100 = a , B200 = b ,", "A100=a B200=b"},
 	} {
 		environ := []string{"DOORBELL_BASE_URL=https://api.example.com"}
 		for entry := range strings.SplitSeq(tt.environ, ";") {
@@ -52,9 +46,9 @@ func TestKeysByAgency(t *testing.T) {
 }
 
 func TestAFileOfKeysHasOneALine(t *testing.T) {
-	file := write(t, "keys", "# the keys of spring\r\nA100=a|x\r\n\r\n  B200 = b\n#C300=c\n", 0o600)
+	file := write(t, "keys", "# the keys of spring\r\nA100=a\r\n\r\n  B200 = b\n#C300=c\n", 0o600)
 	c := mustRead(t, []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + file})
-	if got, want := watched(c), "A100=a|x B200=b"; got != want {
+	if got, want := watched(c), "A100=a B200=b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -87,7 +81,7 @@ func TestManyMissingKeysAreOneSentence(t *testing.T) {
 }
 
 func FuzzKeysByAgencyQuoteNothing(f *testing.F) {
-	for _, seed := range []string{"k", "A100=k", "A100=k|n,B200=k", "*=k", "=", "a=|", ",,", "\n#", "A100==", "\x00=\xff"} {
+	for _, seed := range []string{"k", "A100=k", "A100=k|n,B200=k", "*=k", "=", "a=|n", ",,", "\n#", "A100==", "\x00=\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -64,7 +64,7 @@ func TestEverySettingArrives(t *testing.T) {
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
 		"DOORBELL_RETENTION=48h", "DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
-		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a|n,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
+		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
 		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m", "DOORBELL_PAGE_SIZE=20",
 		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_MAX_BODY=1MiB", "DOORBELL_CONFIRM_DISAPPEARED=3", "DOORBELL_HOLD_FOR=1h",
 		"DOORBELL_INSERTIONS_FILTER=offerType=RENT&searchQuery=8005", "DOORBELL_IGNORE_FIELDS=insertion:/views,contact_request:/read,insertion:/a~1b",
@@ -81,14 +81,14 @@ func TestEverySettingArrives(t *testing.T) {
 		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
 		"nats": c.NATS.URL == "nats://ours:4222" && c.NATS.User == "u" && c.NATS.Password.Reveal() == "p", "timezone": p.Timezone.String() == "UTC",
 		"of people": p.People.People("A100") == events.PeopleNone && p.People.People("B200") == events.PeopleContact,
-		"agencies":  len(c.Agencies) == 2 && c.Agencies[0].Key.Reveal() == "a" && c.Agencies[0].Next.Reveal() == "n" && c.Agencies[1].Next.IsZero(),
+		"agencies":  len(c.Agencies) == 2 && c.Agencies[0].Key.Reveal() == "a" && c.Agencies[1].Key.Reveal() == "b",
 	} {
 		if !ok {
 			t.Errorf("%s did not arrive: %+v %+v", what, c.Base, p)
 		}
 	}
 	for _, s := range c.Settings {
-		if s.Group != config.GroupNATS && s.Source == config.SourceDefault && s.Name != "DOORBELL_API_KEY" && s.Name != "DOORBELL_API_KEY_NEXT" {
+		if s.Group != config.GroupNATS && s.Source == config.SourceDefault && s.Name != "DOORBELL_API_KEY" {
 			t.Errorf("%s was set and is said to be the default", s.Name)
 		}
 	}
@@ -174,7 +174,6 @@ var badInputs = []struct {
 	{"key as PowerShell sets it", []string{"DOORBELL_API_KEY=$env:DOORBELL_API_KEY=\"" + doorbelltest.Sentinel + "\""}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
 	{"key in braces", []string{"DOORBELL_API_KEY={" + doorbelltest.Sentinel + "}"}, "DOORBELL_API_KEY", "holds a key in braces; write the key alone"},
 	{"key as YAML has it", []string{"DOORBELL_API_KEY=apiKey: " + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "a name or a scheme before the key"},
-	{"next key with its name", []string{"DOORBELL_API_KEY_NEXT=NEXT=" + doorbelltest.Sentinel}, "DOORBELL_API_KEY_NEXT", "a name or a scheme before the key"},
 	{"key of an agency with its scheme", []string{"DOORBELL_API_KEYS=A100=Bearer " + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "for A100 with a name or a scheme before it; write the key alone"},
 	{"key of an agency with a name", []string{"DOORBELL_API_KEYS=A100=API_KEY=" + doorbelltest.Sentinel + ",B200=b"}, "DOORBELL_API_KEYS", "for A100 with a name or a scheme before it"},
 	{"keys with their name", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=DOORBELL_API_KEYS=A100=" + doorbelltest.Sentinel + ",B200=b"}, "DOORBELL_API_KEYS", "holds the name of a variable; write only what stands behind it, like A100=key"},
@@ -195,11 +194,10 @@ var badInputs = []struct {
 	{"agency in another case instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100"}, "DOORBELL_API_KEYS", "looks like an agency without its key; write A100=key"},
 	{"agency in another case and key with a colon between", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=a100:" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency with two keys", []string{"DOORBELL_API_KEYS=A100=a,A100=b"}, "DOORBELL_API_KEYS", "A100 is named twice"},
-	{"three keys", []string{"DOORBELL_API_KEYS=A100=a|b|" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "with a |"},
-	{"a pair for all", []string{"DOORBELL_API_KEY=a|" + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "with a |"},
-	{"half a pair", []string{"DOORBELL_API_KEYS=A100=" + doorbelltest.Sentinel + "|"}, "DOORBELL_API_KEYS", "half a pair"},
+	{"two keys of an agency", []string{"DOORBELL_API_KEYS=A100=a|" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "with a | in it: an agency has one key"},
+	{"two keys for all", []string{"DOORBELL_API_KEY=a|" + doorbelltest.Sentinel}, "DOORBELL_API_KEY", "with a |"},
+	{"half of two keys", []string{"DOORBELL_API_KEYS=A100=" + doorbelltest.Sentinel + "|"}, "DOORBELL_API_KEYS", "with a |"},
 	{"two keys for everybody", []string{"DOORBELL_API_KEYS=*=" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "keep one"},
-	{"next key alone", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_NEXT=" + doorbelltest.Sentinel, "DOORBELL_API_KEYS=A100=a,B200=b"}, "DOORBELL_API_KEY_NEXT", "without DOORBELL_API_KEY"},
 	{"duration without unit", []string{"DOORBELL_POLL_INTERVAL=30"}, "DOORBELL_POLL_INTERVAL", "write it like 30s"},
 	{"duration that is a word", []string{"DOORBELL_WALK_INTERVAL=" + doorbelltest.Sentinel}, "DOORBELL_WALK_INTERVAL", "write it like 30s"},
 	{"duration below zero", []string{"DOORBELL_REQUEST_TIMEOUT=-1s"}, "DOORBELL_REQUEST_TIMEOUT", "out of range"},

@@ -23,7 +23,7 @@ var logKeys = map[string]string{
 	"sent_again": "events", "stream_sequence": "of a message", "last_stream_sequence": "of a message", "published": "events", "already_there": "events",
 	"part": "of the program", "server": "of NATS", "url": "without credentials", "nats": "address without credentials", "subject": "of NATS", "stream": "name",
 	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "destination": "host and hash of a receiver", "outlets": "how many",
-	"again": "it was there before", "refused": "slot of a key, or what a receiver said", "tried": "slot of a key, or size of a page", "works": "slot of a key",
+	"again": "it was there before", "refused": "what a receiver said", "tried": "size of a page",
 	"cause": "of the end of a halt", "complete": "of a walk", "pages": "of a walk", "largest": "page", "missing": "insertions", "known": "insertions",
 	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "last": "when it was well",
 	"expected": "of the answers, as paths and types", "found": "instead of it", "key": "fingerprint", "api": "address", "data": "directory", "store": "id", "backup_of": "time of a copy",

@@ -222,7 +222,6 @@ func scenarioNames() (names []string) {
 
 // scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.
 var scenarioSettings = map[string]string{
-	"key-rotation":  "DOORBELL_API_KEY_NEXT=" + nextMadeUpKey,
 	"mass-vanish":   "DOORBELL_HOLD_FOR=2m",
 	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
 }
@@ -244,6 +243,9 @@ func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sa
 	m.story = []string{
 		fmt.Sprintf("Scenario %s: %s", s.Name, s.Description), "Expected outcome: " + s.Outcome,
 		fmt.Sprintf("It begins with the first request and takes %s, %g times as fast as in real life.", lasts, speed), "",
+	}
+	if s.Name == "key-rotation" {
+		m.story = append(m.story, "The new key is "+nextMadeUpKey+".", "")
 	}
 	go serveUntil(ctx, l, p.Handler)
 	return m

@@ -14,7 +14,7 @@ import (
 
 func TestASecretNeverPrintsItself(t *testing.T) {
 	s := config.NewSecret(doorbelltest.Sentinel)
-	a := config.Agency{ID: "A100", Key: s, Next: s}
+	a := config.Agency{ID: "A100", Key: s}
 	hidden := struct{ agency config.Agency }{a} // fmt reaches into unexported fields without asking methods
 	var out bytes.Buffer
 	for _, v := range []any{s, &s, a, &a, hidden, []config.Secret{s}, map[string]config.Secret{"k": s}, fmt.Errorf("x: %v", s)} {

@@ -197,7 +197,7 @@ func (p PerAgency) Of(agency string) Secret {
 }
 
 // masked shows who has a value and its fingerprint.
-func (p PerAgency) Masked() string { return p.shown(maskPair) }
+func (p PerAgency) Masked() string { return p.shown(Secret.Fingerprint) }
 
 // shown shows who has a value, and what may be seen of it.
 func (p PerAgency) shown(value func(Secret) string) string {
@@ -221,15 +221,6 @@ func (p PerAgency) All() iter.Seq2[string, Secret] {
 
 // IsZero reports whether nobody has a value.
 func (p PerAgency) IsZero() bool { return len(p.values) == 0 }
-
-// maskPair gives both halves of "key|next" a fingerprint of their own: those are what events and logs name.
-func maskPair(v Secret) string {
-	first, second, pair := strings.Cut(v.Reveal(), "|")
-	if !pair {
-		return v.Fingerprint()
-	}
-	return NewSecret(first).Fingerprint() + "|" + NewSecret(second).Fingerprint()
-}
 
 // Revealed is the value of an agency, for those who send it.
 func (p PerAgency) Revealed(agency string) string { return p.Of(agency).Reveal() }

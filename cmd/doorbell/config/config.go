@@ -58,8 +58,7 @@ type Poll struct {
 	BaseURL            Address         `split_words:"true" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	Agencies           AgencyIDs       `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey             Secret          `split_words:"true" desc:"Key of the API for all agencies."`
-	APIKeyNext         Secret          `split_words:"true" desc:"Second key for all agencies while the provider replaces the first: it takes over when the first is refused."`
-	APIKeys            PerAgency       `split_words:"true" desc:"Keys by agency: A100=key or A100=key|next, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
+	APIKeys            PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
 	Baseline           string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	People             PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
 	RequestsPerSecond  float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
@@ -106,10 +105,10 @@ type Forward struct {
 	WebhookMinScore Score             `split_words:"true" desc:"Least score of a contact request that is posted. One without a score is."`
 }
 
-// Agency is one agency to watch, with the keys that may be used for it. Next is zero outside a rotation.
+// Agency is one agency to watch, and its key.
 type Agency struct {
-	ID        string
-	Key, Next Secret
+	ID  string
+	Key Secret
 }
 
 // Config is the environment, read and checked. It is a value: reading it again gives another one.

@@ -25,9 +25,9 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 			r.missingKeys([]string{"A100"})
 		}
 	}
-	r.checkSharedKeys(p)
+	r.checkSharedKey(p)
 	r.checkKeyNames(p, ids)
-	if !r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS", "DOORBELL_API_KEY", "DOORBELL_API_KEY_NEXT") {
+	if !r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS", "DOORBELL_API_KEY") {
 		return nil
 	}
 	var missing []string
@@ -58,7 +58,6 @@ func (r *reader) moreThanKeys(p Poll) (found bool) {
 	}{
 		{"DOORBELL_API_KEYS", p.APIKeys.values[AnyAgency], what + " without = between; write A100=key"},
 		{"DOORBELL_API_KEY", p.APIKey, what + remedy},
-		{"DOORBELL_API_KEY_NEXT", p.APIKeyNext, what + remedy},
 	} {
 		parts := agencyAndKey.FindStringSubmatch(one.key.Reveal())
 		switch {
@@ -98,16 +97,12 @@ var (
 		`(?:doorbell_[a-z0-9_]+|api[_-]?keys?)["']?\s*[:=]`)
 )
 
-// checkSharedKeys holds the two keys for all agencies against each other and against "*" in API_KEYS.
-func (r *reader) checkSharedKeys(p Poll) {
+// checkSharedKey holds the key for all agencies against "*" in API_KEYS.
+func (r *reader) checkSharedKey(p Poll) {
 	if _, all := p.APIKeys.values[AnyAgency]; all && !p.APIKey.IsZero() {
 		r.wrong("DOORBELL_API_KEYS", "has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
 	}
-	if !p.APIKeyNext.IsZero() && p.APIKey.IsZero() && r.good("DOORBELL_API_KEY") {
-		r.wrong("DOORBELL_API_KEY_NEXT", "is set without DOORBELL_API_KEY; set both, or write A100=key|next into DOORBELL_API_KEYS")
-	}
 	r.checkKey("DOORBELL_API_KEY", "", p.APIKey)
-	r.checkKey("DOORBELL_API_KEY_NEXT", "", p.APIKeyNext)
 }
 
 // checkKeyNames says which keys belong to nobody.
@@ -123,22 +118,13 @@ func (r *reader) checkKeyNames(p Poll, ids []string) {
 	}
 }
 
-// agency returns an agency with its own keys, else those for all. Keys that are unfit are reported; a key that is
+// agency returns an agency with its own key, else that for all. A key that is unfit is reported; one that is
 // missing is the caller's to report.
 func (r *reader) agency(p Poll, id string) Agency {
-	a := Agency{ID: id, Key: p.APIKey, Next: p.APIKeyNext}
+	a := Agency{ID: id, Key: p.APIKey}
 	if own := p.APIKeys.Of(id); !own.IsZero() {
-		key, next, pair := strings.Cut(own.Reveal(), "|")
-		a.Key, a.Next = NewSecret(strings.TrimSpace(key)), NewSecret(strings.TrimSpace(next))
-		if a.Key.IsZero() || pair && a.Next.IsZero() {
-			r.wrong("DOORBELL_API_KEYS", "has half a pair of keys for "+id+"; write "+id+"=key or "+id+"=key|next")
-		}
-		r.checkKey("DOORBELL_API_KEYS", " for "+id, a.Key)
-		r.checkKey("DOORBELL_API_KEYS", " for "+id, a.Next)
-	}
-	if !a.Next.IsZero() && a.Next.Reveal() == a.Key.Reveal() {
-		r.warn("the second key of " + id + " is the same as its first and is ignored")
-		a.Next = Secret{}
+		a.Key = own
+		r.checkKey("DOORBELL_API_KEYS", " for "+id, own)
 	}
 	return a
 }
@@ -178,7 +164,7 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 		}
 	}
 	if strings.ContainsRune(text, '|') {
-		r.wrong(name, "holds a key"+whose+" with a | in it, which stands between the two keys of an agency in DOORBELL_API_KEYS"+remedy)
+		r.wrong(name, "holds a key"+whose+" with a | in it: an agency has one key"+remedy)
 	}
 	if strings.ContainsAny(text, "{}") {
 		r.wrong(name, "holds a key"+whose+" in braces"+remedy)

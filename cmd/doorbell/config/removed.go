@@ -13,6 +13,11 @@ var removed = []removedSetting{
 			"with disjoint DOORBELL_AGENCIES on one stream instead",
 	},
 	{name: "DOORBELL_CLUSTER_GENERATION", text: "no longer has an effect; remove it"},
+	{
+		name: "DOORBELL_API_KEY_NEXT",
+		text: "no longer has an effect: an agency has one key; write the new one into the key file, " +
+			"which is read again within 30 s; doorbell check tests it",
+	},
 }
 
 // removedSetting is a setting that doorbell no longer has.

@@ -17,6 +17,10 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 		{"DOORBELL_CLUSTER=leads", "", "DOORBELL_CLUSTER" + refused},
 		{"DOORBELL_CLUSTER_FILE=/none", "", "DOORBELL_CLUSTER_FILE" + refused},
 		{"DOORBELL_CLUSTER= ", "", ""},
+		{
+			"DOORBELL_API_KEY_NEXT=x", "DOORBELL_API_KEY_NEXT no longer has an effect: an agency has one key; write the new one " +
+				"into the key file, which is read again within 30 s; doorbell check tests it", "",
+		},
 		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION=", "", ""},

@@ -38,7 +38,7 @@ func Poller(c *config.Config, version string) poller.Options {
 	}
 	for _, a := range c.Agencies {
 		o.Agencies = append(o.Agencies, poller.AgencyKeys{
-			ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal()), People: p.People.People(a.ID),
+			ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), People: p.People.People(a.ID),
 		})
 	}
 	return o

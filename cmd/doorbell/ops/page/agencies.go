@@ -129,9 +129,6 @@ func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 			r.Latency, r.P95 = ops.Span(seconds(f.Latency.MedianSeconds)), ops.Span(seconds(f.Latency.P95Seconds))
 		}
 	}
-	if a.Key == "next" {
-		r.Note = "next key"
-	}
 	return r
 }
 

@@ -29,7 +29,7 @@ func agency(id string, insertions int, now time.Time) poller.AgencyStatus {
 	return poller.AgencyStatus{
 		AgencyID: id, State: "watching", WatchStart: now.Add(-76 * time.Hour), Insertions: insertions, LastGoodAnswer: now.Add(-2 * time.Second),
 		LastCompleteWalk: now.Add(-73 * time.Second), LastWalk: poller.WalkStatus{At: now.Add(-73 * time.Second), Took: 2 * time.Second, Complete: true, Pages: 9, Insertions: insertions},
-		OldestPoll: now.Add(-4 * time.Minute), LastSequence: 4_112, Key: "current",
+		OldestPoll: now.Add(-4 * time.Minute), LastSequence: 4_112,
 		Freshness: &poller.Freshness{
 			Insertions: insertions, OldestSeconds: 252, CapSeconds: 1980,
 			Latency: poller.Latency{ContactRequests: 61, MeanSeconds: 50, MedianSeconds: 38.2, P95Seconds: 201},
@@ -187,7 +187,7 @@ func hostile(now time.Time, text string) (ops.Status, []events.Event) {
 	s.Store.Advice = text
 	for n := range s.Watch.Agencies {
 		a := &s.Watch.Agencies[n]
-		a.AgencyID, a.State, a.LastError, a.LastWalk.Reason, a.LastWalk.Complete, a.Key = text+fmt.Sprint(n), text, text, text, false, text
+		a.AgencyID, a.State, a.LastError, a.LastWalk.Reason, a.LastWalk.Complete = text+fmt.Sprint(n), text, text, text, false
 		for i := range a.Halts {
 			a.Halts[i] = poller.HaltStatus{Scope: events.Scope(text), PropertyReferenceID: text, Status: -1, ProbableReason: text, Advice: text, Resume: text}
 		}

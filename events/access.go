@@ -14,7 +14,6 @@ const (
 
 // KeyRef names an API key without telling it.
 type KeyRef struct {
-	Slot        string `json:"slot"`        // current or next
 	Fingerprint string `json:"fingerprint"` // sha256: and 8 hex digits
 }
 
@@ -54,22 +53,10 @@ type AccessResumed struct {
 	Cause               string    `json:"cause"` // key_changed, operator or retry_succeeded
 }
 
-// AccessKeySwitched: one of an agency's two keys was refused and the other works.
-type AccessKeySwitched struct {
-	Common
-	From   KeyRef `json:"from"`
-	To     KeyRef `json:"to"`
-	Advice string `json:"advice"`
-}
-
 func (p *AccessHalted) facts() facts {
 	return facts{kind: TypeAccessHalted, reference: p.PropertyReferenceID, scope: string(p.Scope)}
 }
 
 func (p *AccessResumed) facts() facts {
 	return facts{kind: TypeAccessResumed, reference: p.PropertyReferenceID, scope: string(p.Scope)}
-}
-
-func (p *AccessKeySwitched) facts() facts {
-	return facts{kind: TypeAccessKeySwitched}
 }

@@ -87,7 +87,6 @@ const (
 	TypeContactRequestRedacted Type = "contact_request.redacted"
 	TypeAccessHalted           Type = "access.halted"
 	TypeAccessResumed          Type = "access.resumed"
-	TypeAccessKeySwitched      Type = "access.key_switched"
 	TypeWatchBaselined         Type = "watch.baselined"
 	TypeWatchStale             Type = "watch.stale"
 	TypeWatchRecovered         Type = "watch.recovered"

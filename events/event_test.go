@@ -237,7 +237,6 @@ func TestIDsNeverChange(t *testing.T) {
 		{"blneobiecwnten6h2pv4cn7dia", &events.ContactRequestRedacted{Common: common, PropertyReferenceID: "a#b##", ContactRequestID: "17", Revision: 1, Digest: digest}},
 		{"2qkoyjtay43jbhdzig2trxfecy", &events.AccessHalted{Common: common, Scope: events.ScopeAgency}},
 		{"2icntobgmujzamivz7ggadqlqy", &events.AccessResumed{Common: common, Scope: events.ScopeAgency}},
-		{"jfxg3h6zzavqaytjwsdl6g57py", &events.AccessKeySwitched{Common: common}},
 		{"yluu6duqxnng5o5uubalfisixe", &events.WatchBaselined{Common: common, Reason: "first"}},
 		{"uocor22prla6fx3rup4iem6u3y", &events.WatchStale{Common: common}},
 		{"bg5o56kls5mtvoijxd3bn2k44u", &events.WatchRecovered{Common: common, Ends: "stale"}},

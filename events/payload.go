@@ -82,7 +82,7 @@ var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, typ
 }(
 	new(InsertionAppeared), new(InsertionChanged), new(InsertionDisappeared), new(InsertionReappeared),
 	new(ContactRequestCreated), new(ContactRequestChanged), new(ContactRequestRedacted),
-	new(AccessHalted), new(AccessResumed), new(AccessKeySwitched),
+	new(AccessHalted), new(AccessResumed),
 	new(WatchBaselined), new(WatchStale), new(WatchRecovered), new(WatchGapDetected),
 	new(WatchSchemaDrifted), new(WatchChangeHeld), new(WatchStreamRepaired),
 )

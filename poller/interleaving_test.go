@@ -449,7 +449,7 @@ func (s *simulation) judgeWatch(all []told, truth sandbox.Truth, say func(string
 	untimed := slices.ContainsFunc(s.leads, func(l *inquiry) bool { return l.untimed })
 	for _, e := range all {
 		switch e.Type {
-		case events.TypeAccessHalted, events.TypeAccessResumed, events.TypeAccessKeySwitched:
+		case events.TypeAccessHalted, events.TypeAccessResumed:
 			say("nobody was refused: %s", e.Data)
 		case events.TypeWatchBaselined:
 			baselined++

@@ -39,7 +39,7 @@ func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 	if alert {
 		p = &events.AccessHalted{
 			Common: common, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown",
-			Evidence: events.Evidence{Body: "none"}, Key: events.KeyRef{Slot: "current", Fingerprint: "sha256:00000000"},
+			Evidence: events.Evidence{Body: "none"}, Key: events.KeyRef{Fingerprint: "sha256:00000000"},
 			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.", Resume: "doorbell resume " + agency,
 		}
 	}

@@ -169,7 +169,7 @@ func TestAnAlertAmongManyHaltsOfOneAgencyIsNotSwallowed(t *testing.T) {
 		refused := func(n int) {
 			w.publish(w.stamp(&events.AccessHalted{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Scope: events.ScopeInsertion, ProbableReason: "insertion_not_allowed",
-				PropertyReferenceID: string(rune('a' + n)), Key: events.KeyRef{Slot: "current", Fingerprint: "sha256:1"},
+				PropertyReferenceID: string(rune('a' + n)), Key: events.KeyRef{Fingerprint: "sha256:1"},
 			}, "A100"))
 		}
 		w.run(20*time.Minute, func() {

@@ -248,7 +248,7 @@ func (w *world) halt(agency, fingerprint string) events.Event {
 	w.t.Helper()
 	e := w.stamp(&events.AccessHalted{
 		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Scope: events.ScopeAgency, ProbableReason: "key_rejected",
-		Key: events.KeyRef{Slot: "current", Fingerprint: fingerprint},
+		Key: events.KeyRef{Fingerprint: fingerprint},
 	}, agency)
 	w.publish(e)
 	return e

@@ -428,7 +428,7 @@ func (x Access) haltEvent(h store.Halt, others events.AgenciesOfKey, after time.
 		Common: events.Common{AgencyID: x.AgencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
 		Scope: h.Scope, Operation: h.Operation, Status: h.Status, ProbableReason: h.ProbableReason,
 		Evidence: events.Evidence{Body: h.Body, OtherAgenciesOfKey: others},
-		Key:      events.KeyRef{Slot: "current", Fingerprint: h.Key}, Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
+		Key:      events.KeyRef{Fingerprint: h.Key}, Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
 	}
 }
 

@@ -73,7 +73,7 @@ func judgedByMirror(t *testing.T, b *talker) {
 	c.beatUntil(t, "halted", watch)
 
 	real.Stdout.Await(t, reappeared)
-	real.Stdout.Await(t, "C.300: access.key_switched\n")
+	real.Stdout.Await(t, "C.300: watch.baselined\n")
 	real.Stdout.Await(t, "insertion.appeared .*, baseline\n")
 	if strings.Contains(real.Stdout.String(), "missing") {
 		t.Errorf("events are missing:\n%s", real.Stdout.String())

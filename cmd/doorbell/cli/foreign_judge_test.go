@@ -29,7 +29,7 @@ type understood struct {
 
 // brought are the types that happen in the talker. What else there is, Ajv sees in the examples.
 var brought = []string{
-	"access.halted", "access.key_switched", "access.resumed",
+	"access.halted", "access.resumed",
 	"contact_request.changed", "contact_request.created", "contact_request.redacted",
 	"insertion.appeared", "insertion.changed", "insertion.disappeared", "insertion.reappeared",
 	"watch.baselined", "watch.change_held", "watch.recovered",

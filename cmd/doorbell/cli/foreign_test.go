@@ -58,12 +58,6 @@ type talker struct {
 	heard  []doorbelltest.Message // of the stream, as far as it was read
 }
 
-// Keys of an agency in rotation.
-const (
-	firstKey  = "11111111-5a4d-4b0b-8a11-d00fbe110000"
-	secondKey = "22222222-5a4d-4b0b-8a11-d00fbe110000"
-)
-
 // oddAgency has in it what a token cannot bear.
 const oddAgency = "C.300"
 
@@ -75,11 +69,8 @@ func startTalker(t *testing.T) *talker {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	t.Cleanup(receiver.Close)
 	b := &talker{api: doorbelltest.Api{URL: found[1], Control: found[2]}, dir: doorbelltest.ShortDir(t)}
-	for _, key := range []string{firstKey, secondKey} {
-		b.api.Change(t, "/keys", map[string]any{"key": key, "agencies": []string{oddAgency}})
-	}
 	b.environ = append(doorbelltest.RunEnviron(b.dir, b.api.URL, doorbelltest.SandboxKey, "A100", "B200", "D400", oddAgency),
-		"DOORBELL_API_KEYS="+oddAgency+"="+firstKey+"|"+secondKey, "DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
+		"DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
 		"DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
 		"DOORBELL_WEBHOOK_URL="+receiver.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
 	b.daemon = doorbelltest.Launch(t, b.environ, "run")
@@ -97,10 +88,8 @@ func (b *talker) happen(t *testing.T) {
 		b.event(t, "watch.baselined", agency)
 	}
 	b.api.Change(t, "/keys/unlink", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
-	b.api.Change(t, "/keys/deactivate", map[string]any{"key": firstKey})
 	b.vanish(t, "D400")
 	b.live(t)
-	b.event(t, "access.key_switched", oddAgency)
 	b.event(t, "access.halted", "B200")
 	b.api.Change(t, "/keys", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
 	b.command(t, "resume", "B200")

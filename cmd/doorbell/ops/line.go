@@ -48,7 +48,6 @@ var whats = map[events.Type]string{
 	events.TypeInsertionReappeared:    "Insertion is back",
 	events.TypeAccessHalted:           "Polling stopped",
 	events.TypeAccessResumed:          "Polling resumed",
-	events.TypeAccessKeySwitched:      "Next key in use",
 	events.TypeWatchBaselined:         "Watching",
 	events.TypeWatchStale:             "No answers",
 	events.TypeWatchRecovered:         "Recovered",
@@ -124,7 +123,6 @@ type said struct {
 	Erased                                            bool
 	Status, Insertions                                int
 	Missing, Known, Reached, SentAgain                int
-	From, To                                          json.RawMessage
 }
 
 // ofUs is what the events say that are about our access and our watch.
@@ -134,8 +132,6 @@ func (v *said) ofUs(t events.Type) string {
 		return fmt.Sprintf("%s; polling stopped for %s; %s or another key resumes it", RefusalText(v.Status, v.ProbableReason), message.Scope(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
 		return fmt.Sprintf("polling resumed for %s: %s", message.Scope(v.Scope), message.Cause(v.Cause))
-	case events.TypeAccessKeySwitched:
-		return fmt.Sprintf("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
 	case events.TypeWatchBaselined:
 		return fmt.Sprintf("%s known; anything new from now on is announced", Counted(v.Insertions, "insertion"))
 	case events.TypeWatchStale:
@@ -156,13 +152,6 @@ func (v *said) ofUs(t events.Type) string {
 
 // lower makes a sentence a part of a line.
 func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
-
-// slot names a key. Other types have times where this one has keys, so it is read only when the type is known.
-func slot(v json.RawMessage) string {
-	var key struct{ Slot string }
-	_ = json.Unmarshal(v, &key)
-	return key.Slot
-}
 
 // ChangeText shows one change in short.
 func ChangeText(c events.Change) string {

@@ -41,7 +41,6 @@ func TestEveryTypeHasAName(t *testing.T) {
 
 func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
 	for eventType, want := range map[string]string{
-		"access.key_switched":   "the current key is refused; the next one works and is used from now on",
 		"access.halted":         "the API refuses the key; polling stopped for everything of the agency; doorbell resume A100 or another key resumes it",
 		"watch.stream_repaired": "the stream was repaired (tail lost), 5 events sent again",
 	} {

@@ -54,7 +54,7 @@ func HaltWith(agency string, sequence int, text string) events.Event {
 	return stamped(sequence, &events.AccessHalted{
 		Common: common(agency), Scope: events.ScopeInsertion, PropertyReferenceID: "see#1" + text, Operation: "insertions", Status: 403,
 		ProbableReason: "key_rejected", Evidence: events.Evidence{Body: "json"},
-		Key:    events.KeyRef{Slot: "current", Fingerprint: "sha256:f7404f30"},
+		Key:    events.KeyRef{Fingerprint: "sha256:f7404f30"},
 		Advice: "Ask the provider for the valid key." + text, Resume: "doorbell resume " + agency + text,
 	})
 }
@@ -80,7 +80,6 @@ func Events(agency string, sequence int) (all []events.Event) {
 		&events.ContactRequestRedacted{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", RedactedFields: []string{"email"}},
 		&events.AccessHalted{Common: c, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown"},
 		&events.AccessResumed{Common: c, Scope: events.ScopeAgency, HaltedAt: at, Cause: "operator"},
-		&events.AccessKeySwitched{Common: c, From: events.KeyRef{Slot: "current"}, To: events.KeyRef{Slot: "next"}},
 		&events.WatchBaselined{Common: c, Reason: "first", StartedAt: at, Complete: true, Insertions: 3},
 		&events.WatchStale{Common: c, Operation: "insertions"},
 		&events.WatchRecovered{Common: c, Ends: "stale", Since: at},

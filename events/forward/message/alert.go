@@ -104,10 +104,6 @@ func (w writer) alert(e events.Event) alert {
 		if p.Cause != "retry_succeeded" { // no answer has shown it yet
 			i.Heading, i.Under = "Polling resumed", i.Under+" If the API still refuses access, another alert follows."
 		}
-	case *events.AccessKeySwitched:
-		i.Heading, i.Under = "Switched to the other API key", "One of the two keys was refused; the other works. Nothing was missed."
-		i.Advice = Line(p.Advice, maxSentence)
-		i.Facts = facts(Fact{Label: "Refused", Text: key(p.From)}, Fact{Label: "In use", Text: key(p.To)})
 	case *events.WatchBaselined:
 		i = Item{Tone: Good, Heading: "Now watching", Under: "Anything new from now on is announced."}
 		if !p.Complete {
@@ -237,4 +233,4 @@ func Scope(s events.Scope) string {
 
 func operation(o string) string { return strings.ReplaceAll(Line(o, maxWord), "_", " ") }
 
-func key(k events.KeyRef) string { return joined(", ", Line(k.Slot, 32), Line(k.Fingerprint, 64)) }
+func key(k events.KeyRef) string { return Line(k.Fingerprint, 64) }

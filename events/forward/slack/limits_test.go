@@ -88,8 +88,6 @@ func worstAlerts(t *testing.T, text string, n int) []events.Event {
 			p.Key.Fingerprint = fmt.Sprint(i%12, text)
 		}), with(t, events.TypeWatchSchemaDrifted, func(p *events.WatchSchemaDrifted) {
 			p.Expected, p.Found, p.PropertyReferenceID = text, text, text
-		}), with(t, events.TypeAccessKeySwitched, func(p *events.AccessKeySwitched) {
-			p.From.Slot, p.To.Slot, p.Advice = text, text, text
 		}))
 	}
 	return list

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -216,32 +215,6 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	return len(c.Ended), nil
 }
 
-// evidenceWithin is how long the event of a halt waits for what others of its key are answered.
-const evidenceWithin = 30 * time.Second
-
-// explainHalt announces a halt whose event waits for its reason: as soon as that is settled, or no answer came in time. The halt
-// itself stands in the store before.
-func (a *agency) explainHalt(ctx context.Context) error {
-	for began := time.Now(); ; {
-		waits, again := false, time.Second
-		_, err := a.changeAccess(func(x watch.Access) (c watch.AccessChange) {
-			if c, waits = x.Explain(a.refusals.Load().KeyAnswers, a.p.others(a), time.Since(began) >= evidenceWithin); waits {
-				return watch.AccessChange{Access: x}
-			}
-			return c
-		})
-		if err == nil && !waits {
-			return nil
-		}
-		if err != nil {
-			again, err = a.afterCommitError(err)
-		}
-		if err = errors.Join(err, sleep(ctx, again)); err != nil {
-			return err
-		}
-	}
-}
-
 // others is what is known of the access of all other agencies.
 func (p *Poller) others(a *agency) (all []watch.Other) {
 	for _, o := range p.watched() {
@@ -252,10 +225,13 @@ func (p *Poller) others(a *agency) (all []watch.Other) {
 	return all
 }
 
-// Refusal says why an agency was probably refused and what to do about it, as the watch would say it at its halt. others
-// are the other agencies of the same key.
+// Refusal says why an agency was probably refused and what to do about it. others are the other agencies of the same key, as they were
+// answered just now.
 func Refusal(agencyID string, refused *listings.StatusError, others events.AgenciesOfKey) (reason, remedy string) {
-	reason, _ = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others}, others.Refused)
+	reason = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others})
+	if others.Working > 0 && reason != "edge_challenge" { // they were asked just now, with the same key
+		reason = "agency_not_linked"
+	}
 	return reason, watch.Advice(reason, agencyID, "")
 }
 

@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,72 +57,17 @@ func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 		w.pass(5 * time.Minute)
 		w.must(w.model.DeactivateKey(testKey))
 		w.pass(10 * time.Minute)
+		reasons := map[any]int{}
 		for _, id := range ids {
 			halted := w.since(id, 1)
 			w.wants(halted, events.TypeAccessHalted)
-			if got := halted[0].body["probableReason"]; got != "key_rejected" {
-				t.Errorf("%s: %v, %v", id, got, halted[0].body["evidence"])
-			}
+			reasons[halted[0].body["probableReason"]]++
 			if n := w.lists(id, "", 403); n != 1 {
 				t.Errorf("%s was asked for %d times although refused", id, n)
 			}
 		}
+		if reasons["key_rejected"] != len(ids)-1 || reasons["unknown"] != 1 { // the first one
+			t.Errorf("%v", reasons)
+		}
 	})
-}
-
-// TestAHaltWhoseReasonIsNotKnownYetIsInForceAndToldAfterARestart stops the process while the event waits for what another
-// agency is answered.
-func TestAHaltWhoseReasonIsNotKnownYetIsInForceAndToldAfterARestart(t *testing.T) {
-	for name, then := range map[string]func(w *world){
-		"another is answered": func(w *world) { w.pass(3 * time.Minute) },
-		"a person resumes": func(w *world) {
-			w.model.AddKey(testKey, "A100") // else it is refused once more
-			if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
-				w.t.Fatal(n, err)
-			}
-			w.pass(time.Second)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-				w.publish("A100", "a#1##")
-				w.publish("B200", "b#1##")
-				w.start()
-				w.pass(10 * time.Minute)
-				var hang atomic.Bool
-				w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-					if c.AgencyID == "B200" && hang.Load() {
-						return &sandbox.Fault{Delay: 20 * time.Second}
-					}
-					return nil
-				})
-				hang.Store(true)
-				w.must(w.model.UnlinkKey(testKey, "A100"))
-				for len(w.status("A100").Halts) == 0 {
-					w.pass(100 * time.Millisecond)
-				}
-				if told := w.since("A100", 1); len(told) > 0 {
-					t.Fatalf("told before anything was known: %v", told)
-				}
-				asked := w.model.Requests(sandbox.Filter{AgencyID: "A100"})
-				w.restart()
-				hang.Store(false)
-				then(w)
-				told := w.since("A100", 1)
-				if len(told) == 0 || told[0].Type != events.TypeAccessHalted || count(told, events.TypeAccessHalted) != 1 {
-					t.Fatalf("%v", told)
-				}
-				if name == "another is answered" {
-					if told[0].body["probableReason"] != "agency_not_linked" {
-						t.Errorf("%v", told[0].body)
-					}
-					if n := w.model.Requests(sandbox.Filter{AgencyID: "A100"}); n != asked {
-						t.Errorf("%d requests for a halted agency", n-asked)
-					}
-				} else if told[1].Type != events.TypeAccessResumed {
-					t.Errorf("%v", told)
-				}
-			})
-		})
-	}
 }

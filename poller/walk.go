@@ -17,9 +17,6 @@ import (
 
 // walks walks the agency's insertions again and again until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
-	if err := a.explainHalt(ctx); err != nil { // of the process before
-		return err
-	}
 	if err := a.waitForWalk(ctx); err != nil {
 		return err
 	}
@@ -27,9 +24,6 @@ func (a *agency) walks(ctx context.Context) error {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
 			err = a.keepFailures()
-		}
-		if err == nil {
-			err = a.explainHalt(ctx)
 		}
 		if err != nil {
 			if next, err = a.afterCommitError(err); err != nil {

@@ -215,7 +215,7 @@ func TestARefusedListHaltsTheAgencyAndNothingElse(t *testing.T) {
 		w.pass(5 * time.Minute)
 		halted := w.since("A100", 1)
 		w.wants(halted, events.TypeAccessHalted)
-		if b := halted[0].body; b["scope"] != "agency" || b["probableReason"] != "agency_not_linked" || b["resume"] != "doorbell resume A100" {
+		if b := halted[0].body; b["scope"] != "agency" || b["probableReason"] != "unknown" || b["resume"] != "doorbell resume A100" {
 			t.Errorf("halted: %v", b)
 		}
 		asked := w.model.Requests(sandbox.Filter{AgencyID: "A100"})

@@ -139,8 +139,6 @@ type Halt struct {
 	ProbableReason string       `json:"probableReason"`
 	Advice         string       `json:"advice"`
 	Body           string       `json:"body,omitempty"` // kind of the body of the refusal, in the words of access.halted
-	// Asked is when the refused request was sent, as long as the event waits for what shows the reason; zero: there is an event.
-	Asked time.Time `json:"asked,omitzero"`
 }
 
 // Halts returns the halts of an agency.

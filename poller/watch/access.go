@@ -163,9 +163,9 @@ func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 func (r *Refusals) Observe(x Access, q listings.Request, refused *listings.StatusError, sent, now time.Time) {
 	switch {
 	case refused == nil:
-		r.Good, r.GoodKey, r.GoodAsked = now.UTC(), q.Key, sent
+		r.Good, r.GoodKey = now.UTC(), q.Key
 	case q.Operation == listings.OperationInsertions:
-		r.RefusedAsked, r.ListKey = sent, q.Key
+		r.ListKey = q.Key
 	case x.Shows(q):
 		r.refuse(q.Reference, refused, sent, now)
 	}
@@ -262,11 +262,8 @@ func (r *Refusals) Decide(x Access, l Listing) (halts []HaltDue, gone []string) 
 
 // KeyAnswers is what the requests of an agency were answered last, as far as it says something about keys.
 type KeyAnswers struct {
-	Good      time.Time // the last good answer to anything
-	GoodKey   string    // fingerprint of the key that it was given to
-	GoodAsked time.Time // when its question was sent
-	// RefusedAsked is when the list was asked for that was refused last.
-	RefusedAsked time.Time
+	Good    time.Time // the last good answer to anything
+	GoodKey string    // fingerprint of the key that it was given to
 }
 
 // Other is another agency, which may have the same key.
@@ -294,39 +291,18 @@ func (x Access) Refuse(s Scope, r Refused) AccessChange {
 	}
 	h := store.Halt{
 		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At,
-		Key: r.Request.Key, Body: string(r.Body), Asked: r.RefusedAsked.UTC(),
+		Key: r.Request.Key, Body: string(r.Body),
 	}
-	c, _ := x.explain(h, r.KeyAnswers, r.Others, false)
-	return c
+	e := events.Evidence{Body: h.Body, OtherAgenciesOfKey: othersOfKey(h.Key, r.Others)}
+	h.ProbableReason = Reason(s.Scope, e)
+	h.Advice = Advice(h.ProbableReason, x.AgencyID, h.Reference)
+	return AccessChange{
+		Access: x.With(h), Halted: []store.Halt{h}, Events: []events.Payload{x.haltEvent(h, e.OtherAgenciesOfKey, r.Good)},
+	}
 }
 
-// Explain announces a halt of the agency whose event waits for its reason, if that is settled by now or the time is over; else
-// it waits on.
-func (x Access) Explain(answers KeyAnswers, others []Other, over bool) (c AccessChange, waits bool) {
-	h := x.Agency()
-	if h.Asked.IsZero() {
-		return AccessChange{Access: x}, false
-	}
-	return x.explain(h, answers, others, over)
-}
-
-// explain writes into a halt why it probably came, by what others of the key were answered since its question. Where they are
-// still asked, its event waits for what one of them is answered.
-func (x Access) explain(h store.Halt, answers KeyAnswers, others []Other, over bool) (c AccessChange, waits bool) {
-	count, since := othersOfKey(h.Key, h.Asked, others)
-	reason, settled := Reason(h.Scope, events.Evidence{Body: h.Body, OtherAgenciesOfKey: count}, since)
-	h.ProbableReason, h.Advice = reason, Advice(reason, x.AgencyID, h.Reference)
-	if settled || over {
-		h.Asked = time.Time{}
-		c.Events = []events.Payload{x.haltEvent(h, count, answers.Good)}
-	}
-	c.Access, c.Halted = x.With(h), []store.Halt{h}
-	return c, c.Events == nil
-}
-
-// othersOfKey counts the other agencies of a key by what is already known. One works if a question was answered well that is
-// younger than asked; since counts those whose list was refused so.
-func othersOfKey(key string, asked time.Time, all []Other) (n events.AgenciesOfKey, since int) {
+// othersOfKey counts the other agencies of a key by what is already known.
+func othersOfKey(key string, all []Other) (n events.AgenciesOfKey) {
 	for _, o := range all {
 		if key != o.Key.Fingerprint() {
 			continue
@@ -334,16 +310,13 @@ func othersOfKey(key string, asked time.Time, all []Other) (n events.AgenciesOfK
 		switch _, halted := o.Halts[Scope{Scope: events.ScopeAgency}]; {
 		case halted:
 			n.Refused++
-			if !o.RefusedAsked.Before(asked) {
-				since++
-			}
-		case o.GoodKey == key && !o.GoodAsked.Before(asked):
+		case o.GoodKey == key:
 			n.Working++
 		default:
 			n.Unknown++
 		}
 	}
-	return n, since
+	return n
 }
 
 // Retried is the access after a halted insertion was tried again in vain: it waits for another day, without a word.
@@ -386,12 +359,9 @@ func KeyWasRefused(list []store.Halt) bool {
 	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
 }
 
-// end ends halts and says so; also that there was one, if its event waited for its reason.
+// end ends halts and says so.
 func (c *AccessChange) end(list []store.Halt, cause string, now time.Time) {
 	for _, h := range list {
-		if !h.Asked.IsZero() {
-			c.Events = append(c.Events, c.haltEvent(h, events.AgenciesOfKey{}, time.Time{}))
-		}
 		c.Events = append(c.Events, &events.AccessResumed{
 			Common: events.Common{AgencyID: c.AgencyID, ObservedAt: now.UTC()}, PropertyReferenceID: h.Reference,
 			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
@@ -400,26 +370,17 @@ func (c *AccessChange) end(list []store.Halt, cause string, now time.Time) {
 	c.Access, c.Ended = c.Without(list...), append(c.Ended, list...)
 }
 
-// Reason is why a scope was probably refused, by answers to questions that are younger than the refused one: an answer of before
-// says nothing of a key that was deactivated since. since is how many of the refused others were refused so. It is settled where
-// no further answer could say more.
-func Reason(scope events.Scope, e events.Evidence, since int) (reason string, settled bool) {
-	others := e.OtherAgenciesOfKey
+// Reason is why a scope was probably refused, by what is known at that moment; no request is made for it.
+func Reason(scope events.Scope, e events.Evidence) string {
 	switch {
 	case e.Body == "html" || e.Body == "challenge":
-		return "edge_challenge", true
+		return "edge_challenge"
 	case scope == events.ScopeInsertion:
-		return "insertion_not_allowed", true
-	case scope == events.ScopeContactRequests:
-		return "unknown", true
-	case others.Working > 0:
-		return "agency_not_linked", true
-	case others.Refused > 0 && others.Unknown == 0:
-		return "key_rejected", true
-	case since > 0:
-		return "key_rejected", false
+		return "insertion_not_allowed"
+	case scope == events.ScopeAgency && e.OtherAgenciesOfKey.Refused > 0:
+		return "key_rejected"
 	}
-	return "unknown", others.Unknown == 0
+	return "unknown"
 }
 
 // haltEvent announces a halt. after is the last good answer before it.

@@ -139,23 +139,22 @@ func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing
 	}
 }
 
-func TestAReasonRestsOnYoungerAnswersOrOnAllOfThem(t *testing.T) {
+func TestAReasonIsWhatIsKnownOfTheOtherAgenciesOfTheKey(t *testing.T) {
 	for _, c := range []struct {
-		working, refused, unknown, since int
-		want                             string
-		settled                          bool
+		body                      string
+		working, refused, unknown int
+		want                      string
 	}{
-		{0, 0, 0, 0, "unknown", true}, // nobody else has the key
-		{0, 0, 9, 0, "unknown", false},
-		{1, 0, 8, 0, "agency_not_linked", true},
-		{1, 8, 0, 8, "agency_not_linked", true},
-		{0, 1, 8, 0, "unknown", false}, // refused long ago
-		{0, 1, 8, 1, "key_rejected", false},
-		{0, 9, 0, 0, "key_rejected", true},
+		{"json", 0, 0, 0, "unknown"}, // no other agency has the key
+		{"json", 0, 0, 9, "unknown"},
+		{"json", 9, 0, 0, "unknown"}, // they were answered before: the key may have died since
+		{"json", 1, 1, 8, "key_rejected"},
+		{"json", 0, 9, 0, "key_rejected"},
+		{"html", 0, 9, 0, "edge_challenge"},
 	} {
-		e := events.Evidence{Body: "json", OtherAgenciesOfKey: events.AgenciesOfKey{Working: c.working, Refused: c.refused, Unknown: c.unknown}}
-		if got, settled := Reason(events.ScopeAgency, e, c.since); got != c.want || settled != c.settled {
-			t.Errorf("%+v: %s, settled %t", c, got, settled)
+		e := events.Evidence{Body: c.body, OtherAgenciesOfKey: events.AgenciesOfKey{Working: c.working, Refused: c.refused, Unknown: c.unknown}}
+		if got := Reason(events.ScopeAgency, e); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func halted(t *testing.T) (doorbelltest.Scene, *doorbelltest.Child) {
 	}
 	halt := sub.Event(t, "access.halted", "B200")
 	for name, want := range map[string]any{
-		"scope": "agency", "operation": "insertions", "status": 403.0, "probableReason": "agency_not_linked", "resume": "doorbell resume B200",
+		"scope": "agency", "operation": "insertions", "status": 403.0, "probableReason": "unknown", "resume": "doorbell resume B200",
 	} {
 		if got := halt.Member(t, name); got != want {
 			t.Errorf("%s of the halt is %v, want %v", name, got, want)

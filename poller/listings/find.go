@@ -43,6 +43,8 @@ type place struct {
 	value
 	up    *place // nil: the root
 	depth int
+
+	lone, sure, person bool // of an object where contact requests are looked for: is one, has what one has
 }
 
 // finder looks for the records of one response.
@@ -54,7 +56,8 @@ type finder struct {
 	known    bool     // there is such a place
 	root     value
 	places   []*place
-	vague    bool // a member is named like a list and is none
+	none     *bool // nothing is counted, and no list holds anything; nil: not looked at yet
+	vague    bool  // a member is named like a list and is none
 }
 
 func (f *finder) contacts() bool { return f.request.Operation == OperationContactRequests }
@@ -96,6 +99,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	at := f.expect(expected)
 	f.explore(&place{value: root})
 	if f.expected.doc != nil && !slices.ContainsFunc(f.places, f.isExpected) {
+		f.look(at)
 		f.places = append(f.places, at)
 	}
 	if configured != "" {
@@ -137,7 +141,7 @@ func (f *finder) expect(d Dialect) *place {
 		if n < 0 {
 			return p // what is around it may count its records
 		}
-		p = &place{p.inner[n], p, p.depth + 1}
+		p = &place{value: p.inner[n], up: p, depth: p.depth + 1}
 	}
 	f.expected = p.value
 	return p
@@ -147,14 +151,22 @@ func (f *finder) isExpected(p *place) bool {
 	return f.expected.doc != nil && p.from == f.expected.from && p.to == f.expected.to
 }
 
+// look notes once what all places in an object have to know of it.
+func (f *finder) look(p *place) {
+	if o := p.object(); f.contacts() && o != nil {
+		p.lone, p.sure, p.person = f.isLone(o), o.hint(surest, 0), o.hasPerson(0)
+	}
+}
+
 // explore collects the place and those in it. It does not look into arrays: there stand records, or nothing that is known.
 func (f *finder) explore(p *place) {
+	f.look(p)
 	f.places = append(f.places, p)
 	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
 	for _, m := range p.object() {
-		inner := &place{m, p, p.depth + 1}
+		inner := &place{value: m, up: p, depth: p.depth + 1}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records
 		case m.isArray(), m.isObject():
@@ -246,9 +258,9 @@ func (f *finder) holds(p *place) (held int, list bool) {
 			held = -1
 		}
 		return held, true
-	case p.isObject() && f.isLone(p.object()):
+	case p.lone:
 		held = holdsLikely
-		if p.object().hasPerson(0) {
+		if p.person {
 			held = holdsRequests
 		}
 		switch {
@@ -290,7 +302,7 @@ func (f *finder) holdsContactRequests(p *place) (held int) {
 // not look more like contact requests than that one.
 func (f *finder) isPart(p *place, held int) bool {
 	for up := p.up; up != nil; up = up.up {
-		if o := up.object(); f.isLone(o) && (held <= holdsLikely || o.hasPerson(0)) {
+		if up.lone && (held <= holdsLikely || up.person) {
 			return true
 		}
 	}
@@ -300,20 +312,20 @@ func (f *finder) isPart(p *place, held int) bool {
 // standsForNone reports whether something empty where the list of contact requests belongs means that
 // there are none: no list holds anything, nothing is counted, and it is not part of a contact request.
 func (f *finder) standsForNone(p *place) bool {
-	for _, o := range p.around() {
-		if o.hint(surest, 0) {
+	for up := p.up; up != nil; up = up.up {
+		if up.sure {
 			return false
 		}
 	}
-	top := f.root.object()
-	for _, n := range append(top.counts(totalNames, 2), top.counts(countNames, 2)...) {
-		if n > 0 {
-			return false
-		}
+	if f.none == nil {
+		top := f.root.object()
+		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
+		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
+			return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+		})
+		f.none = &none
 	}
-	return !slices.ContainsFunc(f.places, func(l *place) bool {
-		return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
-	})
+	return *f.none
 }
 
 func (f *finder) holdsInsertions(p *place) (held int, list bool) {

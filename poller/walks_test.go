@@ -333,39 +333,6 @@ func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
 	})
 }
 
-func TestLastLooksDoNotHammer(t *testing.T) {
-	long(t)
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 200 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.options.HoldFor = 10 * time.Minute
-		w.start()
-		w.pass(20 * time.Minute)
-		var list atomic.Bool
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationInsertions {
-				return &sandbox.Fault{Status: 500}
-			}
-			if list.Load() {
-				return &sandbox.Fault{Body: []byte(`{"results":[]}`)}
-			}
-			return nil
-		})
-		w.pass(time.Hour)
-		asked := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests})
-		w.pass(time.Hour)
-		quiet := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - asked
-		asked += quiet
-		list.Store(true)
-		w.pass(time.Hour)
-		n := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - asked
-		if n > 3*quiet+20 {
-			t.Errorf("%d requests in an hour before, %d in the hour of the disappearance", quiet, n)
-		}
-	})
-}
-
 func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {

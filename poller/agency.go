@@ -28,11 +28,8 @@ type agency struct {
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	unconfirmed watch.Unconfirmed // the walks' own, as the following
-	failedWalk  bool              // the log says so
-	counted     time.Time         // begin of the last walk that counted for what is missing
-	knownPages  watch.KnownPages  // of the last walk
-	imports     int64             // of the store, when that walk began
+	failedWalk bool      // the log says so; the walks' own, as the following
+	counted    time.Time // begin of the last walk that counted for what is missing
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
@@ -70,7 +67,6 @@ type agency struct {
 type health struct {
 	watch.Liveness
 	sizeTried     time.Time // last time that the configured page size was asked for
-	lastWalk      listings.Verdict
 	pathAnnounced time.Time // last time another path was told
 }
 

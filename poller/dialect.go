@@ -9,8 +9,8 @@ import (
 	"doorbell/store"
 )
 
-// The dialect of an agency's API is learned from its responses: where records stand, how times are written and pages numbered, how
-// lists end, which sizes are taken.
+// The dialect of an agency's API is learned from its responses: where records stand, how times are written and pages numbered, which
+// page sizes are taken.
 
 // pathEvery bounds how often another path is announced, where two machines of the API answer in different ones.
 const pathEvery = time.Hour
@@ -89,55 +89,4 @@ func (a *agency) firstSize(now time.Time) int {
 	}
 	h.sizeTried = now
 	return 0
-}
-
-// endsAsBefore is how long an API is taken to end its lists as it last did. Where it ends them by refusing pages from then
-// on, and not by failing, that is believed afterwards.
-const endsAsBefore = 48 * time.Hour
-
-// endsEmpty says whether the agency's list is known to end with an empty page.
-func (a *agency) endsEmpty(now time.Time) bool {
-	at := a.published().state.Operation(string(listings.OperationInsertions)).EndsEmpty
-	return !at.IsZero() && now.Sub(at) < endsAsBefore
-}
-
-// largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
-// has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
-func (a *agency) largerPage(now time.Time) (size, known int) {
-	state := a.published().state
-	d := state.Operation(string(listings.OperationInsertions)).Dialect
-	if !a.p.o.largerPages || d.Size != 0 || a.walking.state().Failures > 0 {
-		return 0, 0
-	}
-	a.mu.Lock()
-	last, published := a.health[listings.OperationInsertions].lastWalk, a.known
-	a.mu.Unlock()
-	known = max(published, last.References)
-	next := watch.NextPage(d, last, a.p.o.PageSize, a.p.client.Limits())
-	if next == 0 || now.Before(d.LargerAgain) || !state.Baselined {
-		return d.Largest, known
-	}
-	return next, known
-}
-
-// learnPage remembers what a walk says about the size of pages.
-func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
-	a.mu.Lock()
-	h := a.health[listings.OperationInsertions]
-	last := h.lastWalk
-	h.lastWalk = v
-	a.mu.Unlock()
-	if larger == 0 {
-		return nil
-	}
-	op := listings.OperationInsertions
-	before := a.published().state.Operation(string(op)).Dialect
-	after := watch.LearnPage(before, last, v, larger, a.p.client.Limits(), now.UTC())
-	if after == before {
-		return nil
-	}
-	a.p.log.Debug("size of pages", "agency", a.id, "tried", larger, "largest", after.Largest)
-	return a.commitOperation(op, func(o *store.Operation, _ *watch.Effects) {
-		o.Largest, o.LargerAgain = after.Largest, after.LargerAgain
-	})
 }

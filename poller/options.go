@@ -25,7 +25,7 @@ type Options struct {
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
 	MaxStaleness      time.Duration // 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling allows
 	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
-	PageSize          int           // insertions per page; 0: 50, and larger pages where the API gives them
+	PageSize          int           // 100; insertions per page
 	RetryMax          time.Duration // 5 min; longest back-off
 	Confirm           int           // 2; complete walks that must miss an insertion
 	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
@@ -34,7 +34,6 @@ type Options struct {
 	IgnoreContact     []string
 	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
 
-	largerPages bool // PageSize was left to us
 }
 
 // AgencyKeys names an agency, the key that opens it, and what of a person its events say.
@@ -75,7 +74,7 @@ func (o Options) withDefaults() Options {
 		o.WalkInterval = 2 * time.Minute
 	}
 	if o.PageSize <= 0 {
-		o.PageSize, o.largerPages = 50, true
+		o.PageSize = listings.DefaultPageSize
 	}
 	if o.RetryMax <= 0 {
 		o.RetryMax = 5 * time.Minute

@@ -57,16 +57,10 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
-	if n := a.p.store.Imports(); n != a.imports { // what the store holds was decided by the stream, not by those pages
-		a.imports, a.knownPages = n, nil
-	}
-	w := a.newWalk()
-	defer func() { a.knownPages = w.KnownPages() }()
+	w := &walk{Walk: watch.NewWalk(time.Now()), a: a}
 	o := listings.WalkOptions{
-		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions),
-		EndsEmpty: a.endsEmpty(w.Began), FirstSize: a.firstSize(w.Began), Known: w.Known,
+		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions), FirstSize: a.firstSize(w.Began),
 	}
-	o.Larger, o.LastShown = a.largerPage(w.Began)
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
 		switch watch.Classify(err) {
@@ -89,19 +83,11 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	if err := a.learnPage(o.Larger, pages.Verdict(), time.Now()); err != nil {
-		return 0, err
-	}
-	return a.endWalk(ctx, w, pages.Verdict())
+	return a.endWalk(w, pages.Verdict())
 }
 
-func (a *agency) newWalk() *walk { return &walk{Walk: watch.NewWalk(a.knownPages, time.Now()), a: a} }
-
-func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
+func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := w.end(v); err != nil {
-		return 0, err
-	}
-	if err := w.appear(); err != nil {
 		return 0, err
 	}
 	a.walked(w, v)
@@ -118,9 +104,6 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		return 0, err
 	}
 	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
-		return 0, err
-	}
-	if err := w.withdraw(ctx); err != nil {
 		return 0, err
 	}
 	if err := a.decideRefusals(watch.Listing{Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
@@ -187,23 +170,11 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learn(listings.OperationInsertions, "", page.Dialect(), len(page.Insertions), page.Received); err != nil {
 		return err
 	}
-	if page.Same {
-		w.Again(page)
-		return nil
-	}
 	listed, unusable := w.Unseen(page)
 	if unusable > 0 {
 		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "insertions", unusable)
 	}
-	listed, err := w.postpone(listed)
-	if err != nil {
-		return err
-	}
-	if err := w.take(listed); err != nil {
-		return err
-	}
-	w.Remember(page, len(listed))
-	return nil
+	return w.take(listed)
 }
 
 // take commits what some records change, if anything.
@@ -255,7 +226,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
-	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastToldWalk, Emit: emit}
+	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastCompleteWalk, Emit: emit}
 	return watch.DiffPage(s, state, all, listed, w.a.p.rules)
 }
 
@@ -267,8 +238,7 @@ func (w *walk) end(v listings.Verdict) error {
 	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
-		Verdict: v, Walk: w.Walk, Unconfirmed: a.unconfirmed,
-		Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
+		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
@@ -277,18 +247,19 @@ func (w *walk) end(v listings.Verdict) error {
 	var e watch.WalkEnd
 	err := a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)
-		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), walked, now)
+		record := func(reference string) []byte { return tx.Record(a.id, reference) }
+		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), record, walked, now)
 		a.noteGood(e.State)
 		return e.Effects, nil
 	})
 	if err != nil {
 		return err
 	}
-	w.ended, a.unconfirmed = e, e.Unconfirmed
+	w.ended = e
 	if e.Counts {
 		a.counted = w.Began
 	}
-	for _, reference := range slices.Concat(e.Unhalted, e.Over) {
+	for _, reference := range slices.Concat(e.Outside, e.Over) {
 		if a.p.scheduler.has(a.id, reference) {
 			a.forget(reference)
 		}
@@ -301,70 +272,6 @@ func (a *agency) tookLast() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lastWalk.Took
-}
-
-// withdraw announces the insertions that enough complete walks did not list, each after a last look at its contact
-// requests, so that the last of them are not lost.
-func (w *walk) withdraw(ctx context.Context) error {
-	for _, reference := range w.ended.Absent {
-		looked, refused, err := w.lastLook(ctx, reference)
-		if err != nil || refused {
-			return err
-		}
-		if !looked {
-			continue // the next complete walk tries again
-		}
-		if err := w.announceGone(reference); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
-// refusal no further one is asked: the next walk finds this one waiting, and goes on.
-func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
-	c, sent := watch.ClassWaiting, time.Now()
-	if b := w.a.asking.state(); b.Failures < operationLimit || sent.After(b.Until) {
-		c, err = w.a.poll(ctx, reference)
-	}
-	switch c {
-	case watch.ClassFatal, watch.ClassCanceled:
-		return false, false, err
-	case watch.ClassRefused:
-		return false, true, w.a.refusedContacts(reference)
-	case watch.ClassNone:
-		w.a.answered(sent)
-	case watch.ClassTransient:
-		w.a.unanswered(reference, sent, time.Now())
-	}
-	switch c {
-	case watch.ClassTransient, watch.ClassBusy, watch.ClassDown, watch.ClassWaiting, watch.ClassDrift:
-		i, err := w.a.insertion(reference)
-		return watch.PastLastPoll(i, w.a.p.o.Confirm), false, err
-	}
-	return true, false, nil
-}
-
-// announceGone commits the disappearance, unless the insertion was seen again meanwhile.
-func (w *walk) announceGone(reference string) error {
-	var gone watch.Effects
-	w.a.committing.Lock()
-	defer w.a.committing.Unlock()
-	err := w.a.commit(func(tx *store.Tx) (watch.Effects, error) {
-		k := known(tx, w.a.id, reference)
-		k.Record = tx.Record(w.a.id, reference)
-		gone = watch.Disappear(w.a.id, k, w.a.p.o.Confirm, time.Now().UTC())
-		return gone, nil
-	})
-	if err == nil && !gone.Empty() {
-		w.ended.Published--
-		w.a.mu.Lock()
-		w.a.known--
-		w.a.gone++
-		w.a.mu.Unlock()
-	}
-	return err
 }
 
 // known is what the store holds of an insertion, without its record.
@@ -387,29 +294,6 @@ func (w *walk) keepScheduled() error {
 	list, err := w.a.planned(missing)
 	w.a.plan(list)
 	return err
-}
-
-// postpone keeps back what appears, where it is more than a few.
-func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
-	err = w.a.p.store.View(func(tx *store.Tx) error {
-		now = w.Postpone(listed, w.a.published().state.Baselined, func(reference string) bool {
-			i, exists := tx.Insertion(w.a.id, reference)
-			return exists && i.GoneSince.IsZero()
-		})
-		return nil
-	})
-	return now, err
-}
-
-// appear announces at the end of a walk what was kept back, if it is believed. The rest is found again by the next walk.
-func (w *walk) appear() error {
-	for _, page := range w.Appeared(w.ended) {
-		if err := w.take(page); err != nil {
-			return err
-		}
-		w.ended.Published += len(page)
-	}
-	return nil
 }
 
 // entry is an insertion that comes into the schedule.

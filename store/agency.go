@@ -26,12 +26,8 @@ type Agency struct {
 	// CompleteWalks counts complete walks; LastCompleteWalk is when the last of them began.
 	CompleteWalks    int       `json:"completeWalks,omitempty"`
 	LastCompleteWalk time.Time `json:"lastCompleteWalk,omitzero"`
-	// LastToldWalk is when the last complete walk began after which nothing that it had shown was still to be published; zero
-	// if there was none.
-	LastToldWalk time.Time `json:"lastToldWalk,omitzero"`
-	// PartialWalks counts walks in a row that stayed partial for PartialReason, a reason in the API's structure.
-	PartialWalks  int    `json:"partialWalks,omitempty"`
-	PartialReason string `json:"partialReason,omitempty"`
+	// PartialWalks counts partial walks in a row that brought nothing new.
+	PartialWalks int `json:"partialWalks,omitempty"`
 
 	// Volatile are pointers to members of contact requests that change at each reading, and are left out of digests.
 	Volatile []string `json:"volatile,omitempty"`
@@ -62,12 +58,6 @@ type Dialect struct {
 	// Size is how many records are asked for at first, where the API refused what was asked before; 0: not learned.
 	// A negative one: the API refuses every number.
 	Size int `json:"size,omitempty"`
-	// Largest is the largest number of records to ask for that still brought more than a smaller one; 0: not learned.
-	Largest int `json:"largest,omitempty"`
-	// LargerAgain is when a still larger one may be tried again; zero: at any time.
-	LargerAgain time.Time `json:"largerAgain,omitzero"`
-	// EndsEmpty is when a walk last ended with an empty page.
-	EndsEmpty time.Time `json:"endsEmpty,omitzero"`
 }
 
 // Operation is what is remembered of the answers of one operation of an agency.

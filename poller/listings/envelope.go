@@ -16,7 +16,7 @@ import (
 func headsOf(top object) []value {
 	all := slices.Clip(top)
 	for _, m := range top {
-		if m.isCalled(metaNames) {
+		if m.isCalled(metaNames) || m.isCalled(linksNames) {
 			all = append(all, m.object()...)
 		}
 	}
@@ -123,62 +123,6 @@ func (v value) isFailureCode() bool {
 	s, _ := v.scalar()
 	n, ok := natural(s)
 	return ok && n >= 400 && n <= 599
-}
-
-// Claims is what a response says of the completeness of its list. It can disprove that a list is
-// complete, never prove it.
-type Claims struct {
-	More       bool // another page follows
-	Last       bool // none does
-	Pages      int  // there are so many pages; 0: it does not say
-	Incomplete bool // what should be shown is not: partial, truncated, timed out, failed shards, warnings
-}
-
-// claimsOf reads them beside the list, further out, and in the metadata there.
-func claimsOf(scopes []object) (c Claims) {
-	for _, scope := range scopes {
-		for _, m := range headsOf(scope) {
-			more, last := m.saysMore()
-			c.More, c.Last = c.More || more, c.Last || last
-			if n, ok := m.count(); ok && m.isCalled(pagesNames) {
-				c.Pages = max(c.Pages, n)
-			}
-			c.Incomplete = c.Incomplete || m.saysIncomplete()
-		}
-	}
-	return c
-}
-
-func (v value) saysMore() (more, last bool) {
-	switch {
-	case v.isCalled(moreNames):
-		return v.says("true", "1"), v.says("false", "0")
-	case v.isCalled(endNames):
-		return v.says("false", "0"), v.says("true", "1")
-	case v.isCalled(nextNames):
-		return v.isTrue(), false
-	case v.isCalled(linksNames):
-		return slices.ContainsFunc(v.object(), func(l value) bool { return l.name.plain == "next" && l.isTrue() }), false
-	}
-	return false, false
-}
-
-func (v value) saysIncomplete() bool {
-	switch name := v.name.plain; {
-	case strings.HasPrefix(name, "incomplete"), v.isCalled(partialNames):
-		return v.isTrue() && (v.isArray() || v.isObject() || !goodWords.MatchString(plain(v.word())))
-	case v.isCalled(completeNames):
-		return v.says("false", "0")
-	case name == "shards":
-		failed, _ := v.object().get("failed").count()
-		return failed > 0
-	}
-	return false
-}
-
-func (v value) word() string {
-	s, _ := v.text()
-	return s
 }
 
 const maxTotal = 1 << 40 // nobody has more; what is larger is no count

@@ -126,7 +126,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
 		return found{}, x.drift(what, "an error beside an empty list: "+describe(root))
 	}
-	l.total, l.Claims = totalOf(scopes, records, x.header), claimsOf(scopes)
+	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
 	return l, nil
 }
 

@@ -170,7 +170,7 @@ func (c Claims) String() string {
 	for _, claim := range []struct {
 		name string
 		made bool
-	}{{"more", c.More}, {"last", c.Last}, {fmt.Sprint("pages ", c.Pages), c.Pages > 0}, {"incomplete", c.Incomplete}} {
+	}{{"more", c.More == Claimed}, {"last", c.More == Denied}, {fmt.Sprint("pages ", c.Pages), c.Pages > 0}, {"incomplete", c.Incomplete}} {
 		if claim.made {
 			list = append(list, claim.name)
 		}

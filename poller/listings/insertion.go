@@ -133,7 +133,7 @@ func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
 	page.Path, page.Found = x.expect.Dialect.Path, true
 	scopes := []object{root.object()}
-	page.Total, page.Claims = totalOf(scopes, 0, x.header), claimsOf(scopes)
+	page.Total, page.Claims = totalOf(scopes, 0, x.header), x.claimsOf(scopes, 0)
 	return page
 }
 
@@ -157,7 +157,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 			continue
 		}
 		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
-			strangers++
+			strangers++ // one such record is odd, most of them are the response to another question
 		}
 		records = append(records, v)
 		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})

@@ -78,13 +78,21 @@ var (
 	successNames = []string{"success", "successful", "issuccess", "ok"}
 	codeNames    = []string{"statuscode", "httpstatus", "code", "errorcode"}
 
-	moreNames     = []string{"hasmore", "hasnext", "hasnextpage", "more", "morepages", "moreavailable", "moreresults"}
-	endNames      = []string{"last", "islast", "lastpage", "islastpage"}
-	nextNames     = []string{"next", "nextpage", "nextlink", "nexturl", "nextcursor", "nextpagetoken", "nexttoken", "@odata.nextlink"}
-	linksNames    = []string{"links", "link"}
-	pagesNames    = []string{"totalpages", "pagecount", "numberofpages", "pages", "lastpage"}
-	partialNames  = []string{"partial", "ispartial", "partialresults", "partialresult", "truncated", "istruncated", "timedout", "terminatedearly", "degraded", "warnings", "warning"}
-	completeNames = []string{"complete", "iscomplete", "completed", "exhaustive", "isexhaustive"}
+	moreNames = []string{
+		"hasmore", "hasnext", "hasnextpage", "hasmorepages", "hasmoreresults", "more", "morepages", "moreavailable", "moreresults",
+	}
+	endNames  = []string{"last", "islast", "lastpage", "islastpage", "end", "isend"}
+	nextNames = []string{
+		"next", "nextpage", "nextlink", "nexturl", "nexthref", "nextpageurl", "nextcursor", "nextpagetoken", "nexttoken",
+		"@odata.nextlink", "odata.nextlink",
+	}
+	linksNames   = []string{"links", "link"}
+	pagesNames   = []string{"totalpages", "pagecount", "numberofpages", "pages", "pagestotal", "lastpage"}
+	partialNames = []string{
+		"partial", "ispartial", "partialresult", "partialresults", "partialdata", "truncated", "istruncated", "timedout",
+		"terminatedearly", "warnings", "warning", "degraded", "isdegraded", "skippedshards", "failedshards",
+	}
+	completeNames = []string{"complete", "iscomplete", "completed", "allresults", "exhaustive", "isexhaustive"}
 )
 
 // Insertions.

@@ -124,6 +124,7 @@ func (c *Client) header(key Key) http.Header {
 // exchange is one request and its good answer, the body read to its end.
 type exchange struct {
 	request        Request
+	host           string // of the API
 	expect         Expect
 	status         int
 	header         http.Header
@@ -182,7 +183,7 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, &RequestError{r, tried.refused}
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
+	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header}
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}

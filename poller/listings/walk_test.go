@@ -115,6 +115,9 @@ func walked(t testing.TB, h http.Handler, o WalkOptions) (refs []string, v Verdi
 		t.Fatal(err)
 	}
 	defer c.closeIdle()
+	if o.PageSize == 0 {
+		o.PageSize = 50
+	}
 	walk := c.Walk(testKey, "A100", o)
 	seen := map[string]bool{}
 	for page, e := range walk.Pages(context.Background()) {
@@ -154,7 +157,6 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 		o      WalkOptions
 		found  int
 		reason string
-		moved  bool
 		asked  string
 	}{
 		{name: "empty", p: pager{}, asked: "50/"},
@@ -170,27 +172,31 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 		{name: "every size refused", p: pager{refused: 1, size: 10, list: sequence(15)}, found: 15, asked: "50/ 20/ / /1 /2"},
 		{name: "a size of one's own", p: pager{most: 500, list: sequence(250)}, o: WalkOptions{PageSize: 200}, found: 250, asked: "200/ 200/1 200/2"},
 		{name: "a larger size refused", p: pager{base: 1, refused: 20, most: 500, list: sequence(15)}, o: WalkOptions{PageSize: 60}, found: 15, asked: "60/ 50/ 20/ 20/1 20/2"},
+		{name: "404 past the end, after a full page", p: pager{base: 1, refusal: 404, list: sequence(100)}, found: 100, reason: ReasonPagesMissing, asked: "50/ 50/1 50/2 50/3 50/4"},
+		{name: "404 past the end, after a full page, with a total", p: pager{base: 1, total: true, refusal: 404, list: sequence(100)}, found: 100, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "404 past the end, from 1", p: pager{base: 1, refusal: 404, list: sequence(60)}, found: 60, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "404 past the end, from 1, one page", p: pager{base: 1, refusal: 404, list: sequence(40)}, found: 40, asked: "50/ 50/1 50/2 50/3"},
 		{name: "400 past the end, from 0, one page", p: pager{refusal: 400, list: sequence(5)}, found: 5, asked: "50/ 50/1 50/2"},
-		{name: "400 past the end, from 0, one page of many", p: pager{refusal: 400, list: sequence(40)}, found: 40, asked: "50/ 50/1 50/2 20/ 20/1 20/2 20/3"},
+		{name: "400 past the end, from 0, more than a service caps at", p: pager{refusal: 400, list: sequence(41)}, found: 41, asked: "50/ 50/1 50/2"},
+		{name: "400 past the end, from 0, one page that may be cut", p: pager{refusal: 400, list: sequence(40)}, found: 40, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "last page for ever, from 1", p: pager{base: 1, clamped: true, list: sequence(120)}, found: 120, asked: "50/ 50/1 50/2 50/3 50/4 50/5"},
 		{name: "last page for ever, from 0", p: pager{clamped: true, list: sequence(120)}, found: 120, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "last page for ever, few", p: pager{base: 1, clamped: true, list: sequence(19)}, found: 19, asked: "50/ 50/1 50/2"},
 		{name: "last page for ever, one page and total", p: pager{clamped: true, total: true, list: sequence(30)}, found: 30, asked: "50/ 50/1 50/2"},
-		{name: "last page for ever, one page without total", p: pager{base: 1, clamped: true, list: sequence(30)}, found: 30, asked: "50/ 50/1 50/2 15/ 15/1 15/2 15/3 15/4"},
+		{name: "last page for ever, one page that may be cut", p: pager{base: 1, clamped: true, list: sequence(30)}, found: 30, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
+		{name: "last page for ever, one page without total", p: pager{base: 1, clamped: true, list: sequence(31)}, found: 31, asked: "50/ 50/1 50/2"},
 		{name: "page ignored, few", p: pager{ignored: true, list: sequence(19)}, found: 19, asked: "50/ 50/1 50/2"},
 		{name: "page ignored, all on it", p: pager{ignored: true, total: true, list: sequence(40)}, found: 40, asked: "50/ 50/1 50/2"},
-		{name: "page ignored, more than fits", p: pager{ignored: true, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2 25/ 25/1 25/2"},
-		{name: "page ignored, more than fits, total", p: pager{ignored: true, total: true, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2 25/ 25/1 25/2"},
-		{name: "page and size ignored", p: pager{ignored: true, sizeless: true, size: 20, list: sequence(80)}, found: 20, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2 10/ 10/1 10/2"},
-		{name: "page refused", p: pager{pageless: true, size: 20, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2 25/ 25/1 25/2"},
+		{name: "page ignored, more than fits", p: pager{ignored: true, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
+		{name: "page ignored, more than fits, total", p: pager{ignored: true, total: true, list: sequence(80)}, found: 50, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2"},
+		{name: "page and size ignored", p: pager{ignored: true, sizeless: true, size: 20, list: sequence(80)}, found: 20, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
+		{name: "page refused", p: pager{pageless: true, size: 20, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "total larger than what is shown", p: pager{total: true, wrong: 1, list: sequence(60)}, found: 60, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2"},
 		{name: "total smaller than what is shown", p: pager{total: true, wrong: -5, list: sequence(60)}, found: 60, asked: "50/ 50/1 50/2"},
 		{name: "nothing shown of some", p: pager{total: true, wrong: 7}, reason: ReasonFewerThanTotal, asked: "50/"},
-		{name: "one inserted while walking", p: pager{base: 1, before: add, list: sequence(120)}, found: 120, moved: true, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "one removed while walking", p: pager{base: 1, total: true, before: drop(0), list: sequence(120)}, found: 119, moved: true, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "total sinks below what is shown", p: pager{total: true, before: drop(119), list: sequence(120)}, found: 119, moved: true, asked: "50/ 50/1 50/2 50/3"},
+		{name: "one inserted while walking", p: pager{base: 1, before: add, list: sequence(120)}, found: 120, reason: ReasonPagesMoved, asked: "50/ 50/1 50/2 50/3 50/4"},
+		{name: "one removed while walking", p: pager{base: 1, total: true, before: drop(0), list: sequence(120)}, found: 119, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2 50/3 50/4"},
+		{name: "total sinks below what is shown", p: pager{total: true, before: drop(119), list: sequence(120)}, found: 119, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2 50/3"},
 		{name: "endless", p: pager{before: func(p *pager, n int) { p.list = sequence(60 * n) }}, o: WalkOptions{MaxPages: 5}, found: 250, reason: ReasonTooManyPages, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "first page fails", p: pager{failing: 1, failure: 500, list: sequence(60)}, reason: ReasonPageFailed, asked: "50/"},
 		{name: "second page fails", p: pager{failing: 2, failure: 500, list: sequence(60)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1"},
@@ -199,8 +205,6 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 		{name: "one page is refused", p: pager{failing: 2, failure: 400, list: sequence(120)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1 50/2"},
 		{name: "last page is refused", p: pager{failing: 2, failure: 404, list: sequence(60)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1 50/2"},
 		{name: "two refusals that differ", p: pager{refusal: 404, failing: 3, failure: 400, list: sequence(60)}, found: 60, reason: ReasonPageFailed, asked: "50/ 50/1 50/2 50/3"},
-		{name: "the second walk fails", p: pager{clamped: true, failing: 5, failure: 500, list: sequence(30)}, found: 30, reason: ReasonPageFailed, asked: "50/ 50/1 50/2 15/ 15/1"},
-		{name: "the second size is refused", p: pager{clamped: true, failing: 4, failure: 416, list: sequence(30)}, found: 30, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2 15/"},
 		{name: "every first page is refused", p: pager{failing: 3, failure: 400, refused: 1}, reason: ReasonPageFailed, asked: "50/ 20/ /"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -215,7 +219,7 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 			if len(refs) != row.found || v.References != row.found {
 				t.Errorf("found %d, verdict %d, want %d", len(refs), v.References, row.found)
 			}
-			if v.Reason != row.reason || v.Complete != (row.reason == "") || v.Moved != row.moved {
+			if v.Reason != row.reason || v.Complete != (row.reason == "") {
 				t.Errorf("%+v, want %q", v, row.reason)
 			}
 			if got := strings.Join(p.asked, " "); got != row.asked {
@@ -243,7 +247,7 @@ func TestPagesRepeatedInAnotherCompositionBringNothingNew(t *testing.T) {
 		(&pager{}).show(w, strings.Fields(pages[n]))
 		n++
 	}), WalkOptions{})
-	if err != nil || strings.Join(refs, " ") != "a b c d e f" || !v.Complete || !v.Moved || n != 4 {
+	if err != nil || strings.Join(refs, " ") != "a b c d e f" || v.Reason != ReasonPagesMoved || n != 4 {
 		t.Errorf("%v %+v %v after %d", refs, v, err, n)
 	}
 }
@@ -333,7 +337,17 @@ func TestPropertyAWalkOverAWellBehavedServiceIsCompleteAndFindsAll(t *testing.T)
 		}
 		size := rapid.IntRange(2, 120).Draw(r, "size")
 		refs, v, err := walked(t, p, WalkOptions{PageSize: size})
-		if err != nil || !v.Complete || v.Moved || v.References != len(p.list) || !slices.Equal(refs, p.list) {
+		full, n := min(size, p.most), len(p.list)
+		if p.refusal > 0 && !p.total && n < full && (n == 25 || n >= 20 && n%10 == 0) {
+			return // a service may cap its only page at that
+		}
+		if p.refusal > 0 && !p.total && n > 0 && n%full == 0 { // more may follow a full page
+			if v.Complete {
+				r.Fatalf("%d of %d, %+v, asked %v", len(refs), len(p.list), v, p.asked)
+			}
+			return
+		}
+		if err != nil || !v.Complete || v.References != len(p.list) || !slices.Equal(refs, p.list) {
 			r.Fatalf("%d of %d, %+v, %v, asked %v", len(refs), len(p.list), v, err, p.asked)
 		}
 	})

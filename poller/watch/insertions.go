@@ -60,7 +60,7 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 	}
 	d := InsertionDiff{Next: k.Insertion}
 	if k.Missing > 0 || !k.LastSeen.IsZero() {
-		d.Next.Missing, d.Next.Moved, d.Next.LastSeen = 0, false, time.Time{}
+		d.Next.Missing, d.Next.LastSeen = 0, time.Time{}
 		d.Write = true
 	}
 	if k.Digest == digest && k.Rules == r.insertion {
@@ -118,13 +118,13 @@ func contactStart(a store.Agency) time.Time {
 	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
 		begin = a.HeardUntil // of a watch that was lost with its store; what it has announced is known by its id
 	}
-	if !a.Baselined || a.LastToldWalk.IsZero() {
+	if !a.Baselined || a.LastCompleteWalk.IsZero() {
 		if a.BaselineSince.After(begin) {
 			return a.BaselineSince.Truncate(time.Second)
 		}
 		return begin
 	}
-	if start := a.LastToldWalk.Add(-LateArrivals); start.After(begin) {
+	if start := a.LastCompleteWalk.Add(-LateArrivals); start.After(begin) {
 		return start
 	}
 	return begin
@@ -138,7 +138,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	d.Next.Outside = false
 	d.Next.Revision = 0
 	d.Next.Digest, d.Next.Rules = digest, r.insertion
-	d.Next.Missing, d.Next.Moved, d.Next.LastSeen, d.Next.GoneSince = 0, false, time.Time{}, time.Time{}
+	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince = 0, time.Time{}, time.Time{}
 	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
@@ -156,9 +156,8 @@ func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDif
 	return d
 }
 
-// missing is the absence of an insertion from a complete walk, whether that counts or not. lastSeen is the latest moment at
-// which it was surely there.
-func missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.Insertion {
+// missed is an insertion that a complete walk did not list. lastSeen is the latest moment at which it was surely there.
+func missed(i store.Insertion, lastSeen time.Time, counts bool) store.Insertion {
 	if i.LastSeen.IsZero() {
 		i.LastSeen = lastSeen
 		if i.FirstSeen.After(lastSeen) {
@@ -168,52 +167,7 @@ func missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.In
 	if counts {
 		i.Missing++
 	}
-	i.Moved = i.Moved || moved
 	return i
-}
-
-// Confirmations is how many complete walks must miss an insertion: twice as many where pages moved under a walk.
-func Confirmations(i store.Insertion, wanted int) int {
-	if i.Moved {
-		return 2 * wanted
-	}
-	return wanted
-}
-
-// lastPollWalks is how many walks more than needed may pass before an insertion counts as gone without a last look.
-const lastPollWalks = 5
-
-// PastLastPoll says whether the last look at an insertion that is gone has failed for so long that it is not waited for.
-func PastLastPoll(i store.Insertion, wanted int) bool {
-	return i.Missing >= Confirmations(i, wanted)+lastPollWalks
-}
-
-// Disappear announces that enough complete walks did not list an insertion, unless it was seen again meanwhile.
-func Disappear(agencyID string, k Known, wanted int, now time.Time) (e Effects) {
-	if !k.Exists || !k.GoneSince.IsZero() || k.Missing < Confirmations(k.Insertion, wanted) {
-		return e
-	}
-	s := Observation{AgencyID: agencyID, At: now, After: k.LastSeen}
-	last := listings.Insertion{Reference: k.Reference, Record: k.Record}
-	next := k.Insertion
-	next.GoneSince = s.At
-	e.Insertions, e.Unhalted = []store.Insertion{next}, []string{k.Reference}
-	e.announce(&events.InsertionDisappeared{
-		Common: s.common(events.OriginLive), PropertyReferenceID: k.Reference, Episode: k.Episode,
-		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: summary(last), Record: k.Record,
-	})
-	return e
-}
-
-// Implausible says whether so many insertions are gone at once that it is not believed without time or a person's word.
-func Implausible(missing, known, listed int) (reason string, held bool) {
-	switch {
-	case known > 0 && listed == 0:
-		return "empty_list", true
-	case missing > 5 && missing*10 > known*3:
-		return "mass_disappearance", true
-	}
-	return "", false
 }
 
 func summary(i listings.Insertion) events.InsertionSummary {
@@ -227,12 +181,6 @@ func summary(i listings.Insertion) events.InsertionSummary {
 // never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
-}
-
-// refiltering says whether it is not known yet what another filter than before leaves out: two complete walks show it, also
-// where partial ones have ended the baseline.
-func refiltering(a store.Agency) bool {
-	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
 }
 
 // changes lists what differs between two records, by path: objects member by member, everything else whole. Members

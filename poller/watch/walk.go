@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"time"
@@ -9,6 +10,45 @@ import (
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
+
+// Walk is one reading of all pages of an agency's insertions, as far as it has come.
+type Walk struct {
+	Began time.Time
+	Seen  map[string]struct{} // references
+	Fresh int                 // insertions that were never seen before
+}
+
+// NewWalk begins a walk.
+func NewWalk(now time.Time) *Walk { return &Walk{Began: now.UTC(), Seen: map[string]struct{}{}} }
+
+// Unseen returns what a page shows that this walk has not seen yet. Where a reference stands twice, the first record of a walk
+// decides, and of two on one page the smaller digest: otherwise every walk would find a change. References that could not
+// even be requested are left out.
+func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable int) {
+	place := make(map[string]int, len(page.Insertions))
+	for _, i := range page.Insertions {
+		if !store.Storable(i.Reference) {
+			unusable++
+			continue
+		}
+		if _, seen := w.Seen[i.Reference]; seen {
+			continue
+		}
+		one := Listed{Insertion: i, At: page.Received.UTC()}
+		n, twice := place[i.Reference]
+		switch {
+		case !twice:
+			place[i.Reference] = len(first)
+			first = append(first, one)
+		case bytes.Compare(i.Digest[:], first[n].Digest[:]) < 0:
+			first[n] = one
+		}
+	}
+	for reference := range place {
+		w.Seen[reference] = struct{}{}
+	}
+	return first, unusable
+}
 
 // WalkRules are the settings of walks.
 type WalkRules struct {
@@ -22,43 +62,44 @@ type WalkRules struct {
 type Walked struct {
 	listings.Verdict
 	*Walk
-	Unconfirmed Unconfirmed   // before it
-	Counted     time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
-	TookLast    time.Duration // the walk before
-	Failing     time.Duration // for how long walks have failed
-	Alarms      Alarms        // that are on
+	Counted  time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
+	TookLast time.Duration // the walk before
+	Failing  time.Duration // for how long walks have failed
+	Alarms   Alarms        // that are on
 }
 
 // WalkEnd is what follows from a walk as a whole.
 type WalkEnd struct {
-	Effects                       // Unhalted are left out by another filter than before: not asked any more
-	Absent    []string            // missed often enough to be announced as gone
-	Gone      map[string]struct{} // disappeared before
+	Effects                       // Unhalted are not listed any more: gone, or left out by another filter
+	Gone      map[string]struct{} // disappeared, before this walk or with it
 	Late      int                 // of those: still polled, because of what arrives late
 	Over      []string            // of those: not polled any more
+	Outside   []string            // left out by another filter than before: not polled any more
 	Published int                 // insertions
 	Counts    bool                // it is another walk than the one before for what is missing
-	Held      bool                // a change too large to believe waits
-
-	Appeared    map[string]struct{} // what was kept back and is announced now
-	Unconfirmed Unconfirmed         // after it
-	Again       bool                // another walk should follow at once: the baseline is not settled, or it is to confirm what appears
+	Again     bool                // another walk follows immediately, because the baseline is not settled
 }
 
-// structuralLimit is how many walks in a row may stay partial for the same reason in the API's structure before the
-// baseline ends without a complete one.
-const structuralLimit = 3
+const (
+	// structuralLimit is how many partial walks in a row make an alarm, and end a baseline without a complete one.
+	structuralLimit = 3
+	// emptyFor is how long an empty list is not believed.
+	emptyFor = 24 * time.Hour
+)
 
-// EndWalk says what a walk as a whole changes, by all that is remembered of the agency: only a complete one counts towards
-// disappearing.
-func EndWalk(agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion], w Walked, now time.Time) WalkEnd {
-	e := walkEnd{WalkEnd{Effects: Effects{State: &state}}, agencyID, r, w, now.UTC()}
+// EndWalk decides what a walk as a whole changes, by all that is remembered of the agency: only a complete one counts towards
+// disappearing. record returns the record of an insertion as last read.
+func EndWalk(
+	agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion], record func(reference string) []byte,
+	w Walked, now time.Time,
+) WalkEnd {
+	e := walkEnd{WalkEnd{Effects: Effects{State: &state}, Gone: map[string]struct{}{}}, agencyID, r, w, now.UTC()}
+	missing := e.count(all)
 	if w.Complete {
-		e.complete(all)
+		e.complete(missing, record)
 	} else {
-		e.partial(all)
+		e.partial()
 	}
-	e.appear()
 	return e.WalkEnd
 }
 
@@ -74,38 +115,59 @@ func (e *walkEnd) common() events.Common {
 	return events.Common{AgencyID: e.agencyID, ObservedAt: e.now}
 }
 
-func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
+// count counts what is published and what has disappeared, and returns what the walk did not list.
+func (e *walkEnd) count(all iter.Seq[store.Insertion]) (missing []store.Insertion) {
+	for i := range all {
+		_, listed := e.walk.Seen[i.Reference]
+		switch {
+		case i.GoneSince.IsZero():
+			e.Published++
+			if !listed {
+				missing = append(missing, i)
+			}
+			continue
+		case !i.Outside && e.now.Sub(i.GoneSince) <= LateArrivals:
+			e.Late++
+		default:
+			e.Over = append(e.Over, i.Reference)
+		}
+		e.Gone[i.Reference] = struct{}{}
+	}
+	return missing
+}
+
+func (e *walkEnd) complete(missing []store.Insertion, record func(string) []byte) {
 	w, s := e.walk, e.State
 	e.learnEnd()
 	refiltered := refiltering(*s)
 	e.Counts = !s.Baselined || refiltered || s.Held != nil && s.Held.Approved || e.countsAfter(s.LastCompleteWalk)
-	e.countMissing(all)
-	if refiltered {
-		e.Absent = nil
-	} else {
-		e.hold(len(e.Insertions))
+	for n, i := range missing {
+		missing[n] = missed(i, s.LastCompleteWalk, e.Counts)
 	}
+	e.Insertions = missing
 	// That another filter shows nothing is believed after some time.
 	tooEmpty := refiltered && len(w.Seen) == 0 && e.Published > 0 && w.Began.Before(s.BaselineSince.Add(e.rules.HoldFor))
-	settled := s.CompleteWalks > 0 && w.Fresh == 0 && !tooEmpty
-	if refiltered && s.CompleteWalks > 0 && (settled || s.Baselined && !tooEmpty) {
+	settled := s.CompleteWalks > 0 && !tooEmpty
+	switch {
+	case !refiltered:
+		if !e.hold(len(missing)) {
+			e.disappear(record)
+		}
+	case settled:
 		e.leaveOutside()
 	}
 	s.CompleteWalks++
-	if len(w.Appearing.Waits)+len(w.Appearing.Left) == 0 {
-		s.LastToldWalk = w.Began
-	}
 	s.LastCompleteWalk = w.Began
-	s.PartialWalks, s.PartialReason = 0, ""
+	s.PartialWalks = 0
 	if !s.Baselined && settled {
 		e.baselined(true)
 	}
 	e.Again = !s.Baselined && s.CompleteWalks == 1
 }
 
-// countsAfter says whether a complete walk, after the last one, counts for what is missing. Absence needs walks with time
-// between them, however often somebody wishes for one; so a walk that follows another too soon says nothing new. Where a
-// baseline is made, or a person has said that what is missing is gone, every walk counts.
+// countsAfter reports whether a complete walk, after the last one, counts for what is missing. Absence needs walks with time
+// between them, however often one is asked for. Where a baseline is made, or a person has said that what is missing is gone,
+// every walk counts.
 func (e *walkEnd) countsAfter(last time.Time) bool {
 	if !e.walk.Counted.IsZero() {
 		last = e.walk.Counted
@@ -113,75 +175,58 @@ func (e *walkEnd) countsAfter(last time.Time) bool {
 	return e.walk.Began.Sub(last) >= e.rules.Interval/2
 }
 
-// countMissing notes which published insertions the walk did not list.
-func (e *walkEnd) countMissing(all iter.Seq[store.Insertion]) {
-	e.Gone = map[string]struct{}{}
-	for i := range all {
-		if !i.GoneSince.IsZero() {
-			e.Gone[i.Reference] = struct{}{}
-			e.countLate(i)
+// disappear announces what enough complete walks did not list.
+func (e *walkEnd) disappear(record func(string) []byte) {
+	for n, i := range e.Insertions {
+		if i.Missing < e.rules.Confirm {
 			continue
 		}
-		e.Published++
-		if _, listed := e.walk.Seen[i.Reference]; listed {
-			continue
-		}
-		i = missing(i, e.State.LastCompleteWalk, e.walk.Moved, e.Counts)
-		e.Insertions = append(e.Insertions, i)
-		if i.Missing >= Confirmations(i, e.rules.Confirm) {
-			e.Absent = append(e.Absent, i.Reference)
-		}
-	}
-}
-
-func (e *walkEnd) countLate(i store.Insertion) {
-	if !i.Outside && e.now.Sub(i.GoneSince) <= LateArrivals {
+		e.Insertions[n].GoneSince = e.now
+		e.Unhalted = append(e.Unhalted, i.Reference)
+		e.Gone[i.Reference] = struct{}{}
+		e.Published--
 		e.Late++
-	} else {
-		e.Over = append(e.Over, i.Reference)
+		last := listings.Insertion{Reference: i.Reference, Record: record(i.Reference)}
+		common := e.common()
+		common.Origin, common.ObservedAfter = events.OriginLive, i.LastSeen
+		e.announce(&events.InsertionDisappeared{
+			Common: common, PropertyReferenceID: i.Reference, Episode: i.Episode,
+			LastSeenAt: i.LastSeen, WalksWithout: i.Missing, Insertion: summary(last), Record: last.Record,
+		})
 	}
 }
 
-// leaveOutside takes leave, without a word, of the insertions that another filter than before leaves out. One that only
-// the last walk did not list is watched as any other.
+// leaveOutside marks the insertions that another filter than before leaves out, silently. One that only the last walk did not
+// list is watched as any other.
 func (e *walkEnd) leaveOutside() {
 	for n, i := range e.Insertions {
 		if i.Missing < 2 {
 			continue
 		}
 		i.Outside, i.GoneSince = true, e.walk.Began
-		i.Missing, i.Moved, i.LastSeen = 0, false, time.Time{}
+		i.Missing, i.LastSeen = 0, time.Time{}
 		e.Insertions[n] = i
-		e.Unhalted = append(e.Unhalted, i.Reference)
+		e.Unhalted, e.Outside = append(e.Unhalted, i.Reference), append(e.Outside, i.Reference)
+		e.Published--
 	}
-	e.Published -= len(e.Unhalted)
 }
 
-// partial counts walks that came to no end. Some cannot be complete because of how the API pages: where three in a row
-// say so, the baseline ends without. Where they go on, whatever the reason, it is said that not all can be seen; a list of
-// which not even the first page can be read is silent, which is another alarm.
-func (e *walkEnd) partial(all iter.Seq[store.Insertion]) {
+// partial counts walks that cannot be complete: because of how the API pages, or because they have failed for long. Three in
+// a row raise an alarm; three in a row that brought nothing new end a baseline. A list of which not even the first page can
+// be read is another alarm.
+func (e *walkEnd) partial() {
 	w, s := e.walk, e.State
-	e.Held = s.Held != nil && e.now.Before(s.Held.Until)
-	for i := range all {
-		if i.GoneSince.IsZero() {
-			e.Published++
-		} else {
-			e.countLate(i)
-		}
-	}
 	if w.Pages == 0 || w.Reason == listings.ReasonCanceled {
 		return
 	}
-	if s.PartialReason != w.Reason {
-		s.PartialWalks, s.PartialReason = 0, w.Reason
-	}
-	s.PartialWalks++
-	if w.Structural && !s.Baselined && s.PartialWalks >= structuralLimit {
+	lasting := w.Structural && w.Reason != listings.ReasonPagesMoved || w.Failing >= unreadableFor
+	if w.Fresh > 0 {
+		s.PartialWalks = 0
+	} else if s.PartialWalks++; lasting && !s.Baselined && s.PartialWalks >= structuralLimit {
 		e.baselined(false)
 	}
 	o := s.Operation(string(listings.OperationInsertions))
-	if o.PartialWalks++; o.PartialWalks >= structuralLimit && (w.Structural || w.Failing >= unreadableFor) {
+	if o.PartialWalks++; o.PartialWalks >= structuralLimit && lasting {
 		e.Raise(w.Alarms, store.Alarm{AlarmID: AlarmOf(Incomplete, listings.OperationInsertions, ""), Since: e.now}, &events.WatchGapDetected{
 			Common: e.common(), Operation: string(listings.OperationInsertions),
 			Reason: Incomplete, Reached: w.References, From: s.LastCompleteWalk, To: e.now,
@@ -190,13 +235,11 @@ func (e *walkEnd) partial(all iter.Seq[store.Insertion]) {
 	s.SetOperation(string(listings.OperationInsertions), o)
 }
 
-// learnEnd remembers how the list ends, and that walks are complete again.
+// learnEnd remembers how pages are read, and that walks are complete again.
 func (e *walkEnd) learnEnd() {
 	op := string(listings.OperationInsertions)
 	o := e.State.Operation(op)
-	if o.PartialWalks = 0; e.walk.EndsEmpty {
-		o.EndsEmpty = e.walk.Began
-	}
+	o.PartialWalks = 0
 	o.FirstPage = cmp.Or(e.walk.FirstPage, o.FirstPage)
 	switch o.Size = e.walk.Size; {
 	case e.walk.Size >= e.rules.PageSize:
@@ -221,32 +264,36 @@ func (e *walkEnd) baselined(complete bool) {
 	})
 }
 
-// hold keeps an implausible change from being believed before its time, and says when that has passed.
-func (e *walkEnd) hold(absent int) {
+// hold reports whether a mass disappearance is held. It is believed when complete walks have shown it for long enough, and
+// the hold ends when everything is announced.
+func (e *walkEnd) hold(missing int) bool {
 	w, s := e.walk, e.State
-	reason, odd := Implausible(absent, e.Published, len(w.Seen))
+	reason, odd := Implausible(missing, e.Published, len(w.Seen))
 	switch {
-	case odd && (s.Held == nil || grown(*s.Held, reason, absent, e.Published)):
-		s.Held = &store.Held{Reason: reason, Since: e.now, Until: e.now.Add(e.rules.HoldFor), Missing: absent, Known: e.Published}
-		e.Absent, e.Held = nil, true
+	case odd && (s.Held == nil || grown(*s.Held, reason, missing, e.Published)):
+		long := e.rules.HoldFor
+		if reason == "empty_list" {
+			long = max(long, emptyFor)
+		}
+		s.Held = &store.Held{Reason: reason, Since: e.now, Until: e.now.Add(long), Missing: missing, Known: e.Published}
 		e.announce(&events.WatchChangeHeld{
-			Common: e.common(), Reason: reason, Missing: absent, Known: e.Published,
+			Common: e.common(), Reason: reason, Missing: missing, Known: e.Published,
 			Until: s.Held.Until, Approve: "doorbell approve " + e.agencyID,
 		})
+		return true
 	case odd:
 		h := *s.Held
 		// Only complete walks count: where none came for long, the time without them does not.
 		if without := w.Began.Sub(s.LastCompleteWalk) - w.TookLast - 2*e.rules.Interval; without > 0 && !h.Approved {
 			h.Until = h.Until.Add(without)
 		}
-		if s.Held = &h; e.now.Before(h.Until) {
-			e.Absent, e.Held = nil, true
-		}
-		// Beyond it the change is believed; the hold ends when all of it is announced.
+		s.Held = &h
+		return e.now.Before(h.Until)
 	case s.Held != nil:
 		e.announce(HoldEnds(e.agencyID, *s.Held, e.now))
 		s.Held = nil
 	}
+	return false
 }
 
 // HoldEnds announces that nothing is held any more.
@@ -254,14 +301,31 @@ func HoldEnds(agencyID string, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Ends: "change_held", Since: h.Since}
 }
 
-// grown says whether a change is another, larger one than the one that is held: then it waits for its own time.
-func grown(h store.Held, reason string, absent, published int) bool {
-	_, more := Implausible(absent-h.Missing, published, 1)
+// grown reports whether a change is larger than the one that is held: then it waits for its own time.
+func grown(h store.Held, reason string, missing, published int) bool {
+	_, more := Implausible(missing-h.Missing, published, 1)
 	return more || reason == "empty_list" && h.Reason != reason
 }
 
-// Refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference yet: contact
-// requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
+// Implausible reports whether so many insertions are gone at once that it is not believed without time or a person's word.
+func Implausible(missing, known, listed int) (reason string, held bool) {
+	switch {
+	case known > 0 && listed == 0:
+		return "empty_list", true
+	case missing > 5 && missing*10 > known*3:
+		return "mass_disappearance", true
+	}
+	return "", false
+}
+
+// refiltering reports whether it is not known yet what another filter than before leaves out: two complete walks show it, also
+// where partial ones have ended the baseline.
+func refiltering(a store.Agency) bool {
+	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
+}
+
+// Refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference yet:
+// contact requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
 func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
 	if state.Held != nil {
 		e.announce(HoldEnds(agencyID, *state.Held, now))
@@ -275,7 +339,7 @@ func Refilter(agencyID string, state store.Agency, filter string, seen bool, now
 		state.BaselineReason, state.BaselineSince = "", time.Time{}
 	}
 	state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
-	state.PartialWalks, state.PartialReason = 0, ""
+	state.PartialWalks = 0
 	e.State = &state
 	return e
 }

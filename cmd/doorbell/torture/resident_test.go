@@ -189,7 +189,7 @@ func prepare(b *testing.B, dir, baseURL string, insertions int) {
 		b.Fatal(err)
 	}
 	now := time.Now().UTC()
-	state := store.Agency{WatchStart: now.Add(-time.Hour), Baselined: true, CompleteWalks: 9, LastCompleteWalk: now, LastToldWalk: now}
+	state := store.Agency{WatchStart: now.Add(-time.Hour), Baselined: true, CompleteWalks: 9, LastCompleteWalk: now}
 	for from := 0; from < insertions && err == nil; from += 1000 {
 		err = s.Update(func(tx *store.Tx) error {
 			for n := from; n < from+1000; n++ {

@@ -33,7 +33,6 @@ type Options struct {
 	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
 	IgnoreContact     []string
 	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
-
 }
 
 // AgencyKeys names an agency, the key that opens it, and what of a person its events say.

@@ -352,12 +352,27 @@ func (a *agency) observe(reference string, readings []watch.Reading, at time.Tim
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	volatile := a.volatility.Observe(reference, readings)
-	if len(volatile) == 0 {
+	changed := map[string]bool{}
+	for _, r := range readings {
+		for _, path := range a.volatility.Compare(listings.OperationContactRequests, reference+"\x00"+r.ID, r.Left, at) {
+			changed[path] = true
+		}
+	}
+	return a.leaveOut(listings.OperationContactRequests, volatile, changed, false, at)
+}
+
+// leaveOut leaves volatile members out, and takes back those that have been still for a day.
+func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, ended bool, at time.Time) error {
+	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
 	}
 	return a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)
-		return watch.LeaveOut(state, watch.Observation{AgencyID: a.id, At: at.UTC()}, volatile), nil
+		e := watch.LeaveOut(state, watch.Observation{AgencyID: a.id, At: at.UTC()}, op, volatile)
+		if !e.Empty() {
+			return e, nil
+		}
+		return a.volatility.Settle(state, op, changed, ended, at), nil
 	})
 }
 

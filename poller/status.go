@@ -44,6 +44,8 @@ type AgencyStatus struct {
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
 	Alarms           []Alarm      `json:"alarms,omitempty"`
+	// Volatile are members that change at each reading and are left out.
+	Volatile []store.Volatile `json:"volatile,omitempty"`
 	// Dialects is what was learned of the answers to the two operations.
 	Dialects     map[listings.Operation]listings.Dialect `json:"dialects,omitempty"`
 	LastError    string                                  `json:"lastError,omitempty"`
@@ -158,6 +160,10 @@ func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
 	}
 	if h := is.state.Held; h != nil {
 		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
+	}
+	for _, v := range is.state.Volatile {
+		v.Path = watch.DescribePointer(v.Path)
+		s.Volatile = append(s.Volatile, v)
 	}
 	for _, alarm := range is.alarms {
 		s.Alarms = append(s.Alarms, Alarm{

@@ -57,7 +57,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
-	w := &walk{Walk: watch.NewWalk(time.Now()), a: a}
+	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}}
 	o := listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions), FirstSize: a.firstSize(w.Began),
 	}
@@ -163,6 +163,9 @@ type walk struct {
 	a     *agency
 	edits int // records that have changed
 	ended watch.WalkEnd
+
+	rotating map[string]bool // members in which most insertions of a page have changed
+	changed  map[string]bool // volatile members that have
 }
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -183,6 +186,7 @@ func (w *walk) take(listed []watch.Listed) error {
 	var d watch.PageDiff
 	a.committing.Lock()
 	defer a.committing.Unlock()
+	listed = watch.Reduced(a.published().state, listed, a.p.rules)
 	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		if d = w.diff(tx, listed); !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
 			return e, nil
@@ -209,6 +213,14 @@ func (w *walk) take(listed []watch.Listed) error {
 	}
 	a.plan(published)
 	w.urge(changed)
+	for _, path := range d.Rotating {
+		w.rotating[path] = true
+	}
+	for _, l := range listed {
+		for _, path := range a.volatility.Compare(listings.OperationInsertions, l.Reference, l.Left, l.At) {
+			w.changed[path] = true
+		}
+	}
 	return nil
 }
 
@@ -256,6 +268,12 @@ func (w *walk) end(v listings.Verdict) error {
 		return err
 	}
 	w.ended = e
+	if v.Complete || v.Structural {
+		err = a.leaveOut(listings.OperationInsertions, a.volatility.ObserveWalk(w.rotating), w.changed, v.Complete, now)
+	}
+	if err != nil {
+		return err
+	}
 	if e.Counts {
 		a.counted = w.Began
 	}

@@ -29,8 +29,8 @@ type Agency struct {
 	// PartialWalks counts partial walks in a row that brought nothing new.
 	PartialWalks int `json:"partialWalks,omitempty"`
 
-	// Volatile are pointers to members of contact requests that change at each reading, and are left out of digests.
-	Volatile []string `json:"volatile,omitempty"`
+	// Volatile are members of records that change at each reading, and are left out of digests.
+	Volatile []Volatile `json:"volatile,omitempty"`
 
 	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
 	// filter_changed. BaselineSince is when it began, if not at WatchStart.
@@ -83,6 +83,15 @@ func (a *Agency) SetOperation(name string, o Operation) {
 	}
 	all[name] = o
 	a.Operations = all
+}
+
+// Volatile is a member of the records of an operation that changes at each reading.
+type Volatile struct {
+	Operation string    `json:"operation"`
+	Path      string    `json:"path"`    // JSON pointer into the record
+	Changed   time.Time `json:"changed"` // when it was last seen to change, to the hour
+	// Returning: it has been still for so long that the next complete walk takes its values, without an event.
+	Returning bool `json:"returning,omitempty"`
 }
 
 // Held is a change that waits to be believed.

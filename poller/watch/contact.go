@@ -449,6 +449,7 @@ type sight struct {
 	view      view
 	apart     time.Duration // between two readings that make a redaction
 	holdFor   time.Duration // the same, where it is of most people
+	volatile  []string      // members that are left out
 }
 
 // diffContactRequests compares a response with the contact requests that are known of its insertion, and with those of insertions that
@@ -520,11 +521,23 @@ func (d *contacts) remember(s sight, id string, f identified) {
 
 // reading compares what was read of a known contact request with what is read now.
 func (s sight) reading(k store.ContactRequest, f identified) Reading {
-	r := Reading{ID: k.ID}
+	r := Reading{ID: k.ID, Left: s.leftOut(f)}
 	if k.Digest != f.digest && k.Rules == s.rules.contactRequest {
 		r.Leaves = f.Leaves()
 	}
 	return r
+}
+
+// leftOut returns the members of a contact request that are volatile.
+func (s sight) leftOut(f identified) map[string]uint64 {
+	if len(s.volatile) == 0 {
+		return nil
+	}
+	left, leaves := map[string]uint64{}, f.Leaves()
+	for _, path := range s.volatile {
+		left[path] = leaves[path]
+	}
+	return left
 }
 
 // add remembers a contact request that was not known and announces it unless it is old.

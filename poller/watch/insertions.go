@@ -72,9 +72,8 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 		return d // other rules made the old digest: renewed without a word
 	}
 	all := changes(k.Record, read.Record, r.ignoreInsertion)
-	differing := len(all)
 	left := drifted.without(all)
-	if differing > 0 && len(left) == 0 {
+	if len(left) == 0 {
 		return d
 	}
 	d.Next.Revision++
@@ -244,6 +243,7 @@ const (
 type PageDiff struct {
 	Insertions []InsertionDiff // as on the page
 	Drift      Drift
+	Rotating   []string // paths at which most records of the page have changed
 }
 
 // Effects is what is to be written where a page changes anything.
@@ -273,19 +273,30 @@ func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e
 
 // DiffPage compares the records of a page with what is known of their references. It is a pure function.
 func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules) PageDiff {
-	t := newTally()
+	r.ignoreInsertion = slices.Concat(r.ignoreInsertion, silentPaths(a))
+	t, changed := newTally(), map[string]int{}
 	for n, k := range page {
 		if !k.Exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
 			continue
 		}
 		t.known++
 		if k.Digest != read[n].Digest {
-			t.add(drifting(changes(k.Record, read[n].Record, r.ignoreInsertion)))
+			list := changes(k.Record, read[n].Record, r.ignoreInsertion)
+			for _, c := range list {
+				changed[c.Path]++
+			}
+			t.add(drifting(list))
 		}
 	}
 	// A drift that was met stays in force until a walk that began later has read every record.
 	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
-	d := PageDiff{Drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.At, inForce, nil)}
+	var rotating []string
+	for path, n := range changed {
+		if n >= volatileChanges && 2*n > t.known {
+			rotating = append(rotating, path)
+		}
+	}
+	d := PageDiff{Rotating: rotating, Drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.At, inForce, nil)}
 	for n, k := range page {
 		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.Drift))
 	}
@@ -304,7 +315,8 @@ func drifting(list []events.Change) (forms []form) {
 // Listed is an insertion as a page shows it.
 type Listed struct {
 	listings.Insertion
-	At time.Time
+	At   time.Time
+	Left map[string]uint64 // hashes of the members that are volatile, by path
 }
 
 // These change with everything in the code that makes equal records give other digests. Each has its own: a change that

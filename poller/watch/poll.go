@@ -77,7 +77,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
 	}
-	p.Rules = p.Rules.without(prior.State.Volatile)
+	p.Rules = p.Rules.without(volatilePaths(prior.State, listings.OperationContactRequests))
 	s := p.sight(prior, r, at.UTC())
 	d := diffContactRequests(s, prior.Known, prior.Vanished, identify(prior.Insertion.Reference, r.Requests, p.Rules))
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
@@ -120,6 +120,7 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
 		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,
 		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
+		volatile: volatilePaths(prior.State, listings.OperationContactRequests),
 	}
 }
 

@@ -1,34 +1,54 @@
 package watch
 
 import (
+	"encoding/json"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
-// A member that has another value at each reading, such as a relay address, a signed link or a counter, says nothing of a contact
-// request. It is volatile when it has changed in most of those that change at all, in four readings in a row, ten times altogether.
-// Then one event names it, and it is left out of digests.
+// A member that has another value at each reading, such as a relay address, a signed link or a counter, says nothing of a record.
+// Of contact requests it is volatile when it has changed in most of those that change at all, in four readings in a row, ten
+// times altogether; of insertions when it has changed in most records of a page, at least ten, in four walks in a row. Then
+// one event names it, and it is left out of digests and changes until it has been still for a day.
 const (
 	volatileStreak  = 3 // changes that are seen member by member: the one before them is only known by the digest
 	volatileChanges = 10
-	volatileMost    = 16  // members of an agency that may be left out
-	volatileWatched = 200 // contact requests of an agency that are compared at once
+	volatileMost    = 16    // members of an agency that may be left out
+	volatileWatched = 200   // contact requests of an agency that are compared at once
+	volatileValues  = 50000 // values of members that are left out, which are compared to see whether they are still
+	volatileWalks   = 4
+	stillFor        = 24 * time.Hour
+	stillSeen       = time.Hour // of that in this process
 )
 
 // Reading is what a response shows of a contact request that was known.
 type Reading struct {
 	ID     string
 	Leaves map[string]uint64 // nil: it is as it was
+	Left   map[string]uint64 // the members that are left out, where there are any
 }
 
 // Volatility is what the last readings have shown of the contact requests of an agency that change each time. Its zero value has
 // seen none.
 type Volatility struct {
-	seen map[string]*rotating // by insertion and id
+	seen   map[string]*rotating // by insertion and id
+	streak map[string]int       // walks in a row in which most insertions have changed, by path
+
+	values map[leftOut]uint64 // of members that are left out
+	since  time.Time          // when the first of them was read
+}
+
+// leftOut is a member of one record.
+type leftOut struct {
+	operation listings.Operation
+	record    string
+	path      string
 }
 
 type rotating struct {
@@ -90,22 +110,147 @@ func (v *Volatility) found() (volatile []string) {
 	return volatile
 }
 
-// LeaveOut leaves members out of the digests of an agency's contact requests, and names them in one event.
-func LeaveOut(state store.Agency, o Observation, volatile []string) (e Effects) {
-	var fresh []string
-	for _, path := range volatile {
-		if !slices.Contains(state.Volatile, path) && len(state.Volatile)+len(fresh) < volatileMost {
-			fresh = append(fresh, path)
+// ObserveWalk notes the members in which most insertions of a page have changed in a walk, and returns those that are volatile
+// from now on, sorted.
+func (v *Volatility) ObserveWalk(rotating map[string]bool) (volatile []string) {
+	streak := map[string]int{}
+	for path := range rotating {
+		if streak[path] = v.streak[path] + 1; streak[path] >= volatileWalks {
+			volatile = append(volatile, path)
+			delete(streak, path)
 		}
 	}
-	if len(fresh) == 0 {
+	v.streak = streak
+	slices.Sort(volatile)
+	return volatile
+}
+
+// Compare notes the values of members of a record that are left out, and returns those that have changed.
+func (v *Volatility) Compare(op listings.Operation, record string, left map[string]uint64, at time.Time) (changed []string) {
+	if v.values == nil {
+		v.values = map[leftOut]uint64{}
+	}
+	if v.since.IsZero() && len(left) > 0 {
+		v.since = at
+	}
+	for path, value := range left {
+		key := leftOut{op, record, path}
+		was, known := v.values[key]
+		if known && was != value {
+			changed = append(changed, path)
+		}
+		if known || len(v.values) < volatileValues {
+			v.values[key] = value
+		}
+	}
+	return changed
+}
+
+// Settle remembers which members of an operation have changed, and takes back what has been still for a day. A member of
+// insertions comes back with the next complete walk, which takes its values; one of contact requests immediately, as other
+// rules renew digests silently. ended says that such a walk has ended, and when it began.
+func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed map[string]bool, ended bool, at time.Time) (e Effects) {
+	all := slices.Clone(state.Volatile)
+	all = slices.DeleteFunc(all, func(one store.Volatile) bool {
+		return one.Operation == string(op) && one.Returning && ended && !changed[one.Path]
+	})
+	for n, one := range all {
+		if one.Operation != string(op) {
+			continue
+		}
+		seen := !v.since.IsZero() && at.Sub(v.since) >= stillSeen
+		switch {
+		case changed[one.Path]:
+			if one.Returning || at.Sub(one.Changed) >= stillSeen {
+				all[n].Returning, all[n].Changed = false, at.UTC()
+			}
+		case seen && at.Sub(one.Changed) >= stillFor:
+			all[n].Returning = true
+		}
+	}
+	if op == listings.OperationContactRequests {
+		all = slices.DeleteFunc(all, func(one store.Volatile) bool { return one.Operation == string(op) && one.Returning })
+	}
+	if !slices.Equal(all, state.Volatile) {
+		state.Volatile = all
+		e.State = &state
+	}
+	return e
+}
+
+// volatilePaths are the members of an operation's records that are left out of digests, sorted.
+func volatilePaths(state store.Agency, op listings.Operation) (paths []string) {
+	for _, one := range state.Volatile {
+		if one.Operation == string(op) && !one.Returning {
+			paths = append(paths, one.Path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// silentPaths are the members of insertions whose changes are no news: those that are left out, and those that come back.
+func silentPaths(state store.Agency) (paths []string) {
+	for _, one := range state.Volatile {
+		if one.Operation == string(listings.OperationInsertions) {
+			paths = append(paths, one.Path)
+		}
+	}
+	return paths
+}
+
+// Reduced returns what a page shows with digests that leave out what is volatile, and with the values of that.
+func Reduced(state store.Agency, page []Listed, r Rules) []Listed {
+	hidden, silent := volatilePaths(state, listings.OperationInsertions), silentPaths(state)
+	if len(silent) == 0 {
+		return page
+	}
+	page = slices.Clone(page)
+	for n := range page {
+		i := &page[n]
+		i.Left = make(map[string]uint64, len(silent))
+		for _, path := range silent {
+			i.Left[path] = maphash.Bytes(leftSeed, valueAt(i.Record, path))
+		}
+		if digest, err := listings.Digest(i.Record, slices.Concat(r.ignoreInsertion, hidden)); err == nil {
+			i.Digest = digest
+		}
+	}
+	return page
+}
+
+var leftSeed = maphash.MakeSeed()
+
+// valueAt returns what stands at a pointer into objects; nil if nothing does.
+func valueAt(record json.RawMessage, pointer string) json.RawMessage {
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		inside, _ := members(record)
+		record = inside[unescapePointer.Replace(token)]
+	}
+	return record
+}
+
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
+
+// LeaveOut leaves members out of the digests of an operation's records, and names them in one event.
+func LeaveOut(state store.Agency, o Observation, op listings.Operation, volatile []string) (e Effects) {
+	var named []string
+	all := slices.Clone(state.Volatile)
+	for _, path := range volatile {
+		isKnown := slices.ContainsFunc(all, func(v store.Volatile) bool { return v.Operation == string(op) && v.Path == path })
+		if !isKnown && len(all) < volatileMost {
+			all = append(all, store.Volatile{Operation: string(op), Path: path, Changed: o.At.UTC()})
+			named = append(named, DescribePointer(path))
+		}
+	}
+	if len(named) == 0 {
 		return e
 	}
-	state.Volatile = slices.Sorted(slices.Values(slices.Concat(state.Volatile, fresh)))
+	state.Volatile = all
 	e.State = &state
 	e.announce(&events.WatchSchemaDrifted{
-		Common: o.common(events.OriginLive), Operation: string(listings.OperationContactRequests), Change: "volatile",
-		Expected: "members that stay as they are", Found: "another value at each reading of " + strings.Join(fresh, ", "),
+		Common: o.common(events.OriginLive), Operation: string(op), Change: "volatile",
+		Expected: "members that stay as they are", Found: "another value at each reading of " + strings.Join(named, ", "),
 	})
 	return e
 }

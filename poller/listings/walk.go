@@ -150,7 +150,7 @@ const maxReferences = 1_000_000
 func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reason string, err error) {
 	sizes, dialect := w.sizes(), w.o.Dialect
 	for number := 0; ; number++ {
-		if number >= w.o.MaxPages || len(w.seen) >= maxReferences {
+		if w.pages >= w.o.MaxPages || len(w.seen) >= maxReferences {
 			return ReasonTooManyPages, nil
 		}
 		w.verdict.Size = sizes[0]

@@ -270,7 +270,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		}
 		behind.ServeHTTP(w, r)
 	})
-	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "1 warning")
+	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses: 100 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "1 warning")
 	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > check.MostAsked {
 		t.Errorf("%d requests, %+v", r.Requests, i)
 	}

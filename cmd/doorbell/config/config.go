@@ -65,7 +65,7 @@ type Poll struct {
 	PollInterval       time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
 	MaxStaleness       AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
 	WalkInterval       time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
-	PageSize           AutoInt         `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto starts at 50 and finds the largest page that the API gives, up to 1000; a number is never exceeded."`
+	PageSize           AutoInt         `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto is 100; a smaller number is tried where the API refuses it, and none is ever exceeded."`
 	RequestTimeout     time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
 	RetryMax           time.Duration   `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
 	MaxBody            Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`

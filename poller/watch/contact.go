@@ -187,7 +187,15 @@ func matchKnown(found []identified, known []store.ContactRequest, v view, rules 
 	})
 	byPrint := indexBy(known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
 	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Digest == f.digest && m.isMissing(k, f) })
+	erased := map[string]bool{} // these still have their ids, whatever late twin has their text
+	for _, f := range found {
+		if isAnonymous(f) {
+			erased[f.id] = true
+		}
+	}
+	m.take(samePrints, func(k store.ContactRequest, f identified) bool {
+		return k.Digest == f.digest && !erased[k.Given()] && m.isMissing(k, f)
+	})
 	m.take(sameID, samePrint)
 	m.take(sameID, sameSecond)
 	m.takePrints(samePrints)

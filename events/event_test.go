@@ -17,8 +17,8 @@ import (
 
 // pinnedByHand are the examples whose ids have only the form of the rule, or rest on a digest that no payload holds.
 var pinnedByHand = []events.Type{
-	events.TypeContactRequestCreated, events.TypeInsertionAppeared, events.TypeInsertionChanged, events.TypeAccessHalted,
-	events.TypeContactRequestChanged, events.TypeContactRequestRedacted,
+	events.TypeContactRequestCreated, events.TypeInsertionAppeared, events.TypeInsertionChanged, events.TypeInsertionDisappeared,
+	events.TypeInsertionReappeared, events.TypeAccessHalted, events.TypeContactRequestChanged, events.TypeContactRequestRedacted,
 }
 
 // example reads the pinned example of a type: its headers and its payload, compact as on the wire.
@@ -228,10 +228,10 @@ func TestIDsNeverChange(t *testing.T) {
 		id string
 		p  events.Payload
 	}{
-		{"7vozgvbuj7nqkgwj5aiqrytwoa", &events.InsertionAppeared{Common: common, PropertyReferenceID: "a#b##", Episode: 1}},
+		{"k5qbcyfaosnuuri4mmfekcukgu", &events.InsertionAppeared{Common: common, PropertyReferenceID: "a#b##", Episode: 1, Digest: digest}},
 		{"pseh7rp7les37wxulngf4t3l7y", &events.InsertionChanged{Common: common, PropertyReferenceID: "a#b##", Episode: 1, Revision: 2, Digest: digest}},
-		{"wslpbzzftvqy7uguasftxabtuu", &events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 1}},
-		{"fnuev56czjjawum37wmyalpa6a", &events.InsertionReappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 2}},
+		{"nbfc7qlfb7wwphv3psrua2fghe", &events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 1, Digest: digest}},
+		{"pf5nirb2deztixlxftwnpmd4vy", &events.InsertionReappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 2, Digest: digest}},
 		{"6sl3mnnm3yd752wavo5pd47nje", &events.ContactRequestCreated{Common: common, PropertyReferenceID: "a#b##", ContactRequestID: "17"}},
 		{"6sfe5jp3q523q2746zcfpwvziy", &events.ContactRequestChanged{Common: common, PropertyReferenceID: "a#b##", ContactRequestID: "17", Revision: 1, Digest: digest}},
 		{"blneobiecwnten6h2pv4cn7dia", &events.ContactRequestRedacted{Common: common, PropertyReferenceID: "a#b##", ContactRequestID: "17", Revision: 1, Digest: digest}},

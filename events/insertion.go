@@ -35,6 +35,7 @@ type InsertionAppeared struct {
 	Insertion           InsertionSummary `json:"insertion"`
 	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
+	Digest              [32]byte         `json:"-"` // of the record; part of the id
 }
 
 // InsertionChanged: the record of a published insertion differs from the last one.
@@ -59,6 +60,7 @@ type InsertionDisappeared struct {
 	WalksWithout        int              `json:"walksWithout"`
 	Insertion           InsertionSummary `json:"insertion"`
 	Record              json.RawMessage  `json:"record,omitempty"`
+	Digest              [32]byte         `json:"-"` // of the record; part of the id
 }
 
 // InsertionReappeared: a reference that had disappeared is published again, in a new episode. Changes are against the
@@ -72,10 +74,11 @@ type InsertionReappeared struct {
 	Insertion           InsertionSummary `json:"insertion"`
 	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
+	Digest              [32]byte         `json:"-"` // of the record; part of the id
 }
 
 func (p *InsertionAppeared) facts() facts {
-	return facts{kind: TypeInsertionAppeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
+	return facts{kind: TypeInsertionAppeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
 }
 
 func (p *InsertionChanged) facts() facts {
@@ -83,11 +86,11 @@ func (p *InsertionChanged) facts() facts {
 }
 
 func (p *InsertionDisappeared) facts() facts {
-	return facts{kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
+	return facts{kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
 }
 
 func (p *InsertionReappeared) facts() facts {
-	return facts{kind: TypeInsertionReappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
+	return facts{kind: TypeInsertionReappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
 }
 
 // Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no Before means added, no

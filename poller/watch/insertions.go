@@ -103,7 +103,7 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 	}
 	d.Event = &events.InsertionAppeared{
 		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
 	}
 	return d
 }
@@ -141,7 +141,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
 	}
 	return d
 }

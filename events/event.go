@@ -12,8 +12,7 @@ import (
 )
 
 // Event is one entry of the event log and one message of the stream. Data is the payload, compact JSON; everything else
-// becomes a ce-* header. An Event from [New] still lacks what only the commit knows; [Event.Stamp] adds it. It gets its sequence
-// when the stream takes it.
+// becomes a ce-* header. An Event from [New] still lacks what only the commit knows; [Event.Stamp] adds it.
 //
 // An Event is a value: its methods return a changed copy. Data may be shared between copies and is never written to.
 type Event struct {
@@ -24,8 +23,7 @@ type Event struct {
 	Origin       Origin
 	Time         time.Time // ce-time: createdAt of a new contact request if known, else the observation
 	RecordedTime time.Time // moment of the commit
-	Sequence     uint64    // in the stream, per agency, from 1, without gaps; 0: the stream has not taken it yet
-	Position     uint64    // in the event log of this store, per agency; 0: it was not appended here. It is in no message
+	Sequence     uint64    // position in the event log of the store that StoreID names, from 1; 0: not appended yet
 	StoreID      string
 	Data         json.RawMessage
 }
@@ -54,14 +52,8 @@ func New(p Payload) (Event, error) {
 
 // Stamp returns the event with what the commit decides, and with its final id.
 func (e Event) Stamp(position uint64, recorded time.Time, storeID string) Event {
-	e.Position, e.RecordedTime, e.StoreID = position, normal(recorded), storeID
+	e.Sequence, e.RecordedTime, e.StoreID = position, normal(recorded), storeID
 	e.ID = stampedID(e)
-	return e
-}
-
-// WithSequence returns the event with its number in the stream.
-func (e Event) WithSequence(sequence uint64) Event {
-	e.Sequence = sequence
 	return e
 }
 
@@ -148,7 +140,7 @@ func stampedID(e Event) string {
 	if !waiting {
 		return e.ID
 	}
-	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Position, 10), formatTime(e.Time))
+	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Sequence, 10), formatTime(e.Time))
 }
 
 // hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The prefixes keep
@@ -165,60 +157,14 @@ func hashID(parts ...string) string {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Entity names what an event is about, as short text that holds no personal data: an insertion, or one contact request of
-// it. It is empty for access.* and watch.*, which are about nothing that could be found again.
-func (e Event) Entity() string {
-	kind, _, _ := strings.Cut(string(e.Type), ".")
-	switch kind {
-	case "insertion":
-		return hashID(kind, e.AgencyID, e.Reference)
-	case "contact_request":
-		var p struct {
-			ContactRequestID string `json:"contactRequestId"`
-		}
-		if json.Unmarshal(e.Data, &p) != nil {
-			return ""
-		}
-		return hashID(kind, e.AgencyID, e.Reference, p.ContactRequestID)
-	}
-	return ""
-}
-
-// State tells, as short text, how an event leaves its entity: two events of equal state leave it alike. It is empty where
-// the event does not say, as when its record was left out. digest tells one record from another.
-func (e Event) State(digest func(t Type, record json.RawMessage) string) string {
-	if e.Type == TypeInsertionDisappeared {
-		return "gone"
-	}
-	var p struct {
-		Record         json.RawMessage `json:"record"`
-		RedactedFields []string        `json:"redactedFields"`
-	}
-	if json.Unmarshal(e.Data, &p) != nil {
-		return ""
-	}
-	if e.Type == TypeContactRequestRedacted {
-		return hashID(append([]string{"redacted"}, p.RedactedFields...)...)
-	}
-	if p.Record == nil {
-		return ""
-	}
-	return digest(e.Type, p.Record)
-}
-
-// Again returns a stamped event under an id of its own, for something that happens a second time under the id of the first:
-// a restored backup counts the same revision again. It is as deterministic as the id of access and watch events.
-func (e Event) Again() Event {
-	e.ID = hashID("again", e.ID, strconv.FormatUint(e.Position, 10))
-	return e
-}
-
-// Cursor says how far an agency's event log is published: the newest acknowledged event, the place that the stream gave
-// it, and which stream that was. The zero value means that nothing is published yet.
+// Cursor is how far the event log is published. It is a hint that may lag. The zero value means that nothing is published.
 type Cursor struct {
-	Sequence       uint64    `json:"sequence"`
+	// Position: the stream has acknowledged all up to it.
+	Position uint64 `json:"position"`
+	// ID and StreamSequence are the acknowledged event that stands last in the stream, and StreamCreated says which stream that is.
 	ID             string    `json:"id"`
-	Position       uint64    `json:"position,omitempty"` // in the log: all up to it are published, or dropped as published before
 	StreamSequence uint64    `json:"streamSequence"`
 	StreamCreated  time.Time `json:"streamCreated"`
+	// Highest is the highest position that was ever acknowledged. It stays where the cursor goes back.
+	Highest uint64 `json:"highest"`
 }

@@ -38,7 +38,7 @@ func TestAReferenceTravelsPercentEncoded(t *testing.T) {
 func TestALongReferenceStandsInThePayloadAlone(t *testing.T) {
 	p := exampleOf[*events.InsertionAppeared](t, events.TypeInsertionAppeared)
 	p.PropertyReferenceID = strings.Repeat("ä", 86) // 516 characters when encoded
-	e := newEvent(t, p).WithSequence(1)
+	e := newEvent(t, p).Stamp(1, at("2026-11-20T09:41:43Z"), "s")
 	if got, ok := e.Header()["ce-subject"]; ok {
 		t.Errorf("ce-subject is %s", got)
 	}

@@ -132,8 +132,9 @@ func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnEventThatTheStreamHasNotTakenHasNoSequence(t *testing.T) {
-	e := exampleEvent(t, events.TypeWatchStale).WithSequence(0)
+func TestAnEventThatWasNotAppendedHasNoSequence(t *testing.T) {
+	e := exampleEvent(t, events.TypeWatchStale)
+	e.Sequence = 0
 	line, err := e.AppendJSON(nil)
 	if err != nil || bytes.Contains(line, []byte(`"sequence"`)) {
 		t.Fatalf("written as %s, %v", line, err)

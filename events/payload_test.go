@@ -172,7 +172,7 @@ func TestTimesAreWrittenInTwoWidths(t *testing.T) {
 				t.Fatal(err)
 			}
 			times := setTimes(reflect.ValueOf(p).Elem(), at(text))
-			e := newEvent(t, p).Stamp(1, at(text), "s").WithSequence(1)
+			e := newEvent(t, p).Stamp(1, at(text), "s")
 			if n := strings.Count(string(withoutRecord(e.Data)), `"`+want+`"`); n != times {
 				t.Errorf("%s: %d of %d times are %s in %s", kind, n, times, want, withoutRecord(e.Data))
 			}

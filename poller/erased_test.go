@@ -40,10 +40,6 @@ func TestAPollThatStillShowsAnErasedPersonIsNoNews(t *testing.T) {
 					erased = log[1]
 				}
 				request := store.Request{Reference: "a#1##", ID: erased.body["contactRequestId"].(string)}
-				var created []events.Event
-				for n, e := range log {
-					created = append(created, e.WithSequence(uint64(n+1)))
-				}
 				s := w.store
 				if !with.known {
 					w.halt()
@@ -51,7 +47,6 @@ func TestAPollThatStillShowsAnErasedPersonIsNoNews(t *testing.T) {
 					var err error
 					s, err = store.Open(store.Options{Dir: w.dir, BaseURL: w.options.API.BaseURL})
 					w.must(err)
-					w.must(s.Import("A100", created, events.Cursor{Sequence: 2, StreamSequence: 2}))
 				}
 				done, err := s.Erase("A100", []store.Request{request})
 				if !with.known {
@@ -59,7 +54,7 @@ func TestAPollThatStillShowsAnErasedPersonIsNoNews(t *testing.T) {
 					w.start()
 				}
 				after := ofContacts(w.log("A100"))
-				if err != nil || len(done) != 1 || after[len(after)-1].Type != events.TypeContactRequestRedacted {
+				if err != nil || with.known && len(done) != 1 || after[len(after)-1].Type != events.TypeContactRequestRedacted {
 					t.Fatalf("%d events were erased, and the last is %v: %v", len(done), after[len(after)-1], err)
 				}
 				count := len(after)

@@ -68,7 +68,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 			t.Fatal(err)
 		}
 	}
-	all, _, err := a.p.store.EventsAfter(a.id, store.Place{}, 1<<20, 1<<30)
+	all, _, err := a.p.store.EventsAfter(a.id, 0, 1<<20, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 	if all := a.published().alarms; err != nil || len(left) != 0 || len(all) != 0 {
 		t.Errorf("left %v, %v: %v", all, left, err)
 	}
-	told, _, err := s.EventsAfter(a.id, store.Place{}, 10, 1<<20)
+	told, _, err := s.EventsAfter(a.id, 0, 10, 1<<20)
 	if err != nil || len(told) != 2 || told[0].Type != events.TypeWatchSchemaDrifted || told[1].Type != events.TypeWatchRecovered {
 		t.Errorf("%v: %v", told, err)
 	}

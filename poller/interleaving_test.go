@@ -347,7 +347,7 @@ func (s *simulation) forget(l *inquiry) {
 	if len(after) != before+1 || last.Type != events.TypeContactRequestRedacted || last.body["contactRequestId"] != id {
 		s.t.Errorf("%d events announced, the last is %v", len(after)-before, last)
 	}
-	l.forgotten, l.announced, l.length = id, announced, last.Position
+	l.forgotten, l.announced, l.length = id, announced, last.Sequence
 }
 
 func (s *simulation) happenToLead(h happening, l *inquiry) {
@@ -431,8 +431,8 @@ func (s *simulation) judge() (wrong []string) {
 	all, truth := s.log("A100"), s.model.Truth()
 	ids := map[string]bool{}
 	for n, e := range all {
-		if e.Position != uint64(n+1) || ids[e.ID] {
-			say("event %d has position %d, id seen before: %v", n+1, e.Position, ids[e.ID])
+		if e.Sequence != uint64(n+1) || ids[e.ID] {
+			say("event %d has position %d, id seen before: %v", n+1, e.Sequence, ids[e.ID])
 		}
 		ids[e.ID] = true
 	}
@@ -616,8 +616,8 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 			}
 			continue // what is old was never told, and has no name that could be known
 		}
-		if l.forgotten != "" && (e.Position > l.length || e.HoldsPerson()) {
-			say("inquiry %d was forgotten with event %d, but %s %d holds the person: %v", l.number, l.length, e.Type, e.Position, e.HoldsPerson())
+		if l.forgotten != "" && (e.Sequence > l.length || e.HoldsPerson()) {
+			say("inquiry %d was forgotten with event %d, but %s %d holds the person: %v", l.number, l.length, e.Type, e.Sequence, e.HoldsPerson())
 		}
 		switch e.Type {
 		case events.TypeContactRequestCreated:

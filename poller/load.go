@@ -98,14 +98,10 @@ func (a *agency) begin(now time.Time) error {
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, exists := tx.Agency(a.id)
 		switch {
-		case exists && state.Filter == filter && !state.AwaitsStream:
+		case exists && state.Filter == filter:
 			return e, nil
-		case !exists || state.AwaitsStream:
-			before := tx.WatchedBefore(a.id)
-			if !exists {
-				state.WatchStart = now.UTC()
-			}
-			state.HeardUntil, state.Filter, state.AwaitsStream = before.UTC(), filter, false
+		case !exists:
+			state.WatchStart, state.Filter = now.UTC(), filter
 			e.State = &state
 			return e, nil
 		}

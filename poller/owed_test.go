@@ -35,7 +35,7 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 	if err := p.tryToWrite(); err != nil {
 		t.Fatal(err)
 	}
-	log, err := s.Unsent("A100", 100, 1<<20)
+	log, err := s.Events(0, 100, 1<<20)
 	if err != nil || len(log) != 2 || log[0].Type != events.TypeAccessHalted || log[1].Type != events.TypeAccessResumed {
 		t.Errorf("told: %v, %v", log, err)
 	}
@@ -184,7 +184,7 @@ func (a *agency) mustHold(t *testing.T, halts int) {
 	if err != nil {
 		t.Error(err)
 	}
-	log, err := a.p.store.Unsent(a.id, 100, 1<<20)
+	log, err := a.p.store.Events(0, 100, 1<<20)
 	if err != nil || len(log) != 1 || log[0].Type != events.TypeAccessHalted {
 		t.Errorf("told: %v, %v", log, err)
 	}

@@ -172,11 +172,11 @@ func (s *sweep) warm() {
 }
 
 func (s *sweep) lastPosition() uint64 {
-	places, err := s.store.Places()
+	last, err := s.store.LastPosition()
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	return places[sweepAgency].Position
+	return last
 }
 
 // poll lets the poller run until it has asked for the contact requests of so many insertions.

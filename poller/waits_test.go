@@ -53,7 +53,7 @@ func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) 
 			t.Fatal(err)
 		}
 	}
-	all, err := p.store.Unsent("A100", 100, 1<<20)
+	all, err := p.store.Events(0, 100, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (e told) String() string {
 // readSoFar is what a log held, and how far that is.
 type readSoFar struct {
 	list []told
-	at   store.Place
+	at   uint64
 }
 
 // log returns the events of an agency, each held against its schema, and read once since the store was opened.

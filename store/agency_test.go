@@ -82,7 +82,7 @@ func TestWhatIsWrittenIsSeenByItsTransactionAloneUntilItIsCommitted(t *testing.T
 	}
 	put(0, 1, nil)
 	view(1)
-	put(1, 2, errUnchanged)
+	put(1, 2, errors.New("boom"))
 	view(1)
 	if err := s.Update(func(tx *Tx) error { return tx.PutAgency("B200", Agency{}) }); err != nil { // under the same number
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 	}
-	publish(t, s, "A100", 40)
+	publish(t, s, 40)
 	fill()
 	entries := func() int { return len(contents(t, dir)) + len(filesIn(t, disk)) }
 	before := entries()
@@ -67,7 +67,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 			t.Fatalf("trim: %v", err)
 		}
 	}
-	if got := kept(t, s, "A100"); len(got) != 40-trimmed || got[len(got)-1] != 40 {
+	if got := kept(t, s); len(got) != 40-trimmed || got[len(got)-1] != 40 {
 		t.Errorf("after %d were trimmed the log holds %v", trimmed, got)
 	}
 	s.Close()

@@ -16,15 +16,15 @@
 //		return err
 //	})
 //
-// An appended event gets a position in the log of its agency. It gets its sequence when the stream has taken it (Publish), and
-// keeps it. Published events stay for a while (Trim). What the stream holds and the log does not comes in by Import.
+// The event log is one list for all agencies. An appended event gets a position in it, which only ever rises. Published events stay
+// for a while (Trim).
 //
 // The error of Update says what the caller may do next. An error of its function changed nothing. ErrNoSpace changed nothing and
 // may be tried again. After ErrUnknownOutcome the commit may have happened: the process has to end and read again. Reads have no
 // errors of their own: what is damaged ends the transaction.
 //
 // A person is in the event log alone. Erase (whoever asks for it) and ErasePeople (by age) take the person out of events, which keep
-// their places and ids. The snapshot remembers whom Erase has erased, so that neither a poll nor an Import brings anybody back. What
+// their places and ids. The snapshot remembers whom Erase has erased, so that no poll brings anybody back. What
 // bbolt has overwritten stays in pages that it takes for free, until Scrub overwrites them.
 //
 // bbolt has no checksums, so every value is sealed with one (codec.go). Where a seal does not hold, View and Update return an
@@ -39,6 +39,5 @@
 // The store knows no HTTP and no NATS, and not what a field means. Of a contact request it holds no content, only what it takes to
 // know it again: its id, a fingerprint and digests.
 //
-// Keys begin with the agency (agency 0x00 reference), and nothing is global where per agency will do, so an agency could move to
-// another file whole.
+// Keys of the snapshot begin with the agency (agency 0x00 reference).
 package store

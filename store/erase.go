@@ -16,9 +16,8 @@ import (
 // A person is in the log alone, in the events of a contact request. Erasing takes the person out of them and leaves the events where
 // they are, with their ids, so that nothing is sent again and no number is missing.
 //
-// Erase first puts the contact request into the snapshot as erased, and then goes through the log from its end. Publish moves an entry
-// only downwards, into what is still to come, and Import takes the person out of what is erased in the snapshot: so one pass finds
-// all. A kill between two commits leaves the rest to the next call.
+// Erase first puts the contact request into the snapshot as erased, and then goes through the log from its end. A kill between two
+// commits leaves the rest to the next call.
 
 // eraseEvents and eraseBytes bound what one transaction erases: others wait for it.
 const (
@@ -40,27 +39,37 @@ type Request struct{ Reference, ID string }
 // After ErrUnknownOutcome or ErrDamaged the process has to end; the same call, then or after any other error, as ErrNoSpace, goes on. It
 // returns the events that held a person and were erased until then, as they are now, the newest first.
 func (s *Store) Erase(agency string, requests []Request) (erased []events.Event, err error) {
+	return s.eraseAll(agency, requests, true)
+}
+
+// EraseSilently is Erase of requests whose contact_request.redacted the stream holds already: none is appended.
+func (s *Store) EraseSilently(agency string, requests []Request) error {
+	_, err := s.eraseAll(agency, requests, false)
+	return err
+}
+
+func (s *Store) eraseAll(agency string, requests []Request, announce bool) (erased []events.Event, err error) {
 	people := map[Request]*person{}
 	for _, r := range requests {
 		people[r] = &person{fields: map[string]json.RawMessage{}}
 	}
-	asked := func(e events.Event) bool { return people[requestOf(e)] != nil }
-	var found []placed
-	for from := ^uint64(0); from != 0; {
+	asked := func(e events.Event) bool { return people[RequestOf(e)] != nil }
+	var found []events.Event
+	for from := uint64(endOfLog); from != 0; {
 		if from, err = read(s, func(tx *Tx) (next uint64) {
 			found, next = tx.people(agency, from, asked)
 			return next
 		}); err != nil {
 			return nil, err
 		}
-		for _, p := range found {
-			people[requestOf(p.Event)].note(p.Event)
+		for _, e := range found {
+			people[RequestOf(e)].note(e)
 		}
 	}
-	if err := s.redact(agency, people); err != nil {
+	if err := s.redact(agency, people, announce); err != nil {
 		return nil, err
 	}
-	for from := ^uint64(0); from != 0; {
+	for from := uint64(endOfLog); from != 0; {
 		var next uint64
 		if err := s.erasing(func(tx *Tx) (bool, error) {
 			found, next = tx.people(agency, from, asked)
@@ -68,8 +77,8 @@ func (s *Store) Erase(agency string, requests []Request) (erased []events.Event,
 		}, func(tx *Tx) error { return tx.erase(found) }); err != nil {
 			return erased, err
 		}
-		for _, p := range found {
-			erased = append(erased, p.Erase())
+		for _, e := range found {
+			erased = append(erased, e.Erase())
 		}
 		from = next
 	}
@@ -92,27 +101,21 @@ func (s *Store) erasing(look func(*Tx) (bool, error), write func(*Tx) error) err
 	return err
 }
 
-// placed is an event at its place in the log.
-type placed struct {
-	events.Event
-	n uint64
-}
-
-// people finds the events that hold a person and are wanted, in a bounded part of the log before a key, backwards, and where to go on; 0
-// at its end.
-func (tx *Tx) people(agency string, before uint64, wanted func(events.Event) bool) (found []placed, next uint64) {
+// people finds the events of an agency that hold a person and are wanted, in a bounded part of the log before a position, backwards,
+// and where to go on; 0 at its end.
+func (tx *Tx) people(agency string, before uint64, wanted func(events.Event) bool) (found []events.Event, next uint64) {
 	var b bounds
-	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
+	for k, v := range tx.descend(bucketLog, nil, logKey(before)) {
 		if b.reached() {
 			return found, next
 		}
 		l := entry(k, v)
-		e, holds := l.person(agency)
-		holds = holds && wanted(e)
+		e, holds := l.person()
+		holds = holds && l.agency == agency && wanted(e)
 		if b.visit(v, holds); holds {
-			found = append(found, placed{e, l.n})
+			found = append(found, e)
 		}
-		next = l.n
+		next = l.position
 	}
 	return found, 0
 }
@@ -132,21 +135,22 @@ func (b *bounds) reached() bool {
 }
 
 // person decodes an entry of the log if it holds a person.
-func (l logged) person(agency string) (e events.Event, holds bool) {
+func (l logged) person() (e events.Event, holds bool) {
 	if bytes.Contains(l.line, []byte(`"contact_request.c`)) { // most do not: they are not decoded
-		e = l.event(agency)
+		e = l.event()
 	}
 	return e, e.HoldsPerson()
 }
 
-func (tx *Tx) erase(list []placed) (err error) {
-	for _, p := range list {
-		err = errors.Join(err, tx.putEvent(p.n, p.Erase()))
+func (tx *Tx) erase(list []events.Event) (err error) {
+	for _, e := range list {
+		err = errors.Join(err, tx.putEvent(e.Erase()))
 	}
 	return err
 }
 
-func requestOf(e events.Event) Request {
+// RequestOf is the contact request that an event is of.
+func RequestOf(e events.Event) Request {
 	var p struct{ ContactRequestID string }
 	_ = json.Unmarshal(e.Data, &p) // of ours; else it is of nobody
 	return Request{e.Reference, p.ContactRequestID}
@@ -178,7 +182,7 @@ const (
 )
 
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
-func (s *Store) redact(agency string, people map[Request]*person) error {
+func (s *Store) redact(agency string, people map[Request]*person, announce bool) error {
 	for left := toRemember(slices.Collect(maps.Keys(people))); len(left) > 0; {
 		var rows map[Request][]ContactRequest
 		known, passed := false, 0
@@ -186,7 +190,7 @@ func (s *Store) redact(agency string, people map[Request]*person) error {
 			_, known = tx.Agency(agency)
 			rows, passed = tx.notErased(agency, left)
 			return len(rows) > 0, nil
-		}, func(tx *Tx) error { return tx.redact(agency, rows, people, known) }); err != nil {
+		}, func(tx *Tx) error { return tx.redact(agency, rows, people, known && announce) }); err != nil {
 			return err
 		}
 		left = left[passed:]
@@ -226,15 +230,6 @@ func (tx *Tx) notErased(agency string, list []Request) (rows map[Request][]Conta
 		}
 	}
 	return rows, passed
-}
-
-// contactRequest is what is remembered of a contact request, the zero value if it is not.
-func (tx *Tx) contactRequest(agency string, r Request) (c ContactRequest) {
-	all := tx.asTheyCame(agency, r.Reference)
-	if n := slices.IndexFunc(all, func(c ContactRequest) bool { return c.ID == r.ID }); n >= 0 {
-		c = all[n]
-	}
-	return c
 }
 
 // erased says whether Erase has made it so. One of which the API has emptied fields keeps their names.
@@ -305,35 +300,26 @@ func (tx *Tx) redact(agency string, rows map[Request][]ContactRequest, people ma
 	return nil
 }
 
-// forgotten says whether a message of the stream tells of a person whom the log or the snapshot knows as erased.
-func (tx *Tx) forgotten(e events.Event) bool {
-	if !e.HoldsPerson() {
-		return false
-	}
-	was, there := tx.imported(e.AgencyID, e.ID)
-	return there && was.Erased() || tx.contactRequest(e.AgencyID, requestOf(e)).erased()
-}
-
-// People is how far ErasePeople has come in the log of an agency.
+// People is how far ErasePeople has come in the log.
 type People struct {
 	Erased int       // events
-	Next   uint64    // the sequence to go on after: up to it nothing holds a person
+	Next   uint64    // the position to go on after: up to it nothing holds a person
 	Oldest time.Time // when the next event that holds a person was recorded; zero if none was met
 }
 
-// ErasePeople takes the person out of published events of an agency that were recorded before a moment, from the one after a sequence
-// on, as far as one small transaction goes; no event says so. Unsent ones stay. It comes to an end where Next is what it was called
-// with: at an event that holds a person and is younger, or at the end of the log. With the zero time it erases nothing and says what is
-// the oldest. After a transaction others have as much time.
+// ErasePeople takes the person out of published events that were recorded before a moment, from the one after a position on, as far
+// as one small transaction goes; no event says so. Unsent ones stay. It comes to an end where Next is what it was called with: at an
+// event that holds a person and is younger, or at the end of the log. With the zero time it erases nothing and says what is the
+// oldest. After a transaction others have as much time.
 //
 // One that was recorded later than now is of a clock that was wrong. It is as old as the next one behind it that holds a person, and
-// is passed over where there is none near. Else whoever goes on at Next visits every event once.
+// is passed over where there is none near. Otherwise a caller that goes on at Next visits every event once.
 //
 // Its errors are those of Erase.
-func (s *Store) ErasePeople(agency string, before time.Time, after uint64) (p People, err error) {
-	var old []placed
+func (s *Store) ErasePeople(before time.Time, after uint64) (p People, err error) {
+	var old []events.Event
 	if err := s.erasing(func(tx *Tx) (bool, error) {
-		old, p = tx.oldPeople(agency, before, after)
+		old, p = tx.oldPeople(before, after)
 		return len(old) > 0, nil
 	}, func(tx *Tx) error { return tx.erase(old) }); err != nil {
 		return People{Next: after}, err
@@ -341,16 +327,16 @@ func (s *Store) ErasePeople(agency string, before time.Time, after uint64) (p Pe
 	return p, nil
 }
 
-func (tx *Tx) oldPeople(agency string, before time.Time, after uint64) (old []placed, p People) {
+func (tx *Tx) oldPeople(before time.Time, after uint64) (old []events.Event, p People) {
 	p.Next = after
-	now := tx.store.now()
-	var ahead []placed // of a clock that was wrong, behind the last one that is old
+	now, published := tx.store.now(), tx.cursor().Position
+	var ahead []events.Event // of a clock that was wrong, behind the last one that is old
 	var b bounds
-	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
+	for k, v := range tx.ascend(bucketLog, nil, logKey(after+1)) {
 		l := entry(k, v)
-		e, holds := l.person(agency)
+		e, holds := l.person()
 		wrong := e.RecordedTime.After(now)
-		if holds && (l.n >= unsent || !wrong && !e.RecordedTime.Before(before)) {
+		if holds && (l.position > published || !wrong && !e.RecordedTime.Before(before)) {
 			if !wrong {
 				p.Oldest = e.RecordedTime
 			}
@@ -360,17 +346,17 @@ func (tx *Tx) oldPeople(agency string, before time.Time, after uint64) (old []pl
 			break
 		}
 		if b.visit(v, holds); holds {
-			ahead = append(ahead, placed{e, l.n})
+			ahead = append(ahead, e)
 		}
 		if holds && !wrong {
 			old, ahead = append(old, ahead...), nil
 		}
-		if l.n < unsent {
-			p.Next = l.n
+		if l.position <= published {
+			p.Next = l.position
 		}
 	}
-	if len(ahead) > 0 && (ahead[0].n > after+1 || !b.reached()) { // else nothing would follow
-		p.Next = ahead[0].n - 1
+	if len(ahead) > 0 && (ahead[0].Sequence > after+1 || !b.reached()) { // else nothing would follow
+		p.Next = ahead[0].Sequence - 1
 	}
 	p.Erased = len(old)
 	return old, p

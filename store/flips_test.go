@@ -286,10 +286,10 @@ func everything(s *store.Store) (string, error) {
 				return nil
 			}))
 		}
-		list, _, err1 := s.EventsAfter(agency, store.Place{}, 1000, 1<<30)
+		list, _, err1 := s.EventsAfter(agency, 0, 1000, 1<<30)
 		back, _, err2 := s.EventsBefore(agency, 0, 1000, 1<<30)
-		cursor, err3 := s.Cursor(agency)
-		progress, err4 := s.Progress(agency)
+		cursor, err3 := s.Cursor()
+		progress, err4 := s.Progress()
 		fmt.Fprintln(&b, len(list), len(back), cursor, progress)
 		for _, e := range list {
 			fmt.Fprintln(&b, e.Sequence, e.ID, string(e.Data))
@@ -339,7 +339,7 @@ func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	}
 	<-s.Damaged()
 	_, err = s.InUse()
-	for _, err := range []error{err, s.View(insertions), s.Damage(), s.Update(func(*store.Tx) error { return nil }), s.SetCursor("A100", events.Cursor{})} {
+	for _, err := range []error{err, s.View(insertions), s.Damage(), s.Update(func(*store.Tx) error { return nil }), s.Acknowledge(events.Cursor{}, nil)} {
 		if !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("afterwards: %v", err)
 		}

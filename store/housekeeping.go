@@ -197,38 +197,28 @@ const (
 	trimBytes  = 8 << 20
 )
 
-// Trim removes events that were recorded before a moment, the oldest of each agency first, at most so many of them. What is
-// not acknowledged stays, and so do the event of the cursor and the newest one: a log goes on where it was. What was seen of
-// insertions and contact requests stays as well, so nothing is announced again.
+// Trim removes events that were recorded before a moment, the oldest first, at most so many of them. What is not acknowledged
+// stays, and so does the event of the cursor: the relay looks at it. What was seen of insertions and contact requests stays as
+// well, so nothing is announced again.
 //
 // It works in small transactions, between which others commit. After an error, or the end of the process, the next call goes
 // on where this one was.
 func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
-	agencies, err := s.keys(bucketCursors)
-	if err != nil {
-		return 0, err
-	}
-	for _, agency := range agencies {
-		for trimmed < most {
-			n, err := s.trimSome(agency, before, min(most-trimmed, trimEvents))
-			trimmed += n
-			if err != nil {
-				return trimmed, err
-			}
-			if n == 0 {
-				break
-			}
+	for trimmed < most {
+		n, err := s.trimSome(before, min(most-trimmed, trimEvents))
+		if trimmed += n; err != nil || n == 0 {
+			return trimmed, err
 		}
 	}
 	return trimmed, nil
 }
 
-// trimSome removes up to most events of an agency in one transaction. What they are is found out before it, so that nobody
-// waits while events are read, unless something was committed in between.
-func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int, err error) {
+// trimSome removes up to most events in one transaction. What they are is found out before it, so that nobody waits while
+// events are read, unless something was committed in between.
+func (s *Store) trimSome(before time.Time, most int) (trimmed int, err error) {
 	var old [][]byte
 	err = s.change(s.update, func(tx *Tx) (bool, error) {
-		old = tx.trimmable(agency, before, most)
+		old = tx.trimmable(before, most)
 		return len(old) > 0, nil
 	}, func(tx *Tx) error { return tx.delete(bucketLog, old...) })
 	if err != nil {
@@ -237,36 +227,27 @@ func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int
 	return len(old), nil
 }
 
-// keptFrom is the first event of an agency that stays whatever its age: that of the cursor, which is never after the newest.
-func (tx *Tx) keptFrom(agency string) uint64 {
-	return max(1, min(tx.cursor(agency).Sequence, tx.LastSequence(agency)))
-}
-
 // trimmable are the keys of the events that may go.
-func (tx *Tx) trimmable(agency string, before time.Time, most int) (old [][]byte) {
-	keep, size := tx.keptFrom(agency), 0
-	for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
+func (tx *Tx) trimmable(before time.Time, most int) (old [][]byte) {
+	keep, size := tx.cursor().Position, 0
+	for k, v := range tx.ascend(bucketLog, nil, logKey(0)) {
 		l := entry(k, v)
-		if l.n >= keep || len(old) >= most || size >= trimBytes || !l.event(agency).RecordedTime.Before(before) {
+		if l.position >= keep || len(old) >= most || size >= trimBytes || !l.event().RecordedTime.Before(before) {
 			break
 		}
-		old, size = append(old, logKey(agency, l.n)), size+len(v)
+		old, size = append(old, logKey(l.position)), size+len(v)
 	}
 	return old
 }
 
-// oldestTrimmable is when the oldest event was recorded that may go, of all agencies; zero if none may.
+// oldestTrimmable is when the oldest event was recorded that may go; zero if none may.
 func (s *Store) oldestTrimmable() (time.Time, error) {
 	return read(s, func(tx *Tx) (oldest time.Time) {
-		for name := range tx.ascend(bucketCursors, nil, nil) {
-			agency := string(name)
-			for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
-				l := entry(k, v)
-				if at := l.event(agency).RecordedTime; l.n < tx.keptFrom(agency) && (oldest.IsZero() || at.Before(oldest)) {
-					oldest = at
-				}
-				break
+		for k, v := range tx.ascend(bucketLog, nil, logKey(0)) {
+			if l := entry(k, v); l.position < tx.cursor().Position {
+				oldest = l.event().RecordedTime
 			}
+			break
 		}
 		return oldest
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -8,302 +9,232 @@ import (
 	"doorbell/events"
 )
 
-// The log of an agency is one range of keys (agency 0x00 n). An event that the stream has taken stands at its sequence; one that
-// is unsent at 1<<63 plus its position, which counts what this store has appended and is never used twice. So one reading gives
-// first what is published, in the order of the stream, and then what waits, in the order of the commits. What nobody has seen
-// has no number, and nothing ever makes room for anything.
+// The event log is one list for all agencies. A key is the position of an event, which only ever rises: it is the number of the
+// event for everyone outside, and it is not used twice, also when the log is empty. A value is the agency, 0x00, and the event as
+// JSON without its position.
 //
-// A value is the position, 0 where the event came in by Import, and the event as JSON, without the sequence: the key has it.
+// The cursor says how far the relay is: what lies behind it is unsent. It goes back when the stream has lost events. Which
+// position of an agency was acknowledged last is noted beside it.
 
-const unsent = 1 << 63
+var keyCursor = []byte("cursor")
 
-func logKey(agency string, n uint64) []byte {
-	return binary.BigEndian.AppendUint64(prefix(agency), n)
-}
+// endOfLog is behind every position.
+const endOfLog = 1 << 62
+
+func logKey(position uint64) []byte { return binary.BigEndian.AppendUint64(nil, position) }
 
 // logged is an entry of the log that was not decoded yet.
 type logged struct {
-	n        uint64 // of the key
 	position uint64
+	agency   string
 	line     []byte
 }
 
 func entry(k, v []byte) logged {
-	if len(k) != 8 || len(v) < 8 {
+	agency, line, found := bytes.Cut(v, []byte{0})
+	if len(k) != 8 || !found {
 		panic(damagef("an entry of %s is too short", bucketLog))
 	}
-	return logged{binary.BigEndian.Uint64(k), binary.BigEndian.Uint64(v), v[8:]}
+	return logged{binary.BigEndian.Uint64(k), string(agency), line}
 }
 
-func (l logged) sequence() uint64 {
-	if l.n >= unsent {
-		return 0
-	}
-	return l.n
-}
-
-func (l logged) event(agency string) events.Event {
-	e, err := events.Entry(agency, l.line)
+func (l logged) event() events.Event {
+	e, err := events.Entry(l.agency, l.line)
 	if err != nil {
 		panic(damagef("an entry of %s cannot be read", bucketLog))
 	}
-	e.Sequence, e.Position = l.sequence(), l.position
+	e.Sequence = l.position
 	return e
 }
 
-func (tx *Tx) putEvent(n uint64, e events.Event) error {
-	value, err := encodeEvent(e)
+func (tx *Tx) putEvent(e events.Event) error {
+	key := logKey(e.Sequence)
+	e.Sequence = 0
+	value, err := e.AppendJSON(prefix(e.AgencyID))
 	if err != nil {
-		return err
+		return fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
 	}
-	return tx.put(bucketLog, logKey(e.AgencyID, n), value)
+	return tx.put(bucketLog, key, value)
 }
 
-func encodeEvent(e events.Event) ([]byte, error) {
-	value, err := e.WithSequence(0).AppendJSON(binary.BigEndian.AppendUint64(nil, e.Position))
-	if err != nil {
-		return nil, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
-	}
-	return value, nil
-}
-
-// Append adds an event, made by events.New, to its agency's log and returns it with its position, time of record and id. The
-// stream has yet to take it.
+// Append adds an event, made by events.New, to the log and returns it with its position, time of record and id.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
-	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), tx.store.meta.StoreID)
-	tx.wake(e.AgencyID)
-	return e, tx.putEvent(unsent|e.Position, e)
+	position := tx.lastPosition() + 1
+	if err := tx.bucket(bucketLog).SetSequence(position); err != nil {
+		return e, err
+	}
+	e = e.Stamp(position, tx.store.now(), tx.store.meta.StoreID)
+	tx.appended = true
+	return e, tx.putEvent(e)
 }
 
-// Append adds one event to the log in a transaction of its own, also when the store holds all that it may.
-func (s *Store) Append(e events.Event) error {
-	return s.update(func(tx *Tx) error {
-		_, err := tx.Append(e)
-		return err
-	})
-}
-
-// lastPosition is the highest that was ever used: that of the newest unsent event or, where there is none, that of the cursor.
-func (tx *Tx) lastPosition(agency string) uint64 {
-	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, ^uint64(0))) {
-		if n := binary.BigEndian.Uint64(k); n >= unsent {
-			return n - unsent
-		}
+// lastPosition is the highest position that was ever used or reserved.
+func (tx *Tx) lastPosition() uint64 {
+	last := tx.bucket(bucketLog).Sequence()
+	for k := range tx.descend(bucketLog, nil, logKey(endOfLog)) {
+		last = max(last, binary.BigEndian.Uint64(k))
 		break
 	}
-	return tx.cursor(agency).Position
+	return last
 }
 
-// LastSequence is the newest sequence of an agency's log: what the stream has taken. 0: it has taken nothing.
-func (tx *Tx) LastSequence(agency string) uint64 {
-	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-		return binary.BigEndian.Uint64(k)
-	}
-	return 0
-}
+// LastPosition is the position of the newest event of the log, also if it was trimmed; 0: there was none.
+func (s *Store) LastPosition() (uint64, error) { return read(s, (*Tx).lastPosition) }
 
-// Last is the newest sequence of an agency's log, 0 if the stream has taken nothing of it.
-func (s *Store) Last(agency string) (sequence uint64, err error) {
-	return read(s, func(tx *Tx) uint64 { return tx.LastSequence(agency) })
-}
-
-// Read returns published events of an agency in order, from the one after the given sequence: at most maxEvents, and no
-// further ones once they hold maxBytes; but at least one if there is any.
-func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
-	return read(s, func(tx *Tx) (found []events.Event) {
-		size := 0
-		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
-			l := entry(k, v)
-			if size += len(v); l.n >= unsent || len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
-				break
-			}
-			found = append(found, l.event(agency))
+// Reserve lets the positions go on behind one that this store has used in an earlier life: it was set back since.
+func (s *Store) Reserve(position uint64) error {
+	return s.update(func(tx *Tx) error {
+		if tx.lastPosition() >= position {
+			return errUnchanged
 		}
-		return found
+		return tx.bucket(bucketLog).SetSequence(position)
 	})
 }
 
-// Publish notes that the stream has taken the first unsent events of an agency under the sequences that they have by now, and
-// moves the cursor to c, in one durable commit, also when the store holds all that it may: it is what makes room.
-func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) error {
-	return s.update(func(tx *Tx) error { return tx.publish(agency, list, c) })
+// Events returns the events after a position in order: at most limit, and no further ones once they hold maxBytes; but at least
+// one if there is any.
+func (s *Store) Events(after uint64, limit, maxBytes int) ([]events.Event, error) {
+	found, _, err := s.EventsAfter("", after, limit, maxBytes)
+	return found, err
 }
 
-func (tx *Tx) publish(agency string, list []events.Event, c events.Cursor) error {
-	_, imported := tx.imports(agency)
-	var waiting [][]byte
-	var published []item
-	sequence := tx.LastSequence(agency)
-	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-		n := len(published)
-		if n == len(list) || list[n].Sequence <= sequence || binary.BigEndian.Uint64(k) != unsent|list[n].Position {
-			break
-		}
-		sequence, c.Position = list[n].Sequence, list[n].Position
-		if imported {
-			var err error
-			e := entry(k, v).event(agency) // not list[n]: it was read before, the person may be erased since
-			e.ID = list[n].ID
-			if v, err = tx.noteState(e); err != nil {
-				return err
-			}
-		}
-		waiting = append(waiting, logKey(agency, unsent|c.Position))
-		published = append(published, item{logKey(agency, sequence), v})
-	}
-	if n := len(published); n < len(list) {
-		return fmt.Errorf("publish of %s: the event at position %d is not the next one, or its sequence is taken", agency, list[n].Position)
-	}
-	if err := tx.putAll(bucketLog, published...); err != nil {
-		return err
-	}
-	if err := tx.delete(bucketLog, waiting...); err != nil {
-		return err
-	}
-	return tx.setCursor(agency, c)
-}
+// maxLookedAt bounds the entries that one transaction looks at.
+const maxLookedAt = 20_000
 
-// Cursor says how far an agency's log is published.
-func (s *Store) Cursor(agency string) (events.Cursor, error) {
-	return read(s, func(tx *Tx) events.Cursor { return tx.cursor(agency) })
-}
-
-func (tx *Tx) cursor(agency string) events.Cursor {
-	c, _ := getJSON[events.Cursor](tx, bucketCursors, []byte(agency))
-	return c
-}
-
-// SetCursor moves an agency's cursor, durably, also when the store holds all that it may.
-func (s *Store) SetCursor(agency string, c events.Cursor) error {
-	return s.update(func(tx *Tx) error { return tx.setCursor(agency, c) })
-}
-
-// setCursor never lowers the position: it is what is not used twice.
-func (tx *Tx) setCursor(agency string, c events.Cursor) error {
-	c.Position = max(c.Position, tx.cursor(agency).Position)
-	return tx.putJSON(bucketCursors, []byte(agency), c)
-}
-
-// Place is how far somebody has read an agency's log who follows it: all that is published up to a sequence, and of what was
-// appended here all up to a position. An event that he has read while it was unsent is not met again when it is published.
-type Place struct{ Sequence, Position uint64 }
-
-// EventsAfter returns the next events of an agency after a place, until there are so many of them or they hold maxBytes, and the
-// place behind them; it is the same place where nothing follows.
-func (s *Store) EventsAfter(agency string, at Place, most, maxBytes int) (found []events.Event, next Place, err error) {
-	next, err = read(s, func(tx *Tx) Place {
-		from := logKey(agency, at.Sequence+1)
-		for range 2 {
-			for k, v := range tx.ascend(bucketLog, prefix(agency), from) {
-				l := entry(k, v)
-				if l.n >= unsent && l.position <= at.Position {
-					break // and on to those that were not read
-				}
-				if most <= 0 || maxBytes <= 0 {
-					return at
-				}
-				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
-					found = append(found, l.event(agency))
-				}
-				at.Position = max(at.Position, l.position)
-				if l.n < unsent {
-					at.Sequence = l.n
-				}
-			}
-			from = logKey(agency, unsent|at.Position+1)
-		}
-		return at
-	})
-	return found, next, err
-}
-
-// EventsBefore returns events of an agency backwards, from the newest one where before is the zero value, until there are so many
-// of them or they hold maxBytes, and where to go on. What is published between two calls is met twice; its position tells.
-func (s *Store) EventsBefore(agency string, before uint64, most, maxBytes int) (found []events.Event, next uint64, err error) {
-	if before == 0 {
-		before = ^uint64(0)
-	}
+// EventsAfter returns the events of an agency, or of all if it is empty, after a position: at most limit, and no further ones once
+// they hold maxBytes. next is the position up to which the log was looked at; it is after itself where nothing follows.
+func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
+	next = after
 	err = s.View(func(tx *Tx) error {
-		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
-			if most <= 0 || maxBytes <= 0 {
-				break
-			}
+		looked, size := 0, 0
+		for k, v := range tx.ascend(bucketLog, nil, logKey(after+1)) {
 			l := entry(k, v)
-			found, next, most, maxBytes = append(found, l.event(agency)), l.n, most-1, maxBytes-len(v)
+			if ours := agency == "" || l.agency == agency; ours {
+				if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
+					return nil
+				}
+				found = append(found, l.event())
+			}
+			if next, looked = l.position, looked+1; looked >= maxLookedAt {
+				return nil
+			}
 		}
 		return nil
 	})
 	return found, next, err
 }
 
-// Lookup returns an event that was read before, if the log still has it. It may be published by now.
-func (s *Store) Lookup(was events.Event) (e events.Event, found bool, err error) {
+// EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of all if it is empty: at most
+// limit, and no further ones once they hold maxBytes. It goes on before next; 0: nothing is left.
+func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
+	if before == 0 {
+		before = endOfLog
+	}
 	err = s.View(func(tx *Tx) error {
-		agency, n := was.AgencyID, was.Sequence
-		if n == 0 {
-			n = unsent | was.Position
-		}
-		key := logKey(agency, n)
-		if v := tx.get(bucketLog, key); v != nil {
-			e, found = entry(key[len(key)-8:], v).event(agency), true
-		}
-		if found || was.Sequence != 0 {
-			return nil
-		}
-		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+		looked, size := 0, 0
+		for k, v := range tx.descend(bucketLog, nil, logKey(before)) {
 			l := entry(k, v)
-			if l.position == was.Position {
-				e, found = l.event(agency), true
+			if ours := agency == "" || l.agency == agency; ours {
+				if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
+					return nil
+				}
+				found = append(found, l.event())
 			}
-			if l.position != 0 && l.position <= was.Position {
-				break
+			if next, looked = l.position, looked+1; looked >= maxLookedAt {
+				return nil
 			}
+		}
+		next = 0
+		return nil
+	})
+	return found, next, err
+}
+
+// Lookup returns the event at a position, if the log still has it.
+func (s *Store) Lookup(position uint64) (e events.Event, found bool, err error) {
+	err = s.View(func(tx *Tx) error {
+		key := logKey(position)
+		if v := tx.get(bucketLog, key); v != nil {
+			e, found = entry(key, v).event(), true
 		}
 		return nil
 	})
 	return e, found, err
 }
 
-// Places are how far each log that the store knows reaches.
-func (s *Store) Places() (map[string]Place, error) {
-	return read(s, func(tx *Tx) map[string]Place {
-		places := map[string]Place{}
-		for name := range tx.ascend(bucketAgencies, nil, nil) {
-			agency := string(name)
-			places[agency] = Place{tx.LastSequence(agency), tx.lastPosition(agency)}
-		}
-		return places
-	})
+// Cursor is how far the log is published.
+func (s *Store) Cursor() (events.Cursor, error) { return read(s, (*Tx).cursor) }
+
+func (tx *Tx) cursor() events.Cursor {
+	c, _ := getJSON[events.Cursor](tx, bucketMeta, keyCursor)
+	return c
 }
 
-// Progress is how far the log of an agency is published.
-type Progress struct {
-	Cursor events.Cursor
-	Unsent int       // events that the stream has not taken
-	Oldest time.Time // when the first of them was recorded; zero if there is none
-}
-
-// Progress is that of agencies, in their order and of one moment.
-func (s *Store) Progress(agencies ...string) ([]Progress, error) {
-	return read(s, func(tx *Tx) (list []Progress) {
-		for _, agency := range agencies {
-			p := Progress{Cursor: tx.cursor(agency)}
-			for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-				l := entry(k, v)
-				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.event(agency).RecordedTime
-				break
+// Acknowledge moves the cursor, and notes the newest acknowledged positions of agencies, in one durable commit, also when the store
+// holds all that it may: it is what makes room. The highest position that was ever acknowledged stays.
+func (s *Store) Acknowledge(c events.Cursor, newest map[string]uint64) error {
+	return s.update(func(tx *Tx) error {
+		c.Highest = max(c.Highest, c.Position, tx.cursor().Highest)
+		for agency, position := range newest {
+			if position <= tx.LastSequence(agency) {
+				continue
 			}
-			list = append(list, p)
+			if err := tx.put(bucketCursors, []byte(agency), logKey(position)); err != nil {
+				return err
+			}
 		}
-		return list
+		return tx.putJSON(bucketMeta, keyCursor, c)
 	})
 }
 
-// CountUnsent says how many events of an agency the stream has not taken.
-func (s *Store) CountUnsent(agency string) (int, error) {
-	list, err := s.Progress(agency)
-	if err != nil {
-		return 0, err
+// LastSequence is the newest position of an agency that the stream has acknowledged. 0: there is none.
+func (tx *Tx) LastSequence(agency string) uint64 {
+	if v := tx.get(bucketCursors, []byte(agency)); len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
 	}
-	return list[0].Unsent, nil
+	return 0
+}
+
+// Last is the newest position of an agency that the stream has acknowledged, 0 if there is none.
+func (s *Store) Last(agency string) (position uint64, err error) {
+	return read(s, func(tx *Tx) uint64 { return tx.LastSequence(agency) })
+}
+
+// Progress is how far the events of an agency are published.
+type Progress struct {
+	Acknowledged uint64    // its newest acknowledged position
+	Unsent       int       // events that the stream has not acknowledged
+	Oldest       time.Time // when the first of them was recorded; zero if there is none
+}
+
+// Progress is that of all agencies with an event log, at one moment.
+func (s *Store) Progress() (map[string]Progress, error) {
+	return read(s, func(tx *Tx) map[string]Progress {
+		all := map[string]Progress{}
+		for k, v := range tx.ascend(bucketCursors, nil, nil) {
+			all[string(k)] = Progress{Acknowledged: binary.BigEndian.Uint64(v)}
+		}
+		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {
+			l := entry(k, v)
+			p := all[l.agency]
+			if p.Unsent++; p.Oldest.IsZero() {
+				p.Oldest = l.event().RecordedTime
+			}
+			all[l.agency] = p
+		}
+		return all
+	})
+}
+
+// Unsent is how many events the stream has not acknowledged, and when the first of them was recorded.
+func (s *Store) Unsent() (n int, oldest time.Time, err error) {
+	err = s.View(func(tx *Tx) error {
+		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {
+			if n++; n == 1 {
+				oldest = entry(k, v).event().RecordedTime
+			}
+		}
+		return nil
+	})
+	return n, oldest, err
 }

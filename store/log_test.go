@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,57 +11,139 @@ import (
 	"doorbell/store"
 )
 
+// appended appends one event.
+func appended(t testing.TB, s *store.Store, e events.Event) (stamped events.Event) {
+	t.Helper()
+	update(t, s, func(tx *store.Tx) (err error) {
+		stamped, err = tx.Append(e)
+		return err
+	})
+	return stamped
+}
+
 func TestALogIsReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	now := era
 	s := openAt(t, t.TempDir(), &now)
-	for _, agency := range []string{"A", "A1", "B"} {
-		update(t, s, func(tx *store.Tx) error { return tx.PutAgency(agency, store.Agency{}) })
+	for range 3 {
+		ring(t, s, "A1", 1, &now)
+		ring(t, s, "B", 1, &now)
 	}
-	ring(t, s, "A1", 5, &now)
-	ring(t, s, "B", 1, &now)
-	publish(t, s, "A1", 3)
-	want := whole(t, s, "A1")
-	if len(want) != 5 || want[2].Sequence != 3 || want[3].Sequence != 0 || want[4].Position != 5 {
-		t.Fatalf("the log is %+v", want)
+	all := whole(t, s, "")
+	if len(all) != 6 || all[5].Sequence != 6 || all[4].AgencyID != "A1" {
+		t.Fatalf("the log is %+v", all)
 	}
-	got, next, err := s.EventsAfter("A1", store.Place{Sequence: 2, Position: 2}, 2, 1<<20)
-	if err != nil || !reflect.DeepEqual(got, want[2:4]) || next != (store.Place{Sequence: 3, Position: 4}) {
-		t.Errorf("after 2: %v to %v, %v", got, next, err)
+	ours := []events.Event{all[0], all[2], all[4]}
+	got, next, err := s.EventsAfter("A1", 1, 1, 1<<20)
+	if err != nil || !reflect.DeepEqual(got, ours[1:2]) || next != 4 {
+		t.Errorf("after 1: %v to %d, %v", got, next, err)
 	}
-	slices.Reverse(want)
-	first, from, err := s.EventsBefore("A1", 0, 3, 1<<20)
+	slices.Reverse(ours)
+	first, from, err := s.EventsBefore("A1", 0, 2, 1<<20)
 	rest, end, err2 := s.EventsBefore("A1", from, 3, 1<<20)
-	if err != nil || err2 != nil || !reflect.DeepEqual(first, want[:3]) || !reflect.DeepEqual(rest, want[3:]) || end != 1 {
-		t.Errorf("backwards: %v, %v", first, rest)
+	if err != nil || err2 != nil || !reflect.DeepEqual(first, ours[:2]) || !reflect.DeepEqual(rest, ours[2:]) || end != 0 {
+		t.Errorf("backwards: %v, %v to %d", first, rest, end)
 	}
-	for _, empty := range []string{"A", "C"} {
-		after, next, err := s.EventsAfter(empty, store.Place{}, 9, 1<<20)
-		before, _, err2 := s.EventsBefore(empty, 0, 9, 1<<20)
-		if len(after)+len(before) > 0 || next != (store.Place{}) || err != nil || err2 != nil {
-			t.Errorf("%s: %v, %v", empty, after, before)
-		}
+	after, next, err := s.EventsAfter("A", 0, 9, 1<<20)
+	before, end, err2 := s.EventsBefore("A", 0, 9, 1<<20)
+	if len(after)+len(before) > 0 || next != 6 || end != 0 || err != nil || err2 != nil {
+		t.Errorf("%v to %d, %v to %d", after, next, before, end)
 	}
-	places, err := s.Places()
-	if err != nil || len(places) != 3 || places["A1"] != (store.Place{Sequence: 3, Position: 5}) || places["B"] != (store.Place{Position: 1}) {
-		t.Errorf("the logs reach to %v, %v", places, err)
+	if _, next, err := s.EventsAfter("", 6, 9, 1<<20); next != 6 || err != nil {
+		t.Errorf("behind the end: %d, %v", next, err)
 	}
 }
 
-// TestWhoFollowsALogMeetsEachEventOnce: whatever is published, imported and trimmed between two pages, and however small they are.
+func TestAnEventIsLookedUpByItsPosition(t *testing.T) {
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	ring(t, s, "A100", 3, &now)
+	for _, want := range whole(t, s, "") {
+		if e, found, err := s.Lookup(want.Sequence); !found || err != nil || e.ID != want.ID {
+			t.Errorf("%+v: %t, %v", want, found, err)
+		}
+	}
+	if _, found, err := s.Lookup(4); found || err != nil {
+		t.Errorf("what is not there is found: %v", err)
+	}
+}
+
+func TestAPositionIsNotUsedAgain(t *testing.T) {
+	dir, now := t.TempDir(), era
+	s := openAt(t, dir, &now)
+	ring(t, s, "A100", 3, &now)
+	publish(t, s, 3)
+	trim(t, s, now.Add(time.Hour), 100, 2)
+	for _, reserved := range []uint64{9, 4} {
+		if err := s.Reserve(reserved); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	s = openAt(t, dir, &now)
+	if last, err := s.LastPosition(); last != 9 || err != nil {
+		t.Errorf("the log ends with %d, %v", last, err)
+	}
+	if e := appended(t, s, event(t, "A100")); e.Sequence != 10 {
+		t.Errorf("the next position is %d", e.Sequence)
+	}
+	publish(t, s, 10)
+	trim(t, s, now.Add(time.Hour), 100, 1)
+	if list, err := s.Events(0, 9, 1<<20); err != nil || len(list) != 1 || list[0].Sequence != 10 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestTheCursorMayGoBackAndTheHighestPositionStays(t *testing.T) {
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	ring(t, s, "A100", 5, &now)
+	for _, c := range []events.Cursor{{Position: 4, ID: "x", StreamSequence: 9, StreamCreated: era}, {StreamCreated: now}, {Position: 2, ID: "y", StreamSequence: 1}} {
+		if err := s.Acknowledge(c, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.Highest = 4
+		if got, err := s.Cursor(); err != nil || got != c {
+			t.Errorf("%+v, %v, want %+v", got, err, c)
+		}
+	}
+}
+
+func TestProgressSaysWhatIsUnsentAndSinceWhen(t *testing.T) {
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	ring(t, s, "B200", 1, &now)
+	ring(t, s, "A100", 3, &now)
+	err := errors.Join(s.Acknowledge(events.Cursor{Position: 2}, map[string]uint64{"B200": 1, "A100": 2}),
+		s.Acknowledge(events.Cursor{Position: 2}, map[string]uint64{"A100": 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Progress()
+	want := map[string]store.Progress{"B200": {Acknowledged: 1}, "A100": {Acknowledged: 2, Unsent: 2, Oldest: era.Add(3 * time.Minute)}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n, oldest, err := s.Unsent(); n != 2 || !oldest.Equal(era.Add(3*time.Minute)) || err != nil {
+		t.Errorf("%d since %s, %v", n, oldest, err)
+	}
+	if last, err := s.Last("A100"); last != 2 || err != nil {
+		t.Errorf("%d, %v", last, err)
+	}
+}
+
 func TestWhoFollowsALogMeetsEachEventOnce(t *testing.T) {
 	now := era
-	for _, page := range []int{1, 2, 3, 100} {
+	for _, page := range []int{1, 2, 100} {
 		s := openAt(t, t.TempDir(), &now)
-		var at store.Place
-		met := map[string]int{}
+		at, met := uint64(0), map[string]int{}
 		read := func(pages int) {
 			for range pages {
 				list, next, err := s.EventsAfter("A100", at, page, 1<<20)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, h := range list {
-					met[h.ID]++
+				for _, e := range list {
+					met[e.ID]++
 				}
 				at = next
 			}
@@ -68,19 +151,11 @@ func TestWhoFollowsALogMeetsEachEventOnce(t *testing.T) {
 		ids := map[string]bool{}
 		for round := range 12 {
 			for range 3 {
-				now = now.Add(time.Minute)
+				ring(t, s, "B200", 1, &now)
 				ids[appended(t, s, event(t, "A100")).ID] = true
 			}
 			read(round % 3)
-			last, _ := s.Last("A100")
-			publish(t, s, "A100", last+uint64(round%4))
-			read(1)
-			if round%3 == 0 {
-				last, _ := s.Last("A100")
-				other := said(t, lead(t, round), last+1)
-				ids[other.ID] = true
-				imports(t, s, other)
-			}
+			publish(t, s, uint64(round))
 		}
 		read(1000)
 		for id := range ids {
@@ -91,87 +166,5 @@ func TestWhoFollowsALogMeetsEachEventOnce(t *testing.T) {
 		if len(met) != len(ids) {
 			t.Errorf("%d are met, not %d", len(met), len(ids))
 		}
-	}
-}
-
-func TestAnEventIsLookedUpWhereverItStandsByNow(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	ring(t, s, "A100", 5, &now)
-	unsent := whole(t, s, "A100")
-	publish(t, s, "A100", 2)
-	last := said(t, lead(t, 1), 3)
-	imports(t, s, last)
-	publish(t, s, "A100", 5)
-	for _, list := range [][]events.Event{unsent, whole(t, s, "A100")} {
-		for _, h := range list {
-			if e, found, err := s.Lookup(h); !found || err != nil || e.ID != h.ID {
-				t.Errorf("%+v: %t, %v", h, found, err)
-			}
-		}
-	}
-	if _, found, err := s.Lookup(events.Event{AgencyID: "A100", Position: 6}); found || err != nil {
-		t.Errorf("what is not there is found: %v", err)
-	}
-}
-
-func TestOnlyTheNextEventsCanBePublishedAndOnlyBehindTheLast(t *testing.T) {
-	s := open(t, t.TempDir())
-	leads(t, s, 1, 3)
-	list := whole(t, s, "A100")
-	for name, wrong := range map[string][]events.Event{
-		"the second alone":      {list[1].WithSequence(1)},
-		"not all between":       {list[0].WithSequence(1), list[2].WithSequence(2)},
-		"one that is not there": {list[0].WithSequence(1), lead(t, 9).WithSequence(2)},
-		"under no sequence":     {list[0]},
-	} {
-		if err := s.Publish("A100", wrong, events.Cursor{}); err == nil {
-			t.Errorf("%s is published", name)
-		}
-	}
-	if got := whole(t, s, "A100"); len(got) != 3 || got[0].Sequence != 0 {
-		t.Errorf("the log is %v", got)
-	}
-	publish(t, s, "A100", 2)
-	if err := s.Publish("A100", []events.Event{list[2].WithSequence(2)}, events.Cursor{}); err == nil {
-		t.Error("a sequence is used twice")
-	}
-}
-
-func TestAPositionIsNotUsedAgain(t *testing.T) {
-	dir, now := t.TempDir(), era
-	s := openAt(t, dir, &now)
-	ring(t, s, "A100", 3, &now)
-	publish(t, s, "A100", 3)
-	trim(t, s, now.Add(time.Hour), 100, 2)
-	other := said(t, lead(t, 1), 4)
-	leads(t, s, 1, 1) // position 4, which the stream has told
-	imports(t, s, other)
-	if list, err := s.Unsent("A100", 9, 1<<20); err != nil || len(list) != 0 {
-		t.Fatalf("%d are unsent, %v", len(list), err)
-	}
-	s.Close()
-	s = openAt(t, dir, &now)
-	if e := appended(t, s, lead(t, 2)); e.Position != 5 {
-		t.Errorf("the next position is %d", e.Position)
-	}
-}
-
-func TestProgressSaysWhatIsUnsentAndSinceWhen(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	ring(t, s, "A100", 3, &now)
-	ring(t, s, "B200", 1, &now)
-	publish(t, s, "A100", 1)
-	publish(t, s, "B200", 1)
-	list, err := s.Progress("B200", "C300", "A100")
-	if err != nil || len(list) != 3 {
-		t.Fatalf("%v, %v", list, err)
-	}
-	if b, c := list[0], list[1]; b.Unsent != 0 || b.Cursor.Sequence != 1 || !b.Oldest.IsZero() || c != (store.Progress{}) {
-		t.Errorf("%+v, %+v", b, c)
-	}
-	if a := list[2]; a.Unsent != 2 || a.Cursor.Sequence != 1 || !a.Oldest.Equal(era.Add(2*time.Minute)) {
-		t.Errorf("%+v", a)
 	}
 }

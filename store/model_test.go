@@ -25,10 +25,7 @@ func TestTheStoreIsAMap(t *testing.T) {
 	few(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
-			dirs: dirs, now: era, insertions: map[string]store.Insertion{}, requests: map[string]store.ContactRequest{}, logs: map[string]*logModel{},
-		}
-		for _, agency := range agencyIDs {
-			m.logs[agency] = &logModel{first: 1}
+			dirs: dirs, now: era, insertions: map[string]store.Insertion{}, requests: map[string]store.ContactRequest{},
 		}
 		m.open(rt, m.fresh(rt), store.Options{})
 		defer func() {
@@ -39,7 +36,7 @@ func TestTheStoreIsAMap(t *testing.T) {
 			"put":     m.put,
 			"abort":   m.abort,
 			"publish": m.publish,
-			"import":  m.imports,
+			"reserve": m.reserve,
 			"trim":    m.trim,
 			"goOn": func(rt *rapid.T) {
 				rapid.SampledFrom([]func(*rapid.T){m.reopen, m.kill, m.restore, m.compact}).Draw(rt, "how")(rt)
@@ -67,17 +64,9 @@ type model struct {
 	now        time.Time
 	insertions map[string]store.Insertion
 	requests   map[string]store.ContactRequest
-	logs       map[string]*logModel
-	others     uint64 // events of another store
-}
-
-// logModel is an event log: what is kept of it, and how far it is published.
-type logModel struct {
-	first    uint64 // sequence of the first one
-	ids      []string
-	at       []time.Time
-	cursor   uint64 // of the last that is published
-	position uint64 // of the last that was appended
+	log        []events.Event // what is kept of it
+	cursor     events.Cursor
+	position   uint64 // the last that was used
 }
 
 var (
@@ -136,62 +125,6 @@ func (m *model) compact(rt *rapid.T) {
 	m.open(rt, dir, store.Options{})
 }
 
-func (m *model) publish(rt *rapid.T) {
-	agency := rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
-	l := m.logs[agency]
-	list, err := m.s.Unsent(agency, rapid.IntRange(1, 5).Draw(rt, "events"), 1<<30)
-	if err != nil {
-		rt.Fatal(err)
-	}
-	for i := range list {
-		l.cursor++
-		list[i].Sequence = l.cursor
-	}
-	if len(list) == 0 {
-		return
-	}
-	if err := m.s.Publish(agency, list, cursorAt(list[len(list)-1])); err != nil {
-		rt.Fatal(err)
-	}
-}
-
-// imports takes over an event of another store, and sometimes one that is unsent here too: what is published then stands before
-// all that is unsent.
-func (m *model) imports(rt *rapid.T) {
-	agency := rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
-	l := m.logs[agency]
-	done := max(0, int(l.cursor+1-l.first))
-	e, err := events.New(&events.WatchRecovered{Common: events.Common{AgencyID: agency, ObservedAt: m.now}, Ends: "gap_detected", Since: m.now})
-	if err != nil {
-		rt.Fatal(err)
-	}
-	m.others++
-	e = e.Stamp(1<<40+m.others, m.now, "theother")
-	if unsent := l.ids[done:]; len(unsent) > 0 && rapid.Bool().Draw(rt, "known") {
-		n := rapid.IntRange(0, len(unsent)-1).Draw(rt, "which")
-		e.ID = unsent[n]
-		l.ids, l.at = slices.Delete(l.ids, done+n, done+n+1), slices.Delete(l.at, done+n, done+n+1)
-	}
-	l.cursor++
-	if err := m.s.Import(agency, []events.Event{e.WithSequence(l.cursor)}, cursorAt(e.WithSequence(l.cursor))); err != nil {
-		rt.Fatal(err)
-	}
-	l.ids, l.at = slices.Insert(l.ids, done, e.ID), slices.Insert(l.at, done, e.RecordedTime)
-}
-
-func (m *model) trim(rt *rapid.T) {
-	before := m.now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(rt, "minutes")) * time.Minute)
-	most, want := rapid.IntRange(0, 10).Draw(rt, "most"), 0
-	for _, agency := range agencyIDs {
-		for l := m.logs[agency]; want < most && l.first < l.cursor && l.at[0].Before(before); want++ {
-			l.first, l.ids, l.at = l.first+1, l.ids[1:], l.at[1:]
-		}
-	}
-	if n, err := m.s.Trim(before, most); n != want || err != nil {
-		rt.Fatalf("%d events were trimmed, want %d: %v", n, want, err)
-	}
-}
-
 func (m *model) draw(rt *rapid.T) (agency, reference string, i store.Insertion, r store.ContactRequest) {
 	agency = rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
 	reference = rapid.SampledFrom(references).Draw(rt, "reference")
@@ -222,12 +155,11 @@ func (m *model) put(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	l := m.logs[agency]
-	l.ids, l.at = append(l.ids, appended.ID), append(l.at, m.now)
-	if appended.Position <= l.position {
-		rt.Errorf("position %d follows %d", appended.Position, l.position)
+	m.log = append(m.log, appended)
+	if appended.Sequence != m.position+1 {
+		rt.Errorf("position %d follows %d", appended.Sequence, m.position)
 	}
-	l.position = appended.Position
+	m.position = appended.Sequence
 	m.insertions[agency+"|"+reference] = i
 	m.requests[agency+"|"+reference+"|"+r.ID] = r
 }
@@ -245,9 +177,7 @@ func (m *model) abort(rt *rapid.T) {
 
 func (m *model) compare(rt *rapid.T) {
 	insertions, requests := map[string]store.Insertion{}, map[string]store.ContactRequest{}
-	for _, agency := range agencyIDs {
-		m.compareLog(rt, agency)
-	}
+	m.compareLog(rt)
 	err := m.s.View(func(tx *store.Tx) error {
 		for _, agency := range agencyIDs {
 			for i := range tx.Insertions(agency) {
@@ -267,39 +197,46 @@ func (m *model) compare(rt *rapid.T) {
 	}
 }
 
-func (m *model) compareLog(rt *rapid.T, agency string) {
-	l := m.logs[agency]
-	read, err := m.s.Read(agency, 0, 1<<20, 1<<30)
-	unsent, err2 := m.unsent(agency)
-	last, err3 := m.s.Last(agency)
-	cursor, err4 := m.s.Cursor(agency)
-	if err := errors.Join(err, err2, err3, err4); err != nil {
+// publish acknowledges some events, or lets the cursor go back.
+func (m *model) publish(rt *rapid.T) {
+	c := events.Cursor{Highest: m.cursor.Highest}
+	if n := rapid.IntRange(-1, len(m.log)-1).Draw(rt, "upTo"); n >= 0 {
+		c.Position, c.ID, c.StreamSequence, c.StreamCreated = m.log[n].Sequence, m.log[n].ID, uint64(n+1), era
+	}
+	if err := m.s.Acknowledge(c, nil); err != nil {
 		rt.Fatal(err)
 	}
-	var ids []string
-	for n, e := range read {
-		if ids = append(ids, e.ID); e.Sequence != l.first+uint64(n) {
-			rt.Errorf("%s: event %d has the place of %d", agency, e.Sequence, l.first+uint64(n))
-		}
+	c.Highest = max(c.Highest, c.Position)
+	m.cursor = c
+}
+
+func (m *model) reserve(rt *rapid.T) {
+	position := m.position + uint64(rapid.IntRange(0, 5).Draw(rt, "more"))
+	if err := m.s.Reserve(position); err != nil {
+		rt.Fatal(err)
 	}
-	ids = append(ids, unsent...)
-	if !slices.Equal(ids, l.ids) || cursor.Sequence != l.cursor || last != l.cursor {
-		rt.Errorf("%s: %d events, published to %d, %d; want %d from %d, published to %d", agency, len(ids), last, cursor.Sequence, len(l.ids), l.first, l.cursor)
+	m.position = position
+}
+
+func (m *model) trim(rt *rapid.T) {
+	before := m.now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(rt, "minutes")) * time.Minute)
+	limit, want := rapid.IntRange(0, 10).Draw(rt, "limit"), 0
+	for ; want < limit && len(m.log) > 0 && m.log[0].Sequence < m.cursor.Position && m.log[0].RecordedTime.Before(before); want++ {
+		m.log = m.log[1:]
+	}
+	if n, err := m.s.Trim(before, limit); n != want || err != nil {
+		rt.Fatalf("%d events were trimmed, want %d: %v", n, want, err)
 	}
 }
 
-// unsent are the ids of what is unsent, less what the stream has told: the log may still hold it.
-func (m *model) unsent(agency string) (ids []string, err error) {
-	found, err := m.s.Unsent(agency, 1<<20, 1<<30) // it ends before what was told
-	if err != nil {
-		return nil, err
+func (m *model) compareLog(rt *rapid.T) {
+	read, err := m.s.Events(0, 1<<20, 1<<30)
+	last, err2 := m.s.LastPosition()
+	cursor, err3 := m.s.Cursor()
+	if err := errors.Join(err, err2, err3); err != nil {
+		rt.Fatal(err)
 	}
-	for _, e := range found {
-		ids = append(ids, e.ID)
+	if !slices.EqualFunc(read, m.log, func(a, b events.Event) bool { return reflect.DeepEqual(a, b) }) || cursor != m.cursor || last != m.position {
+		rt.Errorf("%d events, cursor %+v, last %d; want %d, %+v, %d", len(read), cursor, last, len(m.log), m.cursor, m.position)
 	}
-	l := m.logs[agency]
-	if done := int(l.cursor + 1 - l.first); len(ids) < len(l.ids)-done {
-		ids = append(ids, l.ids[done+len(ids):]...) // they are met when those before are published
-	}
-	return ids, nil
 }

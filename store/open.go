@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,13 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"doorbell/events"
-
 	bolt "go.etcd.io/bbolt"
 )
 
-// schemaVersion is the form of the file; another one is refused. 1 to 5 had no seals, and were never released.
-const schemaVersion = 6
+// schemaVersion is the form of the file; another one is refused. None before it was released.
+const schemaVersion = 7
 
 const (
 	fileName   = "doorbell.db"
@@ -42,7 +39,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
-		bucketCursors, bucketHalts, bucketFailures, bucketImports, bucketImported, bucketLastState,
+		bucketCursors, bucketHalts, bucketFailures,
 	}
 	keyMeta = []byte("store")
 )
@@ -57,10 +54,6 @@ type Options struct {
 	// Check is asked about a file that is there before anything is written to it: pages that it takes for free are overwritten. What it
 	// returns, Open returns. nil: nobody is asked.
 	Check func(path string) error
-
-	// Digest tells, as short text, one record of the API from another, by the type of its event: what is left out there is no
-	// change where Import compares. Default: SHA-256 of its bytes.
-	Digest func(t events.Type, record json.RawMessage) string
 
 	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
 	Moved    bool // BaseURL is the new address of the API that the store remembers
@@ -84,10 +77,8 @@ type Store struct {
 	path     string
 	meta     meta
 	now      func() time.Time
-	digest   func(t events.Type, record json.RawMessage) string
-	onAppend atomic.Pointer[func(agency string)]
+	onAppend atomic.Pointer[func()]
 	commits  atomic.Int64
-	imports  atomic.Int64
 	reading  atomic.Int64 // Views that are open
 
 	broken  atomic.Pointer[error] // by damage that was met
@@ -140,9 +131,6 @@ func Open(o Options) (s *Store, err error) {
 	s = newStore(db, path, o.Now)
 	s.file = file
 	s.accepted.Aside, s.accepted.Torn = aside, torn
-	if o.Digest != nil {
-		s.digest = o.Digest
-	}
 	removeScratch(o.Dir)
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -151,11 +139,7 @@ func Open(o Options) (s *Store, err error) {
 }
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
-	return &Store{db: db, path: path, now: now, digest: digestBytes, damaged: make(chan struct{})}
-}
-
-func digestBytes(_ events.Type, record json.RawMessage) string {
-	return fmt.Sprintf("%x", sha256.Sum256(record))
+	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
 }
 
 // refuseLost stops a store that was truncated or deleted from being taken for a new one: everything would be announced
@@ -430,8 +414,7 @@ type Accepted struct {
 	Stranger bool      // Restored: store-id named another store, or was missing
 	From     string    // Moved: the base URL that it remembered
 	// Torn: one of the two heads of the file could not be read, without being asked. So a power failure may leave the commit under
-	// way. If it was that of the last commit, its published events are imported, and what else was seen is seen again, as
-	// with a machine that was set back.
+	// way. If it was that of the last commit, what was seen is seen again, and the stream takes no event of it twice.
 	Torn  bool
 	Aside []string // Fresh: names of the files that were set aside
 }

@@ -86,7 +86,7 @@ func (m *scrubbed) erase(rt *rapid.T) {
 		Identity: events.IdentityID, Contact: events.Contact{Message: mark}, Record: fmt.Appendf(nil, `{"message":%q}`, mark),
 	})
 	if err == nil {
-		err = m.s.Append(e)
+		err = m.s.Update(func(tx *store.Tx) error { _, err := tx.Append(e); return err })
 	}
 	if err != nil {
 		rt.Fatal(err)

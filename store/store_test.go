@@ -72,8 +72,8 @@ func event(t testing.TB, agency string) events.Event {
 
 func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 	s := open(t, t.TempDir())
-	var woken []string
-	s.OnAppend(func(agency string) { woken = append(woken, agency) })
+	woken := 0
+	s.OnAppend(func() { woken++ })
 	boom := errors.New("boom")
 	err := s.Update(func(tx *store.Tx) error {
 		if err := tx.PutInsertion("A100", store.Insertion{Reference: "a#b##", Episode: 1}); err != nil {
@@ -87,8 +87,8 @@ func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 	if !errors.Is(err, boom) {
 		t.Fatalf("Update returned %v, not the error of its function", err)
 	}
-	if last, err := s.Last("A100"); err != nil || last != 0 {
-		t.Errorf("an event of a failed transaction is in the log: sequence %d, %v", last, err)
+	if last, err := s.LastPosition(); err != nil || last != 0 {
+		t.Errorf("an event of a failed transaction is in the log: %d, %v", last, err)
 	}
 	err = s.View(func(tx *store.Tx) error {
 		if _, exists := tx.Insertion("A100", "a#b##"); exists {
@@ -99,72 +99,62 @@ func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(woken) != 0 {
-		t.Errorf("a failed transaction has woken %s", woken)
+	if woken != 0 {
+		t.Error("a failed transaction has woken")
 	}
 }
 
-func TestACommitWakesWhoPublishesItsAgenciesAndNobodyElse(t *testing.T) {
+func TestACommitThatAppendsWakesOnce(t *testing.T) {
 	s := open(t, t.TempDir())
-	var woken []string
-	s.OnAppend(func(agency string) {
-		if got, err := s.Unsent(agency, 1, 1); err != nil || len(got) == 0 { // it may read
-			t.Errorf("of %s %d are unsent: %v", agency, len(got), err)
+	woken := 0
+	s.OnAppend(func() {
+		if got, err := s.Events(0, 1, 1); err != nil || len(got) == 0 { // it may read
+			t.Errorf("%d events: %v", len(got), err)
 		}
-		woken = append(woken, agency)
+		woken++
 	})
 	update(t, s, func(tx *store.Tx) error {
 		_, first := tx.Append(event(t, "A"))
-		_, second := tx.Append(event(t, "A"))
-		_, third := tx.Append(event(t, "B"))
-		return errors.Join(first, second, third)
+		_, second := tx.Append(event(t, "B"))
+		return errors.Join(first, second)
 	})
-	slices.Sort(woken)
-	if !slices.Equal(woken, []string{"A", "B"}) {
-		t.Errorf("woken: %s", woken)
-	}
 	update(t, s, func(tx *store.Tx) error { return tx.PutAgency("A", store.Agency{}) })
-	if len(woken) != 2 {
-		t.Errorf("woken for nothing: %s", woken)
+	if woken != 1 {
+		t.Errorf("woken %d times", woken)
 	}
 }
 
-func TestPositionsCountPerAgencyWithoutGapsAndThereIsNoSequenceYet(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
+func TestPositionsRiseOverAllAgencies(t *testing.T) {
+	s := open(t, t.TempDir())
 	agencies := []string{"A", "A1", "A100", "B"} // one a prefix of the other
-	want := map[string]uint64{}
-	for range 200 {
+	want := map[string]int{}
+	for n := range 200 {
 		agency := agencies[rand.N(len(agencies))]
-		update(t, s, func(tx *store.Tx) error {
-			e, err := tx.Append(event(t, agency))
-			want[agency]++
-			if e.Position != want[agency] || e.Sequence != 0 || e.StoreID != s.ID() || e.RecordedTime.IsZero() {
-				t.Errorf("%s: position %d of store %s, want %d", agency, e.Position, e.StoreID, want[agency])
-			}
-			schematest.Validate(t, string(e.Type), e.Data)
-			return err
-		})
+		want[agency]++
+		e := appended(t, s, event(t, agency))
+		if e.Sequence != uint64(n+1) || e.StoreID != s.ID() || e.RecordedTime.IsZero() {
+			t.Errorf("%s: position %d of store %s, want %d", agency, e.Sequence, e.StoreID, n+1)
+		}
+		schematest.Validate(t, string(e.Type), e.Data)
 	}
 	for agency, n := range want {
-		read := whole(t, s, agency)
-		if uint64(len(read)) != n {
-			t.Fatalf("%s: %d events, want %d", agency, len(read), n)
-		}
-		ids := map[string]bool{}
-		for i, e := range read {
-			if e.Position != uint64(i+1) || e.Sequence != 0 || e.AgencyID != agency || ids[e.ID] {
-				t.Errorf("%s: event %d has position %d, agency %s, id %s", agency, i, e.Position, e.AgencyID, e.ID)
+		last, ids := uint64(0), map[string]bool{}
+		for _, e := range whole(t, s, agency) {
+			if e.Sequence <= last || e.AgencyID != agency || ids[e.ID] {
+				t.Errorf("%s: position %d follows %d, agency %s, id %s", agency, e.Sequence, last, e.AgencyID, e.ID)
 			}
-			ids[e.ID] = true
+			last, ids[e.ID] = e.Sequence, true
+		}
+		if len(ids) != n {
+			t.Errorf("%s: %d events, want %d", agency, len(ids), n)
 		}
 	}
 }
 
 func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
-	s := open(t, t.TempDir())
-	leads(t, s, 1, 8)
-	publish(t, s, "A100", 5)
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	ring(t, s, "A100", 5, &now)
 	for name, c := range map[string]struct {
 		after         uint64
 		events, bytes int
@@ -175,7 +165,7 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 		"too few bytes":  {2, 10, 1, []uint64{3}},
 		"nothing beyond": {5, 10, 1 << 20, nil},
 	} {
-		read, err := s.Read("A100", c.after, c.events, c.bytes)
+		read, err := s.Events(c.after, c.events, c.bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,11 +175,6 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-	for _, c := range []struct{ events, bytes, want int }{{10, 1 << 20, 3}, {2, 1 << 20, 2}, {10, 1, 1}} {
-		if got, err := s.Unsent("A100", c.events, c.bytes); err != nil || len(got) != c.want || got[0].Position != 6 || got[0].Sequence != 0 {
-			t.Errorf("%+v: %d are unsent, %v", c, len(got), err)
 		}
 	}
 }
@@ -215,15 +200,9 @@ func TestAnEventIsReadAsItWasAppended(t *testing.T) {
 		}
 		var stamped events.Event
 		update(t, s, func(tx *store.Tx) error { stamped, err = tx.Append(e); return err })
-		unsent, err := s.Unsent("A100", 1, 1)
-		if err != nil || len(unsent) != 1 || !reflect.DeepEqual(unsent[0], stamped) {
-			t.Errorf("unsent    %+v, %v\nappended %+v", unsent, err, stamped)
-		}
-		publish(t, s, "A100", uint64(n+1))
-		stamped.Sequence = uint64(n + 1)
-		read, err := s.Read("A100", uint64(n), 1, 1)
+		read, err := s.Events(uint64(n), 1, 1)
 		if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
-			t.Errorf("published %+v, %v\nappended %+v", read, err, stamped)
+			t.Errorf("read     %+v, %v\nappended %+v", read, err, stamped)
 		}
 		if n == 0 {
 			schematest.Validate(t, string(e.Type), stamped.Data)
@@ -253,12 +232,12 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		newest, err = tx.Append(event(t, "A100"))
 		return err
 	})
-	cursor := events.Cursor{Sequence: 1, ID: newest.ID, Position: 1, StreamSequence: 9, StreamCreated: now}
+	cursor := events.Cursor{Position: 1, ID: newest.ID, StreamSequence: 9, StreamCreated: now, Highest: 1}
 	update(t, s, func(tx *store.Tx) error {
 		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
 			tx.PutContactRequests("A100", "a#b##", request), tx.PutHalt("A100", halt))
 	})
-	if err := errors.Join(s.Publish("A100", []events.Event{newest.WithSequence(1)}, cursor), s.Close()); err != nil {
+	if err := errors.Join(s.Acknowledge(cursor, nil), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	again := open(t, dir)
@@ -269,7 +248,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		a, _ := tx.Agency("A100")
 		i, _ := tx.Insertion("A100", "a#b##")
 		r, h := tx.ContactRequests("A100", "a#b##"), tx.Halts("A100")
-		c, err := again.Cursor("A100")
+		c, err := again.Cursor()
 		for _, pair := range [][2]any{{a, agency}, {i, insertion}, {r, []store.ContactRequest{request}}, {h, []store.Halt{halt}}, {c, cursor}} {
 			if !reflect.DeepEqual(pair[0], pair[1]) {
 				t.Errorf("came back as %+v\nwas          %+v", pair[0], pair[1])

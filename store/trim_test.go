@@ -41,48 +41,39 @@ func ring(t testing.TB, s *store.Store, agency string, n int, now *time.Time) {
 	}
 }
 
-// publish gives unsent events of an agency their sequences, up to this one.
-func publish(t testing.TB, s *store.Store, agency string, upTo uint64) {
+// publish acknowledges the log up to a position.
+func publish(t testing.TB, s *store.Store, upTo uint64) {
 	t.Helper()
-	for {
-		last, err := s.Last(agency)
-		if err != nil || last >= upTo {
-			if err != nil || last > upTo {
-				t.Fatalf("the stream has taken %d: %v", last, err)
-			}
-			return
-		}
-		list, err := s.Unsent(agency, int(min(upTo-last, 1000)), 1<<30)
-		if err != nil || len(list) == 0 {
-			t.Fatalf("nothing is left behind %d: %v", last, err)
-		}
-		for i := range list {
-			last++
-			list[i].Sequence = last
-		}
-		if err := s.Publish(agency, list, cursorAt(list[len(list)-1])); err != nil {
-			t.Fatal(err)
-		}
+	e, _, err := s.Lookup(upTo)
+	if err == nil {
+		err = s.Acknowledge(events.Cursor{Position: upTo, ID: e.ID, StreamSequence: upTo, StreamCreated: era}, nil)
 	}
-}
-
-// whole is an agency's log: what is published, then what is unsent.
-func whole(t testing.TB, s *store.Store, agency string) []events.Event {
-	t.Helper()
-	all, _, err := s.EventsAfter(agency, store.Place{}, 1<<30, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
 }
 
-// kept are the positions of an agency's log, which here are the sequences too once it is published.
-func kept(t testing.TB, s *store.Store, agency string) (positions []uint64) {
+// whole is the log, of an agency or of all if it is empty.
+func whole(t testing.TB, s *store.Store, agency string) (all []events.Event) {
 	t.Helper()
-	for _, e := range whole(t, s, agency) {
-		if positions = append(positions, e.Position); e.Sequence != 0 && e.Sequence != e.Position {
-			t.Errorf("%s: event %d is at position %d", agency, e.Sequence, e.Position)
+	for at := uint64(0); ; {
+		list, next, err := s.EventsAfter(agency, at, 1<<30, 1<<40)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, list...)
+		if next == at {
+			return all
+		}
+		at = next
+	}
+}
+
+// kept are the positions of the log.
+func kept(t testing.TB, s *store.Store) (positions []uint64) {
+	t.Helper()
+	for _, e := range whole(t, s, "") {
+		positions = append(positions, e.Sequence)
 	}
 	return positions
 }
@@ -104,61 +95,19 @@ func trim(t testing.TB, s *store.Store, before time.Time, most, want int) {
 func TestOnlyWhatIsOldAndAcknowledgedIsTrimmed(t *testing.T) {
 	now := era
 	s := openAt(t, t.TempDir(), &now)
-	for _, agency := range []string{"A", "A1", "B"} { // one a prefix of the other
-		now = era
-		ring(t, s, agency, 10, &now) // at era + 1 … 10 minutes
+	ring(t, s, "A", 10, &now) // at era + 1 … 10 minutes
+	trim(t, s, era.Add(time.Hour), 100, 0)
+	publish(t, s, 8)
+	trim(t, s, era.Add(4*time.Minute), 100, 3)
+	if got := kept(t, s); !slices.Equal(got, between(4, 10)) {
+		t.Errorf("it keeps %v", got)
 	}
-	publish(t, s, "A", 8)
-	publish(t, s, "A1", 10) // nothing of B
-	trim(t, s, era.Add(4*time.Minute), 100, 6)
-	for agency, first := range map[string]uint64{"A": 4, "A1": 4, "B": 1} {
-		if got := kept(t, s, agency); !slices.Equal(got, between(first, 10)) {
-			t.Errorf("%s keeps %v", agency, got)
-		}
-	}
-	trim(t, s, era.Add(time.Hour), 100, 10)
-	for agency, first := range map[string]uint64{"A": 8, "A1": 10, "B": 1} { // the cursor's, the newest
-		if got := kept(t, s, agency); !slices.Equal(got, between(first, 10)) {
-			t.Errorf("%s keeps %v", agency, got)
-		}
+	trim(t, s, era.Add(time.Hour), 3, 3)
+	trim(t, s, era.Add(time.Hour), 100, 1)
+	if got := kept(t, s); !slices.Equal(got, between(8, 10)) { // that of the cursor stays
+		t.Errorf("it keeps %v", got)
 	}
 	trim(t, s, era.Add(time.Hour), 100, 0)
-}
-
-func TestASequenceIsNotUsedAgainAfterATrim(t *testing.T) {
-	dir, now := t.TempDir(), era
-	s := openAt(t, dir, &now)
-	ring(t, s, "A100", 5, &now)
-	publish(t, s, "A100", 5)
-	trim(t, s, now.Add(time.Hour), 100, 4)
-	s.Close()
-	s = openAt(t, dir, &now)
-	if last, err := s.Last("A100"); last != 5 || err != nil {
-		t.Errorf("the log ends with %d, %v", last, err)
-	}
-	ring(t, s, "A100", 1, &now)
-	publish(t, s, "A100", 6)
-	if got := kept(t, s, "A100"); !slices.Equal(got, []uint64{5, 6}) {
-		t.Errorf("the log holds %v", got)
-	}
-}
-
-func TestTrimmingGoesOnWhereItWas(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	for _, agency := range []string{"A", "B"} {
-		ring(t, s, agency, 8, &now)
-		publish(t, s, agency, 8)
-	}
-	for _, want := range []struct {
-		trimmed int
-		a, b    uint64
-	}{{5, 6, 1}, {5, 8, 4}, {4, 8, 8}, {0, 8, 8}} {
-		trim(t, s, now.Add(time.Hour), 5, want.trimmed)
-		if a, b := kept(t, s, "A"), kept(t, s, "B"); a[0] != want.a || b[0] != want.b {
-			t.Errorf("A begins with %d, B with %d, want %+v", a[0], b[0], want)
-		}
-	}
 }
 
 func TestWhatWasSeenOutlivesItsEvents(t *testing.T) {
@@ -170,7 +119,7 @@ func TestWhatWasSeenOutlivesItsEvents(t *testing.T) {
 		return errors.Join(tx.PutInsertion("A100", insertion), tx.PutContactRequests("A100", "a#1##", request), tx.PutRecord("A100", "a#1##", []byte("{}")))
 	})
 	ring(t, s, "A100", 50, &now)
-	publish(t, s, "A100", 50)
+	publish(t, s, 50)
 	trim(t, s, now.Add(time.Hour), 100, 49)
 	err := s.View(func(tx *store.Tx) error {
 		i, _ := tx.Insertion("A100", "a#1##")
@@ -210,7 +159,7 @@ func BenchmarkTrim(b *testing.B) {
 				return nil
 			})
 		}
-		publish(b, s, "A100", size)
+		publish(b, s, size)
 		b.StartTimer()
 		stop, ended := make(chan struct{}), make(chan time.Duration)
 		go func() {

@@ -14,9 +14,9 @@ import (
 // Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
 // to, and only on that goroutine. Values that it returns are copies.
 type Tx struct {
-	tx    *bolt.Tx
-	store *Store
-	woken map[string]struct{} // agencies of which the stream lacks something more; nil: none
+	tx       *bolt.Tx
+	store    *Store
+	appended bool // to the log
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -71,14 +71,15 @@ func (s *Store) update(fn func(*Tx) error) error {
 		s.lastCommit.Store(int64(id))
 		return nil
 	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	s.commits.Add(1)
-	if wake := s.onAppend.Load(); wake != nil {
-		for agency := range own.woken {
-			(*wake)(agency)
-		}
+	if wake := s.onAppend.Load(); wake != nil && own.appended {
+		(*wake)()
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool,
 	if err != nil || !wanted {
 		return err
 	}
-	err = update(func(tx *Tx) error {
+	return update(func(tx *Tx) error {
 		if tx.commit() == commit {
 			return write(tx)
 		}
@@ -113,10 +114,6 @@ func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool,
 		}
 		return write(tx)
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
 }
 
 // commit is the number of the last commit that tx sees.
@@ -145,16 +142,9 @@ func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
 	return own
 }
 
-// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it must
-// wait for nothing. The last call counts.
-func (s *Store) OnAppend(wake func(agency string)) { s.onAppend.Store(&wake) }
-
-func (tx *Tx) wake(agency string) {
-	if tx.woken == nil {
-		tx.woken = map[string]struct{}{}
-	}
-	tx.woken[agency] = struct{}{}
-}
+// OnAppend registers a callback that runs after every commit that appended events, on the committing goroutine. It must not
+// block. A later call replaces it.
+func (s *Store) OnAppend(wake func()) { s.onAppend.Store(&wake) }
 
 // Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
 func Storable(part string) bool {

@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"doorbell/events"
 )
 
 // Report is what Verify found.
@@ -81,7 +79,7 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 			r.find("pages of the file contradict each other (%d)", problems)
 			return nil // what is read through such pages says nothing
 		}
-		v := &verifier{ctx: ctx, tx: tx, r: &r, logs: map[string]span{}, most: r.Bytes}
+		v := &verifier{ctx: ctx, tx: tx, r: &r, most: r.Bytes}
 		return v.values()
 	})
 }
@@ -112,29 +110,28 @@ func readThrough(path string) (torn bool, err error) {
 	return whole < 2, nil
 }
 
-// verifier holds every entry of a store against its seal, and the logs and cursors against each other.
+// verifier holds every entry of a store against its seal, and the cursor against the log.
 type verifier struct {
 	ctx  context.Context
 	tx   *Tx
 	r    *Report
-	logs map[string]span
 	most int64 // entries that the file has room for
 }
-
-// span is what a log holds: published events by their sequences, and the highest position.
-type span struct{ first, last, position uint64 }
 
 // values reads bucket after bucket. The error is that of the context.
 func (v *verifier) values() error {
 	count := func(n *int) func(k, payload []byte) { return func(_, _ []byte) { *n++ } }
 	visits := map[string]func(k, payload []byte){
 		string(bucketAgencies): count(&v.r.Agencies), string(bucketInsertions): count(&v.r.Insertions),
-		string(bucketContacts): v.contacts, string(bucketLog): v.log, string(bucketCursors): v.cursor,
+		string(bucketContacts): v.contacts, string(bucketLog): v.log,
 	}
-	for _, name := range buckets { // the log before the cursors
+	for _, name := range buckets {
 		if err := v.each(name, visits[string(name)]); err != nil {
 			return err
 		}
+	}
+	if len(v.r.Findings) == 0 {
+		v.cursor()
 	}
 	return nil
 }
@@ -177,31 +174,15 @@ func (v *verifier) contacts(_, payload []byte) {
 
 func (v *verifier) log(k, payload []byte) {
 	v.r.Events++
-	if len(k) < 9 || len(payload) < 8 {
-		v.r.find("an entry of %s of agency %q is too short", bucketLog, agencyOf(k))
-		return
+	if agency, _, found := bytes.Cut(payload, []byte{0}); len(k) != 8 || !found {
+		v.r.find("an entry of %s of agency %q is too short", bucketLog, agency[:min(len(agency), 64)])
 	}
-	agency, l := string(k[:len(k)-9]), entry(k[len(k)-8:], payload)
-	s := v.logs[agency]
-	if l.position != 0 && l.position <= s.position || l.n >= unsent && l.n != unsent|l.position {
-		v.r.find("the log of agency %q has position %d behind %d", agency, l.position, s.position)
-	}
-	s.position = max(s.position, l.position)
-	if s.first == 0 {
-		s.first = l.sequence()
-	}
-	s.last = max(s.last, l.sequence())
-	v.logs[agency] = s
 }
 
-func (v *verifier) cursor(k, payload []byte) {
-	agency := string(k)
-	c := decodeJSON[events.Cursor](bucketCursors, payload)
-	if s := v.logs[agency]; c.Sequence != 0 && (c.Sequence < s.first || c.Sequence > s.last) {
-		v.r.find("the cursor of agency %q is at %d, and its log goes from %d to %d", k, c.Sequence, s.first, s.last)
-		return
-	}
-	if at := v.tx.get(bucketLog, logKey(agency, c.Sequence)); len(at) >= 8 && entry(logKey("", c.Sequence)[1:], at).event(agency).ID != c.ID {
-		v.r.find("the cursor of agency %q names another event than its log has at %d", k, c.Sequence)
+// cursor holds the cursor against the log.
+func (v *verifier) cursor() {
+	c, last := v.tx.cursor(), v.tx.lastPosition()
+	if c.Position > last || c.Highest > last {
+		v.r.find("the cursor is at %d, and the log ends with %d", max(c.Position, c.Highest), last)
 	}
 }

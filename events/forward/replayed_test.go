@@ -34,7 +34,7 @@ func past(t *testing.T, agencies ...string) (all []events.Event) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, e.Stamp(uint64(n+1), time.Now(), "s").WithSequence(uint64(n+1)))
+		all = append(all, e.Stamp(uint64(n+1), time.Now(), "s"))
 	}
 	return all
 }

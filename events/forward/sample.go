@@ -47,5 +47,5 @@ func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 	if err != nil {
 		return e, err
 	}
-	return e.Stamp(1, now, "test").WithSequence(1), nil
+	return e.Stamp(1, now, "test"), nil
 }

@@ -223,7 +223,7 @@ func (w *world) stamp(p events.Payload, agency string) events.Event {
 		w.t.Fatal(err)
 	}
 	w.sequence[agency]++
-	return e.Stamp(w.sequence[agency], time.Now(), "store").WithSequence(w.sequence[agency])
+	return e.Stamp(w.sequence[agency], time.Now(), "store")
 }
 
 // lead publishes a new contact request of an agency.

@@ -75,7 +75,7 @@ func newCutBell(t testing.TB) (*bell, *scissors) {
 	return b, s
 }
 
-func TestABatchWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
+func TestAnEventWhoseAcknowledgementIsLostIsStoredOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 20} {
 		b, s := newCutBell(t)
 		b.log.ring(t, "A100", 3)
@@ -85,9 +85,6 @@ func TestABatchWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 		}
 		s.mu.Lock()
 		s.at, s.after = "Nats-Expected-Stream", true
-		if n > 1 {
-			s.at = "Nats-Batch-Commit"
-		}
 		s.mu.Unlock()
 		b.log.ring(t, "A100", n)
 		if err := r.Drain(t.Context()); err != nil {
@@ -97,22 +94,7 @@ func TestABatchWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 			t.Fatalf("the connection broke %d times", s.breaks)
 		}
 		exactlyOnce(t, b.js, b.log, "A100", 0)
-		b.wantRepairs("A100")
 	}
-}
-
-func TestABatchWhoseCommitIsLostIsSentAgain(t *testing.T) {
-	b, s := newCutBell(t)
-	r := b.relay()
-	s.at = "Nats-Batch-Commit"
-	b.log.ring(t, "A100", 20)
-	if err := r.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s.breaks != 1 {
-		t.Fatalf("the connection broke %d times", s.breaks)
-	}
-	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
 func TestWhereverTheConnectionBreaksEveryEventArrivesOnce(t *testing.T) {
@@ -135,6 +117,4 @@ func TestWhereverTheConnectionBreaksEveryEventArrivesOnce(t *testing.T) {
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	exactlyOnce(t, b.js, b.log, "B200", 0)
-	b.wantRepairs("A100")
-	b.wantRepairs("B200")
 }

@@ -13,150 +13,141 @@ import (
 	"doorbell/schemas/schematest"
 )
 
-// memLog is an event log that forgets nothing and can be told to fail.
+// memLog is an event log that forgets nothing and can be made to fail.
 type memLog struct {
 	mu       sync.Mutex
-	events   map[string][]events.Event // those that are published, then those that are not and have no sequence
-	cursors  map[string]events.Cursor
-	onAppend func(agency string)
+	events   []events.Event // in the order of their positions, which have gaps behind a reserved one
+	last     uint64
+	cursor   events.Cursor
+	newest   map[string]uint64
+	onAppend func()
 	storeID  string
-	broken   error // of SetCursor
+	broken   error // of Acknowledge
+	commits  int   // of the cursor
 }
 
-func newMemLog() *memLog {
-	return &memLog{
-		events: make(map[string][]events.Event), cursors: make(map[string]events.Cursor),
-		storeID: "s1",
-	}
-}
+func newMemLog() *memLog { return &memLog{newest: map[string]uint64{}, storeID: "s1"} }
 
 func (l *memLog) Agencies() ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
-	for a := range l.events {
-		all = append(all, a)
+	for _, e := range l.events {
+		if !slices.Contains(all, e.AgencyID) {
+			all = append(all, e.AgencyID)
+		}
 	}
 	sort.Strings(all)
 	return all, nil
 }
 
-func (l *memLog) Cursor(agency string) (events.Cursor, error) {
+func (l *memLog) Events(after uint64, limit, maxBytes int) ([]events.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cursors[agency], nil
-}
-
-func (l *memLog) SetCursor(agency string, c events.Cursor) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.broken != nil {
-		return l.broken
-	}
-	l.cursors[agency] = c
-	return nil
-}
-
-// unsent is where the events of a log begin that have no sequence.
-func unsent(log []events.Event) int {
-	return sort.Search(len(log), func(i int) bool { return log[i].Sequence == 0 })
-}
-
-// first returns as much of a log as may be read at once.
-func first(log []events.Event, maxEvents, maxBytes int) []events.Event {
+	next := sort.Search(len(l.events), func(i int) bool { return l.events[i].Sequence > after })
 	size := 0
-	for i := range log {
-		size += len(log[i].Data)
-		if i == maxEvents || i > 0 && size > maxBytes {
-			log = log[:i]
+	var found []events.Event
+	for _, e := range l.events[next:] {
+		if size += len(e.Data); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
 			break
 		}
+		found = append(found, e)
 	}
-	return slices.Clone(log)
+	return found, nil
 }
 
-func (l *memLog) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
+func (l *memLog) Lookup(position uint64) (events.Event, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	log := l.events[agency]
-	log = log[:unsent(log)]
-	next := sort.Search(len(log), func(i int) bool { return log[i].Sequence > after })
-	return first(log[next:], maxEvents, maxBytes), nil
+	for _, e := range l.events {
+		if e.Sequence == position {
+			return e, true, nil
+		}
+	}
+	return events.Event{}, false, nil
 }
 
-func (l *memLog) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+func (l *memLog) LastPosition() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	log := l.events[agency]
-	return first(log[unsent(log):], maxEvents, maxBytes), nil
+	return l.last, nil
 }
 
-func (l *memLog) CountUnsent(agency string) (n int, err error) {
+func (l *memLog) Reserve(position uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	log := l.events[agency]
-	return len(log) - unsent(log), nil
+	l.last = max(l.last, position)
+	return nil
 }
 
-func (l *memLog) Publish(agency string, list []events.Event, c events.Cursor) error {
+func (l *memLog) Cursor() (events.Cursor, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursor, nil
+}
+
+func (l *memLog) Acknowledge(c events.Cursor, newest map[string]uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
 		return l.broken
 	}
-	log := l.events[agency]
-	next := unsent(log)
-	for i, e := range list {
-		if at := &log[next+i]; at.ID != e.ID || next+i > 0 && e.Sequence <= log[next+i-1].Sequence {
-			panic(fmt.Sprintf("%s is published as %d behind %+v", e.ID, e.Sequence, at))
-		}
-		log[next+i].Sequence = e.Sequence // it may have been erased meanwhile
+	c.Highest = max(c.Highest, c.Position, l.cursor.Highest)
+	l.cursor = c
+	l.commits++
+	for agency, position := range newest {
+		l.newest[agency] = max(l.newest[agency], position)
 	}
-	l.cursors[agency] = c
 	return nil
+}
+
+func (l *memLog) Last(agency string) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest[agency], nil
+}
+
+func (l *memLog) OnAppend(wake func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onAppend = wake
 }
 
 // erase takes the person out of the events with these positions.
-func (l *memLog) erase(agency string, positions ...uint64) {
+func (l *memLog) erase(positions ...uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, e := range l.events[agency] {
-		if slices.Contains(positions, e.Position) {
-			l.events[agency][i] = e.Erase()
+	for i, e := range l.events {
+		if slices.Contains(positions, e.Sequence) {
+			l.events[i] = e.Erase()
 		}
 	}
 }
 
-func (l *memLog) Append(e events.Event) error {
+// append adds an event made by events.New.
+func (l *memLog) append(e events.Event) {
 	l.mu.Lock()
 	l.add(e, time.Now())
 	l.mu.Unlock()
-	l.tell(e.AgencyID)
-	return nil
+	l.tell()
 }
 
 func (l *memLog) add(e events.Event, recorded time.Time) {
 	if err := schematest.Check(string(e.Type), e.Data); err != nil {
 		panic(err) // a test appends what no doorbell would
 	}
-	log := l.events[e.AgencyID]
-	l.events[e.AgencyID] = append(log, e.Stamp(uint64(len(log)+1), recorded, l.storeID))
+	l.last++
+	l.events = append(l.events, e.Stamp(l.last, recorded, l.storeID))
 }
 
-// tell says that the log of an agency has grown.
-func (l *memLog) tell(agency string) {
+// tell says that the log has grown.
+func (l *memLog) tell() {
 	l.mu.Lock()
 	wake := l.onAppend
 	l.mu.Unlock()
 	if wake != nil {
-		wake(agency)
+		wake()
 	}
-}
-
-func (l *memLog) OnAppend(wake func(agency string)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onAppend = wake
 }
 
 // ring appends n contact requests of an agency, in one commit.
@@ -167,13 +158,13 @@ func (l *memLog) ring(t testing.TB, agency string, n int) {
 
 func (l *memLog) ringAt(t testing.TB, agency string, n int, recorded time.Time) {
 	t.Helper()
-	l.mu.Lock()
 	for range n {
-		number := len(l.events[agency]) + 1
+		number := len(l.list(agency)) + 1
+		l.mu.Lock()
 		l.add(contactRequest(t, agency, number, "Guten Tag"), recorded)
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
-	l.tell(agency)
+	l.tell()
 }
 
 func contactRequest(t testing.TB, agency string, number int, message string) events.Event {
@@ -197,53 +188,30 @@ func (l *memLog) copyOf() *memLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := newMemLog()
-	for a, list := range l.events {
-		c.events[a] = append([]events.Event(nil), list...)
-	}
-	for a, cursor := range l.cursors {
-		c.cursors[a] = cursor
-	}
+	c.events, c.last, c.cursor, c.storeID = slices.Clone(l.events), l.last, l.cursor, l.storeID
 	return c
 }
 
-func (l *memLog) list(agency string) []events.Event {
+// setBack takes the log back to what a copy of it was.
+func (l *memLog) setBack(to *memLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]events.Event(nil), l.events[agency]...)
+	l.events, l.last, l.cursor = slices.Clone(to.events), to.last, to.cursor
 }
 
-func (l *memLog) length(agency string) int {
+func (l *memLog) list(agency string) (all []events.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.events[agency])
+	for _, e := range l.events {
+		if e.AgencyID == agency {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 func (l *memLog) breakCommits() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken = errors.New("commit: input/output error")
-}
-
-// Import is the rule of the store in few words: what comes in is published, and dropped where it waits.
-func (l *memLog) Import(agency string, list []events.Event, c events.Cursor) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.broken != nil {
-		return l.broken
-	}
-	var log, unsent []events.Event
-	for _, e := range l.events[agency] {
-		if e.Sequence != 0 {
-			log = append(log, e)
-		} else if !slices.ContainsFunc(list, func(known events.Event) bool { return known.ID == e.ID }) {
-			unsent = append(unsent, e)
-		}
-	}
-	for _, e := range list {
-		if len(log) == 0 || e.Sequence > log[len(log)-1].Sequence {
-			log = append(log, e)
-		}
-	}
-	l.events[agency], l.cursors[agency] = append(log, unsent...), c
-	return nil
 }

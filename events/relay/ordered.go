@@ -34,13 +34,3 @@ func deliveries(ctx context.Context, consumer jetstream.Consumer, options ...jet
 	}()
 	return list, nil
 }
-
-// receive waits for the next one.
-func receive(ctx context.Context, list <-chan delivery) (jetstream.Msg, error) {
-	select {
-	case d := <-list:
-		return d.message, d.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}

@@ -2,19 +2,301 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
-// message is an event as it is published, without fence and batch.
-func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
-	e = e.Fit(maxMessage)
+// session is what is known of the stream since it was prepared last, and how far the log is published.
+type session struct {
+	prepared   time.Time // zero: it has to be
+	maxMessage int       // bytes that headers and payload of one message may take together
+	window     time.Duration
+
+	loaded  bool // the cursor was read
+	cursor  events.Cursor
+	doubt   bool              // the last event was sent, and its acknowledgement did not come
+	unsaved int               // acknowledgements since the cursor was written
+	since   time.Time         // of the first of them
+	newest  map[string]uint64 // their newest positions by agency
+}
+
+// ready prepares if that is due.
+func (r *Relay) ready(ctx context.Context) error {
+	if s := &r.session; !s.prepared.IsZero() && time.Since(s.prepared) < prepareEvery && r.o.Conn.IsConnected() {
+		return nil
+	}
+	return r.prepare(ctx)
+}
+
+// prepare makes sure that the stream can be used, and finds out what has become of it and of the log.
+func (r *Relay) prepare(ctx context.Context) error {
+	s := &r.session
+	if !s.loaded {
+		c, err := r.o.Log.Cursor()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		s.cursor, s.loaded = c, true
+	}
+	if r.o.Conn.IsClosed() {
+		return ErrClosed
+	}
+	if !r.o.Conn.IsConnected() {
+		return ErrNotConnected
+	}
+	info, err := r.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	why, err := r.lost(ctx, info)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		if err := r.rewind(info.Created, why); err != nil {
+			return err
+		}
+	}
+	s.cursor.StreamCreated = info.Created
+	if err := r.meetOthers(ctx); err != nil {
+		return err
+	}
+	s.prepared = time.Now()
+	r.opened()
+	return nil
+}
+
+// lost says why the stream is known to have lost events that it had acknowledged; empty: it is not.
+func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why string, err error) {
+	c := r.session.cursor
+	switch {
+	case c.Position == 0:
+		return "", nil
+	case !c.StreamCreated.Equal(info.Created):
+		return "it was made anew", nil
+	case info.State.LastSeq < c.StreamSequence:
+		return "it ends before the last acknowledged message", nil
+	case c.StreamSequence == 0:
+		return "", nil
+	}
+	m, err := r.stream.Get(ctx, stream.Query{Sequence: c.StreamSequence})
+	if err != nil {
+		return "", err
+	}
+	if m != nil && m.Header.Get(nats.MsgIdHdr) != c.ID {
+		return "another message stands where the last acknowledged one was", nil
+	}
+	return "", nil // nothing there: it expired, or was purged or deleted, and stays so
+}
+
+// rewind moves the cursor to the beginning of the log: everything is offered again.
+func (r *Relay) rewind(created time.Time, why string) error {
+	s := &r.session
+	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
+	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
+	s.prepared = time.Time{}
+	return r.write()
+}
+
+// meetOthers looks at the last message of each agency. One of this store behind the end of its log says that the store was set back.
+// One of another store, recorded since this relay was made, says that a second doorbell publishes the agency.
+func (r *Relay) meetOthers(ctx context.Context) error {
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	setBack := false
+	for _, agency := range agencies {
+		m, err := r.stream.Get(ctx, stream.Query{Last: events.AgencyFilter(r.o.Prefix, agency)})
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			continue
+		}
+		e, err := events.Decode(m.Header, m.Data)
+		switch {
+		case err != nil: // whoever wrote that, it was not a doorbell
+		case e.StoreID != r.o.StoreID:
+			if e.RecordedTime.After(r.started) {
+				r.rival(agency)
+			}
+		default:
+			behind, err := r.behind(e)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrLog, err)
+			}
+			setBack = setBack || behind
+		}
+	}
+	if !setBack {
+		return nil
+	}
+	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
+	for _, agency := range agencies {
+		if err := r.applyRedactions(ctx, agency); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// behind reports whether the log ends before an event that this store has published, or has another one in its place, and reserves
+// its position.
+func (r *Relay) behind(e events.Event) (bool, error) {
+	last, err := r.o.Log.LastPosition()
+	if err != nil {
+		return false, err
+	}
+	if e.Sequence > last {
+		return true, r.o.Log.Reserve(e.Sequence)
+	}
+	ours, found, err := r.o.Log.Lookup(e.Sequence)
+	return found && ours.ID != e.ID, err
+}
+
+// applyRedactions lets the store erase whom the stream names as redacted.
+func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
+	list, err := r.redactions(ctx, agency)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := r.o.Redacted(agency, list); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
+}
+
+func (r *Relay) redactions(ctx context.Context, agency string) (list []events.Event, err error) {
+	filter := events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted)
+	for m, err := range r.stream.Read(ctx, filter, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e, err := events.Decode(m.Header, m.Data); err == nil && e.AgencyID == agency {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// lateArrivals is how long before the newest contact request in the stream one may have been created that is not there.
+const lateArrivals = 48 * time.Hour
+
+// WatchedSince says, for a store that never watched an agency, since when another one has: contact requests created since that moment
+// are new, or in the stream already. It is zero where the stream holds nothing of the agency. What the stream names as redacted has
+// been handed to Options.Redacted before.
+func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Time, err error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return since, err
+	}
+	defer unlock()
+	if err := r.ready(ctx); err != nil {
+		return since, r.explain(err)
+	}
+	at := func(q stream.Query) time.Time {
+		var m *stream.Message
+		if err == nil {
+			m, err = r.stream.Get(ctx, q)
+		}
+		if err != nil || m == nil {
+			return time.Time{}
+		}
+		if e, foreign := events.Decode(m.Header, m.Data); foreign == nil {
+			return e.RecordedTime
+		}
+		return time.Time{}
+	}
+	oldest := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
+	// A redaction says nothing of polls: an operator may ask for one at any time.
+	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	if err != nil {
+		return time.Time{}, r.explain(err)
+	}
+	newest := created
+	if changed.After(newest) {
+		newest = changed
+	}
+	if since = oldest; newest.Add(-lateArrivals).After(oldest) {
+		since = newest.Add(-lateArrivals)
+	}
+	return since, r.applyRedactions(ctx, agency)
+}
+
+// publish offers the next events of the log, one at a time, and reports whether more may follow.
+func (r *Relay) publish(ctx context.Context) (more bool, err error) {
+	s := &r.session
+	list, err := r.o.Log.Events(s.cursor.Position, pageEvents, pageBytes)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	for _, e := range list {
+		if r.mayOffer(e) {
+			if err := r.offer(ctx, e); err != nil {
+				return false, err
+			}
+		} else {
+			s.cursor.Position = e.Sequence
+			s.acknowledged(e)
+		}
+		if s.prepared.IsZero() { // the cursor went back
+			return true, nil
+		}
+		if s.unsaved >= saveAfter || time.Since(s.since) >= saveEvery {
+			if err := r.write(); err != nil {
+				return false, err
+			}
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+	return len(list) > 0, nil
+}
+
+// mayOffer reports whether the stream would take an event once. It may have forgotten the id of one that it has acknowledged when that
+// is about to leave the window, and the id of a message that was erased when its server is restarted.
+func (r *Relay) mayOffer(e events.Event) bool {
+	if e.Sequence > r.session.cursor.Highest {
+		return true
+	}
+	window := r.session.window
+	return !e.Erased() && time.Since(e.RecordedTime) < window-min(time.Hour, window/10)
+}
+
+// offer publishes an event, and moves the cursor when it is acknowledged, be it as a duplicate.
+func (r *Relay) offer(ctx context.Context, e events.Event) error {
+	s := &r.session
+	s.doubt = true
+	ack, err := r.js.PublishMsg(ctx, r.message(e))
+	if err != nil {
+		return err
+	}
+	s.doubt = false
+	r.count(e, ack.Duplicate)
+	if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
+		return r.rewind(s.cursor.StreamCreated, "a new message stands before the last acknowledged one")
+	}
+	if s.cursor.Position = e.Sequence; ack.Sequence > s.cursor.StreamSequence {
+		s.cursor.StreamSequence, s.cursor.ID = ack.Sequence, e.ID
+	}
+	s.acknowledged(e)
+	return nil
+}
+
+// message is an event as it is published.
+func (r *Relay) message(e events.Event) *nats.Msg {
+	resent := e.Sequence <= r.session.cursor.Highest
+	e = e.Fit(r.session.maxMessage)
 	m := &nats.Msg{Subject: events.Subject(r.o.Prefix, e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
 	m.Header[jetstream.ExpectedStreamHeader] = []string{r.o.Stream}
 	if resent {
@@ -23,69 +305,59 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 	return m
 }
 
-// fenceEvents lets a message be refused if the agency's last event in the stream does not stand at fence.
-func (l *worker) fenceEvents(m *nats.Msg, fence uint64) {
-	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
-	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
+func (s *session) acknowledged(e events.Event) {
+	if s.unsaved == 0 {
+		s.since, s.newest = time.Now(), map[string]uint64{}
+	}
+	s.unsaved++
+	s.newest[e.AgencyID] = e.Sequence
 }
 
-// publish sends messages, all or none, and returns the place of the last one. After an error it is not known what the stream holds:
-// reconcile.
-func (r *Relay) publish(ctx context.Context, messages []*nats.Msg) (uint64, error) {
-	for _, m := range messages {
-		// A message that the client refuses in the middle would leave the batch open.
-		if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
-			return 0, fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
-		}
+// write stores the cursor.
+func (r *Relay) write() error {
+	s := &r.session
+	if err := r.o.Log.Acknowledge(s.cursor, s.newest); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	if len(messages) == 1 {
-		a, err := r.js.PublishMsg(ctx, messages[0])
-		switch {
-		case err != nil:
-			return 0, err
-		case a.Duplicate: // its place may be before the fence
-			return 0, &jetstream.APIError{Code: 400, ErrorCode: 10201, Description: "the id is in the stream already"}
-		}
-		return a.Sequence, nil
-	}
-	batch, err := jetstreamext.NewBatchPublisher(r.js, jetstreamext.BatchFlowControl{})
+	s.cursor.Highest = max(s.cursor.Highest, s.cursor.Position)
+	s.unsaved, s.newest = 0, nil
+	return nil
+}
+
+// save stores the cursor if acknowledgements came since.
+func (r *Relay) save(ctx context.Context) error {
+	unlock, err := r.lock(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for _, m := range messages[:len(messages)-1] {
-		if err := batch.AddMsg(m); err != nil {
-			return 0, fmt.Errorf("fill batch: %w", err)
-		}
+	defer unlock()
+	if r.session.unsaved == 0 {
+		return nil
 	}
-	a, err := batch.CommitMsg(ctx, messages[len(messages)-1])
+	return r.write()
+}
+
+// saveLater stores the cursor if that is due, or says when it will be; nil: never.
+func (r *Relay) saveLater(ctx context.Context) (<-chan time.Time, error) {
+	unlock, err := r.lock(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("commit batch: %w", err)
+		return nil, nil // the end
 	}
-	return a.Sequence, nil
+	defer unlock()
+	s := &r.session
+	switch left := saveEvery - time.Since(s.since); {
+	case s.unsaved == 0:
+		return nil, nil
+	case left > 0:
+		return time.After(left), nil
+	}
+	return nil, r.write()
 }
 
-// send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns. Where they are too many
-// for the server, it sends fewer from then on.
-func (l *worker) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
-	messages := make([]*nats.Msg, len(list))
-	for i, e := range list {
-		messages[i] = l.r.message(e, s.maxMessage, resent)
+// explain says why NATS could not be used. An error of the log stays one, whatever the connection is by now.
+func (r *Relay) explain(err error) error {
+	if errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) {
+		return err
 	}
-	l.fenceEvents(messages[0], l.fence)
-	place, err = l.r.publish(ctx, messages)
-	switch {
-	case err == nil:
-		l.fence = place
-	case classify(err) == classTooMany:
-		l.most = max(1, len(list)/2)
-	}
-	return place, err
-}
-
-// inOne is how many events may go in one batch.
-func (l *worker) inOne(s session) int {
-	if !s.atomic {
-		return 1
-	}
-	return l.most
+	return stream.Explain(r.o.Conn, err)
 }

@@ -1,43 +1,28 @@
-// Package relay moves the event log to JetStream: each event once, in the order of its agency, however often the process,
-// the server or the network breaks in between.
+// Package relay moves the event log to JetStream. It rests on one idea: the stream takes each event once. Every message carries
+// the id of its event as Nats-Msg-Id, ids are deterministic, and the duplicate window of the stream is as long as its retention.
+// So publishing again is always harmless, and "duplicate" is an acknowledgement.
 //
-// # How it stays exact
+// # One loop
 //
-// The log is the truth and the stream a copy. Of every agency the log holds a cursor: the newest event that the stream
-// has acknowledged, its place n in the stream, and when that stream was created. The relay reads what is unsent, gives it the
-// numbers that follow the cursor's, and publishes it in atomic batches. The first message of a batch carries a fence: it is
-// refused if the last message of this agency is not the one that the relay saw last. So a late copy of a batch, a second relay,
-// or a foreign publisher cannot slip in between unseen. Only after the acknowledgement do the numbers and the cursor come into
-// the log, in one durable commit. Were the process to end before, the next reconcile would find what has arrived, by its id.
+// The log is one list, and the cursor says how far it is published. For each connection, after each failure and once a minute the
+// relay prepares: the stream is there and fit, and has not lost what it had acknowledged. Then it publishes the next event, one at
+// a time and in order, and moves the cursor. The cursor is a hint: it is written after a hundred acknowledgements or a second, and
+// whatever it has forgotten is offered again. Any failure backs off and begins again at the cursor.
 //
-// Every failure is in doubt: a timeout does not say whether the batch has arrived. After any failure, at the start, after
-// every reconnect and once an hour the relay therefore reconciles before it sends ([worker.reconcile]); when it has, the agency
-// is synced:
+// # What the stream may do
 //
-//   - Messages after n that are the next unsent events have arrived, under the numbers that they carry: the cursor moves over
-//     them. Messages that are no events of this agency are stepped over, counted and reported.
-//   - Events of this agency that the log does not have are taken into it, as acknowledged: the stream is the second memory
-//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. Unsent events, which nobody
-//     has seen yet, get the numbers behind them, and those that the stream holds are dropped: ids decide what is the same,
-//     ce-storeid only tells whose it was. Where two stores have both published under one number, the ids alone are remembered.
-//   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
-//     acknowledged. All that it holds is read; what it lacks behind the newest event still in place, or in a stream that was made
-//     anew, is sent again, with the same id and sequence and the header doorbell-resent.
-//   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
+// The stream has lost events if it was made anew, if its end lies before the last acknowledged message, if another message stands
+// there, or if a new message is not put behind it: another doorbell may have written behind a tail that was lost. Then the cursor
+// goes back to the beginning of the log, and the stream refuses what it still has. What is offered after that carries the header
+// doorbell-resent. An event that was acknowledged before is not offered again when it is about to leave the window, as the stream
+// may have forgotten its id, nor when its person was erased. A message that was purged or deleted stays so: its id is known.
 //
-// What was found is announced by watch.stream_repaired, an event like any other. [Relay.Compare] reads both from end to end. What is
-// missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
-// the server, and once a day, and sent again; what any other stream lacks is logged once a day, and a person decides about [Relay.Resend].
+// # What the store may be
 //
-// # What it promises
+// A store that was set back offers what it has again, and goes on with positions behind those that the stream has seen. A second
+// doorbell that publishes the same agencies offers the same ids. It is warned about, not stopped.
 //
-// Where another doorbell publishes the same agency, the fence refuses whichever of the two comes second.
-// It imports what the other has published and continues, so each id is in the stream once. The log warns
-// of it: one of them should be stopped.
-//
-// Nothing that goes wrong at the server or on the way stops a relay for good; it backs off and tries for ever. Agencies do
-// not wait for each other, but share a bound on the bytes in flight. Only an error of the log itself, whose outcome nobody
-// knows, ends [Relay.Run]. The relay never knows what an insertion is, and never writes to the log but through [Log].
+// The relay never knows what an insertion is, and never writes to the log but through [Log].
 package relay
 
 import (
@@ -53,41 +38,32 @@ import (
 	"doorbell/events"
 	"doorbell/events/stream"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 )
 
-// Log is the event log, and with it the outbox. All methods may be called from any goroutine. An error of any of them
-// ends the relay: a commit that failed may have happened.
+// Log is the event log, and with it the outbox. All methods may be called from any goroutine. An error of any of them ends the
+// relay: a commit that failed may have happened.
 type Log interface {
-	// Agencies lists the agencies that have an event log.
+	// Agencies lists the agencies that the store knows.
 	Agencies() ([]string, error)
-	// Cursor is how far an agency is published; the zero value: nothing is.
-	Cursor(agency string) (events.Cursor, error)
-	// SetCursor moves it, in one durable commit.
-	SetCursor(agency string, c events.Cursor) error
-	// Read returns published events with a sequence above after, ascending: at least one if there is any, at most maxEvents,
-	// and more than one only while their payloads together stay under maxBytes.
-	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
-	// Unsent returns, within the same bounds, the first events that the stream has not taken: they have no sequence. Those that
-	// Import has shown to be published are dropped.
-	Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error)
-	// CountUnsent says how many there are; some of them may be dropped.
-	CountUnsent(agency string) (int, error)
-	// Publish gives the first unsent events the sequences under which the stream has taken them, and moves the cursor to c, in
-	// one durable commit.
-	Publish(agency string, list []events.Event, c events.Cursor) error
-	// Append adds an event made by events.New, in a commit of its own.
-	Append(e events.Event) error
-	// Import adds events that the stream holds and the log does not, in the order of the stream, and moves the cursor to c:
-	// they count as acknowledged. One whose sequence is not above those of the log, and of all before it in the list, is
-	// remembered by its id alone.
-	Import(agency string, list []events.Event, c events.Cursor) error
-	// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it
-	// waits for nothing. The last call counts.
-	OnAppend(wake func(agency string))
+	// Events returns events after a position, in order: at least one if there is any, at most limit, and more than one only while
+	// they stay below maxBytes.
+	Events(after uint64, limit, maxBytes int) ([]events.Event, error)
+	// Lookup returns the event at a position, if the log still has it.
+	Lookup(position uint64) (e events.Event, found bool, err error)
+	// LastPosition is the highest position that is in use or reserved; Reserve raises it.
+	LastPosition() (uint64, error)
+	Reserve(position uint64) error
+	// Cursor is how far the log is published.
+	Cursor() (events.Cursor, error)
+	// Acknowledge moves the cursor, which may go back, and notes the newest acknowledged positions of agencies, in one commit.
+	Acknowledge(c events.Cursor, newest map[string]uint64) error
+	// Last is the newest acknowledged position of an agency.
+	Last(agency string) (uint64, error)
+	// OnAppend registers a callback that runs after every commit that appended events. It does not block.
+	OnAppend(wake func())
 }
 
 // Options configure New. Log, Conn, Prefix and Stream are required.
@@ -96,44 +72,46 @@ type Options struct {
 	Conn     *nats.Conn // stays the caller's to close
 	Prefix   string     // of subjects: <prefix>.v1.<agency>.<type>
 	Stream   string
-	MaxAge   time.Duration // of the stream; also: older events are not sent again. 0: unlimited
+	MaxAge   time.Duration // of the stream, and its duplicate window; 0: the stream keeps everything, the window is 30 days
 	MaxBytes int64         // of the stream; 0: unlimited
 	Manage   bool          // make the stream if it is missing
 	Embedded bool          // the server is ours: the stream is changed to what it should be
 	Replicas int           // of a stream that is made; default 1
-	StoreID  string        // names the store in the stream's metadata
+	StoreID  string        // of the store that holds the log
 	Logger   *slog.Logger  // default: nothing is logged
+	AckWait  time.Duration // how long to wait for an answer; default 5 s
 
-	BatchEvents    int           // most events in one batch; default and most 1,000
-	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
-	AckWait        time.Duration // how long to wait for an answer; default 5 s
-	ReconcileEvery time.Duration // how often to reconcile without a reason; default 1 h
-	CompareIn      time.Duration // how long after a connect the stream is compared with the log; default 3 min
-
-	// Synced is called after each reconcile, when the log has all that the stream holds of an agency. It must not block.
-	Synced func(agency string)
+	// Widened is called when the duplicate window of the embedded stream was widened. It restarts the server, which knows older ids
+	// only after that.
+	Widened func(ctx context.Context) error
+	// Redacted is called with the contact_request.redacted events of an agency in the stream, when the log turns out to be older than
+	// the stream. What they name is to be erased in the store.
+	Redacted func(agency string, list []events.Event) error
 }
 
-// inFlight is how many batches are read and sent at once, over all agencies, and of how many the stream is read.
-const inFlight = 4
-
-// serverBatch is the most messages that a server takes in one atomic batch, unless configured lower.
-const serverBatch = 1000
-
 func (o Options) withDefaults() Options {
-	o.BatchEvents = min(cmp.Or(o.BatchEvents, serverBatch), serverBatch)
-	o.BatchBytes = cmp.Or(o.BatchBytes, 2<<20)
 	o.AckWait = cmp.Or(o.AckWait, 5*time.Second)
-	o.ReconcileEvery = cmp.Or(o.ReconcileEvery, time.Hour)
-	o.CompareIn = cmp.Or(o.CompareIn, 3*time.Minute) // by then the server has forgotten the ids of what it lost
-	if o.Synced == nil {
-		o.Synced = func(string) {}
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Widened == nil {
+		o.Widened = func(context.Context) error { return nil }
+	}
+	if o.Redacted == nil {
+		o.Redacted = func(string, []events.Event) error { return nil }
+	}
 	return o
 }
+
+const (
+	prepareEvery = time.Minute
+	// The cursor is written after so many acknowledgements, or so long after the first of them.
+	saveAfter = 100
+	saveEvery = time.Second
+	// pageEvents and pageBytes bound what is read of the log at once.
+	pageEvents = 100
+	pageBytes  = 1 << 20
+)
 
 // ErrLog is wrapped by an error of the Log. It ends the relay, and should end the process: a commit that failed may have
 // happened.
@@ -144,24 +122,25 @@ var ErrClosed = errors.New("the NATS connection is closed")
 
 // Relay publishes one event log. Its methods may be called from any goroutine; Run only once at a time.
 type Relay struct {
-	o           Options
-	js          jetstream.JetStream
-	stream      stream.Client
-	link        *link
-	budget      *semaphore.Weighted // in batches
-	reconciling *semaphore.Weighted // in agencies: each may hold a page of what it imports
+	o        Options
+	js       jetstream.JetStream
+	stream   stream.Client
+	started  time.Time
+	appended chan struct{} // capacity 1: the log has grown
 
-	mu        sync.Mutex
-	workers   map[string]*worker
-	published map[events.Type]uint64 // see Status
-	failures  map[string]uint64
+	working chan struct{} // capacity 1; full while a goroutine prepares, publishes or erases: see lock
+	session session       // guarded by working
 
-	begun chan struct{} // capacity 1: a log has grown whose worker does not run yet
+	mu     sync.Mutex
+	status Status
+	rivals map[string]time.Time // agencies that another store publishes, and when that was logged last
+	said   string               // the failure that was logged last; empty: it ended
+	saidAt time.Time
 
-	turned atomic.Pointer[time.Time] // when the supervisor did last
+	turned atomic.Pointer[time.Time] // the last step of the loop
 }
 
-// New checks the options and makes a relay. It asks the server nothing.
+// New checks the options and makes a relay. It makes no network calls.
 func New(o Options) (*Relay, error) {
 	o = o.withDefaults()
 	if o.Log == nil || o.Conn == nil || o.Prefix == "" || o.Stream == "" {
@@ -172,9 +151,9 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, link: newLink(), workers: map[string]*worker{}, begun: make(chan struct{}, 1),
-		published: map[events.Type]uint64{}, failures: map[string]uint64{},
-		budget: semaphore.NewWeighted(inFlight), reconciling: semaphore.NewWeighted(inFlight),
+		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, started: time.Now(),
+		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]time.Time{},
+		status: Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
 	}
 	r.turn()
 	return r, nil
@@ -182,41 +161,52 @@ func New(o Options) (*Relay, error) {
 
 // Run publishes until ctx ends, then returns nil. It returns earlier only with ErrLog or ErrClosed.
 func (r *Relay) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.supervise(ctx, g) })
-	g.Go(func() error { return r.compareAll(ctx) })
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("relay: %w", err)
-	}
-	return nil
-}
-
-// RunOnce publishes all that is there, agency after agency, and returns when it is done. The error says which agencies
-// were left behind and why; what it can mean see Drain.
-func (r *Relay) RunOnce(ctx context.Context) error {
-	agencies, err := r.o.Log.Agencies()
-	if err != nil {
-		return fmt.Errorf("relay: %w: %w", ErrLog, err)
-	}
-	s, err := r.check(ctx)
-	if err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	var failed []error
-	for _, a := range agencies {
-		l := r.worker(a)
-		if err := l.finish(ctx, s); err != nil {
-			failed = append(failed, fmt.Errorf("agency %s: %w", l.token, err))
+	r.o.Log.OnAppend(func() { poke(r.appended) })
+	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer r.o.Conn.RemoveStatusListener(status)
+	tick := time.NewTicker(prepareEvery)
+	defer tick.Stop()
+	retry := newRetry()
+	for {
+		err := r.work(ctx)
+		var again <-chan time.Time
+		grown := r.appended
+		switch {
+		case errors.Is(err, ErrLog), errors.Is(err, ErrClosed):
+			return fmt.Errorf("relay: %w", err)
+		case ctx.Err() != nil:
+			return r.save(context.WithoutCancel(ctx))
+		case err != nil:
+			grown, again = nil, time.After(retry.NextBackOff())
+		default:
+			retry.Reset()
+			if again, err = r.saveLater(ctx); err != nil {
+				return fmt.Errorf("relay: %w", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-grown:
+		case <-again:
+		case <-tick.C:
+		case s := <-status:
+			if retry.Reset(); s != nats.CONNECTED {
+				r.disconnected()
+			}
 		}
 	}
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	return nil
 }
 
-// Drain publishes what is there before the process ends, and tries until ctx ends. The error is what stood in the way:
-// the events are still in the log. Drain may be called while Run runs, and after it has ended.
+// RunOnce publishes what is there, and returns when it is done.
+func (r *Relay) RunOnce(ctx context.Context) error {
+	if err := r.work(ctx); err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return r.save(ctx)
+}
+
+// Drain publishes what is there before the process ends, and tries until ctx ends. The error is what stood in the way: the events
+// are still in the log. Drain may be called while Run runs, and after it has ended.
 func (r *Relay) Drain(ctx context.Context) error {
 	retry := newRetry()
 	for {
@@ -227,61 +217,90 @@ func (r *Relay) Drain(ctx context.Context) error {
 		if err = r.RunOnce(ctx); err == nil || errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) {
 			return err
 		}
-		if !sleep(ctx, retry.NextBackOff(), nil) {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retry.NextBackOff()):
+		}
+	}
+}
+
+// pending reports whether an event lies behind the cursor.
+func (r *Relay) pending() (bool, error) {
+	c, err := r.o.Log.Cursor()
+	if err != nil {
+		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+	}
+	list, err := r.o.Log.Events(c.Position, 1, 1)
+	if err != nil {
+		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+	}
+	return len(list) > 0, nil
+}
+
+// work publishes until nothing is left, page by page.
+func (r *Relay) work(ctx context.Context) error {
+	for {
+		more, err := r.step(ctx)
+		if err != nil || !more {
 			return err
 		}
 	}
 }
 
-// pending says whether any agency has an unsent event.
-func (r *Relay) pending() (bool, error) {
-	agencies, err := r.o.Log.Agencies()
+// step prepares if that is due, and publishes a page of the log. Others have their turn after it.
+func (r *Relay) step(ctx context.Context) (more bool, err error) {
+	unlock, err := r.lock(ctx)
 	if err != nil {
-		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+		return false, err
 	}
-	for _, a := range agencies {
-		n, err := r.o.Log.CountUnsent(a)
+	defer unlock()
+	r.turn()
+	defer func() {
 		if err != nil {
-			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+			r.session.prepared = time.Time{}
+			err = r.explain(err)
 		}
-		if n > 0 {
-			return true, nil
+		if ctx.Err() == nil {
+			r.note(err)
 		}
+	}()
+	if err := r.ready(ctx); err != nil {
+		return false, err
 	}
-	return false, nil
+	return r.publish(ctx)
 }
 
-func (r *Relay) worker(agency string) *worker {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l, ok := r.workers[agency]
-	if !ok {
-		l = newWorker(r, agency)
-		r.workers[agency] = l
-	}
-	return l
-}
-
-// Begin makes Run look for agencies that are new to the log, though nothing was appended of them yet.
-func (r *Relay) Begin() { poke(r.begun) }
-
-// appended wakes who publishes the log of an agency. It is called by who has committed.
-func (r *Relay) appended(agency string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.workers[agency]; l != nil && l.running {
-		poke(l.poked)
-	} else {
-		poke(r.begun)
+// lock waits until no other goroutine prepares, publishes or erases. It is no mutex, because a test in virtual time would stand
+// still where one is waited for while its holder waits for a timer.
+func (r *Relay) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case r.working <- struct{}{}:
+		return func() { <-r.working }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-func (r *Relay) all() []*worker {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := make([]*worker, 0, len(r.workers))
-	for _, l := range r.workers {
-		all = append(all, l)
+// newRetry is the back-off of everything here: without an end.
+func newRetry() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(30*time.Second),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
-	return all
+}
+
+// turn notes that the loop is not stuck.
+func (r *Relay) turn() {
+	now := time.Now()
+	r.turned.Store(&now)
 }

@@ -3,6 +3,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,7 @@ type Found struct {
 	Made      bool
 	Different []string // how it differs from what it should be, in words
 	Unchanged error    // why it was not changed, though it may be
+	Widened   bool     // its duplicate window was widened: the server knows the ids of older messages only after a restart
 }
 
 // Ensure returns the stream of a configuration, made or changed first if that is allowed. One of a server that is not ours is
@@ -73,7 +75,9 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	f.Info = s.CachedInfo()
 	if f.Different = Differences(want, f.Info.Config); may.Embedded && len(f.Different) > 0 {
 		if s, f.Unchanged = js.UpdateStream(ctx, want); f.Unchanged == nil {
+			was := f.Info
 			f.Info = s.CachedInfo()
+			f.Widened = f.Info.Config.Duplicates > was.Config.Duplicates && was.State.Msgs > 0
 			f.Different = Differences(want, f.Info.Config)
 		}
 	}
@@ -115,11 +119,7 @@ func Differences(want, have jetstream.StreamConfig) []string {
 	note("max messages per subject", unlimited(want.MaxMsgsPerSubject), unlimited(have.MaxMsgsPerSubject))
 	note("replicas", want.Replicas, have.Replicas)
 	note("duplicate window", want.Duplicates, have.Duplicates)
-	note("atomic publish", want.AllowAtomicPublish, have.AllowAtomicPublish)
 	note("direct get", want.AllowDirect, have.AllowDirect)
-	if id := want.Metadata["store_id"]; id != "" {
-		note("store id", id, have.Metadata["store_id"])
-	}
 	return d
 }
 
@@ -150,10 +150,42 @@ func Unfit(want, have jetstream.StreamConfig) error {
 	refuse(have.Mirror != nil, "it is a mirror")
 	refuse(have.SubjectTransform != nil, "it transforms subjects")
 	refuse(have.PersistMode == jetstream.AsyncPersistMode, "it acknowledges before it writes")
+	if takesOnce(want) {
+		least := leastWindow
+		if have.MaxAge > 0 {
+			least = min(least, have.MaxAge)
+		}
+		refuse(have.Duplicates < least, fmt.Sprintf("its duplicate window is %s, and an event that is offered again later would be stored twice: run "+
+			"`nats stream edit %s --dupe-window=%s`, then restart its servers, which know older ids only after that",
+			short(have.Duplicates), want.Name, short(min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates)))))
+		refuse(have.Retention != jetstream.LimitsPolicy, "it drops messages that were consumed: it needs the retention policy limits")
+		refuse(have.MaxMsgsPerSubject > 0, "it drops messages by a limit for each subject: run `nats stream edit "+want.Name+" --max-msgs-per-subject=-1`")
+		refuse(have.Discard == jetstream.DiscardOld && (have.MaxBytes > 0 || have.MaxMsgs > 0),
+			"it drops old messages at its limit: run `nats stream edit "+want.Name+" --discard=new`")
+	}
 	if len(why) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %s: %s", ErrUnfit, want.Name, strings.Join(why, "; "))
+}
+
+// leastWindow is the shortest duplicate window with which a stream takes each event once.
+const leastWindow = 72 * time.Hour
+
+// takesOnce reports whether a stream is to take each message once for as long as it keeps it.
+func takesOnce(c jetstream.StreamConfig) bool {
+	return c.Duplicates >= cmp.Or(c.MaxAge, leastWindow)
+}
+
+// short writes a duration without units that are zero: 72h.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
 }
 
 // covers says whether every subject below want, which ends in >, is matched by have.

@@ -191,7 +191,7 @@ func (e *walkEnd) disappear(record func(string) []byte) {
 		common.Origin, common.ObservedAfter = events.OriginLive, i.LastSeen
 		e.announce(&events.InsertionDisappeared{
 			Common: common, PropertyReferenceID: i.Reference, Episode: i.Episode,
-			LastSeenAt: i.LastSeen, WalksWithout: i.Missing, Insertion: summary(last), Record: last.Record,
+			LastSeenAt: i.LastSeen, WalksWithout: i.Missing, Insertion: summary(last), Record: last.Record, Digest: i.Digest,
 		})
 	}
 }

@@ -97,12 +97,10 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	b := c.Config.Base
 	f, err := relay.Check(ctx, relay.Options{
 		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: b.StreamManage == "auto", StoreID: c.storeID,
+		Manage: b.StreamManage == "auto",
 	})
 	different := strings.Join(f.Different, "; ")
 	switch {
-	case errors.Is(err, relay.ErrOldServer):
-		c.report.fail(SectionNATS, err.Error(), "use a newer server, or the embedded one: leave NATS_URL out")
 	case errors.Is(err, relay.ErrNoStream):
 		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it", b.Stream), "make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case errors.Is(err, relay.ErrStreamUnfit):
@@ -113,22 +111,14 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	case err != nil:
 		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "enable JetStream for this account, and allow doorbell to use its API")
 	case f.Missing:
-		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is missing; run makes it", f.Level, b.Stream)
+		c.report.ok(SectionNATS, "stream %s is missing; run makes it", b.Stream)
 	case len(f.Different) > 0:
 		c.report.warn(SectionNATS, fmt.Sprintf("stream %s can be used, but differs: %s", b.Stream, different), "change it if this is not meant; doorbell does not")
 	default:
-		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is as it should be", f.Level, b.Stream)
+		c.report.ok(SectionNATS, "stream %s is as it should be", b.Stream)
 	}
 	if err == nil {
 		c.mayErase(ctx, nc)
-	}
-	if err == nil && f.OneByOne {
-		c.report.warn(SectionNATS, "the stream takes no atomic batches: events are published one by one",
-			"set allow_atomic at the stream: events are flushed together then")
-	}
-	if f.StoreID != "" && c.storeID == "" {
-		c.report.warn(SectionNATS, fmt.Sprintf("stream %s holds the events of another store", b.Stream),
-			"is another doorbell publishing there? If its data directory was lost, go on: what the stream holds is taken over")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/daemon"
@@ -440,16 +441,17 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if _, err := js.Stream(ctx, "LISTINGS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Fatalf("a stream was made: %v", err)
 	}
-	foreign := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxMsgs: 7, Discard: jetstream.DiscardOld, AllowAtomicPublish: true, DenyDelete: true}
+	foreign := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxMsgs: 7, Discard: jetstream.DiscardOld, DenyDelete: true}
 	if _, err := js.CreateStream(ctx, foreign); err != nil {
 		t.Fatal(err)
 	}
-	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew",
-		"stream LISTINGS: messages may not be erased: it was made with deny_delete", "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
-	foreign.AllowAtomicPublish = false
-	if _, err := js.UpdateStream(ctx, foreign); err == nil { // usable, and slower
-		checked(t, s, exit.Done, environ, "events are published one by one")
+	checked(t, s, exit.CodeFailed, environ, "its duplicate window is 2m", "nats stream edit LISTINGS --dupe-window=720h", "restart its servers", "nats stream edit LISTINGS --discard=new")
+	foreign.Discard, foreign.Duplicates = jetstream.DiscardNew, 72*time.Hour
+	if _, err := js.UpdateStream(ctx, foreign); err != nil {
+		t.Fatal(err)
 	}
+	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "duplicate window is 72h0m0s, should be 720h0m0s",
+		"stream LISTINGS: messages may not be erased: it was made with deny_delete", "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
 	foreign.MaxMsgSize = 1000
 	if _, err := js.UpdateStream(ctx, foreign); err == nil {
 		r, _ = checked(t, s, exit.CodeFailed, environ, "it takes only small messages", "doorbell changes no stream of an external server")

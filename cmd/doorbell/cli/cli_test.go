@@ -176,7 +176,7 @@ func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
 
 func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 3)
+	environ := logged(t, 3, false)
 	for args, sentence := range map[string]string{
 		"verify --file=":                  "--file: is empty",
 		"events ls --agency=":             "--agency: is empty",

@@ -39,13 +39,6 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 	d = doorbelltest.Launch(t, s.Environ, "run")
 	url := doorbelltest.NatsURL(t, s.Dir)
 	sub = doorbelltest.SubscribeTo(t, url)
-	repaired := map[string]bool{}
-	sub.Await(t, "the repair of both", func(e doorbelltest.Arrival) bool {
-		if e.Kind() == "watch.stream_repaired" {
-			repaired[e.Body.AgencyID] = e.Member(t, "reason") == "recreated" && e.Member(t, "sentAgain").(float64) >= 6
-		}
-		return repaired["A100"] && repaired["B200"]
-	})
 	sub.Request(t, s.Ring(t, "A100"))
 	all := doorbelltest.Oracle{Model: s.Model, From: from, Until: from}.MustKeepItsPromises(t, url, doorbelltest.Patience)
 	if n := doorbelltest.Count(doorbelltest.Kinds(all, "A100"), "contact_request.created"); n != 6 {

@@ -60,11 +60,11 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 	endsInTime := runs(t, a)
 	t.Cleanup(func() { close(way.over) })
 	published := func(id string) bool {
-		p, err := a.Store().Progress(id)
+		p, err := a.Store().Progress()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p[0].Unsent == 0 && p[0].Cursor.Sequence > 0
+		return p[id].Unsent == 0 && p[id].Acknowledged > 0
 	}
 	for _, id := range agencies {
 		s.GoesOn(t, id, 10)

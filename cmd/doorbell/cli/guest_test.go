@@ -152,7 +152,7 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 	url := doorbelltest.StartNATS(t, server.RANDOM_PORT)
 	_, js := doorbelltest.Connected(t, url)
 	theirs, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: "LISTINGS", Description: "ours", Subjects: []string{"listings.v1.>"}, MaxAge: time.Hour, AllowAtomicPublish: true,
+		Name: "LISTINGS", Description: "ours", Subjects: []string{"listings.v1.>"}, MaxAge: time.Hour, Duplicates: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil || status.NATS.Embedded || !status.NATS.Connected || status.NATS.URL != url {
 		t.Errorf("status: %v, %+v", err, got)
 	}
-	if len(status.Relay) != 1 || status.Relay[0].Foreign != 1 || status.Relay[0].Problem != "" {
+	if len(status.Relay) != 1 || status.Relay[0].Problem != "" {
 		t.Errorf("the relay says %+v", status.Relay)
 	}
 	if after := doorbelltest.StreamOf(t, js); !reflect.DeepEqual(theirs.CachedInfo().Config, after.CachedInfo().Config) {
@@ -192,7 +192,8 @@ func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	port := doorbelltest.FreePort(t)
-	d := doorbelltest.Launch(t, s.With("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run", "--alone")
+	s.Watched(t, "A100")
+	d := doorbelltest.Launch(t, s.With("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run")
 	doorbelltest.NatsURL(t, s.Dir) // it answers, so it has started all the same
 	s.GoesOn(t, "A100", 30)
 	id := s.Ring(t, "A100")

@@ -59,7 +59,7 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 
 func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 3)
+	environ := logged(t, 3, false)
 	dir := settingOf(environ, "DOORBELL_DATA_DIR")
 	before := doorbelltest.Tree(t, dir)
 	reader, err := store.OpenReadOnly(store.Options{Dir: dir})

@@ -20,7 +20,7 @@ var logKeys = map[string]string{
 	"status": "of HTTP", "attempt": "which one this was", "wait": "until the next one", "after": "how long it lasted", "since": "when it began",
 	"repeated": "lines like this one that were not logged since the last", "advice": "what to do", "scope": "of a halt", "ends": "the alarm that is over",
 	"event_id": "ce-id", "events": "how many", "count": "of messages or events", "from": "first sequence, or what was before", "to": "last sequence, or what is now",
-	"sent_again": "events", "stream_sequence": "of a message", "last_stream_sequence": "of a message", "published": "events", "already_there": "events",
+	"published": "events", "already_there": "events",
 	"part": "of the program", "server": "of NATS", "url": "without credentials", "nats": "address without credentials", "subject": "of NATS", "stream": "name",
 	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "destination": "host and hash of a receiver", "outlets": "how many",
 	"again": "it was there before", "refused": "what a receiver said", "tried": "size of a page",

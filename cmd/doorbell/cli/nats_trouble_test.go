@@ -92,7 +92,6 @@ func (c natsTrouble) isSaid(t *testing.T, url string) {
 	if !c.takes {
 		said("status", "--check")
 		said("events", "tail")
-		said("verify")
 	}
 	if !c.replays {
 		said("replay", "--job", "x")
@@ -104,7 +103,6 @@ func (c natsTrouble) isSaid(t *testing.T, url string) {
 	if c.takes {
 		return
 	}
-	said("verify") // the command itself looks for NATS now
 	d := doorbelltest.Launch(t, environ, "forward", "webhook")
 	d.Stderr.Await(t, why)
 	d.Stop(t)

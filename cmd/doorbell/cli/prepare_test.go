@@ -15,6 +15,7 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/events"
+	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -69,7 +70,9 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relayFor(cfg, kept, conn)
+	r, err := relay.New(relay.Options{
+		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream, MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +136,12 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 	})
 	doorbelltest.RunUntilTheEnd(t, a)
 	s.GoesOn(t, "A100", 5)
-	said.Await(t, "level=WARN msg=\"the watch of agencies that this store has not watched before waits[^\n]*--alone[^\n]* agencies=1")
+	said.Await(t, "level=WARN msg=\"the watch of agencies that this store has not watched before waits[^\n]* agencies=1")
 	status, err := a.Verbs().Status()
 	if err != nil || status.Watch.Agencies[1].AgencyID != "B200" || status.Watch.Agencies[1].State != "waiting_for_stream" {
 		t.Errorf("the status says %+v, %v", status.Watch.Agencies, err)
 	}
-	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "waiting for the stream: 1 agency;") {
+	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "waiting for the stream: 1 agency") {
 		t.Errorf("the health is %+v", h)
 	}
 	if n := s.Model.Requests(sandbox.Filter{AgencyID: "B200"}); n != 0 {
@@ -147,17 +150,6 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 	id := s.Ring(t, "B200") // since the begin of its watch
 	sub := doorbelltest.SubscribeTo(t, doorbelltest.StartNATS(t, port))
 	sub.Request(t, id)
-}
-
-func TestAloneANewStoreDoesNotWaitForNATS(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	a := s.Open(t, "off", watching([]string{"A100"}), func(o *daemon.Options) {
-		o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", doorbelltest.FreePort(t))
-		o.Accept.Alone = true
-	})
-	doorbelltest.RunUntilTheEnd(t, a)
-	s.GoesOn(t, "A100", 5)
 }
 
 func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {

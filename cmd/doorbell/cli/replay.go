@@ -23,7 +23,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
-	"doorbell/events/replay"
+	"doorbell/events/relay"
 	"doorbell/store"
 )
 
@@ -31,7 +31,7 @@ import (
 type ReplayCmd struct {
 	EventFilter
 	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as their filters want it."`
-	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
+	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again sends nothing twice. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`
 	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
@@ -46,8 +46,8 @@ const (
 
 func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
-		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. One job is one choice of events: " +
-		"take another name for another, or for one that begins earlier. Without filters it covers the whole event log.\n\n" +
+		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. A job that is run again sends nothing " +
+		"twice. Without filters it covers the whole event log.\n\n" +
 		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19 --dry-run"
 }
 
@@ -55,7 +55,7 @@ func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toReceiver():
 		return errors.New("--to: write nats, -, slack, email or webhook")
-	case c.Job != "" && replay.ValidJob(c.Job) != nil:
+	case c.Job != "" && relay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case c.Job != "" && c.To != "" && c.To != "nats":
 		return errors.New("--job: has a meaning for NATS alone")
@@ -83,7 +83,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer log.close()
-	q.Published = true // what the stream has not taken is on its way, and has no number to replay it under
+	q.Published = true // what the stream has not taken is on its way
 	q.Unerased = true
 	counts, err := log.CountEvents(ctx, q)
 	switch {
@@ -97,8 +97,8 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		p.note("%s", noEvent(ctx, log))
 		return c.nothing(p)
 	}
-	q.UpTo = counts.UpTo // what comes later was not asked about
-	if c.To == "-" {     // nobody is flooded
+	q.ToSequence = counts.UpTo // what comes later was not asked about
+	if c.To == "-" {           // nobody is flooded
 		return c.print(ctx, p, cfg.Base, log, q)
 	}
 	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnasked, fmt.Sprintf("%d events would be replayed", counts.Total),
@@ -313,14 +313,11 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, do
 	return nil
 }
 
-// goesOn is the command that goes on with an event. Of one agency that is its sequence. Of several it is the moment of its record:
-// what was recorded in the same millisecond may be sent again.
+// goesOn is the command that goes on with an event.
 func (c *ReplayCmd) goesOn(next nextEvent, until time.Time) string {
 	again := *c
-	q := ops.ReplayRequest{Query: ops.EventQuery{Since: next.Recorded, Until: until}}
-	if c.Agency != "" {
-		again.FromSequence, q.Query.Since = &next.Sequence, c.Since.Time(time.Now())
-	}
+	again.FromSequence = &next.Sequence
+	q := ops.ReplayRequest{Query: ops.EventQuery{Since: c.Since.Time(time.Now()), Until: until}}
 	flags := []string{"doorbell replay", "--to", c.To}
 	return strings.Join(append(flags, again.again(q)), " ")
 }

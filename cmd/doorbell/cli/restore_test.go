@@ -71,7 +71,7 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	later := s.Ring(t, "A100")
 	doorbelltest.SubscribeTo(t, url).Request(t, later)
 	s.GoesOn(t, "A100", 10)
-	doorbelltest.MustBeWhole(t, url, before, between, later)
+	doorbelltest.Oracle{SetBack: true}.MustBeWhole(t, url, before, between, later)
 	d.Stop(t)
 	if got := doorbelltest.Run(t, s.Environ, "verify"); got.Code != exit.Done {
 		t.Errorf("%+v", got)
@@ -185,13 +185,12 @@ func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
 				far.Start(t)
 			}
 			sub = doorbelltest.SubscribeTo(t, far.URL())
-			sub.Event(t, "watch.stream_repaired", "A100")
 			ring(sub)
 			doorbelltest.Eventually(t, "all is published", func() bool {
 				status, err := ops.NewClient(filepath.Join(s.Dir, daemon.SocketFile)).Status(t.Context())
 				return err == nil && len(status.Relay) == 1 && status.Relay[0].Pending == 0
 			})
-			doorbelltest.MustBeWhole(t, far.URL(), leads...)
+			doorbelltest.Oracle{SetBack: true}.MustBeWhole(t, far.URL(), leads...)
 			d.Stop(t)
 			if got := doorbelltest.Run(t, environ, "verify"); got.Code != exit.Done {
 				t.Errorf("%+v", got)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,19 +15,15 @@ import (
 	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
-	"doorbell/events/relay"
 	"doorbell/events/stream"
-	"doorbell/store"
 )
 
 // service does what needs both the store and NATS: the daemon, or this process where none runs.
 type service struct {
-	find    func(context.Context, people.Wanted) (people.Found, error)
-	export  func(context.Context, people.Wanted) ([]people.Exported, error)
-	forget  func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
-	compare func(context.Context) ([]relay.Comparison, error)
-	resend  func(ctx context.Context, agencyID string) (sent int, err error)
-	close   func()
+	find   func(context.Context, people.Wanted) (people.Found, error)
+	export func(context.Context, people.Wanted) ([]people.Exported, error)
+	forget func(context.Context, people.Wanted, people.Found) (people.Receipt, error)
+	close  func()
 }
 
 func openService(ctx context.Context, c *config.Config) (*service, error) {
@@ -47,31 +42,16 @@ func openService(ctx context.Context, c *config.Config) (*service, error) {
 	p := &people.Places{
 		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
 	}
-	r, err := relayFor(c, kept, conn)
-	if err != nil {
-		hangUp()
-		return nil, errors.Join(err, kept.Close())
-	}
 	return &service{
-		find: p.Search, export: p.Export, resend: r.Resend,
+		find: p.Search, export: p.Export,
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
 			return forgetStopped(ctx, p, w, f)
 		},
-		compare: func(ctx context.Context) ([]relay.Comparison, error) { return r.Compare(ctx, nil) },
 		close: func() {
 			hangUp()
 			kept.Close()
 		},
 	}, nil
-}
-
-// relayFor makes a relay that runs only for a command.
-func relayFor(c *config.Config, kept *store.Store, conn *nats.Conn) (*relay.Relay, error) {
-	b := c.Base
-	return relay.New(relay.Options{
-		Log: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: false, Embedded: c.NATS.URL == "", StoreID: kept.ID(),
-	})
 }
 
 // serviceOf is that of the daemon.
@@ -83,17 +63,6 @@ func serviceOf(client *ops.Client) *service {
 		},
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
 			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
-		},
-		compare: func(ctx context.Context) (found []relay.Comparison, err error) {
-			text, err := ops.Compare.Ask(ctx, client, ops.Nothing{})
-			if err != nil {
-				return nil, err
-			}
-			return found, json.Unmarshal(text, &found)
-		},
-		resend: func(ctx context.Context, agencyID string) (int, error) {
-			a, err := ops.Resend.Ask(ctx, client, ops.AgencyRequest{AgencyID: agencyID})
-			return a.Sent, err
 		},
 		close: func() {},
 	}

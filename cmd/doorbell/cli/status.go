@@ -83,12 +83,13 @@ func status(ctx context.Context, b config.Base) (ops.Status, error) {
 	}
 	s = ops.Status{Version: release, StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
 	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
+	progress, err := kept.Progress()
+	if err != nil {
+		return s, exit.IO(err, "")
+	}
 	for _, a := range w.Agencies {
-		progress, err := kept.Progress(a.AgencyID)
-		if err != nil {
-			return s, exit.IO(err, "")
-		}
-		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: progress[0].Cursor.Sequence, Pending: uint64(progress[0].Unsent)})
+		is := progress[a.AgencyID]
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: is.Acknowledged, Pending: uint64(is.Unsent)})
 	}
 	return s, nil
 }

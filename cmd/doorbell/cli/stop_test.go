@@ -140,7 +140,8 @@ func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	t.Run("from the beginning", func(t *testing.T) {
 		t.Parallel()
 		s := doorbelltest.NewScene(t, "A100")
-		a, said := inProcess(t, s.With("NATS_URL="+hang(t, "").url), func(o *daemon.Options) { o.Accept.Alone = true })
+		s.Watched(t, "A100")
+		a, said := inProcess(t, s.With("NATS_URL="+hang(t, "").url))
 		endsInTime := runs(t, a)
 		s.GoesOn(t, "A100", 30)
 		endsInTime()
@@ -176,7 +177,8 @@ func ringLoudly(t *testing.T, s doorbelltest.Scene) {
 func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
-	d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run", "--alone")
+	s.Watched(t, "A100")
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run")
 	s.GoesOn(t, "A100", 30)
 	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -216,8 +218,9 @@ func (s stuck) InProcessConn() (net.Conn, error) {
 func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
+	s.Watched(t, "A100")
 	endsInTime := runs(t, s.Open(t, "off", func(o *daemon.Options) {
-		o.Drain, o.Accept.Alone = drain, true
+		o.Drain = drain
 		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
 	}))
 	s.GoesOn(t, "A100", 30)

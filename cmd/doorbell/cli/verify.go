@@ -16,14 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
-	"doorbell/events/relay"
 	"doorbell/store"
 )
 
@@ -31,64 +28,33 @@ import (
 type VerifyCmd struct {
 	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
 	JSON bool   `name:"json" help:"Print JSON."`
-	streamVerify
 }
 
 func (VerifyCmd) Help() string {
-	return "Reads every page and every value of the store, then compares the event log with the stream from end to end; changes nothing without " +
-		"--repair. Beside a running daemon it looks at a copy, which it makes in the data directory and removes.\n\n" +
-		"Exit codes: 0 sound, 1 log and stream differ, 74 damaged, 78 of a newer doorbell or not the store that belongs there.\n\n" +
+	return "Reads every page and every value of the store, and changes nothing. Beside a running daemon it looks at a copy, which it makes in the " +
+		"data directory and removes.\n\n" +
+		"Exit codes: 0 sound, 74 damaged, 78 of a newer doorbell or not the store that belongs there.\n\n" +
 		"Examples:\n  doorbell verify\n  doorbell verify --file /backup/doorbell.db"
-}
-
-// Validate refuses to repair what has no stream.
-func (c *VerifyCmd) Validate() error {
-	switch {
-	case c.File != "" && (c.Repair || c.Yes):
-		return errors.New("--repair: is about the stream, and --file about a file alone")
-	case c.Yes && !c.Repair:
-		return errors.New("--yes: needs --repair")
-	}
-	return nil
 }
 
 // Run says whether a store is sound.
 func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	found := verified{}
-	err := found.compare(ctx, p, cfg, c)
-	if c.JSON && found.Store != nil {
-		return firstError(p.printJSON(found), err)
+	r, err := verifyStore(ctx, cfg.Base, c.File)
+	if err != nil {
+		return err
 	}
-	return err
+	if n := len(r.Findings) + r.More; n > 0 {
+		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
+	}
+	if c.JSON {
+		return firstError(p.printJSON(verified{&r}), err)
+	}
+	return firstError(printReport(p, r), err)
 }
 
 // verified is what `verify --json` prints.
 type verified struct {
 	Store *store.Report `json:"store"`
-	// Stream has an entry for each agency; null: it was not compared.
-	Stream []relay.Comparison `json:"stream"`
-}
-
-// compare verifies the store, and the stream if that is sound. The error says what is not.
-func (v *verified) compare(ctx context.Context, p *program, cfg *config.Config, c *VerifyCmd) error {
-	r, err := verifyStore(ctx, cfg.Base, c.File)
-	if err != nil {
-		return err
-	}
-	v.Store = &r
-	if !c.JSON {
-		if err := printReport(p, r); err != nil {
-			return err
-		}
-	}
-	if n := len(r.Findings) + r.More; n > 0 {
-		return exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
-	}
-	if c.File != "" {
-		return nil
-	}
-	v.Stream, err = verifyStream(ctx, p, cfg, c.streamVerify, c.JSON)
-	return err
 }
 
 // adviceOn says what to do about damage of the store, or of another file.
@@ -188,140 +154,6 @@ func reportText(r store.Report) string {
 		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
 		ops.Counted(r.Events, "event"), ops.BytesText(r.Bytes),
 	}, ", ")
-}
-
-// streamVerify is the part of `doorbell verify` that compares the event log with the stream.
-type streamVerify struct {
-	Repair bool `help:"Send again what the stream lacks, after a question."`
-	Yes    bool `help:"With --repair: ask nothing."`
-}
-
-// verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
-// missing if that is wanted. The error says that they differ.
-func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
-	m, err := openService(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
-	found, err = m.compare(ctx)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, exit.Failed(fmt.Errorf("there is no stream %s", cfg.Base.Stream), noStreamAdvice(cfg))
-	}
-	if err != nil {
-		return nil, exit.Failed(err, "see `doorbell check` about NATS")
-	}
-	missing := 0
-	for _, c := range found {
-		missing += c.CountMissing()
-	}
-	if o.Repair && missing > 0 {
-		if !asJSON {
-			if err := printComparison(p, found); err != nil {
-				return found, err
-			}
-		}
-		err := p.confirm(ctx, o.Yes, "--repair: "+ops.Counted(missing, "event")+" would be sent again",
-			"Send "+ops.Counted(missing, "event")+" again? Ids and sequences stay; in the stream they stand behind later ones.")
-		if err != nil || ctx.Err() != nil {
-			return found, err
-		}
-		if found, err = repair(ctx, p, m, found); err != nil {
-			return found, err
-		}
-	}
-	if !asJSON {
-		if err := printComparison(p, found); err != nil {
-			return found, err
-		}
-	}
-	for _, c := range found {
-		if !c.Well() {
-			return found, exit.Failed(errors.New("log and stream differ"), adviceOf(found))
-		}
-	}
-	return found, nil
-}
-
-// noStreamAdvice is for a stream that is missing as a whole, which --repair does not make.
-func noStreamAdvice(c *config.Config) string {
-	if c.NATS.URL != "" && c.Base.StreamManage == "off" {
-		return "make it, as DOORBELL_STREAM_MANAGE=off asks, and start doorbell run, which sends again what the log holds"
-	}
-	return "start doorbell run: it makes the stream, and sends again what the log holds"
-}
-
-func adviceOf(found []relay.Comparison) string {
-	for _, c := range found {
-		if len(c.Missing) > 0 {
-			return "doorbell verify --repair sends again what is missing"
-		}
-	}
-	return "what the log lacks, a daemon imports within the hour; the rest stays as it is"
-}
-
-// repair sends again, and compares once more.
-func repair(ctx context.Context, p *program, m *service, found []relay.Comparison) ([]relay.Comparison, error) {
-	for _, c := range found {
-		if len(c.Missing) == 0 {
-			continue
-		}
-		sent, err := m.resend(ctx, c.AgencyID)
-		if err != nil {
-			return nil, exit.Failed(err, "try again in two minutes; nothing is sent twice")
-		}
-		p.note("%s: %s sent again", c.AgencyID, ops.Counted(sent, "event"))
-	}
-	return m.compare(ctx)
-}
-
-func printComparison(p *program, found []relay.Comparison) error {
-	rows, below := []string{"AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN"}, ""
-	for _, c := range found {
-		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d\t%d", c.AgencyID, c.Logged, c.Streamed, c.Waiting, c.Expired, c.CountMissing(), c.Foreign))
-		if c.Erased > 0 {
-			below += fmt.Sprintf("%s: without their person, and not in the stream any more: %d\n", c.AgencyID, c.Erased)
-		}
-		for _, l := range []struct{ what, which string }{
-			{"published, and missing in the stream", ranges(c.Missing)},
-			{"in the stream, and not in the log", ranges(c.Unlogged)},
-			{"different in the stream", numbers(c.Different)},
-			{"erased, but still in the stream", numbers(c.Unerased)},
-			{"more than once in the stream", numbers(c.Doubled)},
-			{"out of order in the stream", numbers(c.Misplaced)},
-		} {
-			if l.which != "" {
-				below += c.AgencyID + ": " + l.what + ": " + l.which + "\n"
-			}
-		}
-	}
-	return p.printTable("", rows, below)
-}
-
-// mostRanges is how many entries of a list people see; --json has more.
-const mostRanges = 20
-
-func ranges(list []relay.Range) string {
-	var parts []string
-	for i, r := range list {
-		switch {
-		case i == mostRanges:
-			return strings.Join(append(parts, "…"), ", ")
-		case r.From == r.To:
-			parts = append(parts, fmt.Sprint(r.From))
-		default:
-			parts = append(parts, fmt.Sprintf("%d to %d", r.From, r.To))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func numbers(list []uint64) string {
-	all := make([]relay.Range, len(list))
-	for i, n := range list {
-		all[i] = relay.Range{From: n, To: n}
-	}
-	return ranges(all)
 }
 
 // A damaged file can end the process that looks at all of it, or lead it in circles. So that is a process of its own: this

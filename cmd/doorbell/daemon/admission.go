@@ -16,21 +16,21 @@ import (
 const (
 	// sayAfter is how long agencies wait for the stream before the log says so.
 	sayAfter = 3 * time.Second
+	// sayEvery is how often it says so again, askAgain how often the stream is asked.
+	sayEvery = 10 * time.Minute
+	askAgain = 250 * time.Millisecond
 	// admitAgain is how long it takes until a full disk is tried again.
 	admitAgain = 10 * time.Second
 )
 
-// admission lets the first requests for an agency wait until the event log has what the stream knows of it: where its store was
-// lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits, for the relay
-// to read the stream. The begin of its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each
-// other.
+// admission lets the first requests for an agency wait until the stream was asked since when it was watched: where its store was
+// lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits. The begin of
+// its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each other.
 type admission struct {
-	mu     sync.Mutex
-	known  map[string]bool      // agencies; false: it waits for the stream
-	since  map[string]time.Time // when the watch of those that wait began
-	synced map[string]bool      // agencies of which the log has what the stream holds
-	late   *time.Timer          // somebody has waited for long
-	news   chan struct{}        // capacity 1: one more may be watched
+	mu    sync.Mutex
+	known map[string]bool      // agencies; false: it waits for the stream
+	since map[string]time.Time // when the watch of those that wait began
+	news  chan struct{}        // capacity 1: one more waits
 
 	setting sync.Mutex // held while the poller is told whom to watch
 	wanted  []poller.AgencyKeys
@@ -58,20 +58,6 @@ func (d *admission) admitted(list []poller.AgencyKeys) (may []poller.AgencyKeys)
 		}
 	}
 	return may
-}
-
-// admit lets the watch of an agency begin, if it waits: the log has what the stream holds of it.
-func (d *admission) admit(id string) {
-	d.mu.Lock()
-	may, known := d.known[id]
-	d.synced[id] = true
-	if known {
-		d.known[id] = true
-	}
-	d.mu.Unlock()
-	if known && !may {
-		d.poke()
-	}
 }
 
 func (d *admission) poke() {
@@ -105,13 +91,12 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		if err != nil {
 			return err
 		}
-		if d.known[k.ID] = !waits || a.o.Accept.Alone || d.synced[k.ID]; !d.known[k.ID] {
+		if d.known[k.ID] = !waits; waits {
 			d.since[k.ID], more = since, true
 		}
 	}
 	if more {
-		d.late.Reset(sayAfter)
-		a.currentRelay().Begin()
+		d.poke()
 	}
 	return nil
 }
@@ -177,33 +162,71 @@ func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
 	})
 }
 
-// admitOthers lets those be watched who wait for the stream, as soon as it was read.
+// admitOthers asks the stream for those who wait, and lets them be watched.
 func (a *Daemon) admitOthers(ctx context.Context) error {
 	d := &a.admission
+	again, said := time.NewTimer(0), time.Now()
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.late.C:
-			if n := len(d.waiting()); n > 0 {
-				a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold events of them from another store; "+
-					"if there was none, `doorbell run --alone` does not wait", "agencies", n)
-			}
-			continue
 		case <-d.news:
+		case <-again.C:
 		}
-		d.setting.Lock()
-		may, err := d.admitted(d.wanted), error(nil)
-		if len(may) > 0 {
-			err = a.poller.SetAgencies(may)
-		}
-		d.setting.Unlock()
+		err := a.askStream(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			continue
+		case ends(err):
+			return err
 		case errors.Is(err, store.ErrNoSpace):
 			a.o.Log.Error("the watch of an agency waits for space", "err", err)
-			time.AfterFunc(admitAgain, d.poke)
-		case err != nil:
+			again.Reset(admitAgain)
+			continue
+		case time.Since(said) >= sayAfter:
+			said = time.Now().Add(sayEvery)
+			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may know since when they were watched",
+				"agencies", a.Waiting(), "err", err.Error())
+		}
+		again.Reset(askAgain)
+	}
+}
+
+// askStream lets those be watched of whom the stream says since when they were.
+func (a *Daemon) askStream(ctx context.Context) error {
+	d := &a.admission
+	for _, id := range d.waiting() {
+		since, err := a.currentRelay().WatchedSince(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := a.store.Update(func(tx *store.Tx) error {
+			state, _ := tx.Agency(id)
+			state.HeardUntil, state.AwaitsStream = since.UTC(), false
+			return tx.PutAgency(id, state)
+		}); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		d.known[id] = true
+		d.mu.Unlock()
+		if err := a.watchAdmitted(); err != nil {
 			return err
 		}
 	}
+	return a.watchAdmitted()
+}
+
+// watchAdmitted lets those be watched who are wanted and do not wait.
+func (a *Daemon) watchAdmitted() error {
+	d := &a.admission
+	d.setting.Lock()
+	defer d.setting.Unlock()
+	if may := d.admitted(d.wanted); len(may) > 0 {
+		return a.poller.SetAgencies(may)
+	}
+	return nil
 }

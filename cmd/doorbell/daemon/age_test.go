@@ -43,7 +43,7 @@ func TestAStreamThatLetsNobodyBeErasedIsToldOnceADay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = e.Stamp(1, time.Now(), "store").WithSequence(1)
+	e = e.Stamp(1, time.Now(), "store")
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: events.Subject("listings", "A100", e.Type), Header: e.Header(), Data: e.Data}); err != nil {
 		t.Fatal(err)
 	}

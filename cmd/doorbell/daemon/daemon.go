@@ -91,8 +91,8 @@ type Options struct {
 	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
 
-// Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.
-type Accept struct{ Restored, Moved, Fresh, Alone bool }
+// Accept is what is not guessed about a store.
+type Accept struct{ Restored, Moved, Fresh bool }
 
 // Daemon is the program as a value: New takes everything it needs, Run works until its context ends, Close gives it back.
 // Several can live in one process.
@@ -131,9 +131,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
-	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
-	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
-	a.admission.late.Stop()
+	a.admission.known, a.admission.since, a.admission.news = map[string]bool{}, map[string]time.Time{}, make(chan struct{}, 1)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -178,7 +176,7 @@ func (a *Daemon) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
 		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
-		Check: a.o.CheckStore, Digest: a.o.Poller.Digest,
+		Check: a.o.CheckStore,
 	})
 	if err != nil {
 		return err

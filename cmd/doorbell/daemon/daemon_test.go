@@ -101,28 +101,26 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	a, _ := open(t, "B200")
 	d := &a.admission
 	d.wanted = listed("A100", "B200")
-	d.known["A100"], d.known["C300"] = false, false
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.admitOthers(ctx) }()
-	d.admit("B200")
-	eventually(t, "one is watched", a.watching("B200"))
+	d.known["A100"], d.known["B200"], d.known["C300"] = false, true, false
+	if err := a.watchAdmitted(); err != nil || !a.watching("B200")() {
+		t.Fatalf("one is watched: %v", err)
+	}
 	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
 		t.Errorf("it is not told again when A100 is decided: %v", err)
 	}
-	d.admit("A100")
-	eventually(t, "both are watched", a.watching("A100", "B200"))
-	if err := a.setAgencies(listed("A100", "C300")); err != nil {
+	d.known["A100"] = true
+	if err := a.watchAdmitted(); err != nil || !a.watching("A100", "B200")() {
+		t.Errorf("both are watched: %v", err)
+	}
+	if err := a.setAgencies(listed("A100", "C300")); err != nil || !a.watching("A100")() {
 		t.Errorf("the second time: %v", err)
 	}
-	d.admit("C300")
-	eventually(t, "the change has come", a.watching("A100", "C300"))
+	d.known["C300"] = true
+	if err := a.setAgencies(listed("A100", "C300")); err != nil || !a.watching("A100", "C300")() {
+		t.Errorf("the third time: %v", err)
+	}
 	if err := a.setAgencies(listed("B200")); !errors.Is(err, poller.ErrRetiresAll) {
 		t.Errorf("nobody stays: %v", err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -144,7 +142,7 @@ func TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack(t *testing.T) {
 	a, _ := open(t, "B200")
 	d := &a.admission
 	d.wanted, d.known["B200"], d.known["C300"] = listed("B200"), true, true
-	err := a.store.Update(func(tx *store.Tx) error { return tx.PutAgency("C300", store.Agency{AwaitsStream: true}) })
+	err := a.store.Update(func(tx *store.Tx) error { return tx.PutAgency("C300", store.Agency{Filter: "offerType=RENT"}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,14 +170,14 @@ func TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack(t *testing.T) {
 // broken is an event log whose commits may have happened.
 type broken struct{ *store.Store }
 
-func (broken) Cursor(string) (events.Cursor, error) {
+func (broken) Cursor() (events.Cursor, error) {
 	return events.Cursor{}, fmt.Errorf("%w: input/output error", store.ErrUnknownOutcome)
 }
 
-func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *testing.T) {
+func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testing.T) {
 	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{
-		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Synced: a.admission.admit,
+		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 // check is fine if nobody waits for the stream. A halted agency does not matter.
 func (d *admission) check() ops.Check {
 	if n := len(d.waiting()); n > 0 {
-		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency") + "; doorbell run --alone does not wait"}
+		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}
 	}
 	return ops.Check{Name: "watch", OK: true}
 }

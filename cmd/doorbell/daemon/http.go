@@ -13,7 +13,6 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/ops/metrics"
 	"doorbell/cmd/doorbell/ops/page"
-	"doorbell/poller"
 )
 
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
@@ -23,27 +22,7 @@ func (a *Daemon) Verbs() ops.Verbs {
 		Poll: a.poller.PollNow, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,
-		Compare: func(ctx context.Context) (any, error) {
-			found, err := a.currentRelay().Compare(ctx, nil)
-			return found, a.explained(err)
-		},
-		Resend: func(ctx context.Context, agencyID string) (int, error) {
-			if err := a.logged(agencyID); err != nil {
-				return 0, err
-			}
-			sent, err := a.currentRelay().Resend(ctx, agencyID)
-			return sent, a.explained(err)
-		},
 	}
-}
-
-// logged refuses an agency of which the log holds nothing.
-func (a *Daemon) logged(agencyID string) error {
-	last, err := a.store.Last(agencyID)
-	if err == nil && last == 0 {
-		err = fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID)
-	}
-	return err
 }
 
 // openHTTP takes the address. It is served by run.

@@ -15,6 +15,7 @@ import (
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
+	"doorbell/store"
 )
 
 // TryNATS says whether the address of an embedded server can be taken, and gives it back.
@@ -82,6 +83,21 @@ func (a *Daemon) superviseNATS(ctx context.Context) error {
 	return err
 }
 
+// restartServer restarts the embedded server, which then knows the ids of all messages in the window.
+func (a *Daemon) restartServer(ctx context.Context) error { return a.server.Restart(ctx) }
+
+// redacted erases in the store whom the stream names as redacted, and the store has not erased: it was lost or set back.
+func (a *Daemon) redacted(agency string, list []events.Event) error {
+	requests := make([]store.Request, len(list))
+	for n, e := range list {
+		requests[n] = store.RequestOf(e)
+	}
+	if erased, err := a.store.HasErased(agency, requests); erased || err != nil {
+		return err
+	}
+	return a.store.EraseSilently(agency, requests)
+}
+
 // adviceOnMemory says what happens next where the server takes memory without end.
 func (a *Daemon) adviceOnMemory() string {
 	return fmt.Sprintf("start it again: after three such ends in a row a start moves the stream in %s aside and makes it again from the event log, "+
@@ -102,7 +118,7 @@ func (a *Daemon) connect() error {
 	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Synced: a.admission.admit,
+		Widened: a.restartServer, Redacted: a.redacted,
 	})
 	if err != nil {
 		conn.Close()

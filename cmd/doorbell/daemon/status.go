@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // heartbeatEvery is how often each agency says on core NATS that it is watched.
@@ -72,26 +74,28 @@ func (a *Daemon) status() (ops.Status, error) {
 	if s.Store.OldestPerson, err = a.ages.Oldest(); err != nil {
 		return s, err
 	}
-	s.Relay, err = a.relayed(r.Agencies)
+	s.Relay, err = a.relayed(w.Agencies, r)
 	return s, err
 }
 
-// relayed is how far the event log is published. The relay has not read it yet if NATS is away since the start.
-func (a *Daemon) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus, err error) {
-	ids := make([]string, len(agencies))
-	for n, l := range agencies {
-		ids[n] = l.AgencyID
-	}
-	progress, err := a.store.Progress(ids...)
+// relayed is how far the events of the agencies are published.
+func (a *Daemon) relayed(watched []poller.AgencyStatus, r relay.Status) (list []ops.RelayStatus, err error) {
+	progress, err := a.store.Progress()
 	if err != nil {
 		return nil, err
 	}
-	for n, l := range agencies {
-		p := progress[n]
-		list = append(list, ops.RelayStatus{
-			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
-			Foreign: l.Foreign, Problem: l.Problem,
-		})
+	for _, w := range watched {
+		if _, logged := progress[w.AgencyID]; !logged {
+			progress[w.AgencyID] = store.Progress{}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(progress)) {
+		p := progress[id]
+		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest, Rival: slices.Contains(r.Rivals, id)}
+		if p.Unsent > 0 {
+			one.Problem = r.Problem
+		}
+		list = append(list, one)
 	}
 	return list, nil
 }

@@ -3,6 +3,7 @@ package doorbelltest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -269,4 +271,22 @@ func Lines(text string) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// Watched leaves a store behind that has watched agencies before: they are polled though NATS is away.
+func (s Scene) Watched(t testing.TB, agencies ...string) {
+	t.Helper()
+	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kept.Update(func(tx *store.Tx) (err error) {
+		for _, id := range agencies {
+			err = errors.Join(err, tx.PutAgency(id, store.Agency{WatchStart: time.Now().UTC()}))
+		}
+		return err
+	})
+	if err := errors.Join(err, kept.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // Follower reads the event log as it grows: it counts what the log gained by the hour and by type, and shows what comes to
-// those who subscribe. It reads in small pages and keeps no payload. An event that it has read while it was unsent it does
-// not meet again when it is published.
+// those who subscribe. It reads in small pages and keeps no payload.
 //
 // Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
 type Follower struct {
@@ -27,13 +26,11 @@ type Follower struct {
 	liveness Liveness
 
 	// Of Run alone.
-	commits int64     // of the store, when it was looked at last
-	looked  bool      // at all, once
-	since   time.Time // what was recorded after it may be news
-	began   time.Time // the last look that came to its end, by the clock on the wall
+	commits int64  // of the store, when it was looked at last
+	looked  bool   // back, once
+	at      uint64 // position up to which everything is counted
 
 	mu          sync.Mutex
-	places      map[string]store.Place // how far each agency is counted
 	hours       map[string]*agencyHours
 	recent      []events.Event // the newest of all, by time of record; without payloads
 	appended    map[events.Type]uint64
@@ -52,8 +49,6 @@ const (
 	keptLeads       = 40 // also where they are older than those
 	mostSubscribers = 64
 	subscriberRoom  = 256
-	// newsFor is how old news may be by its time of record, at the last look. What is older, and new in the log, the stream has held before.
-	newsFor = 10 * time.Minute
 	// mostShown bounds an event that is shown, in bytes.
 	mostShown = 16 << 10
 )
@@ -61,7 +56,7 @@ const (
 // NewFollower does nothing yet.
 func NewFollower(s *store.Store) *Follower {
 	return &Follower{
-		Every: followEvery, store: s, poke: make(chan struct{}, 1), places: map[string]store.Place{}, hours: map[string]*agencyHours{},
+		Every: followEvery, store: s, poke: make(chan struct{}, 1), hours: map[string]*agencyHours{},
 		appended: map[events.Type]uint64{}, subscribers: map[chan events.Event]struct{}{},
 	}
 }
@@ -95,66 +90,52 @@ func (f *Follower) Turned() time.Time { return f.liveness.Last() }
 // RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
 // the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
-	commits, now := f.store.Commits(), time.Now().Round(0)
-	f.since = now.Add(-newsFor)
-	if f.looked && f.began.Before(now) { // the machine may have slept since
-		f.since = f.began.Add(-newsFor)
-	}
+	commits := f.store.Commits()
 	if f.looked && commits == f.commits {
-		f.began = now
 		return nil
 	}
-	newest, err := f.store.Places()
+	agencies, err := f.store.Agencies()
 	if err != nil {
 		return err
 	}
-	for agency, place := range newest {
-		if err := f.follow(ctx, agency, place); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
+	f.know(agencies)
+	if err := f.read(ctx); err != nil || ctx.Err() != nil {
+		return err
 	}
-	f.looked, f.commits, f.began = true, commits, now
+	f.commits = commits
 	return nil
 }
 
-// follow brings one agency up to its newest event.
-func (f *Follower) follow(ctx context.Context, agency string, newest store.Place) error {
-	at, known := f.place(agency)
-	switch {
-	case !known && !f.looked:
-		return f.lookBack(ctx, agency, newest, time.Now().Add(newsFor)) // nothing of it is news
-	case !known: // it came since the last look, and may have said something
-		return f.lookBack(ctx, agency, newest, time.Time{})
+// read looks back, or follows the log to its newest event.
+func (f *Follower) read(ctx context.Context) error {
+	if !f.looked {
+		return f.lookBack(ctx)
 	}
-	for at != newest {
+	for {
 		f.liveness.Renew(time.Now())
 		began := time.Now()
-		list, next, err := f.store.EventsAfter(agency, at, followPage, followBytes)
-		if err != nil || ctx.Err() != nil || next == at {
+		list, next, err := f.store.EventsAfter("", f.at, followPage, followBytes)
+		if err != nil || ctx.Err() != nil || next == f.at {
 			return err
 		}
-		at = next
-		f.count(agency, list)
-		f.reach(agency, at)
-		f.tell(f.news(list))
+		f.at = next
+		f.count(list)
+		f.tell(list)
 		rest(ctx, began)
 	}
-	return nil
 }
 
-// lookBack counts an agency anew, from its newest event back to where all are older than 24 hours. What was recorded after a
-// moment is news.
-func (f *Follower) lookBack(ctx context.Context, agency string, newest store.Place, told time.Time) error {
-	f.forget(agency)
-	var fresh []events.Event
-	lowest := newest.Position + 1 // that was met
-	for from := uint64(0); ; {
+// lookBack counts from the newest event back to where all are older than 24 hours. None of them is news.
+func (f *Follower) lookBack(ctx context.Context) error {
+	f.forget()
+	newest, err := f.store.LastPosition()
+	if err != nil {
+		return err
+	}
+	for from := newest + 1; from != 0; {
 		f.liveness.Renew(time.Now())
 		began := time.Now()
-		list, next, err := f.store.EventsBefore(agency, from, followPage, followBytes)
+		list, next, err := f.store.EventsBefore("", from, followPage, followBytes)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -163,24 +144,11 @@ func (f *Follower) lookBack(ctx context.Context, agency string, newest store.Pla
 			break
 		}
 		from = next
-		list = slices.DeleteFunc(list, func(e events.Event) bool {
-			if e.Position == 0 {
-				return e.Sequence > newest.Sequence // it came in meanwhile
-			}
-			met := e.Position >= lowest // and was published meanwhile, or was appended
-			lowest = min(lowest, e.Position)
-			return met
-		})
 		slices.Reverse(list)
-		f.count(agency, list)
-		if len(fresh) < keptRecent {
-			later := slices.DeleteFunc(f.news(list), func(e events.Event) bool { return !e.RecordedTime.After(told) })
-			fresh = append(later, fresh...)
-		}
+		f.count(list)
 		rest(ctx, began)
 	}
-	f.reach(agency, newest)
-	f.tell(fresh)
+	f.looked, f.at = true, newest
 	return nil
 }
 
@@ -192,46 +160,36 @@ func rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// news are those that were appended here and recorded since the last look, or just before, as they are shown. The stream has told
-// the others.
-func (f *Follower) news(list []events.Event) (fresh []events.Event) {
-	for _, e := range list {
-		if e.Position != 0 && e.RecordedTime.After(f.since) {
-			fresh = append(fresh, e.Fit(mostShown))
+// know makes room for the hours of agencies.
+func (f *Follower) know(agencies []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, agency := range agencies {
+		if f.hours[agency] == nil {
+			f.hours[agency] = &agencyHours{}
 		}
 	}
-	return fresh
 }
 
-func (f *Follower) place(agency string) (store.Place, bool) {
+func (f *Follower) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, known := f.places[agency]
-	return at, known
+	f.recent = nil
+	for agency := range f.hours {
+		f.hours[agency] = &agencyHours{}
+	}
 }
 
-// reach notes how far an agency is counted.
-func (f *Follower) reach(agency string, at store.Place) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.places[agency] = at
-}
-
-func (f *Follower) forget(agency string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.places, agency)
-	f.hours[agency] = &agencyHours{}
-	f.recent = slices.DeleteFunc(f.recent, func(e events.Event) bool { return e.AgencyID == agency })
-}
-
-// count adds events of one agency in the order of the log.
-func (f *Follower) count(agency string, list []events.Event) {
+// count adds events in the order of the log.
+func (f *Follower) count(list []events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, e := range list {
-		f.hours[agency].add(e, now)
+		if f.hours[e.AgencyID] == nil {
+			f.hours[e.AgencyID] = &agencyHours{}
+		}
+		f.hours[e.AgencyID].add(e, now)
 		e.Data = nil
 		f.recent = append(f.recent, e)
 	}
@@ -255,11 +213,12 @@ func kept(list []events.Event) []events.Event {
 	return list
 }
 
-// tell counts what is news, and shows it to those who subscribe.
+// tell counts what the log has gained, and shows it to those who subscribe.
 func (f *Follower) tell(fresh []events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range fresh {
+		e = e.Fit(mostShown)
 		f.appended[known(e.Type)]++
 		for c := range f.subscribers {
 			select {
@@ -293,7 +252,7 @@ func (f *Follower) Hours() []AgencyHours {
 }
 
 // Appended counts the events by type that the log has gained since Run began; those of a type that this version does not know
-// stand under the empty one. What the stream has told before does not count.
+// stand under the empty one.
 func (f *Follower) Appended() map[events.Type]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +267,7 @@ func (f *Follower) Recent() []events.Event {
 	f.mu.Unlock()
 	all := make([]events.Event, 0, len(places))
 	for _, was := range places {
-		if e, there, err := f.store.Lookup(was); there && err == nil { // of an error others say what it is
+		if e, there, err := f.store.Lookup(was.Sequence); there && err == nil { // of an error others say what it is
 			all = append(all, e.Fit(mostShown))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,16 +24,13 @@ type EventQuery struct {
 	// Since and Until are times of record: not before the one, and before the other.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Published are only those that the stream has taken: the others have no sequence yet.
+	// Published are only those that the stream has acknowledged.
 	Published bool `json:"published,omitempty"`
 	// Unerased are only those whose person was not erased.
 	Unerased bool `json:"unerased,omitempty"`
-	// FromSequence and ToSequence are the first and the last sequence, of every agency. 0: no bound. What has none yet comes after
-	// all that have one.
+	// FromSequence and ToSequence are the first and the last position. 0: no bound.
 	FromSequence uint64 `json:"fromSequence,omitempty"`
 	ToSequence   uint64 `json:"toSequence,omitempty"`
-	// UpTo are the last sequences by agency, where it is not nil: what was published since they were read is not meant.
-	UpTo map[string]uint64 `json:"upTo,omitempty"`
 	// Newest bounds how many are meant: the last ones. 0: no bound.
 	Newest int `json:"newest,omitempty"`
 }
@@ -70,15 +68,15 @@ type LoggedEvent struct {
 type EventCounts struct {
 	Total    int                 `json:"total"`
 	Agencies []AgencyEventCounts `json:"agencies"` // those with any, in order
-	// UpTo are the last sequences of all agencies that were looked at: with it a query means the same events again.
-	UpTo map[string]uint64 `json:"upTo"`
+	// UpTo is the last position that was looked at: a query with it as ToSequence means the same events again.
+	UpTo uint64 `json:"upTo"`
 }
 
 // AgencyEventCounts are those of one agency.
 type AgencyEventCounts struct {
 	AgencyID      string              `json:"agencyId"`
 	Total         int                 `json:"total"`
-	FirstSequence uint64              `json:"firstSequence"` // of those that have one
+	FirstSequence uint64              `json:"firstSequence"`
 	LastSequence  uint64              `json:"lastSequence"`
 	Types         map[events.Type]int `json:"types"`
 }
@@ -87,43 +85,44 @@ type AgencyEventCounts struct {
 // and no transaction while its caller works.
 type Log struct{ Store *store.Store }
 
-// Events yields the events that a query means: by time of record over the agencies, in the order of the log within one. An error is the
-// last thing that is yielded.
+// Events yields the events that a query means, in the order of the log. An error is the last thing that is yielded.
 func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
-		spans, err := l.spans(ctx, q)
+		s, err := l.span(ctx, q)
 		if err != nil {
 			yield(LoggedEvent{}, err)
 			return
 		}
-		all := make([]iter.Seq2[LoggedEvent, error], len(spans))
-		for n, s := range spans {
-			all[n] = s.events(ctx)
+		for e, err := range l.events(ctx, q, s) {
+			if !yield(e, err) {
+				return
+			}
 		}
-		merged(all, func(a, b LoggedEvent) bool { return a.Event.RecordedTime.Before(b.Event.RecordedTime) })(yield)
 	}
 }
 
 // CountEvents counts the events that a query means.
 func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
-	c := EventCounts{Agencies: []AgencyEventCounts{}, UpTo: map[string]uint64{}}
-	spans, err := l.spans(ctx, q)
+	c := EventCounts{Agencies: []AgencyEventCounts{}}
+	s, err := l.span(ctx, q)
 	if err != nil {
 		return c, err
 	}
-	for _, s := range spans {
-		c.UpTo[s.agency] = s.end.Sequence
-		of := AgencyEventCounts{AgencyID: s.agency, Types: map[events.Type]int{}}
-		for e, err := range s.events(ctx) {
-			if err != nil {
-				return c, err
-			}
-			of.add(e.Event)
+	c.UpTo = s.upTo
+	of := map[string]*AgencyEventCounts{}
+	for e, err := range l.events(ctx, q, s) {
+		if err != nil {
+			return c, err
 		}
-		if of.Total > 0 {
-			c.Total += of.Total
-			c.Agencies = append(c.Agencies, of)
+		agency := e.Event.AgencyID
+		if of[agency] == nil {
+			of[agency] = &AgencyEventCounts{AgencyID: agency, Types: map[events.Type]int{}}
 		}
+		of[agency].add(e.Event)
+		c.Total++
+	}
+	for _, agency := range slices.Sorted(maps.Keys(of)) {
+		c.Agencies = append(c.Agencies, *of[agency])
 	}
 	return c, nil
 }
@@ -134,196 +133,105 @@ func (c *AgencyEventCounts) add(e events.Event) {
 	if c.FirstSequence == 0 {
 		c.FirstSequence = e.Sequence
 	}
-	c.LastSequence = max(c.LastSequence, e.Sequence)
+	c.LastSequence = e.Sequence
 }
 
-// span is what is meant of one agency's log.
-type span struct {
-	log       *store.Store
-	q         EventQuery
-	agency    string
-	pageBytes int
-	at        store.Place // all up to here is left out
-	end       store.Place // nothing behind this is meant; no position: nothing that is unsent
-}
+// span is the part of the log in which a query looks: behind one position, up to another.
+type span struct{ after, upTo, acknowledged uint64 }
 
-// means says whether an event is meant. It may have been published since the bounds were set.
-func (s *span) means(e events.Event) bool {
-	return (e.Sequence != 0 && e.Sequence <= s.end.Sequence || e.Position != 0 && e.Position <= s.end.Position) && s.q.matches(e)
-}
-
-// Pages bound what is held: this many events, and this many bytes over all agencies.
+// Pages bound what is held of the log at a time.
 const (
 	pageEvents = 256
-	pagesBytes = 8 << 20
-	leastPage  = 32 << 10
+	pageBytes  = 8 << 20
 )
 
 // ErrNotLogged is returned for an agency of which there is no log.
 var ErrNotLogged = errors.New("the event log knows no such agency")
 
-// spans are those of a query, an agency each.
-func (l Log) spans(ctx context.Context, q EventQuery) ([]*span, error) {
+// span is that of a query.
+func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 	agencies, err := l.Store.Agencies()
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	places, err := l.Store.Places()
+	if q.AgencyID != "" && !slices.Contains(agencies, q.AgencyID) {
+		return s, WithHint(fmt.Errorf("%w: %s", ErrNotLogged, q.AgencyID), "doorbell status lists the agencies")
+	}
+	c, err := l.Store.Cursor()
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	if q.AgencyID != "" {
-		if !slices.Contains(agencies, q.AgencyID) {
-			return nil, WithHint(fmt.Errorf("%w: %s", ErrNotLogged, q.AgencyID), "doorbell status lists the agencies")
-		}
-		agencies = []string{q.AgencyID}
+	last, err := l.Store.LastPosition()
+	if err != nil {
+		return s, err
 	}
-	all := make([]*span, len(agencies))
-	for n, id := range agencies {
-		s := &span{log: l.Store, q: q, agency: id, pageBytes: max(leastPage, pagesBytes/len(agencies)), end: places[id]}
-		s.at.Sequence = max(q.FromSequence, 1) - 1
-		if q.UpTo != nil {
-			s.end.Sequence = min(s.end.Sequence, q.UpTo[id])
-		}
-		if q.ToSequence > 0 {
-			s.end.Sequence = min(s.end.Sequence, q.ToSequence)
-		}
-		if q.Published || q.UpTo != nil || q.ToSequence > 0 {
-			s.end.Position = 0
-		}
-		all[n] = s
+	s = span{max(q.FromSequence, 1) - 1, last, c.Highest}
+	if q.Published {
+		s.upTo = min(s.upTo, s.acknowledged)
+	}
+	if q.ToSequence > 0 {
+		s.upTo = min(s.upTo, q.ToSequence)
 	}
 	if q.Newest > 0 {
-		return all, narrow(ctx, all, q.Newest)
+		return s, l.narrow(ctx, q, &s)
 	}
-	return all, nil
+	return s, nil
 }
 
 // events yields what is meant, the oldest first.
-func (s *span) events(ctx context.Context) iter.Seq2[LoggedEvent, error] {
+func (l Log) events(ctx context.Context, q EventQuery, s span) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
-		for at, done := s.at, s.at == s.end; !done; {
-			most := pageEvents
-			if s.end.Position == 0 && s.end.Sequence > at.Sequence { // else a question for one event would decode a page of them
-				most = int(min(pageEvents, s.end.Sequence-at.Sequence))
-			}
-			list, next, err := s.log.EventsAfter(s.agency, at, most, s.pageBytes)
-			if err = s.failed(ctx, err); err != nil {
+		for at := s.after; at < s.upTo; {
+			limit := int(min(pageEvents, s.upTo-at)) // or a question for one event would decode a page of them
+			list, next, err := l.Store.EventsAfter(q.AgencyID, at, limit, pageBytes)
+			if err = failed(ctx, err); err != nil {
 				yield(LoggedEvent{}, err)
 				return
 			}
 			for _, e := range list {
-				if s.means(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence != 0}, nil) {
+				if e.Sequence > s.upTo {
+					return
+				}
+				if q.matches(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= s.acknowledged}, nil) {
 					return
 				}
 			}
-			done = next == at || next.Sequence >= s.end.Sequence && next.Position >= s.end.Position
+			if next == at {
+				return
+			}
 			at = next
 		}
 	}
 }
 
-func (s *span) failed(ctx context.Context, err error) error {
+func failed(ctx context.Context, err error) error {
 	if err != nil {
-		return fmt.Errorf("event log of %s: %w", s.agency, err)
+		return fmt.Errorf("event log: %w", err)
 	}
 	return ctx.Err()
 }
 
-// place is when a meant event was recorded, and where it follows on.
-type place struct {
-	span   *span
-	before store.Place
-	at     time.Time
-}
-
-// places yields those of what is meant, the newest first.
-func (s *span) places(ctx context.Context) iter.Seq2[place, error] {
-	return func(yield func(place, error) bool) {
-		from, lowest := uint64(0), ^uint64(0) // position that was met
-		for s.end != (store.Place{}) {
-			list, next, err := s.log.EventsBefore(s.agency, from, pageEvents, s.pageBytes)
-			if err = s.failed(ctx, err); err != nil {
-				yield(place{}, err)
-				return
-			}
-			if from = next; len(list) == 0 {
-				return
-			}
-			for _, e := range list {
-				met := e.Position >= lowest // and was published meanwhile
-				if e.Position != 0 {
-					lowest = min(lowest, e.Position)
-				}
-				if e.Sequence != 0 && e.Sequence <= s.at.Sequence {
-					return
-				}
-				before := store.Place{Sequence: e.Sequence - 1}
-				if e.Sequence == 0 || e.Sequence > s.end.Sequence {
-					before = store.Place{Sequence: s.end.Sequence, Position: e.Position - 1}
-				}
-				if !met && s.means(e) && !yield(place{s, before, e.RecordedTime}, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// narrow moves the beginnings of spans to the newest events that are meant. It reads backwards and keeps places only.
-func narrow(ctx context.Context, spans []*span, newest int) error {
-	begins, all := map[*span]store.Place{}, make([]iter.Seq2[place, error], len(spans))
-	for n, s := range spans {
-		begins[s], all[n] = s.end, s.places(ctx)
-	}
-	// Of equal times the one of the last agency is the newest, as in Events.
-	for p, err := range merged(all, func(a, b place) bool { return !a.at.Before(b.at) }) {
-		if err != nil {
+// narrow moves the beginning of a span to the newest events that are meant. It reads backwards.
+func (l Log) narrow(ctx context.Context, q EventQuery, s *span) error {
+	left := q.Newest
+	for before := s.upTo + 1; before > s.after+1; {
+		list, next, err := l.Store.EventsBefore(q.AgencyID, before, pageEvents, pageBytes)
+		if err = failed(ctx, err); err != nil {
 			return err
 		}
-		begins[p.span] = p.before
-		if newest--; newest == 0 {
-			break
+		for _, e := range list {
+			if e.Sequence <= s.after {
+				return nil
+			}
+			if !q.matches(e) {
+				continue
+			}
+			if left--; left == 0 {
+				s.after = e.Sequence - 1
+				return nil
+			}
 		}
-	}
-	for s, begin := range begins {
-		s.at = begin
+		before = next
 	}
 	return nil
-}
-
-// merged yields the values of several iterators in one order. An error is the last thing that it yields.
-func merged[T any](all []iter.Seq2[T, error], first func(a, b T) bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		type head struct {
-			value T
-			err   error
-			ok    bool
-			next  func() (T, error, bool)
-		}
-		heads := make([]head, len(all))
-		for n, one := range all {
-			next, stop := iter.Pull2(one)
-			defer stop()
-			heads[n].next = next
-			heads[n].value, heads[n].err, heads[n].ok = next()
-		}
-		for {
-			var best *head
-			for n := range heads {
-				h := &heads[n]
-				if h.err != nil {
-					yield(h.value, h.err)
-					return
-				}
-				if h.ok && (best == nil || first(h.value, best.value)) {
-					best = h
-				}
-			}
-			if best == nil || !yield(best.value, nil) {
-				return
-			}
-			best.value, best.err, best.ok = best.next()
-		}
-	}
 }

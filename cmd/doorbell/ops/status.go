@@ -71,9 +71,9 @@ type NATSStatus struct {
 // RelayStatus is how far an agency's event log is published.
 type RelayStatus struct {
 	AgencyID     string `json:"agencyId"`
-	Acknowledged uint64 `json:"acknowledged"` // sequence of the newest event in the stream
-	Pending      uint64 `json:"pending"`      // events that wait
-	Foreign      int    `json:"foreign,omitempty"`
+	Acknowledged uint64 `json:"acknowledged"`    // its newest position in the stream
+	Pending      uint64 `json:"pending"`         // events that wait
+	Rival        bool   `json:"rival,omitempty"` // another doorbell publishes it too
 	Problem      string `json:"problem,omitempty"`
 
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded

@@ -29,10 +29,6 @@ type Verbs struct {
 	Poll    func(agencyID string) (poller.PolledNow, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
-	// Compare and Resend compare the event log with the stream; both may take long. The answer of Compare is JSON of the
-	// caller's making: this room knows no relay.
-	Compare func(ctx context.Context) (any, error)
-	Resend  func(ctx context.Context, agencyID string) (sent int, err error)
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
@@ -46,7 +42,7 @@ type Verbs struct {
 	DropLetter func(ctx context.Context, number uint64) error
 }
 
-// AgencyRequest is the body of POST /resume, /approve, /poll and /resend.
+// AgencyRequest is the body of POST /resume, /approve and /poll.
 type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
@@ -54,16 +50,13 @@ type AgencyRequest struct {
 
 func (q AgencyRequest) complete() bool { return q.AgencyID != "" }
 
-// ResumeAnswer, ApproveAnswer and ResendAnswer are the answers to it.
+// ResumeAnswer and ApproveAnswer are the answers to it.
 type (
 	ResumeAnswer struct {
 		Ended int `json:"ended"` // halts that were ended
 	}
 	ApproveAnswer struct {
 		Held bool `json:"held"` // whether a change was held that is approved now
-	}
-	ResendAnswer struct {
-		Sent int `json:"sent"` // events
 	}
 )
 
@@ -119,8 +112,6 @@ var (
 	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
 	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
 	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
-	Compare    = Verb[Nothing, json.RawMessage]{route: "POST /compare"}
-	Resend     = Verb[AgencyRequest, ResendAnswer]{route: "POST /resend"}
 	Find       = Verb[people.Wanted, people.Found]{route: "POST /find"}
 	Export     = Verb[people.Wanted, []people.Exported]{route: "POST /export"}
 	Forget     = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
@@ -136,17 +127,6 @@ func Handler(v Verbs) http.Handler {
 	Poll.serve(mux, v.poll)
 	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
 		return Nothing{}, v.DropLetter(ctx, q.Number)
-	})
-	Compare.serve(mux, func(ctx context.Context, _ Nothing) (json.RawMessage, error) {
-		found, err := v.Compare(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(found)
-	})
-	Resend.serve(mux, func(ctx context.Context, q AgencyRequest) (a ResendAnswer, err error) {
-		a.Sent, err = v.Resend(ctx, q.AgencyID)
-		return a, err
 	})
 	Find.serve(mux, v.Find)
 	Export.serve(mux, v.Export)

@@ -23,59 +23,43 @@ const agingFile = "aging"
 type Ages struct {
 	Store *store.Store
 	mu    sync.Mutex
-	upTo  map[string]uint64 // by agency: no published event up to this sequence holds a person
+	upTo  uint64 // no published event up to this position holds a person
 }
 
 // Oldest is when the oldest event was recorded that holds a person; zero if none does.
 func (a *Ages) Oldest() (oldest time.Time, err error) {
-	agencies, err := a.Store.Agencies()
-	for _, agency := range agencies {
-		_, at, err := a.erase(agency, time.Time{})
-		if err != nil {
-			return oldest, err
-		}
-		if !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
-			oldest = at
-		}
-	}
+	_, oldest, err = a.erase(time.Time{})
 	return oldest, err
 }
 
-// erase takes people out of the log of an agency whose events were recorded before a moment, and says when the oldest one was that is left.
-func (a *Ages) erase(agency string, before time.Time) (erased int, oldest time.Time, err error) {
+// erase takes people out of events that were recorded before a moment, and says when the oldest one was that is left.
+func (a *Ages) erase(before time.Time) (erased int, oldest time.Time, err error) {
 	for done := false; !done && err == nil; {
 		var n int
-		n, oldest, done, err = a.step(agency, before)
+		n, oldest, done, err = a.step(before)
 		erased += n
 	}
 	return erased, oldest, err
 }
 
-// step is one transaction of it. Whoever asks for the oldest does not wait for it.
-func (a *Ages) step(agency string, before time.Time) (erased int, oldest time.Time, done bool, err error) {
+// step is one transaction of it. A caller that asks for the oldest does not wait for it.
+func (a *Ages) step(before time.Time) (erased int, oldest time.Time, done bool, err error) {
 	a.mu.Lock()
-	after := a.upTo[agency]
+	after := a.upTo
 	a.mu.Unlock()
-	p, err := a.Store.ErasePeople(agency, before, after)
+	p, err := a.Store.ErasePeople(before, after)
 	if err != nil {
 		return 0, oldest, true, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.upTo == nil {
-		a.upTo = map[string]uint64{}
-	}
-	a.upTo[agency] = max(a.upTo[agency], p.Next)
+	a.upTo = max(a.upTo, p.Next)
 	return p.Erased, p.Oldest, p.Next == after, nil
 }
 
 // Logged takes people out of what was recorded in the log before a moment, and says of how many events.
 func (a *Ages) Logged(before time.Time) (erased int, err error) {
-	agencies, err := a.Store.Agencies()
-	for _, agency := range agencies {
-		n, _, failed := a.erase(agency, before)
-		erased, err = erased+n, errors.Join(err, failed)
-	}
+	erased, _, err = a.erase(before)
 	return erased, err
 }
 

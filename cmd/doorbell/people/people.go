@@ -113,31 +113,21 @@ const (
 	pageBytes  = 1 << 20
 )
 
-// logged yields the events of the log, agency by agency.
+// logged yields the events of the log.
 func (p *Places) logged(ctx context.Context, agencyID string) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
-		agencies, err := p.Store.Agencies()
-		if err != nil {
-			yield(events.Event{}, err)
-			return
-		}
-		for _, agency := range agencies {
-			if agencyID != "" && agency != agencyID {
-				continue
+		for at, done := uint64(0), false; !done; {
+			list, next, err := p.Store.EventsAfter(agencyID, at, pageEvents, pageBytes)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				yield(events.Event{}, fmt.Errorf("event log: %w", err))
+				return
 			}
-			for at, done := (store.Place{}), false; !done; {
-				list, next, err := p.Store.EventsAfter(agency, at, pageEvents, pageBytes)
-				if err = cmp.Or(err, ctx.Err()); err != nil {
-					yield(events.Event{}, fmt.Errorf("event log of %s: %w", agency, err))
+			for _, e := range list {
+				if !yield(e, nil) {
 					return
 				}
-				for _, e := range list {
-					if !yield(e, nil) {
-						return
-					}
-				}
-				done, at = next == at, next
 			}
+			done, at = next == at, next
 		}
 	}
 }

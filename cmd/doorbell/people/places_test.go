@@ -52,17 +52,16 @@ func world(t *testing.T) *Places {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e = e.Stamp(1, time.Now(), "store").WithSequence(1)
+		e = e.Stamp(1, time.Now(), "store")
 		if n == 0 {
 			err = kept.Update(func(tx *store.Tx) error {
 				if err := tx.PutAgency(agency, store.Agency{}); err != nil {
 					return err
 				}
-				e, err = tx.Append(e.WithSequence(0))
+				e, err = tx.Append(e)
 				return err
 			})
-			e = e.WithSequence(1)
-			err = errors.Join(err, kept.Publish(agency, []events.Event{e}, events.Cursor{Sequence: 1, ID: e.ID, StreamSequence: 1}))
+			err = errors.Join(err, kept.Acknowledge(events.Cursor{Position: 1, ID: e.ID, StreamSequence: 1}, nil))
 		}
 		if err == nil {
 			_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.Subject("listings", agency, e.Type), Header: e.Header(), Data: e.Data})

@@ -43,7 +43,6 @@ func runWithBacklog() error {
 	}
 	log := cli.NewLogger(os.Stderr, c.Base, cli.Terminal{})
 	o := cli.DaemonOptions(c, log)
-	o.Accept.Alone = true // NATS is away, and there was no store before
 	a, err := daemon.New(ctx, o)
 	if err != nil {
 		return err

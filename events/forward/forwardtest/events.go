@@ -17,7 +17,7 @@ func stamped(sequence int, p events.Payload) events.Event {
 	if err != nil {
 		panic(err) // what is here is well-formed
 	}
-	return e.Stamp(uint64(sequence), at.Add(time.Duration(sequence)*time.Second), "store").WithSequence(uint64(sequence))
+	return e.Stamp(uint64(sequence), at.Add(time.Duration(sequence)*time.Second), "store")
 }
 
 func common(agency string) events.Common {

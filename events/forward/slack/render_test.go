@@ -67,7 +67,7 @@ func with[P events.Payload](t testing.TB, kind events.Type, change func(P)) even
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e.Stamp(1, time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC), "store").WithSequence(1)
+	return e.Stamp(1, time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC), "store")
 }
 
 func request(t testing.TB, change func(*events.ContactRequestCreated)) events.Event {

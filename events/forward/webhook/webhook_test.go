@@ -40,7 +40,7 @@ func lead(t *testing.T) events.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e.Stamp(1842, time.Date(2026, 11, 20, 9, 41, 43, 503e6, time.UTC), "store").WithSequence(1842)
+	return e.Stamp(1842, time.Date(2026, 11, 20, 9, 41, 43, 503e6, time.UTC), "store")
 }
 
 // receiver is a server that keeps what it is sent.

@@ -92,7 +92,7 @@ func (out sink) log(s ops.Status) {
 		out.value(pending, float64(r.Pending), r.AgencyID)
 		out.value(oldest, since(r.OldestWaiting, s.Watch.At), r.AgencyID)
 		out.truth(failing, r.Problem != "", r.AgencyID)
-		out.value(foreign, float64(r.Foreign), r.AgencyID)
+		out.truth(rival, r.Rival, r.AgencyID)
 	}
 	for reason, n := range s.PublishFailures {
 		out.value(failures, float64(n), reason)

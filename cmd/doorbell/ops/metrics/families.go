@@ -81,9 +81,9 @@ var (
 	pending   = add("event_log_pending_events", gauge, "Events of the agency that wait for the stream.", "agency")
 	oldest    = add("event_log_oldest_pending_age_seconds", gauge, "How long the oldest of them has waited; 0 if none waits.", "agency")
 	failing   = add("relay_failing", gauge, "1 while the last attempt to publish for the agency failed; doorbell status says why.", "agency")
-	foreign   = add("relay_foreign_messages_total", counter, "Messages of other publishers below the agency's subjects. Only doorbell may publish there.", "agency")
+	rival     = add("relay_rival", gauge, "1 where another doorbell has published the agency since this one started.", "agency")
 	failures  = add("publish_failures_total", counter,
-		"Attempts to publish that failed, by reason: full, gone, busy, unknown, fence, duplicate, batch, too_many, configuration, log.", "reason")
+		"Attempts to publish that failed, by reason: full, gone, configuration, unknown, log.", "reason")
 )
 
 // NATS.

@@ -47,7 +47,7 @@ func busy() ops.Status {
 		Hours:  []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{{Leads: 2, Events: 3}, {Leads: 1, Events: 1}}}},
 		Events: []ops.EventCount{{Type: "contact_request.created", Appended: 5, Published: 4}},
 		Relay: []ops.RelayStatus{
-			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Foreign: 1, Problem: "problem-zq7"}, {AgencyID: "C300"},
+			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Rival: true, Problem: "problem-zq7"}, {AgencyID: "C300"},
 		},
 		PublishFailures: map[string]uint64{"full": 2},
 		NATS: ops.NATSStatus{

@@ -176,7 +176,7 @@ func anEvent(i int, t time.Time) events.Event {
 	if err != nil {
 		panic(err)
 	}
-	return e.Stamp(uint64(i+1), t, "k2x7").WithSequence(uint64(i + 1))
+	return e.Stamp(uint64(i+1), t, "k2x7")
 }
 
 // hostile puts a text wherever a text may come from outside.

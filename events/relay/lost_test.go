@@ -1,0 +1,409 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func newFolderBell(t testing.TB) (b *bell, folder string) {
+	folder = filepath.Join(t.TempDir(), "jetstream")
+	b = newBell(t, func(o *natsd.Options) { o.StoreDir = folder })
+	b.nc = b.connect(nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+	b.o.Conn = b.nc
+	b.js, _ = jetstream.New(b.nc)
+	return b, folder
+}
+
+// newBellOn is a second doorbell at the server of the first.
+func newBellOn(b *bell, log *memLog) *bell {
+	twin := *b
+	twin.log, twin.o.Log, twin.o.StoreID = log, log, log.storeID
+	twin.o.Conn = b.connect()
+	return &twin
+}
+
+func (b *bell) whileDown(do func() error) {
+	b.t.Helper()
+	b.server.Shutdown()
+	eventually(b.t, "the end noticed", func() bool { return !b.nc.IsConnected() })
+	if err := do(); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.server.Restart(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	eventually(b.t, "connected again", func() bool { return b.nc.IsConnected() })
+}
+
+// backup copies the folder of the server, and returns what puts the copy back.
+func (b *bell) backup(folder string) (restore func()) {
+	b.t.Helper()
+	saved := filepath.Join(b.t.TempDir(), "copy")
+	b.whileDown(func() error { return os.CopyFS(saved, os.DirFS(folder)) })
+	return func() {
+		b.t.Helper()
+		b.whileDown(func() error { return errors.Join(os.RemoveAll(folder), os.CopyFS(folder, os.DirFS(saved))) })
+	}
+}
+
+func (b *bell) makeAnew() {
+	b.t.Helper()
+	if err := b.js.DeleteStream(b.t.Context(), "LISTINGS"); err != nil {
+		b.t.Fatal(err)
+	}
+	eventually(b.t, "a new stream", func() bool {
+		_, err := b.js.CreateStream(b.t.Context(), b.o.StreamConfig())
+		return err == nil
+	})
+}
+
+func TestADeletedStreamIsFilledFromTheLog(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	b.makeAnew()
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	if n := b.resent(); n != 10 {
+		t.Errorf("%d are marked as offered again", n)
+	}
+}
+
+func TestAStreamThatIsMadeAnewBetweenTwoEventsIsFilled(t *testing.T) {
+	b := newBell(t)
+	r := b.relay()
+	b.log.ring(t, "A100", 10)
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.makeAnew()
+	b.log.ring(t, "A100", 1) // its acknowledgement is sequence 1
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
+func TestALostTailIsOfferedAgain(t *testing.T) {
+	for _, behind := range []int{0, 3, 12} { // messages of another doorbell behind the lost tail
+		t.Run(fmt.Sprint(behind), func(t *testing.T) {
+			t.Parallel()
+			b, folder := newFolderBell(t)
+			b.log.ring(t, "A100", 5)
+			b.deliver()
+			restore := b.backup(folder)
+			b.log.ring(t, "A100", 8)
+			b.deliver()
+			restore()
+			other := newMemLog()
+			other.storeID = "s2"
+			other.ring(t, "B200", behind)
+			newBellOn(b, other).deliver()
+			b.deliver()
+			exactlyOnce(t, b.js, b.log, "A100", 0)
+			exactlyOnce(t, b.js, other, "B200", 0)
+			b.deliver()
+			if n := b.resent(); n != 8 {
+				t.Errorf("%d are marked as offered again", n)
+			}
+		})
+	}
+}
+
+func TestWhatWasPurgedOrDeletedStaysSo(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 6)
+	b.deliver()
+	s := b.stream()
+	if err := s.DeleteMsg(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	if got := held(t, b.js, ">"); len(got) != 6 {
+		t.Errorf("%d messages, 1 of 7 was deleted", len(got))
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 7)
+}
+
+// TestIDsAreKnownForAsLongAsTheStreamKeepsMessages: after a restart of the server, and after 29 days.
+func TestIDsAreKnownForAsLongAsTheStreamKeepsMessages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.o.MaxAge = 30 * 24 * time.Hour
+		b.log.ring(t, "A100", 20)
+		never := b.log.copyOf() // its cursor was lost
+		b.deliver()
+		b.log.setBack(never)
+		b.deliver()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		b.server.Shutdown()
+		time.Sleep(29 * 24 * time.Hour)
+		if err := b.server.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 10*time.Second, "connected", b.nc.IsConnected)
+		b.log.setBack(never)
+		b.deliver()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestWhatIsAboutToLeaveTheWindowIsNotOfferedAgain(t *testing.T) {
+	b := newBell(t)
+	b.o.MaxAge = 30 * 24 * time.Hour
+	b.log.ringAt(t, "A100", 3, time.Now().Add(-30*24*time.Hour+30*time.Minute))
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0) // what was never acknowledged is offered, however old it is
+	b.makeAnew()
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 3)
+}
+
+func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	backup := b.log.copyOf()
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	b.log.setBack(backup)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 7) // five of them once more, and two that are new
+	if all := b.log.list("A100"); all[5].Sequence != 11 {
+		t.Errorf("the log goes on with position %d", all[5].Sequence)
+	}
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	if s := r.Status(); s.Repeated != 5 {
+		t.Errorf("%d repeated", s.Repeated)
+	}
+}
+
+func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	backup := b.log.copyOf()
+	e, err := events.New(&events.ContactRequestRedacted{
+		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "seefeld#1#H2#", ContactRequestID: "A100-1",
+		Identity: events.IdentityID, RedactedFields: []string{"email"}, Revision: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.log.append(e)
+	b.deliver()
+	var got []string
+	b.o.Redacted = func(agency string, list []events.Event) error {
+		for _, e := range list {
+			got = append(got, agency+" "+e.Reference)
+		}
+		return nil
+	}
+	b.deliver()
+	if got != nil {
+		t.Errorf("of a log that has it: %v", got)
+	}
+	b.log.setBack(backup)
+	b.deliver()
+	b.log.setBack(newMemLog())
+	since, err := b.relay().WatchedSince(t.Context(), "A100")
+	if err != nil || !since.Equal(backup.list("A100")[0].RecordedTime) {
+		t.Errorf("watched since %s, %v", since, err)
+	}
+	if want := []string{"A100 seefeld#1#H2#", "A100 seefeld#1#H2#"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestAStoreThatNeverWatchedAnAgencyAsksSinceWhen(t *testing.T) {
+	b := newBell(t)
+	r := b.relay()
+	since := func() time.Time {
+		t.Helper()
+		at, err := r.WatchedSince(t.Context(), "A100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := since(); !at.IsZero() {
+		t.Errorf("of an agency without a message: %s", at)
+	}
+	now := time.Now()
+	gone, err := events.New(&events.WatchStale{Common: events.Common{AgencyID: "A100", ObservedAt: now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.log.ringAt(t, "B200", 1, now.Add(-9*24*time.Hour))
+	b.log.mu.Lock()
+	b.log.add(gone, now.Add(-8*24*time.Hour))
+	b.log.mu.Unlock()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if at := since(); now.Sub(at).Round(time.Hour) != 8*24*time.Hour {
+		t.Errorf("without a contact request: %s ago", now.Sub(at))
+	}
+	b.log.ringAt(t, "A100", 1, now.Add(-time.Hour))
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if at := since(); now.Sub(at).Round(time.Hour) != 49*time.Hour {
+		t.Errorf("with one: %s ago", now.Sub(at))
+	}
+}
+
+func TestASecondDoorbellIsWarnedAboutAndDoublesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		other := b.log.copyOf()
+		other.storeID = "s2"
+		twin := newBellOn(b, other)
+		first, second := b.relay(), twin.relay()
+		stopFirst, stopSecond := b.start(first), twin.start(second)
+		for range 5 {
+			b.log.ring(t, "A100", 4)
+			other.ring(t, "A100", 4)
+			time.Sleep(2 * time.Minute)
+		}
+		if a, b := first.Status().Rivals, second.Status().Rivals; len(a)+len(b) == 0 {
+			t.Error("neither was warned")
+		}
+		stopFirst()
+		stopSecond()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+// TestWhateverHappensTheStreamHoldsEachEventOnce deletes the stream, restarts the server, sets the log back and lets a second
+// doorbell publish the same contact requests.
+func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	b, folder := newFolderBell(t)
+	other := newMemLog()
+	other.storeID = "s2"
+	twin := newBellOn(b, other)
+	stop, stopTwin := b.start(b.relay()), twin.start(twin.relay())
+	agencies := []string{"A100", "B200"}
+	count := map[string]int{}
+	for range 40 {
+		backup := b.log.copyOf()
+		for _, a := range agencies {
+			n := random.IntN(30)
+			b.log.ring(t, a, n)
+			other.ring(t, a, n)
+		}
+		switch what := random.IntN(5); what {
+		case 0:
+			if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+				t.Logf("delete: %v", err)
+			}
+			count["deleted"]++
+		case 1:
+			b.whileDown(func() error { return nil })
+			count["restarted"]++
+		case 2: // the process ends, and its store is put back
+			stop()
+			lost := len(b.log.list("A100")) - len(backup.list("A100"))
+			lostB := len(b.log.list("B200")) - len(backup.list("B200"))
+			b.log.setBack(backup)
+			stop = b.start(b.relay())
+			b.log.ring(t, "A100", lost)
+			b.log.ring(t, "B200", lostB)
+			count["set back"]++
+		case 3:
+			count["left alone"]++
+		case 4: // the tail is lost
+			b.whileDown(func() error {
+				return errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700))
+			})
+			count["emptied"]++
+		}
+		if random.IntN(2) == 0 {
+			for _, a := range agencies {
+				eventually(t, "published", func() bool { return b.published(a) })
+			}
+		}
+	}
+	b.log.ring(t, "A100", 1)
+	b.log.ring(t, "B200", 1)
+	other.ring(t, "A100", 1)
+	other.ring(t, "B200", 1)
+	for _, a := range agencies {
+		eventually(t, "all published", func() bool { return holdsAll(b.js, b.log, a) })
+	}
+	stop()
+	stopTwin()
+	for _, a := range agencies {
+		heldOnce(t, b.js, b.log, a)
+	}
+	t.Logf("%v", count)
+}
+
+// holdsAll reports whether the stream holds every event of an agency.
+func holdsAll(js jetstream.JetStream, log *memLog, agency string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s, err := js.Stream(ctx, "LISTINGS")
+	if err != nil {
+		return false
+	}
+	ids := map[string]bool{}
+	for next := uint64(1); ; {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(events.AgencyFilter("listings", agency)))
+		if err != nil {
+			break
+		}
+		ids[m.Header.Get("ce-id")], next = true, m.Sequence+1
+	}
+	return !slices.ContainsFunc(log.list(agency), func(e events.Event) bool { return !ids[e.ID] })
+}
+
+// heldOnce fails unless the stream holds each event of an agency's log once, in whatever order.
+func heldOnce(t *testing.T, js jetstream.JetStream, log *memLog, agency string) {
+	t.Helper()
+	ids := map[string]int{}
+	for _, m := range held(t, js, events.AgencyFilter("listings", agency)) {
+		ids[m.Header.Get("ce-id")]++
+	}
+	for _, e := range log.list(agency) {
+		if ids[e.ID] != 1 {
+			t.Errorf("%s: event %d is in the stream %d times", agency, e.Sequence, ids[e.ID])
+		}
+		delete(ids, e.ID)
+	}
+	if len(ids) > 0 {
+		t.Errorf("%s: %d events that nobody has rung", agency, len(ids))
+	}
+}

@@ -1,0 +1,158 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/stream"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
+)
+
+// replayAge is how long the stream of replays keeps what was replayed.
+const replayAge = 24 * time.Hour
+
+// replayTries is how often an event of a replay is offered before it ends.
+const replayTries = 6
+
+// ErrJob: the name of a job is none.
+var ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
+
+// ReplayOptions configure Replay. Conn, Prefix, Stream and Job are required.
+type ReplayOptions struct {
+	Conn     *nats.Conn // stays the caller's to close
+	Prefix   string
+	Stream   string // of replays
+	Job      string // part of the subjects
+	MaxBytes int64
+	Manage   bool    // make the stream if it is missing
+	Embedded bool    // the server is ours: the stream is changed to what it should be
+	Rate     float64 // events a second; 0: as fast as they are acknowledged
+	// Erased reports whether the person was taken out of an event since it was read: then it is passed over.
+	Erased func(events.Event) (bool, error)
+}
+
+// Replayed is how far a replay is.
+type Replayed struct {
+	Published    int
+	AlreadyThere int // published by an earlier run of the job
+}
+
+// ReplaySubjects are those of a job.
+func ReplaySubjects(prefix, job string) string { return prefix + ".replay." + job + ".>" }
+
+// ValidJob says whether a text can name a job.
+func ValidJob(job string) error {
+	for _, c := range []byte(job) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return ErrJob
+		}
+	}
+	if job == "" || len(job) > 64 {
+		return ErrJob
+	}
+	return nil
+}
+
+// Replay publishes events once more, on subjects of their own that no consumer of the events stream hears. An event keeps its id,
+// sequence, time and payload, but for its origin. Its Nats-Msg-Id is <job>/<ce-id>, so a job that is run again publishes nothing
+// twice: the stream holds it for a day, and takes each id once. progress is called after each event.
+func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, error], progress func(Replayed)) (done Replayed, err error) {
+	if err := ValidJob(o.Job); err != nil {
+		return done, err
+	}
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return done, fmt.Errorf("replay: %w", err)
+	}
+	limit, err := o.prepare(ctx, js)
+	if err != nil {
+		return done, fmt.Errorf("replay: %w", err)
+	}
+	pace := rate.NewLimiter(rate.Inf, 1)
+	if o.Rate > 0 {
+		pace.SetLimit(rate.Limit(o.Rate))
+	}
+	for e, err := range list {
+		if err != nil {
+			return done, err
+		}
+		if err := pace.Wait(ctx); err != nil {
+			return done, ctx.Err()
+		}
+		if err := o.publish(ctx, js, e, limit, &done); err != nil {
+			return done, fmt.Errorf("replay: %w", err)
+		}
+		progress(done)
+	}
+	return done, nil
+}
+
+// Config is the stream of replays as it should be.
+func (o ReplayOptions) Config() jetstream.StreamConfig {
+	return stream.Complete(jetstream.StreamConfig{
+		Name: o.Stream, Description: "doorbell: events that were replayed on request", Subjects: []string{o.Prefix + ".replay.>"},
+		MaxAge: replayAge, MaxBytes: o.MaxBytes, Duplicates: replayAge, Metadata: map[string]string{"app": "doorbell"},
+	})
+}
+
+// prepare makes sure that there is a stream, and says how large a message may be.
+func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (limit int, err error) {
+	if !o.Conn.IsConnected() {
+		return 0, ErrNotConnected
+	}
+	found, err := stream.Ensure(ctx, js, o.Config(), stream.Rights{Manage: o.Manage, Embedded: o.Embedded})
+	if err != nil {
+		return 0, err
+	}
+	if limit = int(o.Conn.MaxPayload()); found.Info.Config.MaxMsgSize > 0 {
+		limit = min(limit, int(found.Info.Config.MaxMsgSize))
+	}
+	return limit - margin, nil
+}
+
+// publish offers an event until it is acknowledged. Only what may pass is tried again.
+func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e events.Event, limit int, done *Replayed) error {
+	retry := newRetry()
+	for try := 1; ; try++ {
+		gone, err := o.Erased(e)
+		if err != nil || gone {
+			return err
+		}
+		ack, err := js.PublishMsg(ctx, o.message(e, limit))
+		switch {
+		case err == nil && ack.Duplicate:
+			done.AlreadyThere++
+			return nil
+		case err == nil:
+			done.Published++
+			return nil
+		case ctx.Err() != nil, try == replayTries, reason(err) == reasonFull, reason(err) == reasonConfig:
+			return cmp.Or(ctx.Err(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retry.NextBackOff()):
+		}
+	}
+}
+
+func (o ReplayOptions) message(e events.Event, limit int) *nats.Msg {
+	e = e.WithOrigin(events.OriginReplay).Fit(limit)
+	m := &nats.Msg{
+		Subject: o.Prefix + ".replay." + o.Job + "." + events.Token(e.AgencyID) + "." + string(e.Type),
+		Header:  nats.Header(e.Header()), Data: e.Data,
+	}
+	m.Header[nats.MsgIdHdr] = []string{o.Job + "/" + e.ID}
+	m.Header["doorbell-replay"] = []string{o.Job}
+	m.Header[jetstream.ExpectedStreamHeader] = []string{o.Stream}
+	return m
+}

@@ -86,7 +86,6 @@ type Client struct {
 	o       Options
 	base    *url.URL
 	ignored [][]string // of insertions
-	watched []string   // of insertions
 	idNames []string   // plain
 }
 
@@ -116,7 +115,7 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("version: holds a control character")
 	}
 	return &Client{
-		o: o, base: base, ignored: tokens(o.IgnoreInsertions), watched: topMembers(tokens(o.IgnoreInsertions)),
+		o: o, base: base, ignored: tokens(o.IgnoreInsertions),
 		idNames: plainNames(o.IDFields),
 	}, nil
 }

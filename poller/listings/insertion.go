@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,8 +18,6 @@ import (
 type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records; "" is the root
-	Body           Sum       // of the body, and of a total in a header
-	Records        Sum       // of its records as digests see them, in their order, where they stand, and the total
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -32,24 +29,11 @@ type Envelope struct {
 
 	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
 	Found bool
-	// Same: the caller knows the answer, and its records are not read. If it is the same byte by byte it was not decoded, and
-	// holds no path or total either, which are as they were; else of insertions there is what digests leave out.
-	Same bool
 }
 
 // Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
 type Expect struct {
 	Dialect Dialect
-	// Known says whether an answer is known by the hash of its body or of its records; nil: none is.
-	Known func(Sum) bool
-}
-
-// recognise hashes the body, and says whether the caller knows it. A total in a header is as good as a part of the body.
-func (e *Envelope) recognise(x *exchange) bool {
-	e.Body = sumOf(x.body)
-	e.Body[0] ^= uint64(headerTotal(x.header)+1) * 0x9E37_79B9_7F4A_7C15
-	e.Same = x.expect.Known != nil && !x.declaresFailure() && x.expect.Known(e.Body)
-	return e.Same
 }
 
 // found notes where the records were found, and what is said of them.
@@ -94,10 +78,6 @@ type Insertion struct {
 	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
-	// Mark is that of the members that are ignored, or of which a part is: what users ignore first is a counter of views, or of
-	// contact requests, and a change of it may still betray one. It is made under keys of the process and of no use to another one.
-	// 0: nobody has looked, because the page is the same byte by byte, or nothing is ignored.
-	Mark uint32
 }
 
 // Insertions reads one page of the published insertions of an agency.
@@ -139,9 +119,6 @@ func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
-	if page.recognise(x) {
-		return page, nil
-	}
 	l, err := x.find(insertionNames, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
@@ -149,7 +126,6 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	page.found(l)
 	var records []value
 	strangers := 0
-	canonical := make([]byte, 0, len(x.body))
 	for _, element := range l.records() {
 		v, reference := referenced(element)
 		if reference == "" {
@@ -160,15 +136,10 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 			strangers++ // one such record is odd, most of them are the response to another question
 		}
 		records = append(records, v)
-		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})
-		canonical = append(append(v.appendCanonical(canonical, c.ignored, nil, 0), reference...), 0)
+		page.Insertions = append(page.Insertions, Insertion{Reference: reference})
 	}
 	if 2*strangers > len(page.Insertions) {
 		return nil, x.drift("insertions of the agency that was asked for", "those of another")
-	}
-	page.Records = sumOf(fmt.Appendf(canonical, " %d %d %t %s %v", page.Total, page.Unreadable, page.Found, page.Path, page.Claims))
-	if page.Same = x.expect.Known != nil && x.expect.Known(page.Records); page.Same {
-		return page, nil
 	}
 	for n, v := range records {
 		i := &page.Insertions[n]
@@ -178,52 +149,10 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	return page, nil
 }
 
-// topMembers are the top-level members of a record that pointers lead to or through.
-func topMembers(pointers [][]string) (names []string) {
-	for _, t := range pointers {
-		if !slices.Contains(names, t[0]) {
-			names = append(names, t[0])
-		}
-	}
-	return names
-}
-
-// mark is that of some members of a record, in whatever order they stand.
-func (v value) mark(names []string) (mark uint32) {
-	if len(names) == 0 {
-		return 0
-	}
-	for _, m := range v.object() {
-		if slices.Contains(names, m.called().text) {
-			text := append(appendCanonicalString(nil, m.name.quoted), ':')
-			mark ^= uint32(sumOf(m.appendCanonical(text, nil, nil, 0))[0])
-		}
-	}
-	return max(mark, 1)
-}
-
 // object is the members of the record.
 func (i Insertion) object() object {
 	v, _ := decode(i.Record)
 	return v.object()
-}
-
-// Published is when an insertion was published or else created, directly in its record or one level down; zero if nothing
-// there can be read as such a time.
-func (c *Client) Published(i Insertion) time.Time {
-	o := i.object()
-	scopes := []object{o}
-	for inner := range o.all(append([]string{"publication"}, wrapperNames...)...) {
-		scopes = append(scopes, inner.object())
-	}
-	for _, scope := range scopes {
-		for v := range scope.all(publicationNames...) {
-			if at, _ := instant(v, c.o.TimeZone); !at.IsZero() {
-				return at
-			}
-		}
-	}
-	return time.Time{}
 }
 
 // Summary is what people want to know of an insertion at a glance. What the record does not say, or says in another type,

@@ -101,12 +101,6 @@ var (
 	agencyNames    = []string{"agencyid"}
 	// insertionMembers are what the member of an element is called that holds the insertion, if it is not the element.
 	insertionMembers = []string{"insertion", "listing", "property", "realestate", "node", "attributes", "item"}
-	// publicationNames are what the moment is called at which an insertion was published, surest first. That of its creation
-	// stands for it where there is none.
-	publicationNames = append([]string{
-		"publishedat", "publicationdate", "datepublished", "publisheddate", "publishdate", "publishedon", "firstpublishedat",
-		"onlinesince", "onlinedate", "activatedat", "activationdate",
-	}, slices.DeleteFunc(slices.Clone(creationNames), func(name string) bool { return !strings.Contains(name, "creat") })...)
 )
 
 // Contact requests.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -258,14 +257,4 @@ func below(ignore [][]string, name string) (deeper [][]string, drop bool) {
 		deeper = append(deeper, t[1:])
 	}
 	return deeper, false
-}
-
-// Sum is 128 bits of hash under keys that each process draws anew and nobody else sees: who writes what we read cannot aim
-// at a collision, nor learn of one. The zero value is the hash of nothing.
-type Sum [2]uint64
-
-var hashSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func sumOf(b []byte) Sum {
-	return Sum{maphash.Bytes(hashSeeds[0], b), maphash.Bytes(hashSeeds[1], b)}
 }

@@ -87,21 +87,21 @@ type Walk struct {
 
 // reading is what was read with one size. References stand here by their hashes, so that a walk over many does not hold them.
 type reading struct {
-	seen, first, last map[Sum]struct{} // references of all pages, of the first, of the last
-	pages             int              // that were read
-	distinct          int              // pages that brought something new and are not the first one again
-	fullest           int              // most references on a page
-	fresh             bool             // the last page that was not empty brought something new
-	nothing           int              // pages in a row that brought nothing new
-	empty             int              // pages in a row that are empty and not the last
-	refusal           error            // of the page before
-	total             int              // the largest that was told; -1: none
-	odd               int              // elements without a reference
-	claimed           int              // the largest number of pages that was told
-	more              Claim            // of the last page that was not empty
-	moved             bool             // a reference was met on two pages that differ
-	holes             int              // pages that were empty and not the last
-	incomplete        bool             // a response said so
+	seen, first, last map[string]struct{} // references of all pages, of the first, of the last
+	pages             int                 // that were read
+	distinct          int                 // pages that brought something new and are not the first one again
+	fullest           int                 // most references on a page
+	fresh             bool                // the last page that was not empty brought something new
+	nothing           int                 // pages in a row that brought nothing new
+	empty             int                 // pages in a row that are empty and not the last
+	refusal           error               // of the page before
+	total             int                 // the largest that was told; -1: none
+	odd               int                 // elements without a reference
+	claimed           int                 // the largest number of pages that was told
+	more              Claim               // of the last page that was not empty
+	moved             bool                // a reference was met on two pages that differ
+	holes             int                 // pages that were empty and not the last
+	incomplete        bool                // a response said so
 }
 
 // Walk prepares to read all pages of an agency's insertions. It makes no request before Pages is ranged over.
@@ -113,7 +113,7 @@ func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
 }
 
 func (w *Walk) restart() {
-	w.reading = reading{seen: map[Sum]struct{}{}, total: -1}
+	w.reading = reading{seen: map[string]struct{}{}, total: -1}
 	w.verdict.FirstPage = ""
 }
 
@@ -209,10 +209,10 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 	w.odd += page.Unreadable
 	w.total, w.claimed = max(w.total, page.Total), max(w.claimed, page.Claims.Pages)
 	w.incomplete = w.incomplete || page.Claims.Incomplete
-	own := make(map[Sum]struct{}, len(page.Insertions))
+	own := make(map[string]struct{}, len(page.Insertions))
 	fresh, onFirst := 0, 0
 	for _, i := range page.Insertions {
-		m := sumOf([]byte(i.Reference))
+		m := i.Reference
 		if _, twice := own[m]; twice {
 			continue
 		}

@@ -108,23 +108,6 @@ func TestWhatAPollShowedBeforeItFailedIsToldByTheNextOne(t *testing.T) {
 	})
 }
 
-func TestTheLastLookTellsTheSchedule(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.options.PollInterval = 10 * time.Hour
-		e := w.recorder()
-		w.start()
-		w.pass(5 * time.Minute)
-		e.found("a#1##")
-		w.write("A100", "a#1##", 0)
-		w.must(w.model.Withdraw("A100", "a#1##"))
-		w.pass(10 * time.Minute)
-		if all := e.found("a#1##"); len(all) != 1 || len(all[0]) != 1 {
-			t.Errorf("the schedule was told %v", all)
-		}
-	})
-}
-
 // TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd looks at 300 insertions for the first time, which takes a minute:
 // they wait their turn, the one that appears meanwhile does not.
 func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {

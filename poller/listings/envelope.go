@@ -84,30 +84,46 @@ var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|den
 
 // speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
 // about an error. Beside records it would be a remark.
-func (o object) speaksOfError() bool {
-	return slices.ContainsFunc(headsOf(o), func(m value) bool {
-		s, _ := m.text()
-		word := plain(s)
-		switch name := m.name.plain; {
-		case m.isCalled([]string{"code", "statuscode", "resultcode"}):
-			return strings.ContainsFunc(word, isLetter) && !goodWords.MatchString(word)
-		case errorPrefix.MatchString(name):
-			return m.isTrue() && !goodWords.MatchString(word)
-		case m.isCalled([]string{"messages", "notifications", "alerts"}):
-			return slices.ContainsFunc(m.inner, func(e value) bool {
-				return failureWords.MatchString(e.object().text("type", "kind", "level", "severity", "status", "messagetype"))
-			})
+func (o object) speaksOfError() bool { return slices.ContainsFunc(headsOf(o), value.speaksOfError) }
+
+func (v value) speaksOfError() bool {
+	s, isText := v.text()
+	harmless := isText && harmlessWords.MatchString(strings.TrimSpace(s))
+	switch name := v.name.plain; {
+	case slices.ContainsFunc(errorPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
+		return v.isTrue() && !harmless
+	case isText && v.isCalled(wordCodes):
+		return !harmless
+	case name == "status" || name == "state":
+		if isText && errorWords.MatchString(s) {
+			return !harmless
 		}
-		return m.saysFailure()
+	case v.isCalled(messageLists):
+		return v.isOfErrorKind() || slices.ContainsFunc(v.inner, value.isOfErrorKind)
+	}
+	return v.saysFailure()
+}
+
+// isOfErrorKind reports whether an object says of itself that it is an error.
+func (v value) isOfErrorKind() bool {
+	return slices.ContainsFunc(v.object(), func(m value) bool {
+		s, isText := m.text()
+		return isText && m.isCalled(kindNames) && errorWords.MatchString(s)
 	})
 }
 
 var (
-	errorPrefix = regexp.MustCompile(`^(?:@|odata\.)?(?:error|exception|fault)`)
-	goodWords   = regexp.MustCompile(`^(?:ok|okay|success.*|succeeded|none|no.*|fine|done|empty|ended)$`)
+	errorPrefixes = []string{
+		"error", "exception", "fault", "failure", "problem", "lasterror", "haserror", "apierror", "@error", "odata.error",
+	}
+	messageLists = []string{"messages", "message", "notifications", "notices", "alerts", "result", "info"}
+	kindNames    = []string{"type", "kind", "level", "severity", "category", "status", "messagetype"}
+	wordCodes    = []string{"code", "statuscode", "resultcode", "responsecode", "returncode", "reasoncode", "reason"}
+	errorWords   = regexp.MustCompile(`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
+		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed.?out|too.?many|invalid|refused|abort`)
+	harmlessWords = regexp.MustCompile(`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
+		`no[_ -]?(errors?|results?|records?|content|data))$`)
 )
-
-func isLetter(r rune) bool { return 'a' <= r && r <= 'z' }
 
 // isTrue reports whether a value says something other than no.
 func (v value) isTrue() bool { return v.doc != nil && !v.isEmpty() && !v.says("false", "0") }

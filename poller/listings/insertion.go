@@ -100,7 +100,10 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 // list was all of it.
 func (x *exchange) isNullInPlace() (root value, is bool) {
 	root, wrong := decode(trimBOM(x.body))
-	if wrong != "" || x.declaresFailure() || !x.expect.Dialect.Known || root.object().speaksOfError() {
+	if wrong != "" {
+		return value{}, false
+	}
+	if x.declaresFailure() || !x.expect.Dialect.Known || root.object().speaksOfError() {
 		return root, false
 	}
 	f, at := finder{root: root}, x.expect.Dialect

@@ -52,7 +52,7 @@ func mustSayHalted(s doorbelltest.Scene, t *testing.T, running bool) {
 	if text.Code != exit.Done {
 		t.Fatalf("status: %+v", text)
 	}
-	doorbelltest.Has(t, text.Stdout, "B200 is halted: the key may not read this agency", "doorbell resume B200")
+	doorbelltest.Has(t, text.Stdout, "B200 is halted: the API refuses access", "doorbell resume B200")
 	if strings.Contains(text.Stdout, "A100 is halted") {
 		t.Errorf("A100 is well:\n%s", text.Stdout)
 	}

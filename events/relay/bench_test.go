@@ -1,0 +1,71 @@
+package relay
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// BenchmarkDrain measures how fast a log that has grown while NATS was away is published: read from bbolt, into JetStream with
+// SyncAlways, cursor back into bbolt. The server syncs each event, so no more of them go through than the disk can sync, which is
+// measured in the same run.
+//
+//	go test ./events/relay -run '^$' -bench Drain -benchtime 5000x
+func BenchmarkDrain(b *testing.B) {
+	s, err := store.Open(store.Options{Dir: b.TempDir(), BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	err = s.Update(func(tx *store.Tx) error {
+		if err := tx.PutAgency("A100", store.Agency{WatchStart: time.Now()}); err != nil {
+			return err
+		}
+		for i := range b.N {
+			if _, err := tx.Append(contactRequest(b, "A100", i, "Guten Tag, ist die Wohnung noch frei?")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bell := newBell(b)
+	bell.o.Log, bell.o.StoreID, bell.o.Logger = s, s.ID(), slog.New(slog.DiscardHandler)
+	r := bell.relay()
+	b.ResetTimer()
+	if err := r.Drain(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	b.StopTimer()
+	b.ReportMetric(syncs(b), "syncs/s")
+	if n := r.Status().Published[events.TypeContactRequestCreated]; n != uint64(b.N) {
+		b.Fatalf("%d of %d events were published", n, b.N)
+	}
+}
+
+// syncs is how many appended kilobytes the disk syncs a second.
+func syncs(b *testing.B) float64 {
+	f, err := os.Create(filepath.Join(b.TempDir(), "appended"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	const n = 500
+	began := time.Now()
+	for range n {
+		_, err := f.Write(make([]byte, 1<<10))
+		if err = errors.Join(err, f.Sync()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return n / time.Since(began).Seconds()
+}

@@ -256,7 +256,12 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 	}
 	defer unlock()
 	r.turn()
+	connected, end := r.whileConnected(ctx)
+	defer end()
 	defer func() {
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+			err = ErrNotConnected
+		}
 		if err != nil {
 			r.session.prepared = time.Time{}
 			err = r.explain(err)
@@ -265,10 +270,24 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 			r.note(err)
 		}
 	}()
-	if err := r.ready(ctx); err != nil {
+	if err := r.ready(connected); err != nil {
 		return false, err
 	}
-	return r.publish(ctx)
+	return r.publish(connected)
+}
+
+// whileConnected returns a context that ends with the connection: an answer does not come over the next one.
+func (r *Relay) whileConnected(ctx context.Context) (connected context.Context, end func()) {
+	connected, cancel := context.WithCancel(ctx)
+	status := r.o.Conn.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	go func() {
+		defer cancel()
+		select {
+		case <-status:
+		case <-connected.Done():
+		}
+	}()
+	return connected, func() { cancel(); r.o.Conn.RemoveStatusListener(status) }
 }
 
 // lock waits until no other goroutine prepares, publishes or erases. It is no mutex, because a test in virtual time would stand

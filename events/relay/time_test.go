@@ -124,6 +124,35 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 	})
 }
 
+func TestAnAnswerThatWillNotComeAnyMoreIsNotWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		b.o.AckWait = 10 * time.Hour
+		stop := b.start(b.relay())
+		b.log.ring(t, "A100", 1)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		s.mu.Lock()
+		s.at, s.hole = "Nats-Expected-Stream", true
+		s.mu.Unlock()
+		b.log.ring(t, "A100", 5)
+		within(t, time.Second, "swallowed", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.breaks == 1
+		})
+		if b.published("A100") {
+			t.Fatal("the event reached the stream")
+		}
+		if err := b.server.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
+		stop()
+		within(t, 5*time.Second, "all connections are back", b.nc.IsConnected)
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
 func TestTheRelayGivesSignsOfLifeAlsoWithoutAStream(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBell(t)

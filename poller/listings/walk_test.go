@@ -341,7 +341,7 @@ func TestPropertyAWalkOverAWellBehavedServiceIsCompleteAndFindsAll(t *testing.T)
 		if p.refusal > 0 && !p.total && n <= full && n < size && (n == 25 || n >= 20 && n%10 == 0) {
 			return // a service may cap its only page at that
 		}
-		isUnknownCap := n == full && full < size // of a service that shows one page only
+		isUnknownCap := n == full && full < size                                // of a service that shows one page only
 		if p.refusal > 0 && !p.total && n > 0 && n%full == 0 && !isUnknownCap { // more may follow a full page
 			if v.Complete {
 				r.Fatalf("%d of %d, %+v, asked %v", len(refs), len(p.list), v, p.asked)

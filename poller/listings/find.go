@@ -137,11 +137,16 @@ func (f *finder) expect(d Dialect) *place {
 	}
 	p := &place{value: f.root}
 	for token := range jsontext.Pointer(d.Path).Tokens() {
-		n := slices.IndexFunc(p.object(), func(m value) bool { return m.name.text == token })
-		if n < 0 {
+		at := value{}
+		for m := range p.object().last() {
+			if m.name.text == token {
+				at = m
+			}
+		}
+		if at.doc == nil {
 			return p // what is around it may count its records
 		}
-		p = &place{value: p.inner[n], up: p, depth: p.depth + 1}
+		p = &place{value: at, up: p, depth: p.depth + 1}
 	}
 	f.expected = p.value
 	return p
@@ -165,7 +170,7 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
-	for _, m := range p.object() {
+	for m := range p.object().last() {
 		inner := &place{value: m, up: p, depth: p.depth + 1}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records

@@ -295,6 +295,17 @@ func (o object) all(names ...string) iter.Seq[value] {
 	}
 }
 
+// last yields the members of one object, of several with one name the last.
+func (o object) last() iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for n, m := range o {
+			if again := n+1 < len(o) && o[n+1].name.text == m.name.text; !again && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
 // get is the first of all.
 func (o object) get(names ...string) value {
 	for v := range o.all(names...) {

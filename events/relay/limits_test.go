@@ -30,6 +30,9 @@ func TestAFullStreamHoldsEventsBackUntilThereIsSpace(t *testing.T) {
 	if s := r.Status(); reason(err) != reasonFull || s.Problem == "" || !s.Open || s.Failures[reasonFull] != 1 {
 		t.Fatalf("%v, status %+v", err, s)
 	}
+	if c, n := b.log.cursor, len(held(t, b.js, ">")); c.Highest > uint64(n) {
+		t.Errorf("the cursor says %d, the stream holds %d", c.Highest, n)
+	}
 	b.o.MaxBytes = 1 << 20 // the operator gives it more
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0)

@@ -98,6 +98,22 @@ func TestAStreamThatIsMadeAnewBetweenTwoEventsIsFilled(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
+func TestAStreamThatIsMadeAnewAndPurgedIsKnownByItsCreation(t *testing.T) {
+	b := newBell(t)
+	b.o.Embedded = false
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	b.makeAnew()
+	for range 3 { // as far as the last acknowledged message
+		b.stray("listings.v1.A100.test")
+	}
+	if err := b.stream().Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
 func TestALostTailIsOfferedAgain(t *testing.T) {
 	for _, behind := range []int{0, 3, 12} { // messages of another doorbell behind the lost tail
 		t.Run(fmt.Sprint(behind), func(t *testing.T) {
@@ -201,7 +217,7 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
-	if s := r.Status(); s.Repeated != 5 {
+	if s := r.Status(); s.Repeated != 10 { // the five that it had, as after each start, and five of those
 		t.Errorf("%d repeated", s.Repeated)
 	}
 }

@@ -16,6 +16,7 @@ import (
 // session is what is known of the stream since it was prepared last, and how far the log is published.
 type session struct {
 	prepared   time.Time // zero: it has to be
+	server     string    // the start of the embedded one after which all of the log was offered
 	maxMessage int       // bytes that headers and payload of one message may take together
 	window     time.Duration
 
@@ -65,6 +66,10 @@ func (r *Relay) prepare(ctx context.Context) error {
 		}
 	}
 	s.cursor.StreamCreated = info.Created
+	// Files of the embedded server that were damaged while it was down may lack anything, and nobody but us deletes from its stream.
+	if server := r.o.Conn.ConnectedServerId(); r.o.Embedded && s.server != server {
+		s.server, s.cursor = server, events.Cursor{StreamCreated: info.Created, Highest: s.cursor.Highest}
+	}
 	if err := r.meetOthers(ctx); err != nil {
 		return err
 	}

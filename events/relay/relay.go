@@ -17,6 +17,9 @@
 // doorbell-resent. An event that was acknowledged before is not offered again when it is about to leave the window, as the stream
 // may have forgotten its id, nor when its person was erased. A message that was purged or deleted stays so: its id is known.
 //
+// Damage of the files may take any message. So after each start of the embedded server all of the log is offered, also what was
+// deleted by another program: none but this one may.
+//
 // # What the store may be
 //
 // A store that was set back offers what it has again, and goes on with positions behind those that the stream has seen. A second

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		serve(folder)
 		return
 	}
+	if folder := os.Getenv(startedFolder); folder != "" {
+		startOnce(folder)
+		return
+	}
 	if file := os.Getenv(serverConfig); file != "" {
 		serveConfigured(file)
 		return

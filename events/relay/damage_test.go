@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -160,9 +161,13 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		return "", err
 	}
-	b.o.Conn, b.o.Log = b.nc, b.log
+	b.o.Conn, b.o.Log, b.o.Restart = b.nc, b.log, s.Restart
 	r := b.relay()
-	if err := r.RunOnce(ctx); err != nil {
+	eventually(t, "a connection", func() bool { // the server may be restarted
+		err = r.RunOnce(ctx)
+		return !errors.Is(err, ErrNotConnected)
+	})
+	if err != nil {
 		return "", err
 	}
 	if err := b.consumed(ctx); err != nil {

@@ -16,9 +16,12 @@ import (
 // session is what is known of the stream since it was prepared last, and how far the log is published.
 type session struct {
 	prepared   time.Time // zero: it has to be
-	server     string    // the start of the embedded one after which all of the log was offered
+	server     string    // the start of the embedded server since which the log was compared with the stream
 	maxMessage int       // bytes that headers and payload of one message may take together
 	window     time.Duration
+
+	// present are the events of the stream by id, with their stream sequences, where the server may not know them; else nil.
+	present map[string]uint64
 
 	loaded  bool // the cursor was read
 	cursor  events.Cursor
@@ -66,9 +69,8 @@ func (r *Relay) prepare(ctx context.Context) error {
 		}
 	}
 	s.cursor.StreamCreated = info.Created
-	// Files of the embedded server that were damaged while it was down may lack anything, and nobody but us deletes from its stream.
-	if server := r.o.Conn.ConnectedServerId(); r.o.Embedded && s.server != server {
-		s.server, s.cursor = server, events.Cursor{StreamCreated: info.Created, Highest: s.cursor.Highest}
+	if err := r.compare(ctx, info); err != nil {
+		return err
 	}
 	if err := r.meetOthers(ctx); err != nil {
 		return err
@@ -106,7 +108,7 @@ func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
 	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
-	s.prepared = time.Time{}
+	s.prepared, s.server, s.present = time.Time{}, "", nil
 	return r.write()
 }
 
@@ -269,24 +271,23 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 }
 
 // mayOffer reports whether the stream would take an event once. It may have forgotten the id of one that it has acknowledged when that
-// is about to leave the window, and the id of a message that was erased when its server is restarted.
+// is about to leave the window, and it forgets the ids of deleted messages at a restart: so what was erased is never offered.
 func (r *Relay) mayOffer(e events.Event) bool {
-	if e.Sequence > r.session.cursor.Highest {
-		return true
-	}
-	window := r.session.window
-	return !e.Erased() && time.Since(e.RecordedTime) < window-min(time.Hour, window/10)
+	return !e.Erased() && (e.Sequence > r.session.cursor.Highest || e.RecordedTime.After(r.session.windowStart()))
+}
+
+// windowStart is since when the server is sure to know an id, if it is not about to forget it.
+func (s *session) windowStart() time.Time {
+	return time.Now().Add(min(time.Hour, s.window/10) - s.window)
 }
 
 // offer publishes an event, and moves the cursor when it is acknowledged, be it as a duplicate.
 func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	s := &r.session
-	s.doubt = true
-	ack, err := r.js.PublishMsg(ctx, r.message(e))
+	ack, err := r.send(ctx, e)
 	if err != nil {
 		return err
 	}
-	s.doubt = false
 	r.count(e, ack.Duplicate)
 	if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
 		return r.rewind(s.cursor.StreamCreated, "a new message stands before the last acknowledged one")
@@ -296,6 +297,23 @@ func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	}
 	s.acknowledged(e)
 	return nil
+}
+
+// send publishes an event, unless it is known to be in the stream.
+func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, error) {
+	s := &r.session
+	if sequence := s.present[e.ID]; sequence > 0 {
+		return &jetstream.PubAck{Sequence: sequence, Duplicate: true}, nil
+	}
+	s.doubt = true
+	ack, err := r.js.PublishMsg(ctx, r.message(e))
+	if err != nil {
+		return nil, err
+	}
+	if s.doubt = false; s.present != nil {
+		s.present[e.ID] = ack.Sequence
+	}
+	return ack, nil
 }
 
 // message is an event as it is published.

@@ -17,8 +17,10 @@
 // doorbell-resent. An event that was acknowledged before is not offered again when it is about to leave the window, as the stream
 // may have forgotten its id, nor when its person was erased. A message that was purged or deleted stays so: its id is known.
 //
-// Damage of the files may take any message. So after each start of the embedded server all of the log is offered, also what was
-// deleted by another program: none but this one may.
+// The server does not always know the ids of what it holds. Damaged files may lack any message, and after a crash nats-server forgets
+// the ids before an erased message. So after each start of the embedded server, and wherever a probe shows that ids were forgotten, the
+// relay reads which events the stream holds, and offers only the others. To the embedded stream it offers all of the log then, also
+// what another program deleted: no other one may.
 //
 // # What the store may be
 //
@@ -84,9 +86,8 @@ type Options struct {
 	Logger   *slog.Logger  // default: nothing is logged
 	AckWait  time.Duration // how long to wait for an answer; default 5 s
 
-	// Widened is called when the duplicate window of the embedded stream was widened. It restarts the server, which knows older ids
-	// only after that.
-	Widened func(ctx context.Context) error
+	// Restart restarts the embedded server: it knows the ids of a widened window, and forgets those of deleted messages, only then.
+	Restart func(ctx context.Context) error
 	// Redacted is called with the contact_request.redacted events of an agency in the stream, when the log turns out to be older than
 	// the stream. What they name is to be erased in the store.
 	Redacted func(agency string, list []events.Event) error
@@ -97,8 +98,8 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Widened == nil {
-		o.Widened = func(context.Context) error { return nil }
+	if o.Restart == nil {
+		o.Restart = func(context.Context) error { return nil }
 	}
 	if o.Redacted == nil {
 		o.Redacted = func(string, []events.Event) error { return nil }
@@ -267,6 +268,9 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 		}
 		if err != nil {
 			r.session.prepared = time.Time{}
+			if !r.o.Embedded { // a new leader of a cluster may have forgotten other ids
+				r.session.present = nil
+			}
 			err = r.explain(err)
 		}
 		if ctx.Err() == nil {

@@ -1,0 +1,49 @@
+package relay
+
+import (
+	"testing"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+)
+
+// TestACrashAfterAnErasureDoublesNothing: nats-server forgets all ids when the last message of its file was erased before a crash.
+func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
+	for name, embedded := range map[string]bool{"embedded": true, "external": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startProcess(t)
+			b := p.bell()
+			b.o.Embedded = embedded
+			b.log.ring(t, "A100", 5)
+			r := b.relay()
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			last := b.log.list("A100")[4].ID
+			b.log.erase(5)
+			if n, err := r.Erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			p.kill()
+			p.start()
+			b.log.cursor = events.Cursor{} // as of a store that was set back
+			eventually(t, "a connection", func() bool { return b.nc.Status() == nats.CONNECTED })
+			b.deliver()
+			b.log.ring(t, "A100", 1)
+			b.deliver()
+			b.log.cursor = events.Cursor{}
+			b.deliver()
+			seen := map[string]int{}
+			for _, m := range held(t, b.js, "listings.v1.>") {
+				seen[m.Header.Get("ce-id")]++
+			}
+			for n, e := range b.log.list("A100") {
+				if times := seen[e.ID]; times != 1 && n != 4 || times != 0 && n == 4 {
+					t.Errorf("event %d is %d times in the stream", n+1, times)
+				}
+			}
+		})
+	}
+}

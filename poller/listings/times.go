@@ -76,20 +76,22 @@ func instant(v value, zone *time.Location) (at time.Time, form string) {
 		return time.Time{}, FormUnreadable
 	}
 	if at, form = epoch(s); form == FormUnreadable {
-		at, form = calendar(spelledOut(s), zone)
-	}
-	if !isPlausible(at.Unix()) {
-		return time.Time{}, FormUnreadable
+		if at, form = calendar(spelledOut(s), zone); !isPlausible(at.Unix(), earliestDate) {
+			return time.Time{}, FormUnreadable
+		}
 	}
 	return at.UTC(), form
 }
 
-// isPlausible bounds times: not of the twentieth century, but for its last month, and no more than ten
-// years from now. So the zero times of most systems are none, and seconds since 2001 (until 2030) and
-// ticks since the year 1 are not taken for moments of the nineties, which would make every contact
-// request old. A clock that was never set, and begins in 1970, does not count.
-func isPlausible(second int64) bool {
-	const earliest, written = 944_006_400, 1_767_225_600 // December 1999 and 2026
+// A date is read from 1990 on, so that the zero times of most systems are none. A number is read only
+// from December 1999 on, as it may count from another moment than 1970: seconds since 2001 (until 2030)
+// and ticks since the year 1 would be moments of the nineties, which make every contact request old.
+const earliestDate, earliestNumber = 631_152_000, 944_006_400
+
+// isPlausible bounds times: no more than ten years from now. A clock that was never set, and begins in
+// 1970, does not count.
+func isPlausible(second, earliest int64) bool {
+	const written = 1_767_225_600 // 2026
 	now := time.Unix(max(time.Now().Unix(), written), 0)
 	return earliest <= second && second <= now.AddDate(10, 0, 0).Unix()
 }
@@ -106,7 +108,7 @@ func epoch(s string) (time.Time, string) {
 		form      string
 		perSecond int64
 	}{{FormSeconds, 1}, {FormMilliseconds, 1e3}, {FormMicroseconds, 1e6}, {FormNanoseconds, 1e9}} {
-		if second := n / unit.perSecond; isPlausible(second) {
+		if second := n / unit.perSecond; isPlausible(second, earliestNumber) {
 			nanos := n % unit.perSecond * (1e9 / unit.perSecond)
 			if unit.form == FormSeconds {
 				nanos, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)

@@ -45,7 +45,8 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`639307644670000000`:                         "", // ticks of .NET, and no nanoseconds of 1990
 		`944006400`:                                  "1999-12-01T00:00:00Z",
 		`944006399`:                                  "",
-		`"1999-11-30T23:59:59Z"`:                     "",
+		`"1999-11-30T23:59:59Z"`:                     "1999-11-30T23:59:59Z", // a date counts from nothing else
+		`"1990-01-01T00:00:00Z"`:                     "1990-01-01T00:00:00Z",
 		`"202611200941"`:                             "", // written dates, neither 1976 nor 1978 nor 2612
 		`202611200941`:                               "",
 		`"261120094107"`:                             "",

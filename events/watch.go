@@ -44,7 +44,7 @@ type WatchStale struct {
 // WatchRecovered: what a watch event reported has ended.
 type WatchRecovered struct {
 	Common
-	Operation           string    `json:"operation,omitempty"`           // the operation concerned; absent for change_held
+	Operation           string    `json:"operation,omitempty"`           // the operation concerned; absent for held insertions
 	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it was one insertion
 	Ends                string    `json:"ends"`                          // stale, change_held, schema_drifted or gap_detected
 	Since               time.Time `json:"since"`
@@ -75,11 +75,12 @@ type WatchSchemaDrifted struct {
 // WatchChangeHeld: a change too large to believe at once.
 type WatchChangeHeld struct {
 	Common
-	Reason  string    `json:"reason"` // mass_disappearance or empty_list
-	Missing int       `json:"missing"`
-	Known   int       `json:"known"`
-	Until   time.Time `json:"until"`
-	Approve string    `json:"approve"` // the command that believes it now
+	Operation string    `json:"operation,omitempty"` // contact_requests where people vanished; absent for insertions
+	Reason    string    `json:"reason"`              // mass_disappearance or empty_list
+	Missing   int       `json:"missing"`
+	Known     int       `json:"known"`
+	Until     time.Time `json:"until"`
+	Approve   string    `json:"approve"` // the command that believes it now
 }
 
 // WatchStreamRepaired: the stream did not hold what the event log says, and was mended.
@@ -112,7 +113,7 @@ func (p *WatchSchemaDrifted) facts() facts {
 }
 
 func (p *WatchChangeHeld) facts() facts {
-	return facts{kind: TypeWatchChangeHeld, scope: p.Reason}
+	return facts{kind: TypeWatchChangeHeld, scope: p.Reason + p.Operation}
 }
 
 func (p *WatchStreamRepaired) facts() facts {

@@ -130,6 +130,11 @@ func (w writer) alert(e events.Event) alert {
 			Advice: "If they were really taken down, approve the change. If not, do nothing: it takes effect only if the API keeps showing it.", Command: Line(p.Approve, maxTitle),
 			Facts: facts(Fact{Label: "Missing", Text: fmt.Sprintf("%d of %d", p.Missing, p.Known)}, Fact{Label: "Takes effect", Text: w.when(p.Until)}),
 		}
+		if p.Operation != "" {
+			i.Heading = "People vanished from many contact requests at once"
+			i.Under = "This may be a mistake of the API, so none of them is reported as redacted yet."
+			i.Advice = "If they were really erased, approve the change. If not, do nothing: it takes effect only if the API keeps showing it."
+		}
 	case *events.WatchStreamRepaired:
 		i.Heading, i.Under = "The stream was repaired", "The stream in NATS did not match the event log and was repaired. Nothing is lost."
 		i.Facts = facts(Fact{Label: "Reason", Text: operation(p.Reason)}, Fact{Label: "Sequences", Text: fmt.Sprintf("%d to %d", p.FromSequence, p.ToSequence)},

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -206,7 +207,8 @@ func (a *agency) logEvents(list []events.Payload) {
 		case *events.WatchBaselined:
 			log.Info("baselined: anything new from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:
-			log.Warn("implausible change held", "missing", e.Missing, "known", e.Known)
+			log.Warn("implausible change held", "operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
+				"missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
 			switch e.Reason {
 			case watch.Incomplete:

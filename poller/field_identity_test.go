@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
@@ -747,6 +748,80 @@ func TestAnErasedPersonWhoIsStillShownIsNoNews(t *testing.T) {
 				if e.RecordedTime.After(erased.RecordedTime) && strings.Contains(string(e.Data), live[1].who) {
 					t.Errorf("%s holds the person", e.Type)
 				}
+			}
+		})
+	})
+}
+
+// TestPeopleWhoVanishFromMostContactRequestsAreHeldUntilItLastsOrIsApproved lets a failure behind the API
+// empty the people of two of three flats.
+func TestPeopleWhoVanishFromMostContactRequestsAreHeldUntilItLastsOrIsApproved(t *testing.T) {
+	ways := map[string]struct {
+		way     any
+		approve bool
+	}{
+		"null": {nil, false}, "empty": {"", false}, "null, approved": {nil, true}, "empty, approved": {"", true},
+	}
+	eachForm(t, ways, func(t *testing.T, form struct {
+		way     any
+		approve bool
+	},
+	) {
+		inField(t, flatsNamed(3), func(w *world, p *portal) {
+			w.options.HoldFor = 40 * time.Minute
+			for _, flat := range p.flats {
+				p.addMany(flat, 5, 24*time.Hour)
+			}
+			w.start()
+			w.pass(5 * time.Minute)
+			said := len(p.log())
+			empty := func(on bool) {
+				p.change(func() {
+					p.write = func(flat string, _ *fieldLead, record object) {
+						if on && flat != p.flats[2] {
+							record["firstName"], record["lastName"], record["email"], record["message"] = form.way, form.way, form.way, form.way
+						}
+					}
+				})
+			}
+			empty(true)
+			w.pass(20 * time.Minute)
+			w.wants(w.since("A100", said), events.TypeWatchChangeHeld)
+			held := w.since("A100", said)[0]
+			if held.body["operation"] != "contact_requests" || held.body["missing"] != 5.0 || held.body["approve"] != "doorbell approve A100" {
+				t.Errorf("%v", held.body)
+			}
+			if h := w.poller.Status().Agencies[0].Held; h == nil || h.Missing != 10 || h.Operation != listings.OperationContactRequests {
+				t.Errorf("status: %+v", h)
+			}
+			empty(false) // it was a failure
+			w.pass(5 * time.Minute)
+			w.wants(w.since("A100", said), events.TypeWatchChangeHeld, events.TypeWatchRecovered)
+			if h := w.poller.Status().Agencies[0].Held; h != nil {
+				t.Errorf("status: %+v", h)
+			}
+			empty(true)
+			w.pass(20 * time.Minute)
+			w.restart()
+			w.pass(5 * time.Minute)
+			w.wants(w.since("A100", said+2), events.TypeWatchChangeHeld)
+			if form.approve {
+				was, err := w.poller.Approve("A100")
+				if w.must(err); !was {
+					t.Error("nothing was held")
+				}
+				w.pass(5 * time.Minute)
+			} else {
+				w.pass(30 * time.Minute)
+			}
+			list := w.since("A100", said+2)
+			if count(list, events.TypeContactRequestRedacted) != 10 || count(list, events.TypeWatchRecovered) != 1 || len(list) != 12 {
+				t.Errorf("%v", types(list))
+			}
+			empty(false) // final
+			w.pass(10 * time.Minute)
+			if more := w.since("A100", said+2)[12:]; len(more) > 0 {
+				t.Errorf("%v", types(more))
 			}
 		})
 	})

@@ -224,8 +224,8 @@ func (p *Poller) Turned() (polls, staleness time.Time) {
 // NoSpace says whether nothing is asked because nothing could be remembered: the disk or the store is full.
 func (p *Poller) NoSpace() bool { return p.full.Load() }
 
-// Approve believes the held change of an agency, because a person says that it is true. The next complete walk that still
-// shows it announces it; a larger change is held anew. It says whether anything was held.
+// Approve believes the held changes of an agency, because a person says that they are true. The next complete walk or poll that still
+// shows one announces it; a larger mass of insertions is held again. It says whether anything was held.
 func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	a := p.agency(agencyID)
 	if a == nil {
@@ -262,12 +262,17 @@ func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err err
 	switch {
 	case !known:
 		return e, false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
-	case state.Held == nil:
+	case state.Held == nil && state.Redaction == nil:
 		return e, false, nil
 	}
-	h := *state.Held
-	h.Approved, h.Until = true, time.Now().UTC()
-	state.Held, e.State = &h, &state
+	for _, held := range []**store.Held{&state.Held, &state.Redaction} {
+		if *held != nil {
+			h := **held
+			h.Approved, h.Until = true, time.Now().UTC()
+			*held = &h
+		}
+	}
+	e.State = &state
 	return e, true, nil
 }
 

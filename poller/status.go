@@ -91,11 +91,12 @@ type Alarm struct {
 
 // HeldStatus is a change that is not believed yet.
 type HeldStatus struct {
-	Reason  string    `json:"reason"`
-	Until   time.Time `json:"until"`
-	Missing int       `json:"missing"`
-	Known   int       `json:"known"`
-	Approve string    `json:"approve"`
+	Operation listings.Operation `json:"operation,omitempty"` // contact_requests where people vanished; absent for insertions
+	Reason    string             `json:"reason"`
+	Until     time.Time          `json:"until"`
+	Missing   int                `json:"missing"`
+	Known     int                `json:"known"`
+	Approve   string             `json:"approve"`
 }
 
 // Freshness is how long the insertions of an agency wait for a poll, and what is asked why.
@@ -158,8 +159,11 @@ func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
 			ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(agencyID, h.Reference),
 		})
 	}
-	if h := is.state.Held; h != nil {
+	if h := cmp.Or(is.state.Held, is.state.Redaction); h != nil {
 		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
+		if is.state.Held == nil {
+			s.Held.Operation = listings.OperationContactRequests
+		}
 	}
 	for _, v := range is.state.Volatile {
 		v.Path = watch.DescribePointer(v.Path)
@@ -186,7 +190,7 @@ func (a *agency) state(is snapshot) string {
 	switch {
 	case a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}):
 		return "halted"
-	case is.state.Held != nil:
+	case is.state.Held != nil || is.state.Redaction != nil:
 		return "held"
 	case stale:
 		return "stale"

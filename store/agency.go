@@ -39,6 +39,8 @@ type Agency struct {
 
 	// Held is a change too large to believe at once; nil if there is none.
 	Held *Held `json:"held,omitempty"`
+	// Redaction is the same of people who vanished from contact requests.
+	Redaction *Held `json:"redaction,omitempty"`
 
 	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
 	// it in common: SetOperation changes it, nobody else.
@@ -103,6 +105,8 @@ type Held struct {
 	Known   int       `json:"known"`
 	// Approved: a person has said that it is true.
 	Approved bool `json:"approved,omitempty"`
+	// Insertions are those whose contact requests it is about; empty where it is about insertions themselves.
+	Insertions []string `json:"insertions,omitempty"`
 }
 
 // Agency returns what is remembered of an agency, and whether anything is.

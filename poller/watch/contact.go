@@ -444,6 +444,10 @@ type contacts struct {
 	missing int                  // is known and not shown
 	moved   bool
 
+	emptied, people int  // of those that are known; 0 where it is no mass
+	redacted        int  // of those that are emptied: are believed to be
+	held            bool // others are not, yet
+
 	readings []Reading // of those that were known
 }
 
@@ -457,6 +461,7 @@ type sight struct {
 	view      view
 	apart     time.Duration // between two readings that make a redaction
 	holdFor   time.Duration // the same, where it is of most people
+	approved  bool          // a person has said that these are gone
 	volatile  []string      // members that are left out
 }
 
@@ -465,8 +470,11 @@ type sight struct {
 func diffContactRequests(s sight, known, vanished []store.ContactRequest, found []identified) contacts {
 	matches, missing, moved := matchKnown(found, known, s.view, s.rules.contactRequest)
 	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
-	if mostEmptied(matches) {
-		s.apart = max(s.apart, s.holdFor)
+	if emptied, people := countEmptied(matches); emptied >= leastEmptied && 2*emptied > people {
+		d.emptied, d.people = emptied, people
+		if s.apart = max(s.apart, s.holdFor); s.approved {
+			s.apart = 0
+		}
 	}
 	taken := make(map[string]bool, len(known))
 	for _, k := range known {
@@ -498,6 +506,7 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 			d.update(s, *m.known, *m.found, m.moved)
 		}
 	}
+	d.held = d.redacted < d.emptied
 	return d
 }
 
@@ -599,6 +608,7 @@ func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved b
 		k.Emptied = s.At // one reading may be a failure behind the API
 	case len(emptied) > 0 && s.At.Sub(k.Emptied) < s.apart:
 	case len(emptied) > 0:
+		d.redacted++
 		k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
 		k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, without(k.Fields, emptied)
 		d.Events = append(d.Events, &events.ContactRequestRedacted{
@@ -690,9 +700,8 @@ func without(list []store.Field, names []string) []store.Field {
 // leastEmptied is how many people must vanish from a response at least, before it counts as a failure behind the API.
 const leastEmptied = 3
 
-// mostEmptied reports whether most people of a response have vanished.
-func mostEmptied(matches []match) bool {
-	people, emptied := 0, 0
+// countEmptied counts the people of a response that were known before, and those of them that have vanished.
+func countEmptied(matches []match) (emptied, people int) {
 	for _, m := range matches {
 		if m.known == nil || m.twin || !slices.ContainsFunc(m.known.Fields, func(f store.Field) bool { return !f.Empty() }) {
 			continue
@@ -702,7 +711,48 @@ func mostEmptied(matches []match) bool {
 			emptied++
 		}
 	}
-	return emptied >= leastEmptied && 2*emptied > people
+	return emptied, people
+}
+
+// holdRedactions holds the redaction of most people of a response, for the whole agency at once: what fails behind one insertion fails
+// behind others. The hold ends when none of its insertions shows a mass any more that is not believed.
+func (p Poll) holdRedactions(e *Effects, state store.Agency, reference string, d contacts, at time.Time) {
+	if d.held == (state.Redaction != nil && slices.Contains(state.Redaction.Insertions, reference)) {
+		return
+	}
+	switch {
+	case !d.held:
+		e.announce(endRedactions(&state, p.AgencyID, []string{reference}, at)...)
+	case state.Redaction == nil:
+		h := &store.Held{
+			Reason: massDisappearance, Since: at, Until: at.Add(max(p.Apart, p.HoldFor)), Missing: d.emptied, Known: d.people,
+			Insertions: []string{reference},
+		}
+		state.Redaction = h
+		e.announce(&events.WatchChangeHeld{
+			Common: events.Common{AgencyID: p.AgencyID, ObservedAt: at}, Operation: string(listings.OperationContactRequests),
+			Reason: h.Reason, Missing: h.Missing, Known: h.Known, Until: h.Until, Approve: "doorbell approve " + p.AgencyID,
+		})
+	default:
+		h := *state.Redaction
+		h.Missing, h.Known, h.Insertions = h.Missing+d.emptied, h.Known+d.people, append(slices.Clip(h.Insertions), reference)
+		state.Redaction = &h
+	}
+	e.State = &state
+}
+
+// endRedactions takes insertions out of a hold of redactions, which ends with the last.
+func endRedactions(state *store.Agency, agencyID string, references []string, at time.Time) []events.Payload {
+	if state.Redaction == nil {
+		return nil
+	}
+	h := *state.Redaction
+	h.Insertions = slices.DeleteFunc(slices.Clone(h.Insertions), func(r string) bool { return slices.Contains(references, r) })
+	if state.Redaction = &h; len(h.Insertions) > 0 {
+		return nil
+	}
+	state.Redaction = nil
+	return []events.Payload{HoldEnds(agencyID, listings.OperationContactRequests, h, at)}
 }
 
 // waits are how long the contact requests that are live have waited: since they were created, or since the poll before where that is

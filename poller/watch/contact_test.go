@@ -76,6 +76,9 @@ func (m *memory) judge(w *Window, r Response) Judged {
 	if len(j.Insertions) > 0 {
 		m.Insertion = j.Insertions[0]
 	}
+	if j.State != nil {
+		m.State = *j.State
+	}
 	return j
 }
 
@@ -420,22 +423,32 @@ func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
 	wants(t, m.see(none))
 }
 
-func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
-	read := func(emptied, of int) (list []listings.ContactRequest) {
-		for n := range of {
-			contact := fmt.Sprintf(`{"email":"p%d-zq7@example.org"}`, n)
-			if n < emptied {
-				contact = "null"
-			}
-			list = append(list, lead(fmt.Sprintf(`{"id":%d,"createdAt":"2026-11-20T09:41:%02dZ","contact":%s}`, n, n, contact)))
+// emptied are contact requests, of the first of which the people are gone.
+func emptied(emptied, of int) (list []listings.ContactRequest) {
+	for n := range of {
+		contact := fmt.Sprintf(`{"email":"p%d-zq7@example.org"}`, n)
+		if n < emptied {
+			contact = "null"
 		}
-		return list
+		list = append(list, lead(fmt.Sprintf(`{"id":%d,"createdAt":"2026-11-20T09:41:%02dZ","contact":%s}`, n, n, contact)))
 	}
+	return list
+}
+
+func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
+	read := emptied
 	for _, c := range []struct{ emptied, of, within int }{{1, 1, 3}, {2, 2, 3}, {3, 6, 3}, {3, 3, 31}, {4, 7, 31}} {
 		m := newMemory()
 		m.see(read(0, c.of)...)
 		for minute := range 40 {
-			switch n := len(m.see(read(c.emptied, c.of)...).Events); {
+			j := m.see(read(c.emptied, c.of)...)
+			events := said(t, j)
+			redactions := slices.DeleteFunc(slices.Clone(events), func(e string) bool { return !strings.HasPrefix(e, "redacted ") })
+			if held := c.within > 3; held && minute == 0 != slices.Contains(events, "change_held") ||
+				held && minute == c.within-1 != slices.Contains(events, "recovered") || !held && len(events) > len(redactions) {
+				t.Errorf("%d of %d: %v in minute %d", c.emptied, c.of, events, minute+1)
+			}
+			switch n := len(redactions); {
 			case minute == c.within-1 && n != c.emptied:
 				t.Errorf("%d of %d: %d redacted in minute %d", c.emptied, c.of, n, minute+1)
 			case minute != c.within-1 && n > 0:
@@ -445,10 +458,40 @@ func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
 	}
 	m := newMemory()
 	m.see(read(0, 5)...)
-	m.see(read(5, 5)...)
-	wants(t, m.see(read(0, 5)...))
+	wants(t, m.see(read(5, 5)...), "change_held")
+	wants(t, m.see(read(0, 5)...), "recovered")
 	m.at = m.at.Add(time.Hour)
-	wants(t, m.see(read(5, 5)...))
+	wants(t, m.see(read(5, 5)...), "change_held")
+}
+
+func TestAHeldMassOfRedactionsIsOneHoldOfTheAgencyAndBelievedOnceApproved(t *testing.T) {
+	one, other := newMemory(), newMemory()
+	other.Insertion.Reference = "c#d##"
+	one.see(emptied(0, 4)...)
+	other.see(emptied(0, 3)...)
+	j := one.see(emptied(3, 4)...)
+	wants(t, j, "change_held")
+	h := j.Events[0].(*events.WatchChangeHeld)
+	if h.Operation != "contact_requests" || h.Missing != 3 || h.Known != 4 || !h.Until.Equal(one.at.Add(30*time.Minute)) ||
+		h.Approve != "doorbell approve A100" {
+		t.Errorf("%+v", h)
+	}
+	other.State = one.State
+	wants(t, other.see(emptied(3, 3)...)) // the same failure behind both
+	if h := other.State.Redaction; h == nil || h.Missing != 6 || h.Known != 7 || len(h.Insertions) != 2 {
+		t.Fatalf("held: %+v", h)
+	}
+	one.State = other.State
+	wants(t, one.see(emptied(3, 4)...))
+	approved := *one.State.Redaction
+	approved.Approved = true
+	one.State.Redaction = &approved
+	wants(t, one.see(emptied(3, 4)...), "redacted 0", "redacted 1", "redacted 2")
+	other.State = one.State
+	wants(t, other.see(emptied(3, 3)...), "recovered", "redacted 0", "redacted 1", "redacted 2")
+	if other.State.Redaction != nil {
+		t.Errorf("held: %+v", other.State.Redaction)
+	}
 }
 
 // leads draws contact requests: few different times, so that many are equal.

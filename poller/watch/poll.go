@@ -94,6 +94,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 			PropertyReferenceID: i.Reference, Expected: "contact requests with the identity that they had", Found: "the same ones with another",
 		})
 	}
+	p.holdRedactions(&j.Effects, prior.State, i.Reference, d, s.At)
 	switch {
 	case j.Closed == Open && d.new > 0 && i.OpenSince.IsZero():
 		i.OpenSince = s.At
@@ -120,6 +121,7 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
 		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,
 		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
+		approved: prior.State.Redaction != nil && prior.State.Redaction.Approved,
 		volatile: volatilePaths(prior.State, listings.OperationContactRequests),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -100,6 +101,7 @@ func EndWalk(
 	} else {
 		e.partial()
 	}
+	e.announce(endRedactions(e.State, agencyID, append(slices.Clip(e.Over), e.Outside...), e.now)...)
 	return e.WalkEnd
 }
 
@@ -290,16 +292,21 @@ func (e *walkEnd) hold(missing int) bool {
 		s.Held = &h
 		return e.now.Before(h.Until)
 	case s.Held != nil:
-		e.announce(HoldEnds(e.agencyID, *s.Held, e.now))
+		e.announce(HoldEnds(e.agencyID, "", *s.Held, e.now))
 		s.Held = nil
 	}
 	return false
 }
 
-// HoldEnds announces that nothing is held any more.
-func HoldEnds(agencyID string, h store.Held, now time.Time) events.Payload {
-	return &events.WatchRecovered{Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Ends: "change_held", Since: h.Since}
+// HoldEnds announces that nothing is held any more. The operation of a hold of insertions is not named.
+func HoldEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
+	return &events.WatchRecovered{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op), Ends: "change_held", Since: h.Since,
+	}
 }
+
+// massDisappearance is why the disappearance of many insertions, or people, is held.
+const massDisappearance = "mass_disappearance"
 
 // grown reports whether a change is larger than the one that is held: then it waits for its own time.
 func grown(h store.Held, reason string, missing, published int) bool {
@@ -313,7 +320,7 @@ func Implausible(missing, known, listed int) (reason string, held bool) {
 	case known > 0 && listed == 0:
 		return "empty_list", true
 	case missing > 5 && missing*10 > known*3:
-		return "mass_disappearance", true
+		return massDisappearance, true
 	}
 	return "", false
 }
@@ -328,7 +335,7 @@ func refiltering(a store.Agency) bool {
 // contact requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
 func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
 	if state.Held != nil {
-		e.announce(HoldEnds(agencyID, *state.Held, now))
+		e.announce(HoldEnds(agencyID, "", *state.Held, now))
 	}
 	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
 	state.Filter, state.Held = filter, nil

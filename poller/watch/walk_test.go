@@ -145,6 +145,23 @@ func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing
 	}
 }
 
+func TestAHoldOfRedactionsWaitsForNoInsertionThatIsPolledNoMore(t *testing.T) {
+	gone := []store.Insertion{{Reference: "a", GoneSince: epoch}, {Reference: "b", GoneSince: epoch.Add(-LateArrivals)}}
+	state := store.Agency{Baselined: true, Redaction: &store.Held{Since: epoch, Insertions: []string{"a", "b"}}}
+	for _, c := range []struct {
+		after time.Duration
+		held  int
+	}{{time.Hour, 1}, {LateArrivals, 1}, {LateArrivals + time.Hour, 0}} {
+		now := epoch.Add(c.after)
+		walked := Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Walk: &Walk{Began: now, Seen: listed(1)}}
+		e := EndWalk("A100", walkRules, state, slices.Values(gone), noRecord, walked, now)
+		state = *e.State
+		if h := state.Redaction; h == nil != (c.held == 0) || h != nil && len(h.Insertions) != c.held || len(e.Events) != 1-c.held {
+			t.Errorf("after %s: %+v, %d events", c.after, h, len(e.Events))
+		}
+	}
+}
+
 func TestAReasonIsWhatIsKnownOfTheOtherAgenciesOfTheKey(t *testing.T) {
 	for _, c := range []struct {
 		body                      string

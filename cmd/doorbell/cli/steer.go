@@ -124,7 +124,7 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 type ApproveCmd struct{ OneAgency }
 
 func (ApproveCmd) Help() string {
-	return "Check the agency's list first: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
+	return "Check the agency's list first: what is missing from it is announced as disappeared, and people who are missing as redacted.\n\nExample:\n  doorbell approve A100"
 }
 
 // Run believes a held change, through the daemon or, if none runs, in the store.
@@ -136,7 +136,7 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	}
 	sentence := "nothing is held for %s"
 	if answer.Held {
-		sentence = "the change of %s is announced by the next complete walk that still shows it"
+		sentence = "the change of %s is announced by the next complete walk or poll that still shows it"
 	}
 	return p.answer(c.JSON, answer, sentence, c.Agency)
 }

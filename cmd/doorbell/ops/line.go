@@ -143,6 +143,9 @@ func (v *said) ofUs(t events.Type) string {
 	case events.TypeWatchSchemaDrifted:
 		return fmt.Sprintf("%s: expected %s, found %s", operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
+		if v.Operation != "" {
+			return fmt.Sprintf("the people of %d of %d contact requests are missing; %s announces it now", v.Missing, v.Known, v.Approve)
+		}
 		return fmt.Sprintf("%d of %d insertions are missing; %s announces it now", v.Missing, v.Known, v.Approve)
 	case events.TypeWatchStreamRepaired:
 		return fmt.Sprintf("the stream was repaired (%s), %s sent again", strings.ReplaceAll(v.Reason, "_", " "), Counted(v.SentAgain, "event"))

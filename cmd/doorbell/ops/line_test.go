@@ -61,6 +61,7 @@ func TestTheLineOfAWatchIsASentenceWithoutCodes(t *testing.T) {
 		{events.TypeWatchRecovered, `"ends":"change_held"`, "the held change is settled"},
 		{events.TypeWatchGapDetected, `"reason":"window_full","reached":1000`, "more contact requests arrived at once than the API shows; 1000 reached"},
 		{events.TypeWatchChangeHeld, `"reason":"empty_list","missing":8,"known":8,"approve":"doorbell approve A100"`, "8 of 8 insertions are missing; doorbell approve A100 announces it now"},
+		{events.TypeWatchChangeHeld, `"operation":"contact_requests","missing":3,"known":4,"approve":"doorbell approve A100"`, "the people of 3 of 4 contact requests are missing; doorbell approve A100 announces it now"},
 	} {
 		if got := Told(events.Event{Type: tt.of, Data: []byte("{" + tt.data + "}")}, false); strings.Join(got, "|") != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.of, tt.data, got, tt.want)

@@ -226,15 +226,19 @@ func (s Status) heldProblem(id string, h poller.HeldStatus) Problem {
 	if h.Reason == "empty_list" {
 		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, Counted(h.Missing, "insertion"))
 	}
-	until := "by the next complete walk"
+	until, announced := "by the next complete walk", fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)
+	if h.Operation != "" {
+		title = fmt.Sprintf("%s: the people of %s of %s are missing", id, Number(h.Missing), Counted(h.Known, "contact request"))
+		until, announced = "by the next polls", fmt.Sprintf("Announce that the people of %s of %s were redacted", Counted(h.Missing, "contact request"), id)
+	}
 	if wait := h.Until.Sub(s.Watch.At).Round(time.Second); wait > 0 {
 		until = "in " + Span(wait)
 	}
 	return Problem{
-		Title: title, Alike: "held", Many: "%s agencies lack too many insertions at once to be believed",
+		Title: title, Alike: "held", Many: "%s agencies lack too much at once to be believed",
 		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay away, it is announced " + until +
 			". If you know that it is true, approve it.",
-		Do: Remedy{Verb: "approve", Agency: id, Command: h.Approve, Confirm: fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)},
+		Do: Remedy{Verb: "approve", Agency: id, Command: h.Approve, Confirm: announced},
 	}
 }
 

@@ -73,7 +73,7 @@ func partial(reason string) string {
 var notices = map[string]string{
 	"resumed":   "is polled again.",
 	"nothalted": "is not halted.",
-	"approved":  "Approved: the next complete walk that still shows the change announces it.",
+	"approved":  "Approved: the next complete walk or poll that still shows the change announces it.",
 	"notheld":   "has no held change.",
 	"polled":    "is walked now; its insertions are polled next.",
 	"failed":    "That did not work; the log of doorbell says why.",

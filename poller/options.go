@@ -29,6 +29,7 @@ type Options struct {
 	RetryMax          time.Duration // 5 min; longest back-off
 	Confirm           int           // 2; complete walks that must miss an insertion
 	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
+	Retention         time.Duration // 0: for ever; how long the stream knows what it was given
 	Filter            url.Values    // the API's own filters
 	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
 	IgnoreContact     []string

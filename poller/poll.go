@@ -437,6 +437,7 @@ func (p *poll) watched() watch.Poll {
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, Before: p.state.at,
 		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved, Newest: s.newest,
+		Retention: o.Retention,
 	}
 }
 

@@ -15,6 +15,8 @@ type Agency struct {
 	// HeardUntil is set where a store before this one watched the agency and was lost: contact requests created since are
 	// live, for those before are in the stream. Zero: there was no such store.
 	HeardUntil time.Time `json:"heardUntil,omitzero"`
+	// SetBack: the store was restored from a backup after the stream had gone on.
+	SetBack bool `json:"setBack,omitempty"`
 	// AwaitsStream: nothing is asked until the stream was read, which may hold what a store before this one has published.
 	AwaitsStream bool `json:"awaitsStream,omitempty"`
 	// Filter is the API's own filter under which the insertions were read, as a query.

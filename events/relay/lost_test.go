@@ -205,9 +205,17 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	b.log.ring(t, "A100", 5)
 	b.deliver()
 	b.log.setBack(backup)
+	var setBack []string
+	b.o.SetBack = func(agency string) error {
+		setBack = append(setBack, agency)
+		return nil
+	}
 	r := b.relay()
 	if err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(setBack, []string{"A100"}) {
+		t.Errorf("set back: %v", setBack)
 	}
 	b.log.ring(t, "A100", 7) // five of them once more, and two that are new
 	if all := b.log.list("A100"); all[5].Sequence != 11 {

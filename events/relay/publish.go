@@ -148,6 +148,9 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	}
 	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
 	for _, agency := range agencies {
+		if err := r.o.SetBack(agency); err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
 		if err := r.applyRedactions(ctx, agency); err != nil {
 			return err
 		}

@@ -91,6 +91,8 @@ type Options struct {
 	// Redacted is called with the contact_request.redacted events of an agency in the stream, when the log turns out to be older than
 	// the stream. What they name is to be erased in the store.
 	Redacted func(agency string, list []events.Event) error
+	// SetBack is called with each agency of a log that turns out to be older than the stream.
+	SetBack func(agency string) error
 }
 
 func (o Options) withDefaults() Options {
@@ -100,6 +102,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Restart == nil {
 		o.Restart = func(context.Context) error { return nil }
+	}
+	if o.SetBack == nil {
+		o.SetBack = func(string) error { return nil }
 	}
 	if o.Redacted == nil {
 		o.Redacted = func(string, []events.Event) error { return nil }

@@ -461,6 +461,7 @@ type sight struct {
 	view      view
 	apart     time.Duration // between two readings that make a redaction
 	holdFor   time.Duration // the same, where it is of most people
+	forgotten time.Time     // what was created before it is old
 	approved  bool          // a person has said that these are gone
 	volatile  []string      // members that are left out
 }
@@ -584,7 +585,7 @@ func (s sight) isOld(f identified) bool {
 	if start.After(s.At) { // our clock was ahead at the begin, and was set since
 		start = s.At.Add(-beforeBegin)
 	}
-	return f.CreatedAt.Before(start)
+	return f.CreatedAt.Before(start) || f.CreatedAt.Before(s.forgotten)
 }
 
 // person is what events say of the person behind a contact request. Everything else is made of the whole response, whatever they say.

@@ -27,11 +27,14 @@ type Poll struct {
 	Before   time.Time     // the last good look of this process; zero: none
 	Apart    time.Duration // between two readings that make a redaction
 	HoldFor  time.Duration // the same, where it is of most people of a response
-	Longest  int           // the most contact requests that the service has shown at once
-	Totals   bool          // a total has counted more than stood beside it
-	Larger   bool          // a larger number may be asked for
-	Newest   time.Time     // the newest that a window of the agency has shown in order; zero: none has
-	Proved   int           // how many were all there is when that was last seen from both ends; 0: it was not
+	// Retention is how long the stream knows the events that it was given; 0: for ever.
+	Retention time.Duration
+
+	Longest int       // the most contact requests that the service has shown at once
+	Totals  bool      // a total has counted more than stood beside it
+	Larger  bool      // a larger number may be asked for
+	Newest  time.Time // the newest that a window of the agency has shown in order; zero: none has
+	Proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
 }
 
 // Effects is what a decision changes of what is remembered: one transaction, with the events that say so.
@@ -121,9 +124,19 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
 		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,
 		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
-		approved: prior.State.Redaction != nil && prior.State.Redaction.Approved,
-		volatile: volatilePaths(prior.State, listings.OperationContactRequests),
+		forgotten: forgotten(prior.State, at, p.Retention),
+		approved:  prior.State.Redaction != nil && prior.State.Redaction.Approved,
+		volatile:  volatilePaths(prior.State, listings.OperationContactRequests),
 	}
+}
+
+// forgotten is the moment before which a store that was lost or set back takes contact requests for old: they may have been announced, and
+// the stream, which keeps others from being announced twice, knows them no more. Zero: there is none.
+func forgotten(a store.Agency, at time.Time, retention time.Duration) time.Time {
+	if retention <= 0 || !a.SetBack && a.HeardUntil.IsZero() {
+		return time.Time{}
+	}
+	return at.Add(-retention)
 }
 
 // GiveUp ends a catch-up that no response has closed: an event says that contact requests may be unseen. Of a list in no order it says

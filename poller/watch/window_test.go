@@ -267,6 +267,26 @@ func TestWhatIsOldAndWhatIsLive(t *testing.T) {
 	wants(t, none.see(untimed), "created 1")
 }
 
+func TestWhatIsOlderThanTheRetentionIsOldWhereTheStoreWasLostOrSetBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		state     store.Agency
+		retention time.Duration
+		want      []string
+	}{
+		"a store of its own":       {store.Agency{}, 24 * time.Hour, []string{"created 1", "created 2"}},
+		"lost":                     {store.Agency{HeardUntil: epoch}, 24 * time.Hour, []string{"created 2"}},
+		"set back":                 {store.Agency{SetBack: true}, 24 * time.Hour, []string{"created 2"}},
+		"set back, kept for ever":  {store.Agency{SetBack: true}, 0, []string{"created 1", "created 2"}},
+		"set back, kept for years": {store.Agency{SetBack: true}, 9000 * time.Hour, []string{"created 1", "created 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory() // which looks 24 hours and a minute after epoch
+			m.State, m.poll.Retention = c.state, c.retention
+			wants(t, m.see(person(1, 0, "A", "x"), person(2, 2, "B", "x")), c.want...)
+		})
+	}
+}
+
 func TestAClockThatWasAheadHidesNothingAfterTheFirstPoll(t *testing.T) {
 	for name, first := range map[string][]listings.ContactRequest{"some": minutes(-90, 2), "none": nil} {
 		m := newMemory()

@@ -197,6 +197,7 @@ func (a *Daemon) openStore(context.Context) error {
 func (a *Daemon) openPoller(context.Context) error {
 	o := a.o.Poller
 	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
+	o.Retention = a.o.Retention
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
 		return exit.IO(err, "")

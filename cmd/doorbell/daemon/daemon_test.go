@@ -293,3 +293,46 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 		}
 	}
 }
+
+// TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore adds two contact requests, of which one is
+// older than the stream keeps its events.
+func TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore(t *testing.T) {
+	for _, setBack := range []bool{false, true} {
+		a, model := open(t, "A100")
+		err := a.store.Update(func(tx *store.Tx) error {
+			state, _ := tx.Agency("A100")
+			state.WatchStart = time.Now().Add(-10 * time.Hour)
+			return tx.PutAgency("A100", state)
+		})
+		if setBack {
+			err = errors.Join(err, a.setBack("A100"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference := model.Truth().Insertions[0].Reference
+		add := func(age time.Duration) string {
+			id, err := model.AddContactRequest("A100", reference, sandbox.ContactRequest{CreatedAt: time.Now().Add(-age), Message: "Guten Tag"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		old, live := add(2*time.Hour), add(0)
+		runUntilTheEnd(t, a)
+		created := map[string]bool{}
+		eventually(t, "the live one is announced", func() bool {
+			all, _, err := a.store.EventsAfter("A100", 0, 1000, 1<<20)
+			for _, e := range all {
+				var body struct{ ContactRequestID string }
+				if e.Type == events.TypeContactRequestCreated && json.Unmarshal(e.Data, &body) == nil {
+					created[body.ContactRequestID] = true
+				}
+			}
+			return err == nil && created[live]
+		})
+		if created[old] == setBack {
+			t.Errorf("set back: %t, announced: %v", setBack, created)
+		}
+	}
+}

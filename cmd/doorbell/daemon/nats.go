@@ -98,6 +98,18 @@ func (a *Daemon) redacted(agency string, list []events.Event) error {
 	return a.store.EraseSilently(agency, requests)
 }
 
+// setBack notes that the store was set back: the stream may hold contact requests of the agency that it does not know.
+func (a *Daemon) setBack(agency string) error {
+	return a.store.Update(func(tx *store.Tx) error {
+		state, known := tx.Agency(agency)
+		if !known || state.SetBack {
+			return nil
+		}
+		state.SetBack = true
+		return tx.PutAgency(agency, state)
+	})
+}
+
 // adviceOnMemory says what happens next where the server takes memory without end.
 func (a *Daemon) adviceOnMemory() string {
 	return fmt.Sprintf("start it again: after three such ends in a row a start moves the stream in %s aside and makes it again from the event log, "+
@@ -118,7 +130,7 @@ func (a *Daemon) connect() error {
 	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Restart: a.restartServer, Redacted: a.redacted,
+		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack,
 	})
 	if err != nil {
 		conn.Close()

@@ -6,6 +6,7 @@ package ops
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,6 +163,23 @@ const Unknown = "–"
 
 // Known says whether the insertions of an agency are known: a walk of it was complete, or the store remembers them.
 func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
+
+// LeftOut names the members of an agency's records that change at each reading and are left out, by operation. It is empty if
+// there are none.
+func LeftOut(a poller.AgencyStatus) string {
+	var operations []string
+	paths := map[string][]string{}
+	for _, v := range a.Volatile {
+		if paths[v.Operation] == nil {
+			operations = append(operations, v.Operation)
+		}
+		paths[v.Operation] = append(paths[v.Operation], Middle(v.Path, 80))
+	}
+	for n, op := range operations {
+		operations[n] = strings.Join(paths[op], ", ") + " of " + strings.ReplaceAll(op, "_", " ")
+	}
+	return strings.Join(operations, "; ")
+}
 
 // Ill says whether a person should look at an agency.
 func Ill(a poller.AgencyStatus) bool {

@@ -219,6 +219,9 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 		if a.LastError != "" && a.State != "backing_off" && s.Watch.Down == "" {
 			add("%s: last error: %s", a.AgencyID, a.LastError)
 		}
+		if members := LeftOut(a); members != "" {
+			add("%s: changes at each reading and is left out: %s", a.AgencyID, members)
+		}
 	}
 	for _, f := range s.Forwarders {
 		who := strings.TrimSpace(f.Name + " " + f.Kind + " for " + f.To())

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // large is a daemon with 200 agencies, of which a key-wide refusal has halted some and one holds a change.
@@ -95,6 +96,17 @@ func TestAStatusFitsWhateverTerminal(t *testing.T) {
 	small := Status{Running: true, Watch: poller.Status{Agencies: s.Watch.Agencies[:2]}}
 	if got := small.Lines(TextOptions{Width: 100, Height: 24}); !strings.Contains(strings.Join(got, "\n"), "LONGEST UNCHECKED") || strings.Contains(strings.Join(got, "\n"), "more") {
 		t.Errorf("of a small one something is left out:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestMembersThatAreLeftOutAreNamed(t *testing.T) {
+	s := large()
+	s.Watch.Agencies[3].Volatile = []store.Volatile{
+		{Operation: "insertions", Path: "/picture"}, {Operation: "contact_requests", Path: "/relay"}, {Operation: "insertions", Path: "/views"},
+	}
+	const want = "\nA003: changes at each reading and is left out: /picture, /views of insertions; /relay of contact requests\n"
+	if text := strings.Join(s.Lines(TextOptions{}), "\n"); strings.Count(text, "left out") != 1 || !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
 	}
 }
 

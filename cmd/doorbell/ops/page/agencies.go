@@ -44,6 +44,7 @@ type agencyRow struct {
 	State      badge
 	Note       string
 	Insertions string
+	LeftOut    string // members that change at each reading
 	Walk       moment
 	Verdict    string // of the last walk, where it was partial
 	Oldest     string
@@ -109,7 +110,8 @@ func agencyTones(list []problem) map[string]tone {
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
 		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
-		Insertions: insertionsText(a.Insertions, ops.Known(a)), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
+		Insertions: insertionsText(a.Insertions, ops.Known(a)), insertions: a.Insertions, LeftOut: ops.LeftOut(a),
+		Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
 		r.Verdict = partial(l.Reason)

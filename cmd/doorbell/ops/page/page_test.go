@@ -132,6 +132,7 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",
 		"slack leads: delivery fails", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
 		"maximum bytes exceeded", "2.5 now: throttled by the API", "37 insertions past 33 min", "last was partial: a page failed", "doorbell dlq ls",
+		"C300 no good answer 96 changes at each reading, left out: /picture, /views of insertions; /relay of contact requests",
 		"kept in the log until NATS works", "NATS not usable embedded", "delivery fails hooks.slack")
 	saysNot(t, page, "All is well", "<form method")
 }

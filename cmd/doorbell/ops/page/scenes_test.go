@@ -9,6 +9,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // Scenes are what a daemon may look like. People in them have a name that must not be shown.
@@ -103,6 +104,9 @@ func troubledScene(now time.Time) (ops.Status, []events.Event) {
 	c.State, c.LastError = "stale", "contact requests: 502 Bad Gateway after 11 tries"
 	c.Alarms = []poller.Alarm{{Kind: "stale", Operation: "contact_requests", Since: now.Add(-44 * time.Minute)}}
 	c.LastWalk = poller.WalkStatus{At: now.Add(-time.Minute), Reason: "page_failed", Pages: 2}
+	c.Volatile = []store.Volatile{
+		{Operation: "insertions", Path: "/picture"}, {Operation: "contact_requests", Path: "/relay"}, {Operation: "insertions", Path: "/views"},
+	}
 	s.Watch.Agencies = append(s.Watch.Agencies, c)
 	s.Watch.Effective = 2.5
 	s.Forwarders[0].FailingSince, s.Forwarders[0].LastErrorAt = now.Add(-17*time.Minute), now.Add(-time.Minute)
@@ -193,6 +197,7 @@ func hostile(now time.Time, text string) (ops.Status, []events.Event) {
 		}
 		a.Halts = append(a.Halts, poller.HaltStatus{Scope: events.ScopeInsertion, PropertyReferenceID: text, ProbableReason: text, Advice: text, Resume: text})
 		a.Alarms = append(slices.Clone(a.Alarms), poller.Alarm{Kind: text, Operation: text, PropertyReferenceID: text}, poller.Alarm{Kind: "gap_detected", Operation: text, PropertyReferenceID: text})
+		a.Volatile = []store.Volatile{{Operation: text, Path: text}}
 		a.Held = &poller.HeldStatus{Reason: text, Approve: text, Missing: -5, Known: 1 << 40}
 		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Problem: text, Pending: 1 << 63})
 		s.Hours = append(s.Hours, ops.AgencyHours{AgencyID: a.AgencyID, Hours: []ops.Hour{{At: now, Leads: 1 << 40, Events: -1}}})

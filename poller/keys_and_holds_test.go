@@ -207,11 +207,10 @@ func TestWhatCannotBeSeenIsSaidWhereAnOrderIsRefused(t *testing.T) {
 
 func TestInsertionsThatAreNotFoundAreNoReasonToWalkWithoutEnd(t *testing.T) {
 	long(t)
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{}, inPages(10), []string{"A100"}, func(w *world) {
 		for n := range 40 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
-		w.options.PageSize = 10                                // four pages
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // no contact requests yet: 404
 			var n int
 			if _, err := fmt.Sscanf(c.Reference, "a#%d##", &n); err == nil && n%2 == 0 {

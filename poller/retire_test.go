@@ -101,14 +101,14 @@ func TestAHaltOutlastsARetirement(t *testing.T) {
 }
 
 func TestAnAgencyIsRetiredInTheMiddleOfAWalk(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+	inWorld(t, sandbox.Options{}, inPages(10), []string{"A100", "B200"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		var all []string
 		for n := range 40 {
 			all = append(all, fmt.Sprintf("b#%d##", n))
 		}
 		w.publish("B200", all...)
-		w.options.PageSize, w.options.PollInterval = 10, 2*time.Minute
+		w.options.PollInterval = 2 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		a, b := w.options.Agencies[0], w.options.Agencies[1]

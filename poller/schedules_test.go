@@ -174,11 +174,11 @@ func TestLastLooksStopAtARefusal(t *testing.T) {
 }
 
 func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
-	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, inPages(10), []string{"A100"}, func(w *world) {
 		for n := range 25 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
-		w.options.PageSize, w.options.PollInterval = 10, 15*time.Second // polled while page 3 is waited for
+		w.options.PollInterval = 15 * time.Second // polled while page 3 is waited for
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
@@ -203,11 +203,10 @@ func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
 }
 
 func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{}, inPages(10), []string{"A100"}, func(w *world) {
 		for n := range 25 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
-		w.options.PageSize = 10
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {

@@ -388,11 +388,11 @@ func TestAShortHiccupOfAPageIsNoGap(t *testing.T) {
 }
 
 func TestAHoldOverSlowWalksIsBelievedInItsTime(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{}, inPages(5), []string{"A100"}, func(w *world) {
 		for n := range 60 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
-		w.options.PageSize, w.options.WalkInterval, w.options.PollInterval = 5, 10*time.Second, time.Hour
+		w.options.WalkInterval, w.options.PollInterval = 10*time.Second, time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
 		for n := range 40 {

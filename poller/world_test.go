@@ -69,6 +69,13 @@ func long(t *testing.T) {
 	}
 }
 
+// inPages is a flat rendering of so many insertions a page.
+func inPages(most int) sandbox.Rendering {
+	r := sandbox.Flat()
+	r.MaxPageSize = most
+	return r
+}
+
 // inWorld runs a test inside a bubble. The API knows the agencies; nothing is watched before start.
 func inWorld(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
 	t.Helper()

@@ -66,7 +66,7 @@ type agency struct {
 // health is how well one operation of an agency goes, as far as only this process knows.
 type health struct {
 	watch.Liveness
-	sizeTried     time.Time // last time that the configured page size was asked for
+	sizeTried     time.Time // last time that the usual page size was asked for
 	pathAnnounced time.Time // last time another path was told
 }
 

@@ -75,8 +75,8 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	return err
 }
 
-// firstSize is the page size to begin a walk with, where what is configured was refused; 0: what is configured.
-func (a *agency) firstSize(now time.Time) int {
+// pageSize is the size to begin a walk with where the usual one was refused, as [listings.WalkOptions] has it.
+func (a *agency) pageSize(now time.Time) int {
 	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
 	a.mu.Lock()
 	defer a.mu.Unlock()

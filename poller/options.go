@@ -25,9 +25,7 @@ type Options struct {
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
 	MaxStaleness      time.Duration // 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling allows
 	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
-	PageSize          int           // 100; insertions per page
 	RetryMax          time.Duration // 5 min; longest back-off
-	Confirm           int           // 2; complete walks that must miss an insertion
 	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
 	Retention         time.Duration // 0: for ever; how long the stream knows what it was given
 	Filter            url.Values    // the API's own filters
@@ -73,14 +71,8 @@ func (o Options) withDefaults() Options {
 	if o.WalkInterval <= 0 {
 		o.WalkInterval = 2 * time.Minute
 	}
-	if o.PageSize <= 0 {
-		o.PageSize = listings.DefaultPageSize
-	}
 	if o.RetryMax <= 0 {
 		o.RetryMax = 5 * time.Minute
-	}
-	if o.Confirm <= 0 {
-		o.Confirm = 2
 	}
 	if o.HoldFor <= 0 {
 		o.HoldFor = 30 * time.Minute

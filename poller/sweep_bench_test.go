@@ -40,7 +40,7 @@ var (
 
 const (
 	sweepWorkers  = 8
-	sweepPageSize = 100
+	sweepPageSize = listings.PageSize
 )
 
 func BenchmarkSweep(b *testing.B) {
@@ -138,7 +138,7 @@ func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
 	s.poller, err = poller.New(poller.Options{
 		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.own},
 		Agencies:          []poller.AgencyKeys{{ID: sweepAgency, Key: listings.NewKey(testKey)}},
-		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second, PageSize: sweepPageSize,
+		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second,
 		IgnoreInsertion: []string{"/views"}, IgnoreContact: []string{"/views"},
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer a.walkBegins(time.Now())()
 	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}}
 	o := listings.WalkOptions{
-		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions), FirstSize: a.firstSize(w.Began),
+		Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions), Size: a.pageSize(w.Began),
 	}
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
@@ -255,7 +255,7 @@ func (w *walk) end(v listings.Verdict) error {
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
 	}
-	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
+	rules := watch.WalkRules{Interval: a.p.o.WalkInterval, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
 	err := a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)

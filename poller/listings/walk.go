@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -12,19 +13,14 @@ import (
 
 // WalkOptions of Client.Walk. Zero values mean the defaults that stand beside them.
 type WalkOptions struct {
-	PageSize int        // 100; smaller ones are tried where the API refuses it
+	Size     int        // PageSize; another one where that was refused before; negative: it is left to the API
 	Filter   url.Values // the API's own filters, sent with every page
-	// FirstSize is a smaller size to begin with, because larger ones were refused before; negative: the size is left to the
-	// API. 0: PageSize.
-	FirstSize int
-	MaxPages  int     // 10,000
-	Dialect   Dialect // where the records were found before
+	MaxPages int        // 10,000
+	Dialect  Dialect    // where the records were found before
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
-	if o.PageSize <= 0 {
-		o.PageSize = DefaultPageSize
-	}
+	o.Size = max(cmp.Or(o.Size, PageSize), 0)
 	if o.MaxPages <= 0 {
 		o.MaxPages = 10_000
 	}
@@ -35,8 +31,8 @@ func (o WalkOptions) withDefaults() WalkOptions {
 	return o
 }
 
-// DefaultPageSize is how many insertions a walk asks for at once.
-const DefaultPageSize = 100
+// PageSize is how many insertions a walk asks for at once. Smaller sizes are tried where the API refuses it.
+const PageSize = 100
 
 // Reasons of a partial walk.
 const (
@@ -107,7 +103,7 @@ type reading struct {
 // Walk prepares to read all pages of an agency's insertions. It makes no request before Pages is ranged over.
 func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
 	o = o.withDefaults()
-	w := &Walk{c: c, key: key, agency: agency, o: o, verdict: Verdict{Reason: ReasonCanceled, Size: o.PageSize}}
+	w := &Walk{c: c, key: key, agency: agency, o: o, verdict: Verdict{Reason: ReasonCanceled, Size: o.Size}}
 	w.restart()
 	return w
 }
@@ -187,14 +183,10 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 	}
 }
 
-// sizes are what is tried in turn, beginning with what was taken before; 0 leaves the size to the API. A size of 1 is never
-// among them: some refuse it.
+// sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them: some refuse it.
 func (w *Walk) sizes() []int {
-	first := w.o.PageSize
-	if w.o.FirstSize != 0 {
-		first = min(first, max(w.o.FirstSize, 0))
-	}
-	return append([]int{first}, slices.DeleteFunc([]int{50, 20, 0}, func(size int) bool { return size >= first })...)
+	isTooLarge := func(size int) bool { return size >= w.o.Size }
+	return append([]int{w.o.Size}, slices.DeleteFunc([]int{50, 20, 0}, isTooLarge)...)
 }
 
 // maxEmpty is how many empty pages in a row are skipped.

@@ -115,8 +115,8 @@ func walked(t testing.TB, h http.Handler, o WalkOptions) (refs []string, v Verdi
 		t.Fatal(err)
 	}
 	defer c.closeIdle()
-	if o.PageSize == 0 {
-		o.PageSize = 50
+	if o.Size == 0 {
+		o.Size = 50
 	}
 	walk := c.Walk(testKey, "A100", o)
 	seen := map[string]bool{}
@@ -170,8 +170,8 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 		{name: "size ignored", p: pager{sizeless: true, size: 10, list: sequence(25)}, found: 25, asked: "50/ 50/1 50/2 50/3"},
 		{name: "size refused", p: pager{base: 1, refused: 20, list: sequence(25)}, found: 25, asked: "50/ 20/ 20/1 20/2 20/3"},
 		{name: "every size refused", p: pager{refused: 1, size: 10, list: sequence(15)}, found: 15, asked: "50/ 20/ / /1 /2"},
-		{name: "a size of one's own", p: pager{most: 500, list: sequence(250)}, o: WalkOptions{PageSize: 200}, found: 250, asked: "200/ 200/1 200/2"},
-		{name: "a larger size refused", p: pager{base: 1, refused: 20, most: 500, list: sequence(15)}, o: WalkOptions{PageSize: 60}, found: 15, asked: "60/ 50/ 20/ 20/1 20/2"},
+		{name: "a size of one's own", p: pager{most: 500, list: sequence(250)}, o: WalkOptions{Size: 200}, found: 250, asked: "200/ 200/1 200/2"},
+		{name: "a larger size refused", p: pager{base: 1, refused: 20, most: 500, list: sequence(15)}, o: WalkOptions{Size: 60}, found: 15, asked: "60/ 50/ 20/ 20/1 20/2"},
 		{name: "404 past the end, after a full page", p: pager{base: 1, refusal: 404, list: sequence(100)}, found: 100, reason: ReasonPagesMissing, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "404 past the end, after a full page, with a total", p: pager{base: 1, total: true, refusal: 404, list: sequence(100)}, found: 100, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "404 past the end, from 1", p: pager{base: 1, refusal: 404, list: sequence(60)}, found: 60, asked: "50/ 50/1 50/2 50/3 50/4"},
@@ -336,7 +336,7 @@ func TestPropertyAWalkOverAWellBehavedServiceIsCompleteAndFindsAll(t *testing.T)
 			refusal: rapid.SampledFrom([]int{0, 0, 400, 404, 416, 422}).Draw(r, "past the end"),
 		}
 		size := rapid.IntRange(2, 120).Draw(r, "size")
-		refs, v, err := walked(t, p, WalkOptions{PageSize: size})
+		refs, v, err := walked(t, p, WalkOptions{Size: size})
 		full, n := min(size, p.most), len(p.list)
 		if p.refusal > 0 && !p.total && n <= full && n < size && (n == 25 || n >= 20 && n%10 == 0) {
 			return // a service may cap its only page at that
@@ -363,7 +363,7 @@ func TestPropertyAWalkThatMissesSomethingAgainstATotalIsNeverComplete(t *testing
 			failing: rapid.IntRange(0, 9).Draw(r, "failing"), failure: rapid.SampledFrom([]int{400, 403, 404, 422, 429, 500, 503}).Draw(r, "failure"),
 			pageless: rapid.Bool().Draw(r, "pageless"),
 		}
-		refs, v, _ := walked(t, p, WalkOptions{PageSize: rapid.IntRange(2, 120).Draw(r, "size")})
+		refs, v, _ := walked(t, p, WalkOptions{Size: rapid.IntRange(2, 120).Draw(r, "size")})
 		if v.Complete && len(refs) < len(p.list) {
 			r.Fatalf("%d of %d, %+v, asked %v", len(refs), len(p.list), v, p.asked)
 		}

@@ -107,7 +107,7 @@ func assertMoving(t *testing.T, name string, n, base, size, at, when int, comes,
 			total = len(list)
 		}
 		return slicePage(list, q, base, size), total, 0
-	}}, WalkOptions{PageSize: size})
+	}}, WalkOptions{Size: size})
 	lost := missing(throughout, refs)
 	switch {
 	case err != nil:
@@ -134,7 +134,7 @@ func TestOneFailingPageNeverMakesACompleteWalkThatMissesSomething(t *testing.T) 
 							return nil, 0, status
 						}
 						return slicePage(list, q, base, max(1, min(q.size, 5))), totals, 0
-					}}, WalkOptions{PageSize: 5})
+					}}, WalkOptions{Size: 5})
 					lost := missing(list, refs)
 					if v.Complete && (len(lost) > 0 || err != nil) || !v.Complete && v.Reason == "" || err != nil && v.Err == nil {
 						t.Errorf("from %d, request %d answers %d: missed %v, %+v, %v", base, failing, status, lost, v, err)
@@ -155,7 +155,7 @@ func TestRefusedSizesAreGivenUpWhateverTheRefusal(t *testing.T) {
 				}
 				return slicePage(list, q, 0, max(q.size, 30-q.size)), -1, 0
 			}}
-			refs, v, err := walked(t, s, WalkOptions{PageSize: 60})
+			refs, v, err := walked(t, s, WalkOptions{Size: 60})
 			if err != nil || !v.Complete || len(missing(list, refs)) > 0 {
 				t.Errorf("%d above %d: %+v, %v, asked %v", status, most, v, err, s.sizes)
 			}
@@ -186,7 +186,7 @@ func TestTheCallersPageSizeIsNeverExceeded(t *testing.T) {
 	} {
 		for _, size := range []int{1, 2, 3, 7, 19, 20, 21, 49, 50, 51, 100} {
 			s := &served{style: of}
-			_, v, _ := walked(t, s, WalkOptions{PageSize: size, MaxPages: 20})
+			_, v, _ := walked(t, s, WalkOptions{Size: size, MaxPages: 20})
 			if most := slices.Max(s.sizes); most > size {
 				t.Errorf("%s: asked for %d of at most %d", name, most, size)
 			}
@@ -199,7 +199,7 @@ func TestTheCallersPageSizeIsNeverExceeded(t *testing.T) {
 
 func TestAFullPageThatComesAgainIsNotTheWholeList(t *testing.T) {
 	list := sequence(40)
-	_, v, _ := walked(t, &served{style: func(q asked) ([]string, int, int) { return list[:q.size], -1, 0 }}, WalkOptions{PageSize: 10})
+	_, v, _ := walked(t, &served{style: func(q asked) ([]string, int, int) { return list[:q.size], -1, 0 }}, WalkOptions{Size: 10})
 	if v.Complete || v.Reason != ReasonPageIgnored || !v.Structural {
 		t.Errorf("%+v", v)
 	}
@@ -214,7 +214,7 @@ func TestANewInsertionDoesNotMakeIgnoredPagesLookHeeded(t *testing.T) {
 				list = slices.Insert(slices.Clone(list), 0, "new")
 			}
 			return list[:q.size], -1, 0
-		}}, WalkOptions{PageSize: 50})
+		}}, WalkOptions{Size: 50})
 		if err != nil || v.Complete || v.Reason != ReasonPageIgnored {
 			t.Errorf("before %d: %+v, %v", when, v, err)
 		}
@@ -244,7 +244,7 @@ func TestTotalsOnlyRefute(t *testing.T) {
 		{"0 past the end", total(func(q asked) int { return 12 * min(1, max(0, 3-q.page)) }), true},
 		{"of the page", total(func(q asked) int { return len(slicePage(list, q, 0, 5)) }), true},
 	} {
-		refs, v, err := walked(t, &served{style: row.style}, WalkOptions{PageSize: 5})
+		refs, v, err := walked(t, &served{style: row.style}, WalkOptions{Size: 5})
 		if err != nil || v.Complete != row.complete || len(missing(list, refs)) > 0 {
 			t.Errorf("%s: %+v, %v", row.name, v, err)
 		}
@@ -265,7 +265,7 @@ func TestADepthCapIsSeenAgainstATotal(t *testing.T) {
 				return past(q)
 			}
 			return slicePage(list, q, 0, 10), 100, 0
-		}}, WalkOptions{PageSize: 10})
+		}}, WalkOptions{Size: 10})
 		if err != nil || v.Complete || v.Reason != ReasonFewerThanTotal || !v.Structural || v.References != 40 {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
@@ -289,7 +289,7 @@ func TestARefusalInTheMiddleIsAHole(t *testing.T) {
 					return nil, 0, status
 				}
 				return slicePage(list, q, 0, 5), -1, 0
-			}}, WalkOptions{PageSize: 5})
+			}}, WalkOptions{Size: 5})
 			if v.Complete || v.Reason != ReasonPageFailed || statusOf(err) != status || v.Structural {
 				t.Errorf("page %d answers %d: %+v, %v", hole, status, v, err)
 			}
@@ -308,7 +308,7 @@ func TestRefusalsPastTheEndAreTheEnd(t *testing.T) {
 						return nil, 0, status
 					}
 					return page, -1, 0
-				}}, WalkOptions{PageSize: 25})
+				}}, WalkOptions{Size: 25})
 				if isFull := n%25 == 0; err != nil || v.Complete == isFull || len(missing(list, refs)) > 0 {
 					t.Errorf("%d, %d from %d: %+v, %v", status, n, base, v, err)
 				}

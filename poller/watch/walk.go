@@ -53,9 +53,7 @@ func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable i
 
 // WalkRules are the settings of walks.
 type WalkRules struct {
-	PageSize int           // as configured
 	Interval time.Duration // between two walks
-	Confirm  int           // complete walks that must miss an insertion
 	HoldFor  time.Duration // how long an implausible change is not believed
 }
 
@@ -82,6 +80,8 @@ type WalkEnd struct {
 }
 
 const (
+	// confirmingWalks is how many complete walks must miss an insertion before it has disappeared.
+	confirmingWalks = 2
 	// structuralLimit is how many partial walks in a row make an alarm, and end a baseline without a complete one.
 	structuralLimit = 3
 	// emptyFor is how long an empty list is not believed.
@@ -180,7 +180,7 @@ func (e *walkEnd) countsAfter(last time.Time) bool {
 // disappear announces what enough complete walks did not list.
 func (e *walkEnd) disappear(record func(string) []byte) {
 	for n, i := range e.Insertions {
-		if i.Missing < e.rules.Confirm {
+		if i.Missing < confirmingWalks {
 			continue
 		}
 		e.Insertions[n].GoneSince = e.now
@@ -202,7 +202,7 @@ func (e *walkEnd) disappear(record func(string) []byte) {
 // list is watched as any other.
 func (e *walkEnd) leaveOutside() {
 	for n, i := range e.Insertions {
-		if i.Missing < 2 {
+		if i.Missing < confirmingWalks {
 			continue
 		}
 		i.Outside, i.GoneSince = true, e.walk.Began
@@ -244,7 +244,7 @@ func (e *walkEnd) learnEnd() {
 	o.PartialWalks = 0
 	o.FirstPage = cmp.Or(e.walk.FirstPage, o.FirstPage)
 	switch o.Size = e.walk.Size; {
-	case e.walk.Size >= e.rules.PageSize:
+	case e.walk.Size >= listings.PageSize:
 		o.Size = 0
 	case e.walk.Size == 0:
 		o.Size = -1 // is left to the API

@@ -13,7 +13,7 @@ import (
 	"doorbell/store"
 )
 
-var walkRules = WalkRules{PageSize: 50, Interval: 2 * time.Minute, Confirm: 2, HoldFor: 30 * time.Minute}
+var walkRules = WalkRules{Interval: 2 * time.Minute, HoldFor: 30 * time.Minute}
 
 func noRecord(string) []byte { return []byte(`{}`) }
 
@@ -90,7 +90,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 				}
 			}
 			for _, i := range e.Insertions {
-				if isGone := !i.GoneSince.IsZero(); isGone != (missed[i.Reference] >= walkRules.Confirm) {
+				if isGone := !i.GoneSince.IsZero(); isGone != (missed[i.Reference] >= confirmingWalks) {
 					rt.Fatalf("%s: gone %t after %d walks without it", i.Reference, isGone, missed[i.Reference])
 				}
 			}

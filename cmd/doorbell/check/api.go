@@ -364,7 +364,7 @@ func (c *checker) list(ctx context.Context, agencyID string, key listings.Key) *
 	c.left = MostAsked
 	l := &pausedWalk{agencyID: agencyID, key: key}
 	l.walk = c.client.Walk(key, agencyID, listings.WalkOptions{
-		PageSize: c.o.PageSize, Filter: c.o.Filter, FirstSize: c.size, MaxPages: 3, Dialect: c.keys[agencyID].Dialects[listings.OperationInsertions],
+		Size: c.size, Filter: c.o.Filter, MaxPages: 3, Dialect: c.keys[agencyID].Dialects[listings.OperationInsertions],
 	})
 	l.next, l.stop = iter.Pull2(l.walk.Pages(ctx))
 	if l.page, l.err, _ = l.next(); l.err == nil {
@@ -419,7 +419,6 @@ type learnedInsertions struct {
 	Troubles     []string `json:"troubles,omitempty"`
 
 	more, mayHoldMore bool
-	total             int
 }
 
 // learnedContactRequests is what the contact requests of one insertion showed.
@@ -442,7 +441,7 @@ func (c *checker) learn(ctx context.Context, l *pausedWalk) *learned {
 	out := &learned{AgencyID: l.agencyID}
 	out.Insertions = learnedInsertions{
 		Dialect: known[listings.OperationInsertions].Learned(l.page.Dialect()), Records: l.records(), Unreadable: l.page.Unreadable,
-		Asked: l.size(), RefusedSizes: l.walk.Verdict().Refused, more: l.more(), mayHoldMore: l.mayHoldMore(), total: l.page.Total,
+		Asked: l.size(), RefusedSizes: l.walk.Verdict().Refused, more: l.more(), mayHoldMore: l.mayHoldMore(),
 	}
 	r := &out.ContactRequests
 	r.Dialect = known[listings.OperationContactRequests]
@@ -548,11 +547,10 @@ func placeOf(path string) string { return cmp.Or(path, "the top of the answer") 
 
 func (c *checker) learnedInsertions(i learnedInsertions) {
 	text := "insertions are at " + standing(i.Dialect) + "; "
-	const remedy = "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
+	const remedy = "ask the provider how pages are numbered; until then watch what fits one page, with DOORBELL_INSERTIONS_FILTER"
 	switch {
 	case i.PageHeeded == No && i.more:
-		c.report.fail(SectionAnswers, text+"page=2 repeats the first page: the rest of the list cannot be read",
-			fmt.Sprintf("set DOORBELL_PAGE_SIZE to more than %d, so that one page holds all, or split them with DOORBELL_INSERTIONS_FILTER", i.total))
+		c.report.fail(SectionAnswers, text+"page=2 repeats the first page: the rest of the list cannot be read", remedy)
 	case i.PageHeeded == No && i.mayHoldMore:
 		c.report.warn(SectionAnswers, text+"page=2 repeats the first page: if the list is longer, the rest cannot be read", remedy)
 	case i.PageHeeded == No:
@@ -566,11 +564,7 @@ func (c *checker) learnedInsertions(i learnedInsertions) {
 		c.report.warn(SectionAnswers, fmt.Sprintf("%d of the elements of the list hold no propertyReferenceId", i.Unreadable), "walks will be partial; ask the provider")
 	}
 	if len(i.RefusedSizes) > 0 {
-		remedy := ""
-		if i.Asked > 0 {
-			remedy = fmt.Sprintf("set DOORBELL_PAGE_SIZE=%d, to save a refused request for every walk", i.Asked)
-		}
-		c.report.warn(SectionAnswers, "page sizes that the API refuses: "+strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"), remedy)
+		c.report.ok(SectionAnswers, "page sizes that the API refuses, so that walks ask for smaller ones: %s", strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"))
 	}
 }
 

@@ -43,7 +43,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	p := config.Poll{
 		BaseURL: "https://api.example.com", Agencies: config.AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent", People: c.Poll.People,
 		RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute, RequestTimeout: 30 * time.Second,
-		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, ConfirmDisappeared: 2, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
+		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
 	}
 	if !reflect.DeepEqual(c.Poll, p) {
 		t.Errorf("Poll is %+v, want %+v", c.Poll, p)
@@ -65,8 +65,8 @@ func TestEverySettingArrives(t *testing.T) {
 		"DOORBELL_RETENTION=48h", "DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
-		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m", "DOORBELL_PAGE_SIZE=20",
-		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_MAX_BODY=1MiB", "DOORBELL_CONFIRM_DISAPPEARED=3", "DOORBELL_HOLD_FOR=1h",
+		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m",
+		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_MAX_BODY=1MiB", "DOORBELL_HOLD_FOR=1h",
 		"DOORBELL_INSERTIONS_FILTER=offerType=RENT&searchQuery=8005", "DOORBELL_IGNORE_FIELDS=insertion:/views,contact_request:/read,insertion:/a~1b",
 		"DOORBELL_RECORDS_PATH=insertion:/data/items", "DOORBELL_CONTACT_ID_FIELDS=id,leadId", "DOORBELL_TIMEZONE=UTC",
 		"DOORBELL_NATS_URL=nats://ours:4222", "NATS_URL=nats://theirs:4222", "NATS_USER=u", "NATS_PASSWORD=p",
@@ -75,7 +75,7 @@ func TestEverySettingArrives(t *testing.T) {
 	for what, ok := range map[string]bool{
 		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
 		"people are held": time.Duration(c.Base.PeopleRetention) == 24*time.Hour, "token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
-		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute, "page size": p.PageSize == 20,
+		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
 		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
 		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
@@ -108,14 +108,14 @@ func sourceOf(c *config.Config, name string) string {
 }
 
 func TestEmptyCountsAsNotSet(t *testing.T) {
-	c := mustRead(t, doorbelltest.Fit("DOORBELL_POLL_INTERVAL=", "DOORBELL_PAGE_SIZE= ", "DOORBELL_API_KEY_FILE=", "NATS_URL=", "DOORBELL_NATS_URL="))
+	c := mustRead(t, doorbelltest.Fit("DOORBELL_POLL_INTERVAL=", "DOORBELL_MAX_STALENESS= ", "DOORBELL_API_KEY_FILE=", "NATS_URL=", "DOORBELL_NATS_URL="))
 	if c.Poll.PollInterval != 30*time.Second || c.NATS.URL != "" {
 		t.Errorf("got %v and %q", c.Poll.PollInterval, c.NATS.URL)
 	}
 }
 
 func TestACommandReadsOnlyItsOwnGroup(t *testing.T) {
-	c, err := config.Read([]string{"DOORBELL_API_KEY=" + doorbelltest.Sentinel, "DOORBELL_PAGE_SIZE=nonsense"})
+	c, err := config.Read([]string{"DOORBELL_API_KEY=" + doorbelltest.Sentinel, "DOORBELL_MAX_STALENESS=nonsense"})
 	if err != nil {
 		t.Fatalf("a command without Poll minds what is in it: %v", err)
 	}
@@ -211,9 +211,6 @@ var badInputs = []struct {
 	{"no requests", []string{"DOORBELL_REQUESTS_PER_SECOND=0"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},
 	{"too many requests", []string{"DOORBELL_REQUESTS_PER_SECOND=1001"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},
 	{"number that is not a number", []string{"DOORBELL_REQUESTS_PER_SECOND=NaN"}, "DOORBELL_REQUESTS_PER_SECOND", "out of range"},
-	{"page size below one", []string{"DOORBELL_PAGE_SIZE=-1"}, "DOORBELL_PAGE_SIZE", "from 1"},
-	{"page size that is none", []string{"DOORBELL_PAGE_SIZE=many"}, "DOORBELL_PAGE_SIZE", "neither auto nor a whole number"},
-	{"walks that are no number", []string{"DOORBELL_CONFIRM_DISAPPEARED=two"}, "DOORBELL_CONFIRM_DISAPPEARED", "not a whole number"},
 	{"size that is none", []string{"DOORBELL_MAX_BODY=32 Mega"}, "DOORBELL_MAX_BODY", "write it like 512KiB"},
 	{"size that overflows", []string{"DOORBELL_STORE_MAX=99999999999TiB"}, "DOORBELL_STORE_MAX", "write it like 512KiB"},
 	{"size that is too small", []string{"DOORBELL_STREAM_MAX=1"}, "DOORBELL_STREAM_MAX", "from 1MiB"},
@@ -291,8 +288,8 @@ func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
 }
 
 func TestSeveralProblemsAreReportedTogether(t *testing.T) {
-	got := doorbelltest.Run(t, []string{"DOORBELL_POLL_INTERVAL=x", "DOORBELL_PAGE_SIZE=x", "DOORBELL_RETENTION=x", "DOORBELL_TIMEZONE=x"}, "config")
-	for _, name := range []string{"BASE_URL", "AGENCIES", "POLL_INTERVAL", "PAGE_SIZE", "RETENTION", "TIMEZONE"} {
+	got := doorbelltest.Run(t, []string{"DOORBELL_POLL_INTERVAL=x", "DOORBELL_WALK_INTERVAL=x", "DOORBELL_RETENTION=x", "DOORBELL_TIMEZONE=x"}, "config")
+	for _, name := range []string{"BASE_URL", "AGENCIES", "POLL_INTERVAL", "WALK_INTERVAL", "RETENTION", "TIMEZONE"} {
 		if strings.Count(got.Stderr, "doorbell: DOORBELL_"+name+" ") != 1 {
 			t.Errorf("no sentence about %s:\n%s", name, got.Stderr)
 		}
@@ -331,10 +328,10 @@ func TestTwoReadingsAtTheSameTimeDoNotMeet(t *testing.T) {
 	done := make(chan error)
 	for i := range 8 {
 		go func() {
-			size := i + 1
-			c, err := config.Read(doorbelltest.Fit(fmt.Sprintf("DOORBELL_PAGE_SIZE=%d", size), "DOORBELL_RETENTION=x"), config.GroupPoll)
-			if err == nil || int(c.Poll.PageSize) != size {
-				err = fmt.Errorf("page size %d, want %d; error %w", c.Poll.PageSize, size, err)
+			rate := float64(i + 1)
+			c, err := config.Read(doorbelltest.Fit(fmt.Sprintf("DOORBELL_REQUESTS_PER_SECOND=%g", rate), "DOORBELL_RETENTION=x"), config.GroupPoll)
+			if err == nil || c.Poll.RequestsPerSecond != rate {
+				err = fmt.Errorf("%g requests a second, want %g; error %w", c.Poll.RequestsPerSecond, rate, err)
 			} else {
 				err = nil
 			}

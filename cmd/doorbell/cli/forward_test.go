@@ -123,7 +123,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	before := s.Ring(t, "A100")
 	sub.Request(t, before)
 	alone := []string{
-		"NATS_URL=" + url, "DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_API_KEY_FILE=/none/key", "DOORBELL_API_KEYS=" + doorbelltest.Sentinel + "=", "DOORBELL_PAGE_SIZE=nonsense",
+		"NATS_URL=" + url, "DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_API_KEY_FILE=/none/key", "DOORBELL_API_KEYS=" + doorbelltest.Sentinel + "=", "DOORBELL_WALK_INTERVAL=nonsense",
 		p.Webhook(), "DOORBELL_WEBHOOK_SECRET=" + doorbelltest.Whsec,
 	}
 	f := doorbelltest.Launch(t, alone, "forward", "webhook")

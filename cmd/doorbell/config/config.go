@@ -55,27 +55,25 @@ type NATS struct {
 
 // Poll is what only the commands read that speak to the listings API.
 type Poll struct {
-	BaseURL            Address         `split_words:"true" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
-	Agencies           AgencyIDs       `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
-	APIKey             Secret          `split_words:"true" desc:"Key of the API for all agencies."`
-	APIKeys            PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
-	Baseline           string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
-	People             PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
-	RequestsPerSecond  float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
-	PollInterval       time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
-	MaxStaleness       AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
-	WalkInterval       time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
-	PageSize           AutoInt         `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto is 100; a smaller number is tried where the API refuses it, and none is ever exceeded."`
-	RequestTimeout     time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
-	RetryMax           time.Duration   `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
-	MaxBody            Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
-	ConfirmDisappeared int             `split_words:"true" default:"2" min:"1" max:"100" desc:"Complete walks without an insertion before it has disappeared."`
-	HoldFor            time.Duration   `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
-	InsertionsFilter   Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
-	IgnoreFields       Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
-	RecordsPath        Pointers        `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
-	ContactIDFields    Names           `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`
-	Timezone           Zone            `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none."`
+	BaseURL           Address         `split_words:"true" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
+	Agencies          AgencyIDs       `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
+	APIKey            Secret          `split_words:"true" desc:"Key of the API for all agencies."`
+	APIKeys           PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
+	Baseline          string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
+	People            PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
+	RequestsPerSecond float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
+	PollInterval      time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
+	MaxStaleness      AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
+	WalkInterval      time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
+	RequestTimeout    time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
+	RetryMax          time.Duration   `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
+	MaxBody           Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
+	HoldFor           time.Duration   `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
+	InsertionsFilter  Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
+	IgnoreFields      Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
+	RecordsPath       Pointers        `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
+	ContactIDFields   Names           `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`
+	Timezone          Zone            `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none."`
 }
 
 // Forward is what only those read that bring events to where people are: run and forward, neither of which needs the API key

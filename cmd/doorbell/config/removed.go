@@ -18,6 +18,14 @@ var removed = []removedSetting{
 		text: "no longer has an effect: an agency has one key; write the new one into the key file, " +
 			"which is read again within 30 s; doorbell check tests it",
 	},
+	{
+		name: "DOORBELL_PAGE_SIZE",
+		text: "no longer has an effect: walks ask for 100 insertions a page, and for fewer where the API refuses that; remove it",
+	},
+	{
+		name: "DOORBELL_CONFIRM_DISAPPEARED",
+		text: "no longer has an effect: an insertion has disappeared when two complete walks miss it; remove it",
+	},
 }
 
 // removedSetting is a setting that doorbell no longer has.

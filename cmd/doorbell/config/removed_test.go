@@ -21,6 +21,14 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 			"DOORBELL_API_KEY_NEXT=x", "DOORBELL_API_KEY_NEXT no longer has an effect: an agency has one key; write the new one " +
 				"into the key file, which is read again within 30 s; doorbell check tests it", "",
 		},
+		{
+			"DOORBELL_PAGE_SIZE=50", "DOORBELL_PAGE_SIZE no longer has an effect: walks ask for 100 insertions a page, " +
+				"and for fewer where the API refuses that; remove it", "",
+		},
+		{
+			"DOORBELL_CONFIRM_DISAPPEARED=3", "DOORBELL_CONFIRM_DISAPPEARED no longer has an effect: " +
+				"an insertion has disappeared when two complete walks miss it; remove it", "",
+		},
 		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION=", "", ""},

@@ -74,23 +74,6 @@ func (d *AutoDuration) Decode(text string) error {
 	return nil
 }
 
-// AutoInt is a number, or 0 for auto.
-type AutoInt int
-
-// Decode takes "auto" or a number other than 0.
-func (i *AutoInt) Decode(text string) error {
-	if text == "auto" {
-		*i = 0
-		return nil
-	}
-	v, err := strconv.Atoi(text)
-	if err != nil || v == 0 {
-		return advice("is neither auto nor a whole number; write it like 50")
-	}
-	*i = AutoInt(v)
-	return nil
-}
-
 // Zone is a time zone by its IANA name.
 type Zone struct{ *time.Location }
 

@@ -26,8 +26,8 @@ func Poller(c *config.Config, version string) poller.Options {
 			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
-		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize), RetryMax: p.RetryMax, Confirm: p.ConfirmDisappeared,
-		HoldFor: p.HoldFor, Filter: p.Filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
+		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor,
+		Filter: p.Filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
 		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,
 	}
 	if path := p.RecordsPath.Insertion; len(path) > 0 {

@@ -41,7 +41,7 @@ func benchmarkResident(b *testing.B, insertions int, baseline string) {
 	api := startCheapAPI(b, insertions)
 	dir := doorbelltest.ShortDir(b)
 	environ := append(doorbelltest.RunEnviron(dir, api.url, doorbelltest.TestKey, "A100"), "DOORBELL_BASELINE="+baseline, "DOORBELL_POLL_INTERVAL=1ms",
-		"DOORBELL_WALK_INTERVAL=1m", "DOORBELL_PAGE_SIZE=100", "DOORBELL_STREAM_MAX=16GiB")
+		"DOORBELL_WALK_INTERVAL=1m", "DOORBELL_STREAM_MAX=16GiB")
 	p := doorbelltest.Launch(b, environ, "run")
 	began := time.Now()
 	sweep := awaitRequests(b, api, insertions/cheapPageSize, insertions+insertions/10).Sub(began)

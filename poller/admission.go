@@ -59,32 +59,6 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	return nil
 }
 
-// Admit looks once more when a request has its connection, immediately before it is sent: since Wait its scope may have halted, its
-// key or the base URL failed, the disk filled up. A request that is sent once more is one more, and waits for the budget first.
-func (g admission) Admit(ctx context.Context, r listings.Request, since time.Time, again bool) error {
-	p := g.p
-	if again {
-		if err := p.dispatcher.wait(ctx, r, nil); err != nil {
-			return err
-		}
-	}
-	if err := p.budget.send(ctx); err != nil {
-		return err
-	}
-	if err := p.mayAsk(r); err != nil {
-		return err
-	}
-	if p.full.Load() {
-		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
-	}
-	for _, b := range []watch.Backoff{p.keyBackoff(r.Key).state(), p.base.state()} {
-		if b.FailedSince(since) {
-			return &watch.WaitError{Until: b.Until}
-		}
-	}
-	return nil
-}
-
 // mayAsk says whether a request may be made at all: its agency is watched, its scope is not halted, and its key is still the
 // configured one.
 func (p *Poller) mayAsk(r listings.Request) error {

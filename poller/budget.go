@@ -18,9 +18,7 @@ type budget struct {
 	pace    float64 // of the limiter, while the API does not throttle
 
 	mu      sync.Mutex
-	limiter *rate.Limiter // when the dispatcher lets a request go
-	sending *rate.Limiter // the same once more, when a request has its connection
-	held    int           // requests that have it and wait
+	limiter *rate.Limiter
 	spent   uint64
 	minute  lastMinute // of what was spent
 
@@ -41,7 +39,6 @@ func newBudget(perSecond float64) *budget {
 	}
 	b.limiter = rate.NewLimiter(rate.Limit(b.pace), burst)
 	b.limiter.AllowN(time.Now(), burst)
-	b.sending = rate.NewLimiter(rate.Limit(b.pace), burst)
 	return b
 }
 
@@ -59,39 +56,12 @@ func (b *budget) wait(ctx context.Context) error {
 	}
 }
 
-// send blocks until a request that has its connection by now may be sent, or ctx is done: requests that had to wait for their
-// connections do not go together. Where a connection was at hand there is nothing to wait for.
-func (b *budget) send(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.held++
-	defer func() { b.held-- }()
-	for {
-		now := time.Now()
-		b.setPace(now)
-		wait := untilToken(b.sending, now)
-		if wait == 0 && b.sending.AllowN(now, 1) {
-			return nil
-		}
-		b.mu.Unlock()
-		err := sleep(ctx, wait)
-		b.mu.Lock()
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // until is how long it is until a request may be sent; zero: now.
 func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setPace(now)
-	wait := untilToken(b.limiter, now)
-	if b.held > 1 { // another one would only wait behind them
-		wait = max(wait, untilToken(b.sending, now), time.Millisecond)
-	}
-	return wait
+	return untilToken(b.limiter, now)
 }
 
 // untilToken is how long it is until a limiter has a token. It is rounded up, so that no two requests come too close.
@@ -115,11 +85,9 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// setPace lets the limiters give what the API stands. The caller holds b.mu.
+// setPace lets the limiter give what the API stands. The caller holds b.mu.
 func (b *budget) setPace(now time.Time) {
-	limit := rate.Limit(b.pace * b.share(now))
-	b.limiter.SetLimitAt(now, limit)
-	b.sending.SetLimitAt(now, limit)
+	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
 }
 
 // Where the API throttles (429, or 503), the ceiling is halved, and comes back to its whole height within a minute after the last

@@ -1,10 +1,7 @@
 package poller
 
 import (
-	"context"
 	"time"
-
-	"doorbell/poller/listings"
 )
 
 // ObservePolls passes on the creation times that the schedule is given. It must be called before Run.
@@ -17,8 +14,3 @@ func (p *Poller) WalkNow(agencyID string) { p.agency(agencyID).wakeWalk() }
 
 // LimitPolls lets no more than so many polls be under way at once.
 func (p *Poller) LimitPolls(most int) { p.dispatcher.most = most }
-
-// SendAgain stands in front of a request that is sent once more.
-func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
-	return admission{p: p}.Admit(ctx, r, time.Now(), true)
-}

@@ -60,12 +60,12 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 		busy.Lock()
 		defer busy.Unlock()
 	}
-	if err := (admission{p: a.p}).Admit(t.Context(), poll, time.Now(), false); err != nil {
+	if err := a.p.admit(poll, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	refused := &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}
 	admission{p: a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
-	if err := (admission{p: a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
+	if err := a.p.admit(poll, time.Now()); err == nil {
 		t.Error("contact requests are asked for after the agency was refused")
 	}
 }

@@ -1,19 +1,12 @@
 package poller_test
 
 import (
-	"context"
-	"net"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"doorbell/events"
 	"doorbell/poller"
-	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
-	"doorbell/store"
 )
 
 // refusedUnderWay is a world in which A100 halts while polls of its insertions are under way, which are refused half a
@@ -100,122 +93,5 @@ func TestARefusalThatWasUnderWayAtTheEndOfAHaltHaltsNothing(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		w.wellAgain("operator")
-	})
-}
-
-func TestNothingIsSentOnceMoreAfterAHalt(t *testing.T) {
-	refusedUnderWay(t, func(w *world) {
-		lost := listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: "a#1##", Key: listings.NewKey(testKey).Fingerprint()}
-		if w.poller.SendAgain(w.t.Context(), lost) == nil {
-			t.Error("of a halted agency")
-		}
-		if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		if err := w.poller.SendAgain(w.t.Context(), lost); err != nil {
-			t.Errorf("after the halt: %v", err)
-		}
-	})
-}
-
-func TestNothingIsSentOnceMoreWhileAllWaits(t *testing.T) {
-	for name, wait := range map[string]func(w *world, asked *atomic.Bool){
-		"key": func(w *world, asked *atomic.Bool) {
-			asked.Store(true) // to come back in ten minutes
-		},
-		"disk": func(w *world, _ *atomic.Bool) {
-			full := store.NewHousekeeping(store.HousekeepingOptions{Store: w.store, Retention: time.Hour, Max: 1})
-			go func() { _ = full.Run(w.t.Context()) }()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				w.publish("A100", "a#1##", "a#2##")
-				w.start()
-				w.pass(10 * time.Minute)
-				var slow atomic.Int32 // requests that lose their connection after 25 seconds
-				var busy atomic.Bool
-				w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-					switch {
-					case c.Reference == "a#1##":
-						slow.Add(1)
-						return &sandbox.Fault{Delay: 25 * time.Second, Cut: -1}
-					case busy.Load():
-						return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
-					}
-					return nil
-				})
-				w.askNow()
-				if slow.Load() != 1 {
-					t.Fatalf("%d requests are under way", slow.Load())
-				}
-				wait(w, &busy)
-				w.write("A100", "a#2##", 0)
-				w.askNow()
-				w.pass(2 * time.Minute)
-				if n := slow.Load(); n != 1 {
-					t.Errorf("%d times once more", n-1)
-				}
-			})
-		})
-	}
-}
-
-func TestWhatIsSentOnceMoreIsWithinTheBudget(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		var mu sync.Mutex
-		var seen []time.Time
-		dropped := 0
-		answer := sandbox.New(w.model, sandbox.Flat())
-		requests := map[net.Conn]int{}
-		type connection struct{}
-		listener := newPipes()
-		server := &http.Server{
-			ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
-			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				c := r.Context().Value(connection{}).(net.Conn)
-				mu.Lock()
-				seen = append(seen, time.Now())
-				requests[c]++
-				again := requests[c] > 1
-				if again {
-					dropped++
-				}
-				mu.Unlock()
-				if again { // as a gateway that gives up the connections that it keeps
-					here, _, err := http.NewResponseController(rw).Hijack()
-					w.must(err)
-					here.Close()
-					return
-				}
-				answer.ServeHTTP(rw, r)
-			}),
-		}
-		var serving sync.WaitGroup
-		serving.Go(func() { server.Serve(listener) })
-		defer serving.Wait()
-		defer server.Close()
-		under := listings.NewTransport(listings.TransportOptions{Dial: listener.dial})
-		defer under.CloseIdleConnections()
-		w.options.API.Transport = under
-		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
-		w.start()
-		w.pass(20 * time.Minute)
-		lead := w.write("A100", "a#1##", 0)
-		w.pass(5 * time.Minute)
-		if got := announced(w.log("A100")); got[lead] != 1 {
-			t.Errorf("the lead is told %d times", got[lead])
-		}
-		w.halt()
-		mu.Lock()
-		defer mu.Unlock()
-		for n, at := range seen[1:] {
-			if gap := at.Sub(seen[n]); gap < time.Second/5 {
-				t.Fatalf("requests %d and %d are %v apart", n, n+1, gap)
-			}
-		}
-		if dropped < 20 {
-			t.Errorf("%d of %d requests were sent once more", dropped, len(seen))
-		}
 	})
 }

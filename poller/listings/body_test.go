@@ -136,7 +136,7 @@ func TestABodyThatSaysItIsTooLargeIsNotWaitedFor(t *testing.T) {
 }
 
 func TestTheLimitOfABodyIs32MiB(t *testing.T) {
-	if most := bare(t).Limits().MaxBody; most != 32<<20 {
+	if most := bare(t).o.MaxBody; most != 32<<20 {
 		t.Errorf("the limit is %d", most)
 	}
 }

@@ -36,13 +36,10 @@ type Options struct {
 	IgnoreInsertions []string
 }
 
-// Gate stands in front of all requests, and hears what came of them. The errors of Wait and Admit end a call, and are wrapped.
+// Gate admits requests and is told their outcome. An error of Wait ends a call, and is wrapped.
 type Gate interface {
 	// Wait blocks until a request may be made, also each of a walk: the budget, and the place to refuse.
 	Wait(context.Context, Request) error
-	// Admit is called immediately before a request is sent, with a connection at hand, and again for each time that it is sent
-	// once more because its connection was gone. since is when Wait let it go.
-	Admit(ctx context.Context, r Request, since time.Time, again bool) error
 	// Done hears of every request that Wait let go.
 	Done(Request, Outcome)
 }
@@ -50,9 +47,8 @@ type Gate interface {
 // open is a gate that lets all pass.
 type open struct{}
 
-func (open) Wait(context.Context, Request) error                   { return nil }
-func (open) Admit(context.Context, Request, time.Time, bool) error { return nil }
-func (open) Done(Request, Outcome)                                 {}
+func (open) Wait(context.Context, Request) error { return nil }
+func (open) Done(Request, Outcome)               {}
 
 const defaultTimeout = 30 * time.Second
 
@@ -88,15 +84,6 @@ type Client struct {
 	ignored [][]string // of insertions
 	idNames []string   // plain
 }
-
-// Limits are what bounds one request, see Options.
-type Limits struct {
-	Timeout time.Duration
-	MaxBody int64
-}
-
-// Limits says what bounds one request.
-func (c *Client) Limits() Limits { return Limits{c.o.Timeout, c.o.MaxBody} }
 
 // New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a
 // password by mistake.

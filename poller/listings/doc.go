@@ -6,8 +6,8 @@
 //
 // The way of a request, and where to find it:
 //
-//	Gate.Wait ─► address, header ─► Gate.Admit ─► net/http ─► status ─► body, bounded, unpacked ─► decode ─► find ─► records
-//	request.go                      transport.go  transport.go errors.go request.go                json.go   find.go record.go
+//	Gate.Wait ─► address, header ─► net/http ─► status ─► body, bounded, unpacked ─► decode ─► find ─► records
+//	request.go                      transport.go errors.go request.go                json.go   find.go record.go
 //
 // The API does not document its responses, so the package finds the records. Every place where they
 // may be gets one score: from what it holds, whether records were there before, and what it is called.
@@ -23,6 +23,5 @@
 // depth, time and pages are bounded, bodies before and after unpacking. No redirect is followed.
 //
 // The package knows no events and no store, and never decides when to request again: the caller backs
-// off. A [Gate] admits every request, and each time that net/http sends one again. Everything is safe
-// for concurrent use except a [Walk].
+// off. A [Gate] admits every request. Everything is safe for concurrent use except a [Walk].
 package listings

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 const sentinelKey = "0e9fa1b2-SENTINEL-KEY-4d5e-9c8b7a6f5e4d"
@@ -134,9 +133,8 @@ func valueOf(raw string) value {
 
 // hooks are a gate of which a test wants to know a part.
 type hooks struct {
-	wait  func(Request) error
-	admit func(again bool) error
-	done  func(Outcome)
+	wait func(Request) error
+	done func(Outcome)
 }
 
 func (h hooks) Wait(_ context.Context, r Request) error {
@@ -144,13 +142,6 @@ func (h hooks) Wait(_ context.Context, r Request) error {
 		return nil
 	}
 	return h.wait(r)
-}
-
-func (h hooks) Admit(_ context.Context, _ Request, _ time.Time, again bool) error {
-	if h.admit == nil {
-		return nil
-	}
-	return h.admit(again)
 }
 
 func (h hooks) Done(_ Request, o Outcome) {

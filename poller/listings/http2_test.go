@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +23,6 @@ const (
 
 	flagAck, flagEndStream, flagEndHeaders byte = 1, 1, 4
 
-	refusedStream = 7
 )
 
 func frame(kind, flags byte, stream uint32, payload ...byte) []byte {
@@ -122,96 +120,47 @@ func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
 	}
 }
 
-func TestWhatHTTP2SendsAgainIsAdmitted(t *testing.T) {
-	for name, refuse := range map[string]func(stream uint32) ([]byte, bool){
-		"a stream that was refused":   func(s uint32) ([]byte, bool) { return frame(frameReset, 0, s, 0, 0, 0, refusedStream), true },
-		"a connection that goes away": func(uint32) ([]byte, bool) { return frame(frameGoAway, 0, 0, make([]byte, 8)...), false },
-	} {
-		for _, may := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, ", may be sent again: ", may), func(t *testing.T) {
-				var seen, told atomic.Int32
-				no := errors.New("no")
-				c := framed(t, Options{Gate: hooks{admit: func(again bool) error {
-					if again && !may {
-						return no
-					}
-					told.Add(1)
-					return nil
-				}}}, func(_ int, c net.Conn) {
-					speakHTTP2(c, func(stream uint32) ([]byte, bool) {
-						if seen.Add(1) == 2 {
-							return refuse(stream)
-						}
-						return answer(stream), true
-					})
-				})
-				_, first := c.insertions(t)
-				_, second := c.insertions(t)
-				_, third := c.insertions(t)
-				if first != nil || third != nil || may && second != nil || !may && !errors.Is(second, no) {
-					t.Errorf("%v, %v, %v", first, second, third)
-				}
-				if want := int32(3); seen.Load() != told.Load() || may && seen.Load() != want+1 || !may && seen.Load() != want {
-					t.Errorf("%d requests were seen, %d admitted", seen.Load(), told.Load())
-				}
-			})
-		}
-	}
-}
-
 func TestAStreamThatEndsEarlyCostsNoOther(t *testing.T) {
-	for _, how := range []string{"cancelled", "not admitted"} {
-		synctest.Test(t, func(t *testing.T) {
-			var connections, streams atomic.Int32
-			var refuses atomic.Bool
-			first := make(chan uint32, 1)
-			c := framed(t, Options{Gate: hooks{admit: func(bool) error {
-				if refuses.Load() {
-					return errors.New("no")
+	synctest.Test(t, func(t *testing.T) {
+		var connections, streams atomic.Int32
+		first := make(chan uint32, 1)
+		c := framed(t, Options{}, func(_ int, c net.Conn) {
+			connections.Add(1)
+			speakHTTP2(c, func(stream uint32) ([]byte, bool) {
+				switch streams.Add(1) {
+				case 1:
+					first <- stream
+					return nil, true
+				case 2:
+					return nil, true
 				}
-				return nil
-			}}}, func(_ int, c net.Conn) {
-				connections.Add(1)
-				speakHTTP2(c, func(stream uint32) ([]byte, bool) {
-					switch streams.Add(1) {
-					case 1:
-						first <- stream
-						return nil, true
-					case 2:
-						if how == "cancelled" {
-							return nil, true
-						}
-					}
-					select {
-					case held := <-first:
-						return append(answer(held), answer(stream)...), true
-					default:
-						return answer(stream), true
-					}
-				})
+				select {
+				case held := <-first:
+					return append(answer(held), answer(stream)...), true
+				default:
+					return answer(stream), true
+				}
 			})
-			held := make(chan error, 1)
-			go func() {
-				_, err := c.insertions(t)
-				held <- err
-			}()
-			synctest.Wait()
-			ctx, cancel := context.WithCancel(t.Context())
-			refuses.Store(how == "not admitted")
-			time.AfterFunc(time.Second, cancel)
-			if _, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{}); err == nil {
-				t.Error("the one that ends early is answered")
-			}
-			refuses.Store(false)
-			if _, err := c.insertions(t); err != nil {
-				t.Errorf("%s: the next one: %v", how, err)
-			}
-			if err := <-held; err != nil || connections.Load() != 1 {
-				t.Errorf("%s: the one under way: %v over %d connections", how, err, connections.Load())
-			}
-			c.closeIdle()
 		})
-	}
+		held := make(chan error, 1)
+		go func() {
+			_, err := c.insertions(t)
+			held <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{}); err == nil {
+			t.Error("the one that ends early is answered")
+		}
+		if _, err := c.insertions(t); err != nil {
+			t.Errorf("the next one: %v", err)
+		}
+		if err := <-held; err != nil || connections.Load() != 1 {
+			t.Errorf("the one under way: %v over %d connections", err, connections.Load())
+		}
+		c.closeIdle()
+	})
 }
 
 func TestASilentConnectionIsGivenUp(t *testing.T) {

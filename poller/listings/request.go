@@ -10,10 +10,12 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -165,22 +167,19 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	since := time.Now()
-	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.o.Gate.Admit(limited, r, since, again) }}
-	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(tried.watched(limited))
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) }, // net/http sends a request again whose kept connection is gone
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(traced)
 	resp, err := c.o.Transport.RoundTrip(req)
-	switch {
-	case err == nil:
-	case tried.refused == nil:
-		broken := transportError(ctx, r, err, tried.connected)
+	if err != nil {
+		broken := transportError(ctx, r, err, connected.Load())
 		if broken.Stage != StageCanceled && isOfProxy(err) {
 			broken.Err = &proxyError{proxyName(to), broken.Err}
 		}
 		return nil, broken
-	case errors.Is(tried.refused, context.DeadlineExceeded):
-		return nil, transportError(ctx, r, tried.refused, true) // to be admitted took too long
-	default:
-		return nil, &RequestError{r, tried.refused}
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header}

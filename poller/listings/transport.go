@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -115,37 +114,4 @@ func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http
 		return errProxy
 	}
 	return nil
-}
-
-// attempts are what net/http makes of one request. It sends a request again by itself where a kept connection turns out to
-// be gone, or where HTTP/2 says that it was not looked at: the API may have seen each of them.
-type attempts struct {
-	admit     func(again bool) error // stands in front of each
-	cancel    context.CancelFunc     // of the request
-	made      int
-	refused   error // why there was to be none more
-	connected bool  // the last one had a connection
-}
-
-// watched is a context under which every attempt is admitted first, or else not made.
-func (a *attempts) watched(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { a.connected = false },
-		GotConn: func(c httptrace.GotConnInfo) {
-			a.connected = true
-			if a.refused = a.admit(a.made > 0); a.refused != nil {
-				a.cancel()
-				if !carriesOthers(c.Conn) {
-					_ = c.Conn.Close() // HTTP/1.1 writes a request also after its end
-				}
-			}
-			a.made++
-		},
-	})
-}
-
-// carriesOthers says whether a connection is shared by many requests at once.
-func carriesOthers(c net.Conn) bool {
-	over, ok := c.(*tls.Conn)
-	return ok && over.ConnectionState().NegotiatedProtocol == "h2"
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -263,10 +264,10 @@ func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
 		c := newClient(t, func(o *Options) {
 			o.BaseURL = "http://localhost"
 			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) { _, _ = io.WriteString(c, good) })})
-			o.Gate = hooks{admit: func(bool) error { asked++; return nil }}
 		})
+		counted := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked++ }})
 		for range 5 {
-			if _, err := c.insertions(t); err != nil {
+			if _, err := c.Insertions(counted, testKey, "A100", InsertionsQuery{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -275,105 +276,6 @@ func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
 			t.Errorf("%d attempts", asked)
 		}
 	})
-}
-
-// forgetful answers the first request on each connection, and hangs up after it has read the second.
-func forgetful(t *testing.T, seen *atomic.Int64) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				in := bufio.NewReader(c)
-				for n := range 2 {
-					if _, err := http.ReadRequest(in); err != nil {
-						return
-					}
-					if seen.Add(1); n == 0 {
-						c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"))
-					}
-				}
-			}()
-		}
-	}()
-	return "http://" + l.Addr().String()
-}
-
-func TestEveryAttemptIsAdmitted(t *testing.T) {
-	var seen, told, again atomic.Int64
-	c := newClient(t, func(o *Options) {
-		o.BaseURL = forgetful(t, &seen)
-		o.Gate = hooks{admit: func(once bool) error {
-			told.Add(1)
-			if once {
-				again.Add(1)
-			}
-			return nil
-		}}
-	})
-	for range 4 {
-		if _, err := c.insertions(t); err != nil {
-			t.Error(err)
-		}
-	}
-	if seen.Load() <= 4 || told.Load() != seen.Load() || again.Load() != seen.Load()-4 {
-		t.Errorf("the API has seen %d requests, %d were admitted, %d of them as sent once more", seen.Load(), told.Load(), again.Load())
-	}
-}
-
-func TestWhatMustNotBeSentIsNot(t *testing.T) {
-	s := play(t, nil, good, good)
-	var refuses atomic.Bool
-	no := errors.New("no")
-	c := s.client(t, func(o *Options) {
-		o.Gate = hooks{admit: func(bool) error {
-			if refuses.Load() {
-				return no
-			}
-			return nil
-		}}
-	})
-	if _, err := c.insertions(t); err != nil {
-		t.Fatal(err)
-	}
-	refuses.Store(true)
-	for range 1000 { // the first over a connection that was kept
-		if _, err := c.insertions(t); !is[*RequestError](err) || !errors.Is(err, no) {
-			t.Fatalf("%T: %v", err, err)
-		}
-		<-s.hung
-	}
-	if n := s.seen.Load(); n != 1 {
-		t.Errorf("%d requests that must not be sent were", n-1)
-	}
-}
-
-func TestWhatMustNotBeSentAgainIsNot(t *testing.T) {
-	var seen atomic.Int64
-	no := errors.New("no")
-	c := newClient(t, func(o *Options) {
-		o.BaseURL = forgetful(t, &seen)
-		o.Gate = hooks{admit: func(again bool) error {
-			if again {
-				return no
-			}
-			return nil
-		}}
-	})
-	_, first := c.insertions(t)
-	_, second := c.insertions(t)
-	if first != nil || !is[*RequestError](second) || !errors.Is(second, no) || seen.Load() != 2 {
-		t.Errorf("%v, %v after %d requests", first, second, seen.Load())
-	}
 }
 
 func TestOnceAByteHasComeNothingIsAskedAgain(t *testing.T) {

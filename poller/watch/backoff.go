@@ -89,11 +89,6 @@ func (b Backoff) Wait(now time.Time) time.Duration {
 	return max(b.Until.Sub(now), 0)
 }
 
-// FailedSince says whether something has failed since a moment.
-func (b Backoff) FailedSince(moment time.Time) bool {
-	return b.Failures > 0 && b.failedAt.After(moment)
-}
-
 // Restored is the back-off that goes on where a process before this one was, if that waits for longer. A moment that is implausibly
 // far away, because a clock jumped, is not waited for.
 func (b Backoff) Restored(t store.Failure, now time.Time) Backoff {

@@ -83,14 +83,6 @@ func (c *checker) Wait(ctx context.Context, _ listings.Request) error {
 	return nil
 }
 
-// Admit is that of listings.Gate: what is sent once more is one more.
-func (c *checker) Admit(ctx context.Context, r listings.Request, _ time.Time, again bool) error {
-	if again {
-		return c.Wait(ctx, r)
-	}
-	return nil
-}
-
 // Done is that of listings.Gate.
 func (c *checker) Done(listings.Request, listings.Outcome) {}
 

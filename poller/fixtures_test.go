@@ -75,7 +75,7 @@ func snapshot(w *world, agency string) map[string]any {
 	all := map[string]any{}
 	w.must(w.store.View(func(tx *store.Tx) error {
 		for i := range tx.Insertions(agency) {
-			i.LastPoll, i.LastWide, i.Epoch = time.Time{}, time.Time{}, 0
+			i.LastPoll, i.Epoch = time.Time{}, 0
 			all[i.Reference] = []any{i, tx.ContactRequests(agency, i.Reference)}
 		}
 		return nil

@@ -16,7 +16,6 @@ type Insertion struct {
 	FirstSeen time.Time
 
 	Missing   int       // complete walks in a row that did not list it
-	Moved     bool      // pages moved under one of those walks
 	LastSeen  time.Time // last sighting before it went missing; zero while it is listed
 	GoneSince time.Time // since when it counts as disappeared; zero while published
 
@@ -27,7 +26,6 @@ type Insertion struct {
 	Listed    bool      // a catch-up showed a list, even an empty one: the start is final
 	Unordered bool      // its list is in no order and may hide some, which was reported
 	LastPoll  time.Time // last poll that wrote something
-	LastWide  time.Time // last time the widest window was read
 	Epoch     int       // counts catch-ups; a contact request learned in an earlier one is an overlap
 	OpenSince time.Time // since when a window has been open; zero: closed
 }
@@ -37,7 +35,6 @@ const insertionVersion = 1
 const (
 	insertionBaseline = 1 << iota
 	insertionPolled
-	insertionMoved
 	insertionOutside
 	insertionListed
 	insertionUnordered
@@ -52,9 +49,6 @@ func (i Insertion) encode() []byte {
 	}
 	if i.Polled {
 		flags |= insertionPolled
-	}
-	if i.Moved {
-		flags |= insertionMoved
 	}
 	if i.Outside {
 		flags |= insertionOutside
@@ -71,7 +65,7 @@ func (i Insertion) encode() []byte {
 	for _, n := range []int{i.Episode, i.Revision, i.Missing, i.Epoch} {
 		w.uint(uint64(n))
 	}
-	for _, t := range []time.Time{i.FirstSeen, i.LastSeen, i.GoneSince, i.Start, i.LastPoll, i.LastWide, i.OpenSince} {
+	for _, t := range []time.Time{i.FirstSeen, i.LastSeen, i.GoneSince, i.Start, i.LastPoll, i.OpenSince} {
 		w.time(t)
 	}
 	return w.b
@@ -82,7 +76,7 @@ func decodeInsertion(reference string, v []byte) Insertion {
 	version, flags := r.byte(), r.byte()
 	i := Insertion{
 		Reference: reference, Baseline: flags&insertionBaseline != 0,
-		Polled: flags&insertionPolled != 0, Moved: flags&insertionMoved != 0,
+		Polled:  flags&insertionPolled != 0,
 		Outside: flags&insertionOutside != 0, Listed: flags&insertionListed != 0, Unordered: flags&insertionUnordered != 0,
 	}
 	copy(i.Digest[:], r.take(len(i.Digest)))
@@ -90,7 +84,7 @@ func decodeInsertion(reference string, v []byte) Insertion {
 	for _, n := range []*int{&i.Episode, &i.Revision, &i.Missing, &i.Epoch} {
 		*n = r.int()
 	}
-	for _, t := range []*time.Time{&i.FirstSeen, &i.LastSeen, &i.GoneSince, &i.Start, &i.LastPoll, &i.LastWide, &i.OpenSince} {
+	for _, t := range []*time.Time{&i.FirstSeen, &i.LastSeen, &i.GoneSince, &i.Start, &i.LastPoll, &i.OpenSince} {
 		*t = r.time()
 	}
 	if r.bad || version != insertionVersion {

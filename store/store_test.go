@@ -219,8 +219,8 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC)
 	agency := store.Agency{WatchStart: now, Held: &store.Held{Reason: "empty_list", Until: now}}
 	insertion := store.Insertion{
-		Reference: "a#b##", Digest: [32]byte{1, 2}, Rules: 7, Episode: 2, Revision: 3, FirstSeen: now, Missing: 1, Moved: true,
-		LastSeen: now, GoneSince: now, Baseline: true, Start: now, Polled: true, LastPoll: now, LastWide: now, Epoch: 9, OpenSince: now,
+		Reference: "a#b##", Digest: [32]byte{1, 2}, Rules: 7, Episode: 2, Revision: 3, FirstSeen: now, Missing: 1,
+		LastSeen: now, GoneSince: now, Baseline: true, Start: now, Polled: true, LastPoll: now, Epoch: 9, OpenSince: now,
 	}
 	request := store.ContactRequest{
 		ID: "7f0c", Fingerprint: store.Short{1}, Digest: store.Short{2}, Rules: 8, Epoch: 4, Revision: 5, CreatedAt: now, Redacted: true,

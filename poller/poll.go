@@ -268,7 +268,7 @@ func (p *poll) askOther(ctx context.Context, q watch.Question) error {
 
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
-	q.Expect.Dialect = p.a.dialect(listings.OperationContactRequests)
+	q.Dialect = p.a.dialect(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	if _, none := noneStatus(err); err != nil && !none {
 		return nil, err

@@ -92,7 +92,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		return found{}, x.drift(what, "a response that declares its own failure: "+describe(root))
 	}
 	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
-	expected := x.expect.Dialect
+	expected := x.dialect
 	if configured != "" {
 		expected = Dialect{Path: configured, Known: true}
 	}

@@ -34,15 +34,15 @@ func serveFixture(t testing.TB, f listingstest.Fixture) answered {
 		t.Fatal(err)
 	}
 	defer c.closeIdle()
-	expect := Expect{}
+	learned := Dialect{}
 	if f.Learned != nil {
-		expect.Dialect = Dialect{Path: *f.Learned, Known: true}
+		learned = Dialect{Path: *f.Learned, Known: true}
 	}
 	if f.Operation == listingstest.Insertions {
-		page, err := c.Insertions(context.Background(), testKey, listingstest.Agency, InsertionsQuery{Expect: expect})
+		page, err := c.Insertions(context.Background(), testKey, listingstest.Agency, InsertionsQuery{Dialect: learned})
 		return insertionsAnswered(page, err)
 	}
-	page, err := c.ContactRequests(context.Background(), testKey, listingstest.Agency, listingstest.Reference, ContactRequestsQuery{Expect: expect})
+	page, err := c.ContactRequests(context.Background(), testKey, listingstest.Agency, listingstest.Reference, ContactRequestsQuery{Dialect: learned})
 	return contactRequestsAnswered(page, err)
 }
 

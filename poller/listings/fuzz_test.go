@@ -136,7 +136,7 @@ func FuzzContactRequests(f *testing.F) {
 
 func fuzzContactRequests(c *Client, body []byte, shape Dialect) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{request: r, expect: Expect{Dialect: shape}, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, dialect: shape, status: 200, body: body}, 20)
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

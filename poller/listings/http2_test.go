@@ -22,7 +22,6 @@ const (
 	frameData, frameHeaders, frameReset, frameSettings, frameGoAway byte = 0, 1, 3, 4, 7
 
 	flagAck, flagEndStream, flagEndHeaders byte = 1, 1, 4
-
 )
 
 func frame(kind, flags byte, stream uint32, payload ...byte) []byte {

@@ -31,11 +31,6 @@ type Envelope struct {
 	Found bool
 }
 
-// Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
-type Expect struct {
-	Dialect Dialect
-}
-
 // found notes where the records were found, and what is said of them.
 func (e *Envelope) found(l found) {
 	e.Found, e.Total, e.Claims = l.doc != nil, l.total, l.Claims
@@ -49,7 +44,7 @@ type InsertionsQuery struct {
 	PageSize int
 	Page     int        // 0: left out, as the first request of a walk does
 	Other    url.Values // the API's filters, sent as they are; the fields above win
-	Expect   Expect
+	Dialect  Dialect    // of earlier responses; it is no parameter
 }
 
 func (q InsertionsQuery) values() url.Values {
@@ -82,7 +77,7 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Expect)
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Dialect)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +98,10 @@ func (x *exchange) isNullInPlace() (root value, is bool) {
 	if wrong != "" {
 		return value{}, false
 	}
-	if x.declaresFailure() || !x.expect.Dialect.Known || root.object().speaksOfError() {
+	if x.declaresFailure() || !x.dialect.Known || root.object().speaksOfError() {
 		return root, false
 	}
-	f, at := finder{root: root}, x.expect.Dialect
+	f, at := finder{root: root}, x.dialect
 	p := f.expect(at)
 	return root, p.kind() == jsontext.KindNull && (p.depth > 0 || at.Path == "")
 }
@@ -114,7 +109,7 @@ func (x *exchange) isNullInPlace() (root value, is bool) {
 // pastTheEnd is an empty page of which the list is null, as some services write it.
 func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
-	page.Path, page.Found = x.expect.Dialect.Path, true
+	page.Path, page.Found = x.dialect.Path, true
 	scopes := []object{root.object()}
 	page.Total, page.Claims = totalOf(scopes, 0, x.header), x.claimsOf(scopes, 0)
 	return page

@@ -11,7 +11,7 @@ import (
 func expecting(t testing.TB, shape Dialect, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
 	t.Helper()
 	x := func(r Request) *exchange {
-		return &exchange{request: r, expect: Expect{Dialect: shape}, status: 200, body: []byte(body)}
+		return &exchange{request: r, dialect: shape, status: 200, body: []byte(body)}
 	}
 	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}), 50)
 	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}), 20)
@@ -100,7 +100,7 @@ func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
 func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 	c := bare(t)
 	c.o.InsertionsPath = "/my"
-	x := &exchange{request: Request{AgencyID: "A100"}, expect: Expect{Dialect: Dialect{Path: "/odd", Known: true}}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
+	x := &exchange{request: Request{AgencyID: "A100"}, dialect: Dialect{Path: "/odd", Known: true}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
 	if page, err := c.insertionsPage(x, 0); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
@@ -278,7 +278,7 @@ func TestNullPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
 		`{"insertions":null,"messages":[{"level":"error"}]}`: false,
 	} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
-		q := InsertionsQuery{Page: 2, Expect: Expect{Dialect: Dialect{Path: "/insertions", Known: true}}}
+		q := InsertionsQuery{Page: 2, Dialect: Dialect{Path: "/insertions", Known: true}}
 		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", q)
 		if (err == nil) != end || end && (len(page.Insertions) > 0 || page.Path != "/insertions") {
 			t.Errorf("%s: %+v, %v", body, page, err)

@@ -151,7 +151,7 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		}
 		w.verdict.Size = sizes[0]
 		page, err := w.c.Insertions(ctx, w.key, w.agency, InsertionsQuery{
-			PageSize: sizes[0], Page: number, Other: w.o.Filter, Expect: Expect{Dialect: dialect},
+			PageSize: sizes[0], Page: number, Other: w.o.Filter, Dialect: dialect,
 		})
 		isSize := errors.Is(err, ErrBodyTooLarge) || w.pages == 0 && IsRefusedSize(err)
 		switch {

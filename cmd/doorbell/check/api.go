@@ -456,7 +456,7 @@ func (c *checker) contacts(ctx context.Context, l *pausedWalk, r *learnedContact
 	known := r.Dialect
 	read := func(reference string) (*listings.ContactRequestsPage, bool) {
 		page, err := c.client.ContactRequests(ctx, l.key, l.agencyID, reference, listings.ContactRequestsQuery{
-			NumberOfItemsPerPage: newestSize, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Dialect: known},
+			NumberOfItemsPerPage: newestSize, SortBy: "createdAt", SortOrder: "desc", Dialect: known,
 		})
 		if err == nil {
 			c.clock(page.Envelope)

@@ -62,7 +62,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 		o.Path, o.Learned, o.TotalTold, o.CreatedForm = after.Path, true, after.TotalTold, after.CreatedForm
 		if announce = before.Known && before.Path != after.Path && !quiet; announce {
 			e.Events = append(e.Events, &events.WatchSchemaDrifted{
-				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
+				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference, Change: "place",
 				Expected: "records at " + watch.DescribePointer(before.Path), Found: "records at " + watch.DescribePointer(after.Path),
 			})
 		}

@@ -166,6 +166,7 @@ type walk struct {
 
 	rotating map[string]bool // members in which most insertions of a page have changed
 	changed  map[string]bool // volatile members that have
+	drift    watch.Drift     // of the pages so far
 }
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -182,6 +183,9 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 
 // take commits what some records change, if anything.
 func (w *walk) take(listed []watch.Listed) error {
+	if len(listed) == 0 {
+		return nil
+	}
 	a := w.a
 	var d watch.PageDiff
 	a.committing.Lock()
@@ -197,6 +201,7 @@ func (w *walk) take(listed []watch.Listed) error {
 	if err != nil {
 		return err
 	}
+	w.drift = d.Drift
 	var published []entry
 	var changed []string
 	for n, i := range d.Insertions {
@@ -226,9 +231,6 @@ func (w *walk) take(listed []watch.Listed) error {
 
 // diff compares records of one page with what the store holds of their references.
 func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
-	if len(listed) == 0 {
-		return d
-	}
 	state, _ := tx.Agency(w.a.id)
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
@@ -239,7 +241,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
 	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastCompleteWalk, Emit: emit}
-	return watch.DiffPage(s, state, all, listed, w.a.p.rules)
+	return watch.DiffPage(s, state, all, listed, w.a.p.rules, w.drift)
 }
 
 // end commits what the walk as a whole says.

@@ -71,9 +71,6 @@ type Operation struct {
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
-	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for
-	// each, with the moment that a record of the form before was last met.
-	Drifts map[string]time.Time `json:"drifts,omitempty"`
 }
 
 // Operation returns what is remembered of an operation.

@@ -2,8 +2,6 @@ package watch
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,11 +11,11 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/store"
 )
 
-// What happens to most records at once is the doing of the API, not of those who publish and write: a member that comes,
-// goes or takes another type everywhere is drift, said once, and no change of each record.
+// What happens to most records of a page at once is the doing of the API, not of people: a member that
+// appears, vanishes or takes another type everywhere is drift, reported once in a walk, and no change of
+// each record.
 
 // form is how a member of a record differs: the JSON types that it had and has.
 type form struct {
@@ -28,129 +26,95 @@ type form struct {
 // nothing is the type of what is absent.
 const nothing = "nothing"
 
-// formOf is the form of a change; drifting says that it may be drift, because the type is another.
-func formOf(c events.Change) (f form, drifting bool) {
+// formOf is the form of a change, unless the type is the same.
+func formOf(c events.Change) (f form, differs bool) {
 	f = form{c.Path, listings.TypeOf(c.Before), listings.TypeOf(c.After)}
 	return f, f.before != f.after
 }
 
-// key is a short name of a form: paths come from outside and may be endless. Whatever type comes or goes is the same.
-func (f form) key() string {
-	kind := f.before + " " + f.after
+// kind is the form without the type of what appears or vanishes.
+func (f form) kind() form {
 	switch {
 	case f.before == nothing:
-		kind = "came"
+		f.after = ""
 	case f.after == nothing:
-		kind = "went"
+		f.before = ""
 	}
-	sum := sha256.Sum256([]byte(kind + f.path))
-	return hex.EncodeToString(sum[:8])
+	return f
 }
 
-// least is how many records a drift shows itself in, at least.
-const leastDrifting = 3
-
-// most says whether what happened to n of all known records is no accident.
-func most(n, all int) bool { return n >= leastDrifting && 2*n > all }
-
-// A drift is not announced again while it is in force, nor so long after a record of the form before was last met. No more
-// forms than that are remembered.
-const (
-	driftMemory = 24 * time.Hour
-	maxDrifts   = 64
-	anyForm     = "*" // stands for more forms than are remembered
-)
-
-// Drift is what is drift among the differences of some records.
-type Drift struct {
-	forms   map[string]bool      // by key: is no change of a record
-	added   []form               // was never announced
-	remains map[string]time.Time // to be remembered; nil: nothing new
-	wide    bool                 // most show it now; else it is only remembered
-}
-
-func (d Drift) holds(f form) bool { return d.forms[f.key()] || d.forms[anyForm] }
-
-// without is a list of changes without what is drift.
-func (d Drift) without(list []events.Change) []events.Change {
-	if len(d.forms) == 0 {
-		return list
-	}
-	return slices.DeleteFunc(list, func(c events.Change) bool {
-		f, drifting := formOf(c)
-		return drifting && d.holds(f)
-	})
-}
-
-// tally counts how many of some records show a form.
+// tally counts how many records of a page show a form.
 type tally struct {
-	forms map[string]form
-	count map[string]int
-	known int // records that could have shown it
+	forms map[form]form // the first of each kind
+	count map[form]int  // by kind
+	known int           // records that could have shown it
 }
 
-func newTally() tally { return tally{forms: map[string]form{}, count: map[string]int{}} }
+func newTally() tally { return tally{forms: map[form]form{}, count: map[form]int{}} }
 
 // add counts what differs in one record.
-func (t *tally) add(list []form) {
-	for _, f := range list {
-		k := f.key()
-		if _, seen := t.forms[k]; !seen {
-			t.forms[k] = f
+func (t *tally) add(list []events.Change) {
+	for _, c := range list {
+		if f, differs := formOf(c); differs {
+			if _, seen := t.forms[f.kind()]; !seen {
+				t.forms[f.kind()] = f
+			}
+			t.count[f.kind()]++
 		}
-		t.count[k]++
 	}
 }
 
-// judge says what is drift: what most records show, and what is remembered and may still be met. Sure are those that
-// are drift whatever the numbers say.
-func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func(used time.Time) bool, sure map[string]bool) Drift {
-	if len(t.forms) == 0 {
-		return Drift{}
-	}
-	d := Drift{forms: map[string]bool{}}
-	live := maps.Clone(remembered)
-	maps.DeleteFunc(live, func(_ string, used time.Time) bool { return at.Sub(used) >= driftMemory && !inForce(used) })
-	fresh := func(k string) bool { return !live[k].IsZero() }
-	met := map[string]bool{}
-	for k, f := range t.forms {
-		late := k
-		if !fresh(k) && fresh(anyForm) {
-			late = anyForm
-		}
-		switch {
-		case sure[k] || most(t.count[k], t.known):
-			d.wide = true
-			if !fresh(late) {
-				d.added = append(d.added, f)
+// leastDrifting is in how many records a drift shows at least.
+const leastDrifting = 3
+
+// drift is what most records show, beside what earlier pages of the walk have shown.
+func (t *tally) drift(earlier Drift) Drift {
+	d := Drift{kinds: maps.Clone(earlier.kinds)}
+	for kind, n := range t.count {
+		if !d.kinds[kind] && n >= leastDrifting && 2*n > t.known {
+			if d.kinds == nil {
+				d.kinds = map[form]bool{}
 			}
-		case !fresh(late) || !inForce(live[late]):
-			continue
+			d.kinds[kind] = true
+			d.added = append(d.added, t.forms[kind])
 		}
-		d.forms[k], met[late] = true, true
 	}
-	slices.SortFunc(d.added, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
-	if len(met) > 0 {
-		d.remains = remember(live, met, len(d.added) > maxDrifts, at)
-	}
+	slices.SortFunc(d.added, func(a, b form) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.before, b.before), cmp.Compare(a.after, b.after))
+	})
 	return d
 }
 
-// remember adds the drifts that were met to all that are remembered, and forgets the oldest beyond what is kept.
-func remember(all map[string]time.Time, met map[string]bool, many bool, at time.Time) map[string]time.Time {
-	if all == nil || many {
-		all = map[string]time.Time{}
+// Drift is the forms that are drift in a walk. The zero value holds none.
+type Drift struct {
+	kinds map[form]bool
+	added []form // by the last page
+}
+
+// without is a list of changes without what is drift.
+func (d Drift) without(list []events.Change) []events.Change {
+	return slices.DeleteFunc(list, func(c events.Change) bool {
+		f, differs := formOf(c)
+		return differs && d.kinds[f.kind()]
+	})
+}
+
+// event reports what the last page has added; nil if that is nothing.
+func (d Drift) event(agencyID string, at time.Time) *events.WatchSchemaDrifted {
+	if len(d.added) == 0 {
+		return nil
 	}
-	if many {
-		met = map[string]bool{anyForm: true}
+	e := &events.WatchSchemaDrifted{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(listings.OperationInsertions),
 	}
-	for k := range met {
-		all[k] = at
+	e.Expected, e.Found = describeForms(d.added)
+	switch {
+	case !slices.ContainsFunc(d.added, func(f form) bool { return f.before != nothing }):
+		e.Change = "appeared"
+	case !slices.ContainsFunc(d.added, func(f form) bool { return f.after != nothing }):
+		e.Change = "vanished"
 	}
-	for len(all) > maxDrifts {
-		delete(all, slices.MinFunc(slices.Sorted(maps.Keys(all)), func(a, b string) int { return all[a].Compare(all[b]) }))
-	}
-	return all
+	return e
 }
 
 // maxDescribed is how many members an event names.
@@ -189,23 +153,3 @@ func DescribePointer(pointer string) string {
 }
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.-]{0,39}$`)
-
-// Remember keeps what is drift in the state of an agency, and announces what was never announced.
-func (d Drift) Remember(state *store.Agency, agencyID string, op listings.Operation, at time.Time) []events.Payload {
-	if d.remains == nil {
-		return nil
-	}
-	o := state.Operation(string(op))
-	o.Drifts = d.remains
-	state.SetOperation(string(op), o)
-	if len(d.added) == 0 {
-		return nil
-	}
-	expected, found := describeForms(d.added)
-	return []events.Payload{&events.WatchSchemaDrifted{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(op), Expected: expected, Found: found,
-	}}
-}
-
-// New says whether there is anything to remember.
-func (d Drift) New() bool { return d.remains != nil }

@@ -248,7 +248,9 @@ type PageDiff struct {
 
 // Effects is what is to be written where a page changes anything.
 func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e Effects) {
-	e.announce(d.Drift.Remember(&state, agencyID, listings.OperationInsertions, page[0].At)...)
+	if drifted := d.Drift.event(agencyID, page[0].At); drifted != nil {
+		e.announce(drifted)
+	}
 	announced := 0
 	e.Records = map[string][]byte{}
 	for n, i := range d.Insertions {
@@ -265,14 +267,15 @@ func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e
 			}
 		}
 	}
-	if state.Announced += announced; announced > 0 || d.Drift.New() {
+	if state.Announced += announced; announced > 0 {
 		e.State = &state
 	}
 	return e
 }
 
-// DiffPage compares the records of a page with what is known of their references. It is a pure function.
-func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules) PageDiff {
+// DiffPage compares the records of a page with what is known of their references. What earlier pages of the walk have shown to be
+// drift is drift. It is a pure function.
+func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules, earlier Drift) PageDiff {
 	r.ignoreInsertion = slices.Concat(r.ignoreInsertion, silentPaths(a))
 	t, changed := newTally(), map[string]int{}
 	for n, k := range page {
@@ -285,31 +288,20 @@ func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rule
 			for _, c := range list {
 				changed[c.Path]++
 			}
-			t.add(drifting(list))
+			t.add(list)
 		}
 	}
-	// A drift that was met stays in force until a walk that began later has read every record.
-	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
 	var rotating []string
 	for path, n := range changed {
 		if n >= volatileChanges && 2*n > t.known {
 			rotating = append(rotating, path)
 		}
 	}
-	d := PageDiff{Rotating: rotating, Drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.At, inForce, nil)}
+	d := PageDiff{Rotating: rotating, Drift: t.drift(earlier)}
 	for n, k := range page {
 		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.Drift))
 	}
 	return d
-}
-
-func drifting(list []events.Change) (forms []form) {
-	for _, c := range list {
-		if f, ok := formOf(c); ok {
-			forms = append(forms, f)
-		}
-	}
-	return forms
 }
 
 // Listed is an insertion as a page shows it.

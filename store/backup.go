@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -30,8 +29,8 @@ func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 	return nil
 }
 
-// ReceiveBackup makes the file of a backup at path: from what copy writes, in a Scratch beside it, until all of it is on disk,
-// verified and marked as a copy. A file that is there is replaced only if so asked. Nothing is left of what fails.
+// ReceiveBackup makes the file of a backup at path: from what copy writes, in a Scratch beside it, until all of it is on disk
+// and verified. A file that is there is replaced only if so asked. On failure no file is left behind.
 func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifier, copy func(io.Writer) error) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
@@ -47,9 +46,6 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifi
 	}
 	if r, err = verify(ctx, made); err != nil || len(r.Findings) > 0 {
 		return r, errors.Join(err, r.Damage())
-	}
-	if r.Copied, err = markCopy(made, time.Now()); err != nil {
-		return r, err
 	}
 	r.Path = path
 	if err := os.Rename(made, path); err != nil {
@@ -84,24 +80,6 @@ func (r *remembering) Write(p []byte) (int, error) {
 		r.err = err
 	}
 	return n, err
-}
-
-// markCopy writes into a copy that it is one: run does not take it for the store that goes on.
-func markCopy(path string, at time.Time) (time.Time, error) {
-	db, _, _, err := openFile(path, time.Second)
-	if err != nil {
-		return at, err
-	}
-	s := newStore(db, path, time.Now)
-	m, err := s.readMeta()
-	if err == nil && m == nil {
-		err = emptyStore(path)
-	}
-	if err == nil {
-		m.Copied = at.UTC()
-		err = s.putMeta(*m)
-	}
-	return at.UTC(), errors.Join(err, s.Close())
 }
 
 // compactBytes is how much goes into one transaction of a new file.

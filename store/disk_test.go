@@ -106,3 +106,10 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	}
 	return names
 }
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}

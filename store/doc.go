@@ -30,7 +30,7 @@
 // bbolt has no checksums, so every value is sealed with one (codec.go). Where a seal does not hold, View and Update return an
 // ErrDamaged, and nothing is read or written any more (Damaged). Verify says what is wrong with a file. A damaged file can crash
 // or hang whoever reads all of it, so others run Verify in a process of its own. If the head of the last commit is unreadable, the
-// file is used as of the commit before it (Accepted.Torn).
+// file is used as of the commit before it (Torn).
 //
 // Two kinds of damage crash even a process that has the file open, because bbolt follows them before there is a value to look at:
 // branch pages that lead in a circle (stack overflow), and a huge length of an entry beside one that is written (out of memory).

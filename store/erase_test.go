@@ -245,14 +245,12 @@ func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
 func copied(t testing.TB, s *store.Store) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for _, name := range []string{"doorbell.db", "store-id"} {
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Path()), name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	text, err := os.ReadFile(s.Path())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "doorbell.db"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

@@ -10,8 +10,8 @@ import (
 
 // Errors of Open.
 var (
-	// ErrForeign is returned when the data directory holds another store than the one it should: another base URL, or a
-	// file whose identity does not match the store-id beside it.
+	// ErrForeign is returned when the data directory holds another store than the one it should: of another base URL, or of a
+	// version before the first release.
 	ErrForeign = errors.New("foreign store")
 	// ErrNewer is returned when the file was written by a newer version of doorbell.
 	ErrNewer = errors.New("store of a newer version")

@@ -210,10 +210,8 @@ func aFurnishedStore(dir string) (files map[string][]byte, holds []string, err e
 		return nil, nil, err
 	}
 	files = map[string][]byte{}
-	for _, name := range []string{"doorbell.db", "store-id"} {
-		if files[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return nil, nil, err
-		}
+	if files["doorbell.db"], err = os.ReadFile(filepath.Join(dir, "doorbell.db")); err != nil {
+		return nil, nil, err
 	}
 	files["doorbell.db"] = files["doorbell.db"][:pagesOf(files["doorbell.db"])*4096]
 	return files, holds, nil

@@ -113,7 +113,7 @@ func (m *model) restore(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	m.s.Close()
-	m.open(rt, dir, store.Options{Restored: true})
+	m.open(rt, dir, store.Options{})
 }
 
 func (m *model) compact(rt *rapid.T) {

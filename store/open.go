@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +18,7 @@ import (
 // schemaVersion is the form of the file; another one is refused. None before it was released.
 const schemaVersion = 7
 
-const (
-	fileName   = "doorbell.db"
-	idFileName = "store-id"
-)
+const fileName = "doorbell.db"
 
 var (
 	bucketMeta       = []byte("meta")
@@ -55,9 +50,7 @@ type Options struct {
 	// returns, Open returns. nil: nobody is asked.
 	Check func(path string) error
 
-	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
-	Moved    bool // BaseURL is the new address of the API that the store remembers
-	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
+	Moved bool // BaseURL is the new address of the API that the store remembers
 }
 
 // meta is the store's identity, written once.
@@ -66,8 +59,6 @@ type meta struct {
 	StoreID string    `json:"storeId"`
 	BaseURL string    `json:"baseUrl"`
 	Created time.Time `json:"created"`
-	Copied  time.Time `json:"copied,omitzero"`  // when this copy of a store was made; run accepts one by --restored alone
-	Stated  bool      `json:"stated,omitempty"` // store-id was written beside it, so it has to be there
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -86,7 +77,7 @@ type Store struct {
 
 	lastCommit atomic.Int64 // number of the last one that must be there
 
-	accepted Accepted
+	torn bool // see Torn
 
 	full atomic.Bool // it holds all that it may; see Housekeeping
 }
@@ -105,19 +96,6 @@ func Open(o Options) (s *Store, err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := filepath.Join(o.Dir, fileName)
-	var aside []string
-	if o.Fresh {
-		if aside, err = setAside(o.Dir, o.LockTimeout, o.Now()); err != nil {
-			return nil, err
-		}
-	}
-	stated, err := readID(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := refuseLost(path, stated); err != nil {
-		return nil, err
-	}
 	if err := checkFile(o, path); err != nil {
 		return nil, err
 	}
@@ -129,10 +107,9 @@ func Open(o Options) (s *Store, err error) {
 		return nil, err
 	}
 	s = newStore(db, path, o.Now)
-	s.file = file
-	s.accepted.Aside, s.accepted.Torn = aside, torn
+	s.file, s.torn = file, torn
 	removeScratch(o.Dir)
-	if err := s.identify(o, stated); err != nil {
+	if err := s.identify(o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
@@ -140,20 +117,6 @@ func Open(o Options) (s *Store, err error) {
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
-}
-
-// refuseLost stops a store that was truncated or deleted from being taken for a new one: everything would be announced
-// again, or swallowed.
-func refuseLost(path, stated string) error {
-	info, err := os.Stat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("store: %w", err)
-	}
-	if stated != "" && (err != nil || info.Size() == 0) {
-		return fmt.Errorf("%w: %s is missing or empty, but %s beside it says that store %s belongs here; "+
-			"put the file back from a backup and start with run --restored, or choose another data directory to begin anew, or run --fresh", ErrForeign, path, idFileName, stated)
-	}
-	return nil
 }
 
 func checkFile(o Options, path string) error {
@@ -164,8 +127,8 @@ func checkFile(o Options, path string) error {
 }
 
 // refuseHidden refuses to take a file for a new one, and to fill it, where what it held may only be out of reach: the head that
-// leads there is torn and the other one is that of an empty file, as after Compact, or store-id names what was there.
-func refuseHidden(path, stated string) error {
+// leads there is torn, and the other one is that of an empty file, as after Compact.
+func refuseHidden(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -174,18 +137,15 @@ func refuseHidden(path, stated string) error {
 	if _, whole := readHeads(f); whole < 2 {
 		return damaged(path, "one of its two heads cannot be read, and the other one leads to nothing")
 	}
-	if stated != "" {
-		return damaged(path, "it holds nothing, but "+idFileName+" names a store")
-	}
 	return nil
 }
 
-// identify reads who the store is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
+// identify reads which store it is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
 // as it is.
-func (s *Store) identify(o Options, stated string) error {
+func (s *Store) identify(o Options) error {
 	found, err := s.readMeta()
 	if err == nil && found == nil {
-		if err := refuseHidden(s.path, stated); err != nil {
+		if err := refuseHidden(s.path); err != nil {
 			return err
 		}
 		if o.BaseURL == "" || s.db.IsReadOnly() {
@@ -197,31 +157,30 @@ func (s *Store) identify(o Options, stated string) error {
 		return err
 	}
 	s.meta = *found
-	if err := s.refuseForeign(o, stated); err != nil || s.db.IsReadOnly() {
+	if err := s.refuseForeign(o); err != nil || s.db.IsReadOnly() || o.BaseURL == "" || o.BaseURL == s.meta.BaseURL {
 		return err
 	}
-	return s.settle(o, stated)
+	moved := s.meta
+	moved.BaseURL = o.BaseURL
+	if err := s.putMeta(moved); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	s.meta = moved
+	return nil
 }
 
-// refuseForeign says why a store is not the one that is wanted; nil if it is.
-func (s *Store) refuseForeign(o Options, stated string) error {
+// refuseForeign reports why a store is not the one that is wanted; nil if it is.
+func (s *Store) refuseForeign(o Options) error {
 	switch {
 	case s.meta.Schema > schemaVersion:
 		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
 	case s.meta.Schema < schemaVersion:
 		return fmt.Errorf("%w: %s has schema %d, from before the first release, which this program does not read; "+
-			"start with run --fresh to set it aside and begin anew", ErrForeign, s.path, s.meta.Schema)
-	case stated != "" && stated != s.meta.StoreID && !o.Restored:
-		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back, or accept this one with run --restored",
-			ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
-	case stated == "" && s.meta.Stated && !o.Restored:
-		return fmt.Errorf("%w: %s is store %s, but there is no %s beside it any more: it was copied or moved alone, and may be an older one; "+
-			"put that file back, or accept the store with run --restored", ErrForeign, s.path, s.meta.StoreID, idFileName)
-	case !s.meta.Copied.IsZero() && !o.Restored:
-		return fmt.Errorf("%w: %s is a backup of %s; accept it with run --restored", ErrForeign, s.path, s.meta.Copied.Format(time.RFC3339))
+			"to start over, move it away: mv %[2]s %[2]s.old", ErrForeign, s.path, s.meta.Schema)
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL && !o.Moved:
-		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory; "+
-			"run --moved takes it for the new address of the same API, run --fresh begins anew", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
+		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory; if this is the "+
+			"new address of the same API, start once with run --moved; to start over, move the file away: mv %[2]s %[2]s.old",
+			ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
 	}
 	return nil
 }
@@ -289,6 +248,10 @@ func (s *Store) ID() string { return s.meta.StoreID }
 // BaseURL is the API that the store remembers.
 func (s *Store) BaseURL() string { return s.meta.BaseURL }
 
+// Torn reports whether one of the two heads of the file could not be read when it was opened. So a power failure may leave the
+// commit under way. If it was that of the last commit, what was seen is seen again, and the stream takes no event of it twice.
+func (s *Store) Torn() bool { return s.torn }
+
 // Path is the store's file.
 func (s *Store) Path() string { return s.path }
 
@@ -319,13 +282,6 @@ func OpenReadOnly(o Options) (*Store, error) {
 		o.LockTimeout = 2 * time.Second
 	}
 	path := filepath.Join(o.Dir, fileName)
-	stated, err := readID(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := refuseLost(path, stated); err != nil {
-		return nil, err
-	}
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -334,64 +290,10 @@ func OpenReadOnly(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(db, path, time.Now)
-	if err := s.identify(o, stated); err != nil {
+	if err := s.identify(o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
-}
-
-// settle repeats the identity outside of the file, and then notes in it that this was done and what else was accepted: whoever
-// finds the file alone knows whether it was copied without its store-id, or its first start was cut short.
-func (s *Store) settle(o Options, stated string) error {
-	m := s.meta
-	s.accepted.Stranger = o.Restored && m.Stated && stated != m.StoreID
-	if o.Restored {
-		s.accepted.Copied, m.Copied = m.Copied, time.Time{}
-	}
-	if o.Moved && o.BaseURL != "" && o.BaseURL != m.BaseURL {
-		s.accepted.From, m.BaseURL = m.BaseURL, o.BaseURL
-	}
-	if stated != m.StoreID {
-		if err := writeID(filepath.Dir(s.path), m.StoreID); err != nil {
-			return err
-		}
-	}
-	if m.Stated = true; m == s.meta {
-		return nil
-	}
-	if err := s.putMeta(m); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	s.meta = m
-	return nil
-}
-
-func readID(dir string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, idFileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("store: %w", err)
-	}
-	return string(bytes.TrimSpace(b)), nil
-}
-
-// writeID repeats the identity outside of the file, so that a truncated file is noticed.
-func writeID(dir, id string) error {
-	path := filepath.Join(dir, idFileName)
-	_ = os.Remove(path + ".new") // of a start that was cut short
-	err := writeFile(path+".new", func(w io.Writer) error {
-		_, err := io.WriteString(w, id+"\n")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return syncDir(dir)
 }
 
 func syncDir(dir string) error {
@@ -403,47 +305,4 @@ func syncDir(dir string) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
-}
-
-// What a store that is found in the data directory means is not guessed: a backup that was put back, an API that has moved and
-// a wish to begin anew look alike. A person says it, for one start.
-
-// Accepted is what was not guessed about a store, and was done because Options said so. The zero value: nothing.
-type Accepted struct {
-	Copied   time.Time // Restored: it is a backup of that moment
-	Stranger bool      // Restored: store-id named another store, or was missing
-	From     string    // Moved: the base URL that it remembered
-	// Torn: one of the two heads of the file could not be read, without being asked. So a power failure may leave the commit under
-	// way. If it was that of the last commit, what was seen is seen again, and the stream takes no event of it twice.
-	Torn  bool
-	Aside []string // Fresh: names of the files that were set aside
-}
-
-// Accepted says what was accepted when the store was opened.
-func (s *Store) Accepted() Accepted { return s.accepted }
-
-// setAside gives the store in a directory, whatever state it is in, a name that nobody opens. It waits as long as allowed for
-// whoever has it open.
-func setAside(dir string, wait time.Duration, now time.Time) (aside []string, err error) {
-	path := filepath.Join(dir, fileName)
-	release, err := lockFile(path, wait)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	suffix := "." + now.UTC().Format("20060102T150405.000Z")
-	for _, name := range []string{fileName, idFileName} {
-		from := filepath.Join(dir, name)
-		if _, err := os.Lstat(from + suffix); err == nil {
-			return aside, fmt.Errorf("store: %s is there already", from+suffix)
-		}
-		err := os.Rename(from, from+suffix)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return aside, fmt.Errorf("store: %w", err)
-		}
-		if err == nil {
-			aside = append(aside, name+suffix)
-		}
-	}
-	return aside, syncDir(dir)
 }

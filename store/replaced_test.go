@@ -47,15 +47,3 @@ func TestWhoWaitsForAStoreThatIsReplacedOpensTheOneThatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-func TestAStoreThatTookThePlaceOfTheOneThatWasWaitedForIsNotSetAsideWhileItIsOpen(t *testing.T) {
-	dir := t.TempDir()
-	old, opened := replaced(t, store.Options{Dir: dir, BaseURL: baseURL, Fresh: true, LockTimeout: time.Second})
-	open(t, dir)
-	before := len(contents(t, dir))
-	old.Close()
-	var locked *store.LockedError
-	if err := <-opened; !errors.As(err, &locked) || len(contents(t, dir)) != before {
-		t.Errorf("%v: %d files, were %d", err, len(contents(t, dir)), before)
-	}
-}

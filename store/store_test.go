@@ -277,17 +277,6 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 		want  error
 	}{
 		"another API": {func(t *testing.T, dir string) {}, store.ErrForeign},
-		"another store's id": {func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "store-id"), "somebodyelse\n")
-		}, store.ErrForeign},
-		"truncated to nothing": {func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "doorbell.db"), "")
-		}, store.ErrForeign},
-		"deleted": {func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, "doorbell.db")); err != nil {
-				t.Fatal(err)
-			}
-		}, store.ErrForeign},
 		"no store at all": {func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "doorbell.db"), strings.Repeat("not a database ", 5000))
 		}, store.ErrDamaged},
@@ -296,7 +285,7 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 		}, store.ErrNewer},
 		"of a version from before the first release": {func(t *testing.T, dir string) {
 			spoil(t, filepath.Join(dir, "doorbell.db"), "meta", func(b *bolt.Bucket) error {
-				return b.Put([]byte("store"), []byte(`{"schema":5,"storeId":"x","baseUrl":"https://other.example.org","stated":true}`))
+				return b.Put([]byte("store"), []byte(`{"schema":5,"storeId":"x","baseUrl":"https://other.example.org"}`))
 			})
 		}, store.ErrForeign},
 	} {
@@ -350,25 +339,49 @@ func TestAStoreThatOthersMayReadIsClosedToThem(t *testing.T) {
 	}
 }
 
-func TestAFirstStartThatWasCutShortBeforeItWroteTheStoreIDGoesOn(t *testing.T) {
+func TestAStoreIsTakenForAnAPIAtANewAddressOnlyOnRequest(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
+	s := open(t, dir)
+	id := s.ID()
+	s.Close()
+	o := store.Options{Dir: dir, BaseURL: "https://new.example.org"}
+	if _, err := store.Open(o); !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "run --moved") {
+		t.Errorf("got %v, which should name run --moved", err)
 	}
-	if err := errors.Join(store.Unstate(s), s.Close(), os.Remove(filepath.Join(dir, "store-id"))); err != nil {
-		t.Fatal(err)
+	for _, o.Moved = range []bool{true, false} { // the flag is for one start
+		s, err := store.Open(o)
+		if err != nil || s.ID() != id || s.BaseURL() != o.BaseURL {
+			t.Fatalf("moved %t: %v", o.Moved, err)
+		}
+		s.Close()
 	}
-	open(t, dir)
-	if id := contents(t, dir)["store-id"]; strings.TrimSpace(id) != s.ID() {
-		t.Errorf("store-id holds %q, want %q", id, s.ID())
+}
+
+func TestAStoreThatWasSetAsideOrLostIsFollowedByANewOne(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"set aside": func(path string) error { return os.Rename(path, path+".old") },
+		"deleted":   os.Remove,
+		"truncated": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			id := s.ID()
+			s.Close()
+			if err := lose(s.Path()); err != nil {
+				t.Fatal(err)
+			}
+			if next := open(t, dir); next.ID() == id || next.ID() == "" {
+				t.Errorf("it is store %q, was %q", next.ID(), id)
+			}
+		})
 	}
 }
 
 func TestTheStoreIsItsOwnersAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "data")
 	s := open(t, dir)
-	for path, want := range map[string]os.FileMode{dir: 0o700, s.Path(): 0o600, filepath.Join(dir, "store-id"): 0o600} {
+	for path, want := range map[string]os.FileMode{dir: 0o700, s.Path(): 0o600} {
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)

@@ -17,13 +17,12 @@ type Report struct {
 	BaseURL         string    `json:"baseUrl"`
 	Schema          int       `json:"schema"`
 	Created         time.Time `json:"created"`
-	Copied          time.Time `json:"copied,omitzero"` // when this copy was made; zero: it is no copy
 	Bytes           int64     `json:"bytes"`
 	Agencies        int       `json:"agencies"`
 	Insertions      int       `json:"insertions"`
 	ContactRequests int       `json:"contactRequests"`
 	Events          int       `json:"events"`
-	// Torn: one of the two heads of the file cannot be read. That is none of the findings; see Accepted.
+	// Torn: one of the two heads of the file cannot be read. It is not counted as a finding; see Store.Torn.
 	Torn bool `json:"torn,omitempty"`
 	// Findings are what is wrong, a sentence each, without anything about a person. None: the file is sound.
 	Findings []string `json:"findings,omitempty"`
@@ -66,10 +65,10 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 		return r, err
 	}
 	s := newStore(db, path, time.Now)
-	if err := s.identify(Options{Restored: true}, ""); err != nil {
+	if err := s.identify(Options{}); err != nil {
 		return r, err
 	}
-	r.StoreID, r.BaseURL, r.Schema, r.Created, r.Copied = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created, s.meta.Copied
+	r.StoreID, r.BaseURL, r.Schema, r.Created = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created
 	return r, s.View(func(tx *Tx) error {
 		problems := 0
 		for range tx.tx.Check() {

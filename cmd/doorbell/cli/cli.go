@@ -184,7 +184,7 @@ func normalizeArgs(args []string) []string {
 func asUsageError(err error) error {
 	var parse *kong.ParseError
 	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
-		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
+		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it again")
 	}
 	text := strings.Replace(err.Error(), ", did you mean", "; did you mean", 1)
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {

@@ -166,7 +166,7 @@ func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
 		"demo --for 10":        "--for: is not a duration; write it like 30s, 5m or 2h",
 		"demo --for -1s":       "--for: its value begins with a dash",
 		"status --watch=2":     "--watch: takes no value",
-		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored",
+		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it again",
 	} {
 		if got := doorbelltest.Run(t, nil, strings.Fields(line)...); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, want) {
 			t.Errorf("%s: %+v", line, got)

@@ -23,7 +23,7 @@ func mustBeDamage(s doorbelltest.Scene, t *testing.T, what string, code int, std
 	if code != exit.CodeIO {
 		t.Errorf("%s: exit code %d, want %d", what, code, exit.CodeIO)
 	}
-	doorbelltest.Has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.Dir, daemon.StoreFile)+": ", "backup", "doorbell run --restored")
+	doorbelltest.Has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.Dir, daemon.StoreFile)+": ", "backup", "start it again")
 	if regexp.MustCompile("goroutine |panic|assert|exit status|signal:").MatchString(stderr) {
 		t.Errorf("%s: %s", what, stderr)
 	}
@@ -82,11 +82,11 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	} {
 		spoil()
 		before := doorbelltest.Tree(t, s.Dir)
-		for _, args := range [][]string{{"run"}, {"run", "--restored"}, {"verify"}, {"backup", filepath.Join(t.TempDir(), "copy")}, {"compact"}} {
+		for _, args := range [][]string{{"run"}, {"verify"}, {"backup", filepath.Join(t.TempDir(), "copy")}, {"compact"}} {
 			c := doorbelltest.Launch(t, s.Environ, args...)
 			code := c.Exit(t)
 			if args[0] == "verify" && strings.Contains(c.Stdout.String(), "is damaged") { // with findings
-				doorbelltest.Has(t, c.Stderr.String(), "doorbell.db is damaged: 1 finding\n", "doorbell run --restored")
+				doorbelltest.Has(t, c.Stderr.String(), "doorbell.db is damaged: 1 finding\n", "start it again")
 				if strings.Contains(c.Stdout.String(), "0 agencies") {
 					t.Errorf("%s: counts what it cannot read: %s", name, c.Stdout.String())
 				}
@@ -97,7 +97,7 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 			}
 			mustBeDamage(s, t, name+": "+args[0], code, c.Stderr.String())
 		}
-		r, _ := checked(t, s, exit.CodeIO, s.Environ, "damaged store: "+path+": ", "backup", "`doorbell run --restored`", "A100: access")
+		r, _ := checked(t, s, exit.CodeIO, s.Environ, "damaged store: "+path+": ", "backup", "start it again", "A100: access")
 		failsOnlyIn(t, r, check.SectionDisk)
 		mustBeUntouched(t, s.Dir, before)
 		overwrite(t, path, 0, whole)

@@ -374,7 +374,7 @@ func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return openedLog{client, nil}, nil
 	}
-	kept, err := readStopped(b, false)
+	kept, err := readStopped(b)
 	return openedLog{ops.Log{Store: kept}, kept}, err
 }
 

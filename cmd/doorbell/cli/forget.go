@@ -343,7 +343,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 
 // finishOverdue finishes what a daemon or a command before had begun.
 func finishOverdue(ctx context.Context, p *people.Places) error {
-	left, _, err := p.Overdue(false)
+	left, _, err := p.Overdue()
 	for _, r := range left {
 		err = errors.Join(err, p.Finish(ctx, &r))
 	}

@@ -45,10 +45,8 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 		before = s.Ring(t, "A100")
 		sub.Request(t, before)
 	})
-	for _, name := range []string{daemon.StoreFile, "store-id"} {
-		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Remove(filepath.Join(s.Dir, daemon.StoreFile)); err != nil {
+		t.Fatal(err)
 	}
 	away = s.Ring(t, "A100") // nobody watches
 	time.Sleep(1100 * time.Millisecond)
@@ -60,8 +58,8 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 	})
 }
 
-// TestAMachineThatIsSetBackLosesAndDoublesNothing: a snapshot of it rolls back the store and store-id together, so that nobody
-// can tell; the stream stands elsewhere and has heard more.
+// TestAMachineThatIsSetBackLosesAndDoublesNothing rolls the data directory back to a snapshot, while the stream on another machine holds
+// more.
 func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"with NATS": false, "with NATS away at first": true} {
@@ -119,14 +117,12 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 				ring()
 				told(all[2])
 			})
-			for _, name := range []string{daemon.StoreFile, "store-id"} {
-				text, err := os.ReadFile(filepath.Join(snapshot, name))
-				if err == nil {
-					err = os.WriteFile(filepath.Join(s.Dir, name), text, 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+			text, err := os.ReadFile(filepath.Join(snapshot, daemon.StoreFile))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(s.Dir, daemon.StoreFile), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			edit(func(*sandbox.Insertion) {}) // it was looked at, which is ignored
 			if away {

@@ -60,14 +60,9 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	d.Stop(t)
 
 	shell(commands[1][0])
-	refused := doorbelltest.Run(t, s.Environ, "run")
-	if refused.Code != exit.CodeConfig || !strings.Contains(refused.Stderr, "run --restored") {
-		t.Errorf("without the flag: %+v", refused)
-	}
 	last := strings.Fields(commands[1][1])
 	d = doorbelltest.Launch(t, s.Environ, last[1:]...)
 	url := doorbelltest.NatsURL(t, s.Dir)
-	doorbelltest.Has(t, d.Stderr.String(), "--restored: a backup is accepted", `"backup_of":"20`)
 	later := s.Ring(t, "A100")
 	doorbelltest.SubscribeTo(t, url).Request(t, later)
 	s.GoesOn(t, "A100", 10)
@@ -76,52 +71,25 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	if got := doorbelltest.Run(t, s.Environ, "verify"); got.Code != exit.Done {
 		t.Errorf("%+v", got)
 	}
-	d = doorbelltest.Launch(t, s.Environ, "run") // the flag was for one start
-	doorbelltest.NatsURL(t, s.Dir)
-	d.Stop(t)
 }
 
-func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
+func TestRunTakesAnAPIAtANewAddressOnlyWithItsFlag(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
-	for name, url := range map[string]string{"elsewhere": "https://old.example.org", "here": s.URL} {
-		kept, err := store.Open(store.Options{Dir: filepath.Join(s.Dir, name), BaseURL: url})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept.Close()
+	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: "https://old.example.org"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	elsewhere := s.With("DOORBELL_DATA_DIR=" + filepath.Join(s.Dir, "elsewhere"))
-	for _, c := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{[]string{"run"}, exit.CodeConfig, "run --moved"},
-		{[]string{"run", "--restored"}, exit.CodeConfig, "run --moved"},
-		{[]string{"run", "--fresh", "--moved"}, exit.CodeUsage, "--fresh"},
-		{[]string{"run", "--fresh", "--restored"}, exit.CodeUsage, "--fresh"},
-	} {
-		if got := doorbelltest.Run(t, elsewhere, c.args...); got.Code != c.code || !strings.Contains(got.Stderr, c.says) {
-			t.Errorf("%v: %+v, want %d, %s", c.args, got, c.code, c.says)
-		}
+	kept.Close()
+	got := doorbelltest.Run(t, s.Environ, "run")
+	if got.Code != exit.CodeConfig || !strings.Contains(got.Stderr, "run --moved") || !strings.Contains(got.Stderr, "mv "+kept.Path()) {
+		t.Errorf("%+v", got)
 	}
-	d := doorbelltest.Launch(t, elsewhere, "run", "--moved")
-	doorbelltest.NatsURL(t, filepath.Join(s.Dir, "elsewhere"))
+	d := doorbelltest.Launch(t, s.Environ, "run", "--moved")
+	doorbelltest.NatsURL(t, s.Dir)
 	d.Stop(t)
-	doorbelltest.Has(t, d.Stderr.String(), "--moved: the store remembers the API at its new address", `"from":"https://old.example.org","to":"`+s.URL)
-	doorbelltest.Has(t, doorbelltest.Run(t, elsewhere, "verify").Stdout, "of "+s.URL+", is sound: 1 agency")
-
-	here := filepath.Join(s.Dir, "here")
-	d = doorbelltest.Launch(t, s.With("DOORBELL_DATA_DIR="+here), "run", "--fresh")
-	doorbelltest.NatsURL(t, here)
-	d.Stop(t)
-	doorbelltest.Has(t, d.Stderr.String(), "--fresh: a new store was begun and the old one set aside", `"aside":"doorbell.db.20`, " store-id.20")
-	for _, name := range []string{"doorbell.db", "store-id"} {
-		if aside, err := filepath.Glob(filepath.Join(here, name+".20*Z")); err != nil || len(aside) != 1 {
-			t.Errorf("%v is set aside of %s: %v", aside, name, err)
-		}
-	}
+	doorbelltest.Has(t, d.Stderr.String(), "--moved: the store remembers the API at this address", `"to":"`+s.URL)
+	doorbelltest.Has(t, doorbelltest.Run(t, s.Environ, "verify").Stdout, "of "+s.URL+", is sound: 1 agency")
 }
 
 // TestARestoredBackupGoesOnWhateverBecameOfTheStream is the drill: a backup, more events, and then the store is lost.
@@ -177,7 +145,7 @@ func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
 			if !c.away {
 				far.Start(t)
 			}
-			d = doorbelltest.Launch(t, environ, "run", "--restored")
+			d = doorbelltest.Launch(t, environ, "run")
 			doorbelltest.NatsURL(t, s.Dir)
 			leads = append(leads, s.Ring(t, "A100"))
 			s.GoesOn(t, "A100", 20)

@@ -18,16 +18,7 @@ import (
 
 // RunCmd is `doorbell run`.
 type RunCmd struct {
-	Restored bool `xor:"begin" help:"For one start: accept the store that was put into the data directory, a backup for instance."`
-	Moved    bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
-	Fresh    bool `xor:"begin" help:"For one start: set the store aside under a name with the time, and begin anew."`
-}
-
-func (c *RunCmd) Validate() error {
-	if c.Fresh && c.Moved {
-		return errors.New("--fresh and --moved can't be used together")
-	}
-	return nil
+	Moved bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
 }
 
 func (RunCmd) Help() string {
@@ -54,7 +45,7 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	defer signal.Stop(hup)
 	o := DaemonOptions(c, log)
 	o.Forwarders, o.AgencyName = configured, c.Forward.AgencyNames.Revealed
-	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh}
+	o.Moved = flags.Moved
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
 	d, err := daemon.New(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -13,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -105,7 +106,7 @@ func mustBeAsPinned(t *testing.T, a doorbelltest.Arrival, w doorbelltest.Api, di
 	if !ok || a.Body.ContactRequestID != id || a.Subject != "listings.v1.A100.contact_request.created" {
 		t.Fatalf("contact request %q on %s, want %q", a.Body.ContactRequestID, a.Subject, id)
 	}
-	store, err := os.ReadFile(filepath.Join(dir, "store-id"))
+	status, err := ops.NewClient(filepath.Join(dir, daemon.SocketFile)).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func mustBeAsPinned(t *testing.T, a doorbelltest.Arrival, w doorbelltest.Api, di
 		"ce-type": literally("contact_request.created"), "ce-subject": literally(`Haus%20am%20See#12%20%22b%22#EG#50%25%C3%A4/`),
 		"ce-time": moment, "ce-recordedtime": moment, "ce-sequence": "00000000000000000007", "ce-partitionkey": "A100",
 		"ce-datacontenttype": "application/json", "ce-dataschema": literally("urn:doorbell:schema:contact_request.created:v1"),
-		"ce-origin": "live", "ce-storeid": literally(strings.TrimSpace(string(store))),
+		"ce-origin": "live", "ce-storeid": literally(status.StoreID),
 	}
 	for name, pattern := range pinned {
 		values := a.Header[name]

@@ -68,7 +68,7 @@ func status(ctx context.Context, b config.Base) (ops.Status, error) {
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
-	kept, err := readStopped(b, false)
+	kept, err := readStopped(b)
 	if err != nil {
 		return ops.Status{}, err
 	}

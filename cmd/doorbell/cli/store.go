@@ -26,7 +26,7 @@ type BackupCmd struct {
 
 func (BackupCmd) Help() string {
 	return "The copy is consistent, and verified before it gets its name. It holds people's data. To use it: stop the daemon, copy it to " +
-		"doorbell.db in the data directory, and start once with doorbell run --restored.\n\nExample:\n  doorbell backup /backup/doorbell-$(date +%F).db"
+		"doorbell.db in the data directory, and start the daemon again.\n\nExample:\n  doorbell backup /backup/doorbell-$(date +%F).db"
 }
 
 // CompactCmd is `doorbell compact`.
@@ -83,7 +83,7 @@ func copyStore(ctx context.Context, b config.Base, w io.Writer, dir string) erro
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return err
 	}
-	kept, err := readStopped(b, true)
+	kept, err := readStopped(b)
 	if err != nil {
 		return err
 	}
@@ -125,9 +125,9 @@ func openStopped(b config.Base) (*store.Store, error) {
 	return s, stoppedError(err, b.DataDir)
 }
 
-// readStopped opens it without touching it; restored accepts a backup that no start has accepted.
-func readStopped(b config.Base, restored bool) (*store.Store, error) {
-	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, Restored: restored})
+// readStopped opens it without touching it.
+func readStopped(b config.Base) (*store.Store, error) {
+	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir})
 	return s, stoppedError(err, b.DataDir)
 }
 

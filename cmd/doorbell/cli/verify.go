@@ -90,7 +90,7 @@ func verifyStore(ctx context.Context, b config.Base, file string) (store.Report,
 			return r, stoppedError(err, b.DataDir)
 		}
 	}
-	kept, err := readStopped(b, true) // says what does not belong here
+	kept, err := readStopped(b) // says what does not belong here
 	if err != nil {
 		return r, err
 	}
@@ -122,7 +122,7 @@ func verifyCopy(ctx context.Context, b config.Base) (r store.Report, err error) 
 	if errors.Is(err, ops.ErrNoAnswer) {
 		err = errors.New("the daemon stopped meanwhile") // and not: none runs
 	}
-	r.Path, r.Copied = filepath.Join(b.DataDir, daemon.StoreFile), time.Time{}
+	r.Path = filepath.Join(b.DataDir, daemon.StoreFile)
 	sayOfStore(err, b)
 	if len(r.Findings) > 0 {
 		return r, nil

@@ -18,7 +18,7 @@ import (
 // case, and the page of settings, the environment example and `doorbell config` are made from them. min, max and choice are checked
 // for every field alike.
 type Base struct {
-	DataDir         string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, store-id, doorbell.sock and jetstream/; made with mode 0700 if missing."`
+	DataDir         string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen      string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
 	SubjectPrefix   string        `split_words:"true" default:"listings" desc:"First part of every subject."`
 	Stream          string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`

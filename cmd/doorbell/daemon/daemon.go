@@ -54,7 +54,8 @@ type Options struct {
 	Version string
 	Log     *slog.Logger
 	Poller  poller.Options // Store, Logger and the version of its API client are set by the Daemon
-	Accept  Accept
+	// Moved accepts Poller.API.BaseURL as the new address of the API that the store remembers.
+	Moved bool
 	// CheckStore looks at the store's file as store.Options.Check.
 	CheckStore func(path string) error
 
@@ -90,9 +91,6 @@ type Options struct {
 	CheckEvery time.Duration                                               // of the embedded server; 0: its default
 	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
-
-// Accept is what is not guessed about a store.
-type Accept struct{ Restored, Moved, Fresh bool }
 
 // Daemon is the program as a value: New takes everything it needs, Run works until its context ends, Close gives it back.
 // Several can live in one process.
@@ -173,16 +171,12 @@ func (a *Daemon) checkSocket() error {
 }
 
 func (a *Daemon) openStore(context.Context) error {
-	accept := a.o.Accept
-	s, err := store.Open(store.Options{
-		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
-		Check: a.o.CheckStore,
-	})
+	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Check: a.o.CheckStore})
 	if err != nil {
 		return err
 	}
 	a.store, a.ages.Store = s, s
-	a.tellAccepted()
+	a.logOpened()
 	a.openHousekeeping()
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)

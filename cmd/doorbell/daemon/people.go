@@ -40,7 +40,7 @@ func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(event
 // Nobody has read the log by then. What it cannot read or write is no reason to watch nobody.
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
-	left, restored, err := p.Overdue(a.o.Accept.Restored)
+	left, restored, err := p.Overdue()
 	if ends(err) {
 		return err
 	}

@@ -29,8 +29,8 @@ const (
 const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
 
 // AdviceOnDamage is for the store of a data directory.
-const AdviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
-	"`doorbell run --restored`; what was announced since is taken from the stream"
+const AdviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start it again; " +
+	"without a backup, move that file away: the stream takes no contact request twice"
 
 // Error is an error that knows its exit code and what a person can do about it.
 type Error struct {

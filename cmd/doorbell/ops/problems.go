@@ -166,8 +166,8 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 	if a.State == WaitingForStream {
 		add("waiting", Problem{
 			Passing: s.Watch.At.Sub(a.WatchStart) <= waitsLong, Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
-			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. If no doorbell has published there before, restart with the command below.",
-			Do:   Remedy{Command: "doorbell run --alone"},
+			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. The command below says why it does not.",
+			Do:   Remedy{Command: "doorbell check"},
 		})
 	}
 	for _, h := range a.Halts {

@@ -126,11 +126,11 @@ func (p *Places) eraseLogged(r *Receipt) error {
 	return nil
 }
 
-// Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased: it is from
-// before them; or all of them, where the streams may be from before them. For the latter the log is erased at once, before anybody reads
-// it, and Finish is to follow; restored says of how many receipts the store was from before. What could not be read or written is an error
-// beside what is returned, and no reason not to begin, but for store.ErrUnknownOutcome and store.ErrDamaged.
-func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
+// Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased, because it
+// is from before them. Of the latter the log is erased immediately, before anything reads it, and Finish is to follow; restored counts
+// them. What could not be read or written is an error beside what is returned, and no reason not to begin, but for
+// store.ErrUnknownOutcome and store.ErrDamaged.
+func (p *Places) Overdue() (all []Receipt, restored int, err error) {
 	receipts, err := Receipts(p.Dir)
 	for _, r := range receipts {
 		known := true
@@ -139,7 +139,7 @@ func (p *Places) Overdue(every bool) (all []Receipt, restored int, err error) {
 			known, err = known && erased, errors.Join(err, failed)
 		}
 		switch finished := !r.Finished.IsZero(); {
-		case finished && known && !every:
+		case finished && known:
 			continue
 		case finished && !known:
 			restored++

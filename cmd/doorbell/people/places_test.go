@@ -120,7 +120,7 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 	if err := os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	left, restored, err := p.Overdue(false)
+	left, restored, err := p.Overdue()
 	if len(left) != 1 || left[0].ID != r.ID || restored != 0 || !errors.Is(err, ErrNoReceipt) {
 		t.Fatalf("%d are overdue, %d restored, %v", len(left), restored, err)
 	}
@@ -130,11 +130,8 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 	if err := p.Finish(t.Context(), &left[0]); err != nil {
 		t.Fatal(err)
 	}
-	if left, _, _ := p.Overdue(false); len(left) != 0 {
+	if left, _, _ := p.Overdue(); len(left) != 0 {
 		t.Errorf("%d are overdue when all is done", len(left))
-	}
-	if left, restored, _ := p.Overdue(true); len(left) != 1 || restored != 0 {
-		t.Errorf("%d are overdue where the streams may be older, %d restored", len(left), restored)
 	}
 }
 

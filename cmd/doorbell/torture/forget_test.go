@@ -199,7 +199,7 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = doorbelltest.Launch(t, m.Environ, "run", "--restored")
+	d = doorbelltest.Launch(t, m.Environ, "run")
 	url = doorbelltest.NatsURL(t, m.Dir)
 	doorbelltest.Has(t, d.Stderr.String(), "the store held people who had been erased: they are erased again")
 	d.Stderr.Await(t, "an erasure is finished")

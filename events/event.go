@@ -85,7 +85,6 @@ const (
 	TypeWatchGapDetected       Type = "watch.gap_detected"
 	TypeWatchSchemaDrifted     Type = "watch.schema_drifted"
 	TypeWatchChangeHeld        Type = "watch.change_held"
-	TypeWatchStreamRepaired    Type = "watch.stream_repaired"
 )
 
 // Schema is the ce-dataschema of a type, equal to the $id of its JSON Schema.

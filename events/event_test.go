@@ -242,7 +242,6 @@ func TestIDsNeverChange(t *testing.T) {
 		{"6kschgey5nxumarf3udi4yo35y", &events.WatchGapDetected{Common: common, Reason: "window_full"}},
 		{"ubojghq5wc6aao3obf674czvuu", &events.WatchSchemaDrifted{Common: common, Operation: "insertions"}},
 		{"vsrbbqael5ss3t57pjbw3bccua", &events.WatchChangeHeld{Common: common, Reason: "empty_list"}},
-		{"qrbp55zuqc2jhl4f2cbjhchagy", &events.WatchStreamRepaired{Common: common, Reason: "tail_lost"}},
 	} {
 		e := newEvent(t, c.p).Stamp(42, at("2026-11-20T09:41:44Z"), "s")
 		if e.ID != c.id {

@@ -84,7 +84,7 @@ var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, typ
 	new(ContactRequestCreated), new(ContactRequestChanged), new(ContactRequestRedacted),
 	new(AccessHalted), new(AccessResumed),
 	new(WatchBaselined), new(WatchStale), new(WatchRecovered), new(WatchGapDetected),
-	new(WatchSchemaDrifted), new(WatchChangeHeld), new(WatchStreamRepaired),
+	new(WatchSchemaDrifted), new(WatchChangeHeld),
 )
 
 // Payload decodes Data into the struct of the event's type. Members that this version does not know are left out. The

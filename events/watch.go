@@ -83,15 +83,6 @@ type WatchChangeHeld struct {
 	Approve   string    `json:"approve"` // the command that believes it now
 }
 
-// WatchStreamRepaired: the stream did not hold what the event log says, and was mended.
-type WatchStreamRepaired struct {
-	Common
-	Reason       string `json:"reason"` // tail_lost, recreated, foreign_message, imported or missing
-	FromSequence uint64 `json:"fromSequence"`
-	ToSequence   uint64 `json:"toSequence"`
-	SentAgain    int    `json:"sentAgain"`
-}
-
 func (p *WatchBaselined) facts() facts {
 	return facts{kind: TypeWatchBaselined, scope: p.Reason}
 }
@@ -114,8 +105,4 @@ func (p *WatchSchemaDrifted) facts() facts {
 
 func (p *WatchChangeHeld) facts() facts {
 	return facts{kind: TypeWatchChangeHeld, scope: p.Reason + p.Operation}
-}
-
-func (p *WatchStreamRepaired) facts() facts {
-	return facts{kind: TypeWatchStreamRepaired, scope: p.Reason}
 }

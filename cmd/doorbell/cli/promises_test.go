@@ -20,7 +20,7 @@ var promises = []struct {
 }{
 	{"1. No lead is lost: what a good answer shows and is younger than the watch reaches the stream, through crash, outage and restart at any instant.", map[string]string{
 		"cmd/doorbell/cli": `TestWithNATSAwayTheWatchGoesOnAndNothingIsLost
-			TestALostStoreLosesNoContactRequestWhileTheStreamIsThere`,
+			TestALostStoreLosesNoContactRequestWhileTheStreamIsThere TestARestoredBackupGoesOnWhateverBecameOfTheStream`,
 		"cmd/doorbell/torture": `TestAnyScheduleOfFaultsLosesAndDoublesNothing TestKillingTheDaemonAtRandomLosesAndDoublesNothing
 			TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing
 			TestAPowerFailureOfBothStoresLosesAndDoublesNothing TestAFullDiskLosesAndDoublesNothing
@@ -108,8 +108,8 @@ var promises = []struct {
 		"cmd/doorbell/torture": "TestAFullDiskOfTheStreamAloneStopsNoPolling",
 		"cmd/doorbell/daemon":  "TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched",
 	}},
-	{"A store that is damaged, foreign, locked or from elsewhere is refused with a sentence and left alone.", map[string]string{
-		"store": "TestAFlippedByteIsHarmlessOrDamage TestAfterDamageNothingIsReadOrWritten TestASecondProcessIsRefusedInTime TestWhatIsFoundInTheDataDirectoryIsAcceptedOnlyWhenSaid",
+	{"A store that is damaged, foreign or locked is refused with a sentence and left alone.", map[string]string{
+		"store": "TestAFlippedByteIsHarmlessOrDamage TestAfterDamageNothingIsReadOrWritten TestASecondProcessIsRefusedInTime TestAStoreIsTakenForAnAPIAtANewAddressOnlyOnRequest",
 		"cmd/doorbell/cli": `TestADamagedStoreIsToldApartAndLeftAlone TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon
 			TestRunRefusesAStoreThatIsNotItsOwn TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing`,
 	}},
@@ -118,7 +118,7 @@ var promises = []struct {
 			TestWhatWasPurgedOrDeletedStaysSo TestIDsAreKnownForAsLongAsTheStreamKeepsMessages TestWhatIsAboutToLeaveTheWindowIsNotOfferedAgain`,
 		"cmd/doorbell/cli": "TestADamagedStreamIsBuiltAnewFromTheEventLog",
 	}},
-	{"What belongs to nobody in the stream is stepped over and told; who is no relay cannot publish there.", map[string]string{
+	{"Foreign messages in the stream disturb nothing; only the relay can publish there.", map[string]string{
 		"events/relay":     "TestAGuestCannotPublishWhereTheRelayDoes",
 		"events/natsd":     "TestAGuestCannotChangeTheStream TestAnAddressForStrangersNeedsCredentials",
 		"cmd/doorbell/cli": "TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver",

@@ -120,10 +120,9 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		code int
 		says string
 	}{
-		"zeroed":    {strings.Repeat("\x00", 8192) + whole[8192:], exit.CodeIO, "backup"},
-		"cut":       {whole[:9000], exit.CodeIO, "it is cut off"},
-		"not one":   {strings.Repeat("nonsense", 4000), exit.CodeIO, "it does not begin as a store does"},
-		"truncated": {"", exit.CodeConfig, "is missing or empty"},
+		"zeroed":  {strings.Repeat("\x00", 8192) + whole[8192:], exit.CodeIO, "backup"},
+		"cut":     {whole[:9000], exit.CodeIO, "it is cut off"},
+		"not one": {strings.Repeat("nonsense", 4000), exit.CodeIO, "it does not begin as a store does"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

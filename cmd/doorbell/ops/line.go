@@ -54,7 +54,6 @@ var whats = map[events.Type]string{
 	events.TypeWatchGapDetected:       "Not all can be seen",
 	events.TypeWatchSchemaDrifted:     "Answers have changed",
 	events.TypeWatchChangeHeld:        "Large change held",
-	events.TypeWatchStreamRepaired:    "Stream repaired",
 }
 
 // Tell puts an event into words. Without people it holds no person's data; with people, the name of a new contact request's and the
@@ -122,7 +121,7 @@ type said struct {
 	Operation, Reason, Ends, Expected, Found, Approve string
 	Erased                                            bool
 	Status, Insertions                                int
-	Missing, Known, Reached, SentAgain                int
+	Missing, Known, Reached                           int
 }
 
 // ofUs is what the events say that are about our access and our watch.
@@ -147,8 +146,6 @@ func (v *said) ofUs(t events.Type) string {
 			return fmt.Sprintf("the people of %d of %d contact requests are missing; %s announces it now", v.Missing, v.Known, v.Approve)
 		}
 		return fmt.Sprintf("%d of %d insertions are missing; %s announces it now", v.Missing, v.Known, v.Approve)
-	case events.TypeWatchStreamRepaired:
-		return fmt.Sprintf("the stream was repaired (%s), %s sent again", strings.ReplaceAll(v.Reason, "_", " "), Counted(v.SentAgain, "event"))
 	}
 	return ""
 }

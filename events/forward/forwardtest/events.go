@@ -86,7 +86,6 @@ func Events(agency string, sequence int) (all []events.Event) {
 		&events.WatchGapDetected{Common: c, Operation: "contact_requests", PropertyReferenceID: ref, Reason: "window_full", Reached: 20},
 		&events.WatchSchemaDrifted{Common: c, Operation: "insertions", Expected: "array", Found: "object"},
 		&events.WatchChangeHeld{Common: c, Reason: "empty_list", Missing: 9, Known: 9, Until: at, Approve: "doorbell approve " + agency},
-		&events.WatchStreamRepaired{Common: c, Reason: "tail_lost", FromSequence: 1, ToSequence: 2, SentAgain: 2},
 	} {
 		all = append(all, stamped(sequence+len(all), p))
 	}

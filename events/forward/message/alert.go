@@ -135,10 +135,6 @@ func (w writer) alert(e events.Event) alert {
 			i.Under = "This may be a mistake of the API, so none of them is reported as redacted yet."
 			i.Advice = "If they were really erased, approve the change. If not, do nothing: it takes effect only if the API keeps showing it."
 		}
-	case *events.WatchStreamRepaired:
-		i.Heading, i.Under = "The stream was repaired", "The stream in NATS did not match the event log and was repaired. Nothing is lost."
-		i.Facts = facts(Fact{Label: "Reason", Text: operation(p.Reason)}, Fact{Label: "Sequences", Text: fmt.Sprintf("%d to %d", p.FromSequence, p.ToSequence)},
-			Fact{Label: "Sent again", Text: fmt.Sprint(p.SentAgain)})
 	default:
 		i.Heading, i.Under = cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), unknown
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"doorbell/events"
-
-	"github.com/nats-io/nats.go"
 )
 
 // TestACrashAfterAnErasureDoublesNothing: nats-server forgets all ids when the last message of its file was erased before a crash.
@@ -29,8 +27,7 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 			p.kill()
 			p.start()
 			b.log.cursor = events.Cursor{} // as of a store that was set back
-			eventually(t, "a connection", func() bool { return b.nc.Status() == nats.CONNECTED })
-			b.deliver()
+			eventually(t, "offered again", func() bool { return b.relay().RunOnce(t.Context()) == nil })
 			b.log.ring(t, "A100", 1)
 			b.deliver()
 			b.log.cursor = events.Cursor{}

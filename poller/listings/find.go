@@ -45,6 +45,7 @@ type place struct {
 	depth int
 
 	lone, sure, person bool // of an object where contact requests are looked for: is one, has what one has
+	carrier            bool // an array of objects that are no records and hold lists
 }
 
 // finder looks for the records of one response.
@@ -143,6 +144,10 @@ func (f *finder) expect(d Dialect) *place {
 				at = m
 			}
 		}
+		if all := p.array(); len(all) == 1 && token == only.text {
+			at = all[0]
+			at.name = only
+		}
 		if at.doc == nil {
 			return p // what is around it may count its records
 		}
@@ -163,11 +168,19 @@ func (f *finder) look(p *place) {
 	}
 }
 
-// explore collects the place and those in it. It does not look into arrays: there stand records, or nothing that is known.
+// explore collects the place and those in it. It does not look into arrays, where records stand or nothing that is known, unless their
+// only element is an object that holds lists and is no record: the result of the one action that was asked for. It is looked into
+// as if it were a response of its own.
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
 	if p.depth == maxListDepth || p.isIndexed() {
+		return
+	}
+	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
+		inner := &place{value: p.array()[0], up: p}
+		inner.name = only
+		f.explore(inner)
 		return
 	}
 	for m := range p.object().last() {
@@ -181,6 +194,31 @@ func (f *finder) explore(p *place) {
 			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
+}
+
+// only is what the only element of an array is called in a path.
+var only = &name{quoted: `"0"`, text: "0", plain: "0"}
+
+func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.isCarried()) }
+
+// carries reports whether none of the elements of an array is certainly a record, and one holds a list that is called as one of records
+// is.
+func (f *finder) carries(p *place) (lists bool) {
+	for _, e := range p.array() {
+		o := e.object()
+		if _, reference := referenced(e); reference != "" || f.contacts() && (o.hint(surest, 1) || o.hasPerson(1)) {
+			return false
+		}
+		lists = lists || o.holdsList(nearby)
+	}
+	return lists
+}
+
+// holdsList reports whether there is an array with a usual name, so many levels down.
+func (o object) holdsList(deeper int) bool {
+	return slices.ContainsFunc(o, func(m value) bool {
+		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
+	})
 }
 
 // best returns the places with the highest score: none, the one, or several between which there is no
@@ -203,6 +241,9 @@ func (f *finder) best() (best []*place) {
 
 // score says how surely a place is that of the records; 0: it is not.
 func (f *finder) score(p *place) int {
+	if p.carrier {
+		return 0
+	}
 	held, list := f.holds(p)
 	learned := f.isExpected(p)
 	own, generic := p.isNamed(f.names), p.isNamed(genericNames)
@@ -326,7 +367,7 @@ func (f *finder) standsForNone(p *place) bool {
 		top := f.root.object()
 		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
 		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 		})
 		f.none = &none
 	}
@@ -540,7 +581,7 @@ func isReference(s string) bool {
 
 // countsNone reports whether a response counts none, and no list contradicts it.
 func (f *finder) countsNone(at *place, h http.Header) bool {
-	if slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 }) {
+	if slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier }) {
 		return false
 	}
 	scopes := append(at.around(), f.root.object())

@@ -67,7 +67,7 @@ var (
 	totalNames = []string{
 		"total", "totalcount", "totalelements", "totalitems", "totalnumberofitems", "totalresults", "totalrecords", "totalhits",
 		"totalsize", "totalnumberofelements", "hydra:totalitems", "numfound", "@odata.count", "odata.count",
-		"totaldocs", "gesamt", "gesamtzahl", "gesamtanzahl", "nombretotal", "totale", "numerototale",
+		"totaldocs", "cntabsolute", "gesamt", "gesamtzahl", "gesamtanzahl", "nombretotal", "totale", "numerototale",
 	}
 	countNames   = []string{"count", "resultcount", "anzahl", "nombre"}
 	metaNames    = []string{"meta", "pagination", "paging", "page", "pageinfo", "metadata", "header"}
@@ -136,7 +136,7 @@ var (
 	}
 	// wrapperNames are members that may hold what others have at the top of a record.
 	wrapperNames = []string{
-		"metadata", "contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item", "source",
+		"metadata", "contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "elements", "item", "source",
 		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
 	}
 	// personNames are members that hold the person, or all of the contact request.
@@ -149,7 +149,7 @@ var (
 		"demandeur", "interesse", "expediteur", "personne", "coordonnees", "contatto", "mittente",
 		"anfragesteller", "kaeufer", "kaufer", "acheteur", "acquirente",
 		"richiedente", "interessato", "persona", "utente",
-		"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item", "source",
+		"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "elements", "item", "source",
 		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
 	}
 	customerNames = []string{"customer", "kunde", "client", "cliente"}

@@ -19,7 +19,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/ianaindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
@@ -272,23 +274,66 @@ func readBody(resp *http.Response, most int64) ([]byte, error) {
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
 
 // inUTF8 decodes a body from the charset that its content type declares. JSON is UTF-8 whatever is
-// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing.
+// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing. UTF-16
+// is known by its mark or by the first character, declared or not.
 // The result is not larger than most either.
 func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
-	declared := declaredCharset.FindStringSubmatch(contentType)
-	if declared == nil || utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
+	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return body, nil
 	}
-	charset, err := htmlindex.Get(declared[1])
-	if err != nil || charset == unicode.UTF8 {
-		return body, nil
+	charset := utf16Of(body)
+	if declared := declaredCharset.FindStringSubmatch(contentType); charset == nil && declared != nil {
+		charset = charsetNamed(declared[1])
 	}
-	if strings.EqualFold(declared[1], "utf-16") && body[0] == 0 { // no mark, an ASCII character first
-		charset = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	if charset == nil || charset == unicode.UTF8 {
+		return body, nil
 	}
 	decoded := transform.NewReader(bytes.NewReader(body), unicode.BOMOverride(charset.NewDecoder()))
 	return io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(decoded), most))
 }
+
+// utf16Of recognises UTF-16; nil: it is something else. JSON begins with a character of ASCII.
+func utf16Of(body []byte) encoding.Encoding {
+	switch {
+	case len(body) < 2 || body[0] == 0 && body[1] == 0:
+	case bytes.HasPrefix(body, []byte("\xfe\xff")), body[0] == 0:
+		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	case bytes.HasPrefix(body, []byte("\xff\xfe")), body[1] == 0:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+	}
+	return nil
+}
+
+// charsetNamed is the charset of a name as the web, the IANA or Java writes it; nil: it is unknown.
+func charsetNamed(name string) encoding.Encoding {
+	names := []string{name}
+	plain := notAlphanumeric.ReplaceAllString(strings.ToLower(name), "")
+	if number := isoNumber.FindStringSubmatch(plain); number != nil {
+		names = append(names, "iso-8859-"+number[1])
+	}
+	if page := codePage.FindStringSubmatch(plain); page != nil {
+		padded := ("00000" + page[1])[len(page[1]):] // as IBM's newer ones are written
+		names = append(names, "windows-"+page[1], "ibm"+page[1], "ibm"+padded)
+	}
+	if plain == "macroman" || plain == "xmacroman" {
+		names = append(names, "macintosh")
+	}
+	for _, name := range append(names, plain) {
+		if charset, err := htmlindex.Get(name); err == nil {
+			return charset
+		}
+		if charset, err := ianaindex.IANA.Encoding(name); err == nil && charset != nil {
+			return charset
+		}
+	}
+	return nil
+}
+
+var (
+	notAlphanumeric = regexp.MustCompile(`[^a-z0-9]+`)
+	isoNumber       = regexp.MustCompile(`^(?:iso)?8859([0-9]{1,2})$`)
+	codePage        = regexp.MustCompile(`^x?(?:cp|ibm|ccsid|ms|mswin|win|windows)0*([0-9]{3,5})$`)
+)
 
 // unpack returns a reader without content encoding.
 func unpack(r io.Reader, h http.Header) (io.Reader, error) {

@@ -47,6 +47,7 @@ type Letter struct {
 
 // DeadLetters is what receivers permanently rejected, of all forwarders. It is for one goroutine at a time.
 type DeadLetters struct {
+	conn   stream.Conn
 	js     jetstream.JetStream
 	prefix string
 	stream string
@@ -57,18 +58,18 @@ type DeadLetters struct {
 const answerLimit = 5 * time.Second
 
 // OpenDeadLetters asks nothing yet. The one that is named is that of the events.
-func OpenDeadLetters(conn *nats.Conn, prefix, events string) (*DeadLetters, error) {
-	js, err := jetstream.New(conn)
+func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, error) {
+	js, err := conn.JetStream()
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
+	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
 }
 
 // List yields the letters, oldest first. A stream that was never made is an empty one.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		for m, err := range letters(d.js.Conn(), d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
+		for m, err := range letters(d.conn, d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
 			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				return
 			}
@@ -158,19 +159,19 @@ func (d *DeadLetters) get(ctx context.Context, number uint64) (*stream.Message, 
 	if number == 0 {
 		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
 	}
-	m, err := look(ctx, d.js.Conn(), d.stream, stream.Query{Sequence: number})
+	m, err := look(ctx, d.conn, d.stream, stream.Query{Sequence: number})
 	if err == nil && (m == nil || !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">"))) {
 		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
 	}
 	return m, err
 }
 
-func letters(nc *nats.Conn, name string) stream.Client {
+func letters(nc stream.Conn, name string) stream.Client {
 	return stream.Client{Conn: nc, Stream: name, Wait: answerLimit}
 }
 
 // look is a message of the letters, nil if there is none: where nothing died there is no stream.
-func look(ctx context.Context, nc *nats.Conn, name string, q stream.Query) (*stream.Message, error) {
+func look(ctx context.Context, nc stream.Conn, name string, q stream.Query) (*stream.Message, error) {
 	m, err := letters(nc, name).Get(ctx, q)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
@@ -229,8 +230,8 @@ func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes
 
 // EnsureDeadLetters makes a stream if it is missing. One that is there is changed only if the server is the daemon's own, where guests,
 // as forwarders beside it are, may make none.
-func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamConfig, embedded bool) error {
-	js, err := jetstream.New(conn)
+func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.StreamConfig, embedded bool) error {
+	js, err := conn.JetStream()
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}

@@ -12,13 +12,14 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 )
 
 func (w *world) deadLetters() *DeadLetters {
 	w.t.Helper()
-	d, err := OpenDeadLetters(w.nc, "listings", "LISTINGS")
+	d, err := OpenDeadLetters(stream.Conn{Conn: w.nc}, "listings", "LISTINGS")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
 				}
 				w.refuse(s, 1)
 				for range 2 {
-					if err := EnsureDeadLetters(t.Context(), w.nc, config, embedded); err != nil {
+					if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, config, embedded); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -231,13 +232,13 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer guest.Close()
-	if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
+	if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
 		t.Fatal(err)
 	}
 	o := newScript("a", 5)
 	o.traits.Pace = 0
 	w.o.AckWait = 2 * time.Second // a message can be on its way to a forwarder that ends
-	w.o.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
+	w.o.Conn.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
 	eventually(t, "connected", guest.IsConnected)
 	_, stop := w.start()
 	eventually(t, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
@@ -261,7 +262,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := OpenDeadLetters(guest, "listings", "LISTINGS")
+	d, err := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 )
@@ -25,7 +25,7 @@ type Route struct {
 
 // Options configure New. Conn, Prefix, Stream, Dir, Name and Routes are required.
 type Options struct {
-	Conn   *nats.Conn // stays the caller's to close, after Run has returned
+	Conn   stream.Conn // stays the caller's to close, after Run has returned
 	Prefix string
 	Stream string
 	Dir    string // where the state file is; made if it is missing
@@ -68,7 +68,7 @@ var ErrOptions = errors.New("forwarder")
 
 // validate finds what would only show much later.
 func (o Options) validate() error {
-	if o.Conn == nil || o.Stream == "" || o.Dir == "" {
+	if o.Conn.Conn == nil || o.Stream == "" || o.Dir == "" {
 		return fmt.Errorf("%w: connection, stream and directory are needed", ErrOptions)
 	}
 	if err := events.ValidPrefix(o.Prefix); err != nil {
@@ -126,7 +126,7 @@ func New(o Options) (*Forwarder, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(o.Conn)
+	js, err := o.Conn.JetStream()
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}

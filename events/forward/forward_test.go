@@ -139,7 +139,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		for name, change := range map[string]func(*Options){
-			"no connection": func(o *Options) { o.Conn = nil },
+			"no connection": func(o *Options) { o.Conn.Conn = nil },
 			"prefix":        func(o *Options) { o.Prefix = "a..b" },
 			"name":          func(o *Options) { o.Name = "a/b" },
 			"no routes":     func(o *Options) { o.Routes = nil },

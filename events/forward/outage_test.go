@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 )
 
 func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
@@ -333,7 +334,7 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		if st := f.Status().Workers[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
 			t.Errorf("%+v", st)
 		}
-		if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
+		if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * time.Minute)
@@ -375,7 +376,7 @@ func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 // letters are all dead letters.
 func (w *world) letters() (all []Letter) {
 	w.t.Helper()
-	d, err := OpenDeadLetters(w.nc, "listings", "LISTINGS")
+	d, err := OpenDeadLetters(stream.Conn{Conn: w.nc}, "listings", "LISTINGS")
 	if err != nil {
 		w.t.Fatal(err)
 	}

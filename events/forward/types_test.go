@@ -47,7 +47,7 @@ func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.o.Conn = w.nc
+		w.o.Conn.Conn = w.nc
 		w.o.Routes = []Route{{Receiver: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.disappeared"}}}}
 		w.run(time.Hour, gone)
 		if len(s.ids()) != 2 {

@@ -17,6 +17,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
@@ -188,7 +189,7 @@ func worldWith(t *testing.T, nc *nats.Conn) *world {
 		t.Fatal(err)
 	}
 	w.o = Options{
-		Conn: w.nc, Prefix: "listings", Stream: "LISTINGS", Dir: tempDir(t), Name: "slack",
+		Conn: stream.Conn{Conn: w.nc}, Prefix: "listings", Stream: "LISTINGS", Dir: tempDir(t), Name: "slack",
 		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	w.makeStream()

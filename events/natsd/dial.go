@@ -19,6 +19,7 @@ type Dial struct {
 	Creds, NKey           string // files
 	User, Password, Token string
 	CA, Cert, Key         string // files, PEM
+	Domain, APIPrefix     string // where its JetStream is, for stream.Conn
 }
 
 // ErrDial is wrapped by what is wrong with a Dial itself: trying again will not help.

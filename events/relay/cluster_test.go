@@ -11,6 +11,7 @@ import (
 
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -28,7 +29,7 @@ func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
 	}
 	log := newMemLog()
 	return &bell{t: t, nc: nc, js: js, log: log, o: Options{
-		Log: log, Conn: nc, Prefix: "listings", Stream: "LISTINGS", Manage: true, Replicas: 3, StoreID: "s1", AckWait: 2 * time.Second,
+		Log: log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, Replicas: 3, StoreID: "s1", AckWait: 2 * time.Second,
 	}}
 }
 
@@ -80,7 +81,7 @@ func (b *bell) tailElsewhere(c *natsdtest.Cluster) (got chan string, at int, sto
 		got = make(chan string)
 		go func() {
 			defer close(got)
-			for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+			for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
 				got <- fmt.Sprint(e.AgencyID, "/", e.Sequence, " ", err)
 			}
 		}()

@@ -70,7 +70,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 func newCutBell(t testing.TB) (*bell, *scissors) {
 	b := newBell(t)
 	s := &scissors{server: b.server}
-	b.o.Conn = b.connect(nats.InProcessServer(s), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+	b.o.Conn.Conn = b.connect(nats.InProcessServer(s), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 	b.o.AckWait = 200 * time.Millisecond
 	return b, s
 }

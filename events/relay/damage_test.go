@@ -161,7 +161,7 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		return "", err
 	}
-	b.o.Conn, b.o.Log, b.o.Restart = b.nc, b.log, s.Restart
+	b.o.Conn.Conn, b.o.Log, b.o.Restart = b.nc, b.log, s.Restart
 	r := b.relay()
 	eventually(t, "a connection", func() bool { // the server may be restarted
 		err = r.RunOnce(ctx)
@@ -217,7 +217,7 @@ func readSupervised(s *natsd.Server) error {
 			return
 		}
 		defer nc.Close()
-		c := stream.Client{Conn: nc, Stream: "LISTINGS", Wait: 10 * time.Second}
+		c := stream.Client{Conn: stream.Conn{Conn: nc}, Stream: "LISTINGS", Wait: 10 * time.Second}
 		for _, a := range []string{"A100", "B200"} {
 			_, _ = c.ReadToEnd(ctx, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil }) // what is missing is for the parent
 		}

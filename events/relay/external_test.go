@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -75,7 +76,7 @@ func (p *process) dialled(d natsd.Dial) *bell {
 	}
 	log := newMemLog()
 	return &bell{t: p.t, nc: nc, js: js, log: log, o: Options{
-		Log: log, Conn: nc, Prefix: "listings", Stream: "LISTINGS", Manage: true, StoreID: "s1", AckWait: 2 * time.Second,
+		Log: log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, StoreID: "s1", AckWait: 2 * time.Second,
 	}}
 }
 

@@ -162,7 +162,7 @@ func TestTailReadsWhatWasAskedFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		o.Stream, o.Prefix = "LISTINGS", "listings"
-		for e, err := range Tail(ctx, b.nc, o) {
+		for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, o) {
 			switch {
 			case errors.Is(err, ErrForeign):
 				got = append(got, "stray")
@@ -201,7 +201,7 @@ func TestTailFollowsUntilItsContextEnds(t *testing.T) {
 	got := make(chan uint64)
 	go func() {
 		defer close(got)
-		for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+		for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
 			if err == nil {
 				got <- e.Sequence
 			}
@@ -229,7 +229,7 @@ func TestTailGoesOnWhereTheStreamIsMadeAnew(t *testing.T) {
 	got := make(chan string)
 	go func() {
 		defer close(got)
-		for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+		for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
 			switch {
 			case errors.Is(err, ErrAnew):
 				got <- "anew"

@@ -22,7 +22,7 @@ func newFolderBell(t testing.TB) (b *bell, folder string) {
 	folder = filepath.Join(t.TempDir(), "jetstream")
 	b = newBell(t, func(o *natsd.Options) { o.StoreDir = folder })
 	b.nc = b.connect(nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
-	b.o.Conn = b.nc
+	b.o.Conn.Conn = b.nc
 	b.js, _ = jetstream.New(b.nc)
 	return b, folder
 }
@@ -31,7 +31,7 @@ func newFolderBell(t testing.TB) (b *bell, folder string) {
 func newBellOn(b *bell, log *memLog) *bell {
 	twin := *b
 	twin.log, twin.o.Log, twin.o.StoreID = log, log, log.storeID
-	twin.o.Conn = b.connect()
+	twin.o.Conn.Conn = b.connect()
 	return &twin
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events/stream"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -204,7 +206,7 @@ func (p *process) bell() *bell {
 	p.t.Cleanup(b.nc.Close)
 	b.js, _ = jetstream.New(b.nc)
 	b.o = Options{
-		Log: b.log, Conn: b.nc, Prefix: "listings", Stream: "LISTINGS", Manage: true, AckWait: 2 * time.Second,
+		Log: b.log, Conn: stream.Conn{Conn: b.nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, AckWait: 2 * time.Second,
 	}
 	return b
 }

@@ -74,8 +74,8 @@ type Log interface {
 // Options configure New. Log, Conn, Prefix and Stream are required.
 type Options struct {
 	Log      Log
-	Conn     *nats.Conn // stays the caller's to close
-	Prefix   string     // of subjects: <prefix>.v1.<agency>.<type>
+	Conn     stream.Conn // stays the caller's to close
+	Prefix   string      // of subjects: <prefix>.v1.<agency>.<type>
 	Stream   string
 	MaxAge   time.Duration // of the stream, and its duplicate window; 0: the stream keeps everything, the window is 30 days
 	MaxBytes int64         // of the stream; 0: unlimited
@@ -152,10 +152,10 @@ type Relay struct {
 // New checks the options and makes a relay. It makes no network calls.
 func New(o Options) (*Relay, error) {
 	o = o.withDefaults()
-	if o.Log == nil || o.Conn == nil || o.Prefix == "" || o.Stream == "" {
+	if o.Log == nil || o.Conn.Conn == nil || o.Prefix == "" || o.Stream == "" {
 		return nil, errors.New("relay: log, connection, prefix and stream are required")
 	}
-	js, err := jetstream.New(o.Conn, jetstream.WithDefaultTimeout(o.AckWait))
+	js, err := o.Conn.JetStream(jetstream.WithDefaultTimeout(o.AckWait))
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
@@ -78,7 +79,7 @@ func newBell(t testing.TB, change ...func(*natsd.Options)) *bell {
 		t.Fatal(err)
 	}
 	b.o = Options{
-		Log: b.log, Conn: b.nc, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Manage: true,
+		Log: b.log, Conn: stream.Conn{Conn: b.nc}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Manage: true,
 		StoreID: "s1", Logger: slog.New(slog.NewTextHandler(logTo(t), nil)),
 	}
 	return b

@@ -27,7 +27,7 @@ var ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
 
 // ReplayOptions configure Replay. Conn, Prefix, Stream and Job are required.
 type ReplayOptions struct {
-	Conn     *nats.Conn // stays the caller's to close
+	Conn     stream.Conn // stays the caller's to close
 	Prefix   string
 	Stream   string // of replays
 	Job      string // part of the subjects
@@ -68,7 +68,7 @@ func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, e
 	if err := ValidJob(o.Job); err != nil {
 		return done, err
 	}
-	js, err := jetstream.New(o.Conn)
+	js, err := o.Conn.JetStream()
 	if err != nil {
 		return done, fmt.Errorf("replay: %w", err)
 	}

@@ -96,7 +96,7 @@ type Found struct {
 // Found holds what was found until then.
 func Check(ctx context.Context, o Options) (f Found, err error) {
 	o = o.withDefaults()
-	js, err := jetstream.New(o.Conn)
+	js, err := o.Conn.JetStream()
 	if err != nil {
 		return f, fmt.Errorf("JetStream: %w", err)
 	}

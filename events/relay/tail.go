@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -38,7 +38,7 @@ func (o TailOptions) filter() string {
 // Tail yields events from the stream, in its order and without gaps also over reconnects, until ctx ends, which is no
 // error. Messages that are no events of ours are yielded as an error each, and so is that the stream was made anew, which is then read
 // from its beginning; the reading goes on. Any other error is the last thing yielded. The server forgets its consumer after some minutes.
-func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Event, error] {
+func Tail(ctx context.Context, nc stream.Conn, o TailOptions) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for o.read(ctx, nc, yield) {
 			o.All = true
@@ -47,14 +47,14 @@ func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Ev
 }
 
 // read yields what the stream holds and gets, and returns whether the stream was made anew.
-func (o TailOptions) read(ctx context.Context, nc *nats.Conn, yield func(events.Event, error) bool) bool {
+func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events.Event, error) bool) bool {
 	fail := func(err error) bool {
 		if ctx.Err() == nil {
 			yield(events.Event{}, fmt.Errorf("read stream %s: %w", o.Stream, err))
 		}
 		return false
 	}
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err != nil {
 		return fail(err)
 	}

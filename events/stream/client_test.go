@@ -14,7 +14,7 @@ func TestAClientReadsBelowAFilter(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
-	c := Client{Conn: js.Conn(), Stream: "LETTERS", Wait: 5 * time.Second}
+	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	for i, subject := range []string{"a.1", "b.1", "a.2", "a.3"} {
 		if a, err := js.Publish(t.Context(), "listings.dlq."+subject, nil); err != nil || a.Sequence != uint64(i+1) {
 			t.Fatalf("%+v, %v", a, err)
@@ -34,7 +34,7 @@ func TestAClientReadsBelowAFilter(t *testing.T) {
 
 func TestAReadEndsWithItsFirstError(t *testing.T) {
 	js := newServer(t)
-	c, read := Client{Conn: js.Conn(), Stream: "MISSING", Wait: 5 * time.Second}, 0
+	c, read := Client{Conn: Conn{Conn: js.Conn()}, Stream: "MISSING", Wait: 5 * time.Second}, 0
 	for m, err := range c.Read(t.Context(), ">", 0) {
 		if read++; m != nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Errorf("%v, %v", m, err)

@@ -72,7 +72,7 @@ func isNone(a *jetstream.APIError) bool {
 // MayErase says beforehand, and changes nothing, whether [Client.Erase] is allowed: nil, also where the stream is missing, an error that wraps
 // ErrMayNotErase, or why nobody knows.
 func (c Client) MayErase(ctx context.Context) error {
-	js, err := jetstream.New(c.Conn)
+	js, err := c.Conn.JetStream()
 	if err != nil {
 		return err
 	}
@@ -106,14 +106,14 @@ func (c Client) mayNot(why string) error {
 }
 
 func (c Client) erase(ctx context.Context, sequence uint64) error {
-	subject := "$JS.API.STREAM.MSG.DELETE." + c.Stream
-	a, err := c.ask(ctx, subject, map[string]uint64{"seq": sequence})
+	method := "STREAM.MSG.DELETE." + c.Stream
+	a, err := c.ask(ctx, method, map[string]uint64{"seq": sequence})
 	last := c.Conn.LastError()
 	switch {
 	case a.Error != nil && a.Error.ErrorCode == isSealed:
 		return c.mayNot("it is sealed")
-	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), subject):
-		return c.mayNot("this user of NATS may not publish to " + subject + "; allow it that, or let a user do it who may")
+	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), method):
+		return c.mayNot("this user of NATS may not publish to " + c.Conn.api() + method + "; allow it that, or let a user do it who may")
 	case err != nil:
 		return fmt.Errorf("erase message: %w", Explain(c.Conn, err))
 	case !a.Success:

@@ -90,7 +90,7 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 			want, others = want+2, others+1
 		}
 	}
-	c := Client{Conn: js.Conn(), Stream: "LETTERS", Wait: 5 * time.Second}
+	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	erase := func() {
 		n, err := c.Erase(t.Context(), "listings.dlq.>", func(m *Message) bool { return m.Header.Get("Who") == person })
 		if err != nil || n != want {
@@ -116,12 +116,12 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 	s.Shutdown()
 	search("stopped")
 	s, js = open()
-	c.Conn = js.Conn()
+	c.Conn = Conn{Conn: js.Conn()}
 	search("started again")
 	fill()
 	s.Shutdown() // what the caches held is read from the files again
 	s, js = open()
-	c.Conn = js.Conn()
+	c.Conn = Conn{Conn: js.Conn()}
 	erase()
 	search("of an earlier run")
 	s.Shutdown()
@@ -130,7 +130,7 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 
 func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
 	js := newServer(t)
-	c := Client{Conn: js.Conn(), Stream: "LETTERS", Wait: 5 * time.Second}
+	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	all := func(*Message) bool { return true }
 	if n, err := c.Erase(t.Context(), "listings.dlq.>", all); n != 0 || err != nil {
 		t.Fatalf("without a stream: %d, %v", n, err)
@@ -185,7 +185,7 @@ func TestAServerThatCouldNotOverwriteAMessageHasNotErasedIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Client{Conn: conn, Stream: "LETTERS", Wait: 5 * time.Second}
+	c := Client{Conn: Conn{Conn: conn}, Stream: "LETTERS", Wait: 5 * time.Second}
 	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestItIsSaidBeforehandWhereNothingMayBeErased(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			client := Client{Conn: c.conn, Stream: stream, Wait: 300 * time.Millisecond}
+			client := Client{Conn: Conn{Conn: c.conn}, Stream: stream, Wait: 300 * time.Millisecond}
 			err := client.MayErase(t.Context())
 			if errors.Is(err, ErrMayNotErase) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) || c.want == "" && err != nil {
 				t.Errorf("%v, want %q", err, c.want)

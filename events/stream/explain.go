@@ -19,7 +19,7 @@ var ErrNotConnected = errors.New("no connection to NATS")
 // Explain says why something failed that needs NATS, and where that is. The client library speaks of buffers and deadlines where the server
 // is away, did not let us in, or does not allow what was asked. Nothing that proves who we are is in the text. An error that says enough
 // stays as it is.
-func Explain(nc *nats.Conn, err error) error {
+func Explain(nc Conn, err error) error {
 	last := nc.LastError()
 	switch {
 	case err == nil:
@@ -28,12 +28,24 @@ func Explain(nc *nats.Conn, err error) error {
 		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders): // nobody answers for a stream, whichever it is
-		return &explained{"JetStream is off for this account of NATS" + at(nc), err}
+		return &explained{nc.noJetStream(), err}
 	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
 		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")
 		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), nats.ErrPermissionViolation}
 	}
 	return err
+}
+
+// noJetStream says what to do where no JetStream answers.
+func (c Conn) noJetStream() string {
+	switch {
+	case c.Domain != "":
+		return fmt.Sprintf("no JetStream answers in domain %s of NATS%s: check NATS_JS_DOMAIN", c.Domain, at(c))
+	case c.APIPrefix != "":
+		return fmt.Sprintf("no JetStream answers under %s of NATS%s: check NATS_JS_API_PREFIX", c.APIPrefix, at(c))
+	}
+	return fmt.Sprintf("JetStream is off for this account of NATS%s: enable it there, or set NATS_JS_DOMAIN if it is behind a leaf node, "+
+		"or NATS_JS_API_PREFIX if another account exports it", at(c))
 }
 
 type explained struct {
@@ -61,7 +73,7 @@ func away(last error) string {
 }
 
 // at is where the servers are, without user and password; nothing where the server is in this process.
-func at(nc *nats.Conn) string {
+func at(nc Conn) string {
 	if nc.Opts.InProcessServer != nil {
 		return ""
 	}

@@ -53,7 +53,7 @@ func TestItIsSaidWhyNATSCannotBeUsed(t *testing.T) {
 					_, err = js.Publish(ctx, "listings.v1.A100.x", nil)
 				}
 				cancel()
-				if said = Explain(nc, err); said != nil && strings.Contains(said.Error(), c.want) {
+				if said = Explain(Conn{Conn: nc}, err); said != nil && strings.Contains(said.Error(), c.want) {
 					break
 				}
 			}
@@ -66,7 +66,7 @@ func TestItIsSaidWhyNATSCannotBeUsed(t *testing.T) {
 
 func TestWhatSaysEnoughStaysAsItIs(t *testing.T) {
 	nc := newServer(t).Conn()
-	if other := errors.New("other"); Explain(nc, other) != other || Explain(nc, nil) != nil || Explain(nc, nats.ErrTimeout) != nats.ErrTimeout {
+	if other := errors.New("other"); Explain(Conn{Conn: nc}, other) != other || Explain(Conn{Conn: nc}, nil) != nil || Explain(Conn{Conn: nc}, nats.ErrTimeout) != nats.ErrTimeout {
 		t.Error("changed")
 	}
 }

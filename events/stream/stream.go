@@ -1,5 +1,6 @@
 // Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
-// our own server to what it should be, and of any other says how it differs. A [Client] reads its messages.
+// our own server to what it should be, and of any other says how it differs. A [Client] reads its messages. A [Conn] knows where JetStream is, and
+// [Explain] what an error of NATS means.
 package stream
 
 import (
@@ -213,7 +214,7 @@ type Message struct {
 
 // Client reads messages of one stream. It tries once: who calls decides what a failure means.
 type Client struct {
-	Conn   *nats.Conn
+	Conn   Conn
 	Stream string
 	Wait   time.Duration // for each answer
 }
@@ -233,7 +234,7 @@ const noMessage jetstream.ErrorCode = 10037
 // Get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a replica that may
 // be behind: what is decided by it is whether events are sent again.
 func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
-	a, err := c.ask(ctx, "$JS.API.STREAM.MSG.GET."+c.Stream, q)
+	a, err := c.ask(ctx, "STREAM.MSG.GET."+c.Stream, q)
 	switch {
 	case a.Error != nil && a.Error.ErrorCode == noMessage:
 		return nil, nil
@@ -305,15 +306,15 @@ type answer struct {
 	} `json:"message"`
 }
 
-// ask puts a question to JetStream. An error that it answers is a [*jetstream.APIError].
-func (c Client) ask(ctx context.Context, subject string, question any) (a answer, err error) {
+// ask puts a question to the API of JetStream. An error that it answers is a [*jetstream.APIError].
+func (c Client) ask(ctx context.Context, method string, question any) (a answer, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
 		return a, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
-	reply, err := c.Conn.RequestWithContext(ctx, subject, data)
+	reply, err := c.Conn.RequestWithContext(ctx, c.Conn.api()+method, data)
 	switch {
 	case err != nil:
 		return a, err

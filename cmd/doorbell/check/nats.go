@@ -68,13 +68,13 @@ func (c *checker) embedded() {
 
 func (c *checker) external(ctx context.Context) {
 	url := natsd.Redact(string(c.Config.NATS.URL))
-	nc, err := natsd.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
+	nc, err := daemon.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.report.refuse(SectionNATS, exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
 		return
 	}
 	defer nc.Close()
-	if !options.Connected(ctx, nc) {
+	if !options.Connected(ctx, nc.Conn) {
 		c.unconnected(nc, url)
 		return
 	}
@@ -83,7 +83,7 @@ func (c *checker) external(ctx context.Context) {
 }
 
 // unconnected says in our words why: the library's may quote what it was given.
-func (c *checker) unconnected(nc *nats.Conn, url string) {
+func (c *checker) unconnected(nc stream.Conn, url string) {
 	if errors.Is(nc.LastError(), nats.ErrAuthorization) {
 		c.report.fail(SectionNATS, url+" refuses our credentials", "check NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD and NATS_TOKEN")
 		return
@@ -93,7 +93,7 @@ func (c *checker) unconnected(nc *nats.Conn, url string) {
 }
 
 // stream compares the stream with what it should be.
-func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
+func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
 	f, err := relay.Check(ctx, relay.Options{
 		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
@@ -109,7 +109,7 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 		}
 		c.report.fail(SectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_STREAM and DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
-		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "enable JetStream for this account, and allow doorbell to use its API")
+		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "until this works, run keeps events in the store")
 	case f.Missing:
 		c.report.ok(SectionNATS, "stream %s is missing; run makes it", b.Stream)
 	case len(f.Different) > 0:
@@ -123,7 +123,7 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 }
 
 // mayErase says where people cannot be erased from the streams.
-func (c *checker) mayErase(ctx context.Context, nc *nats.Conn) {
+func (c *checker) mayErase(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
 	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream}
 	if err := places.MayErase(ctx); err != nil {

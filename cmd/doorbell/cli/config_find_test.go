@@ -151,7 +151,8 @@ func TestAProxyThatIsNoneIsRefused(t *testing.T) {
 
 func TestWhatTheEmbeddedServerDoesNotReadIsWarnedAbout(t *testing.T) {
 	for variable, needed := range map[string]string{
-		"NATS_CREDS=/etc/x.creds": "NATS_URL", "NATS_NKEY=/etc/x": "NATS_URL", "NATS_CA=/etc/ca": "NATS_URL", "NATS_USER=u": "NATS_PASSWORD", "NATS_PASSWORD=p": "NATS_USER",
+		"NATS_CREDS=/etc/x.creds": "NATS_URL", "NATS_NKEY=/etc/x": "NATS_URL", "NATS_CA=/etc/ca": "NATS_URL", "NATS_JS_DOMAIN=hub": "NATS_URL", "NATS_JS_API_PREFIX=JS.leads.API": "NATS_URL",
+		"NATS_USER=u": "NATS_PASSWORD", "NATS_PASSWORD=p": "NATS_USER",
 	} {
 		name, _, _ := strings.Cut(variable, "=")
 		if c := mustRead(t, doorbelltest.Fit(variable)); !slices.Equal(c.Warnings, []string{name + " has no effect without " + needed}) {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -21,6 +19,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -163,7 +162,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- d.daemon.Run(running) }()
-	printErr := d.print(running, nc)
+	printErr := d.print(running, stream.Conn{Conn: nc})
 	stop()
 	return errors.Join(printErr, <-ended)
 }
@@ -185,7 +184,7 @@ What was there before is learned first and not announced. Then, as it happens:
 }
 
 // print shows each event as it arrives at a subscriber, until ctx ends.
-func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
+func (d *demo) print(ctx context.Context, nc stream.Conn) error {
 	watching, stop := context.WithCancel(ctx)
 	var progress sync.WaitGroup
 	defer d.clear()
@@ -201,7 +200,7 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 }
 
 // follow reads the stream as a stranger would.
-func (d *demo) follow(ctx context.Context, nc *nats.Conn) error {
+func (d *demo) follow(ctx context.Context, nc stream.Conn) error {
 	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}) {
 		if err != nil && ctx.Err() != nil {
 			return nil // it ended before it had begun

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -17,6 +15,7 @@ import (
 	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
+	"doorbell/events/stream"
 )
 
 // DLQCmd holds the commands about dead letters: events that a receiver refused for good.
@@ -75,7 +74,7 @@ func (DLQDropCmd) Help() string {
 
 // letterbox is where dead letters lie.
 type letterbox struct {
-	conn    *nats.Conn
+	conn    stream.Conn
 	letters *forward.DeadLetters
 	daemon  *ops.Client // of an embedded server, whose guests may not erase; else nil
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/config"
@@ -269,12 +268,12 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 
 // known says whether an agency is one to wait for: this configuration watches it, or the stream has something of it. A stream that does
 // not say is believed to.
-func known(ctx context.Context, nc *nats.Conn, c *config.Config, environ []string, agency string) bool {
+func known(ctx context.Context, nc stream.Conn, c *config.Config, environ []string, agency string) bool {
 	watching, _ := config.Read(environ, config.GroupPoll) // what else is wrong there is not of this command
 	if slices.Contains(watching.Poll.APIKeys.Named, agency) || slices.Contains(watching.Poll.Agencies, agency) {
 		return true
 	}
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err != nil {
 		return true
 	}

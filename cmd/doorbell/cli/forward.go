@@ -189,7 +189,7 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 	defer daemon.HangUp(conn)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	js, err := jetstream.New(conn)
+	js, err := conn.JetStream()
 	if err == nil {
 		_, err = js.Stream(ctx, c.Base.Stream)
 	}

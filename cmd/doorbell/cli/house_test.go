@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -196,6 +197,22 @@ func TestPureRoomsKnowNoClockGoroutineOrHandle(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// TestJetStreamContextsAreMadeInOnePlace keeps NATS_JS_DOMAIN and NATS_JS_API_PREFIX from being forgotten anywhere. The embedded server,
+// which imports nothing of ours, asks itself.
+func TestJetStreamContextsAreMadeInOnePlace(t *testing.T) {
+	made := map[string]int{}
+	for _, s := range sources(t) {
+		if s.test || s.room == "events/natsd" || slices.Contains(helpersOfTests, s.room) {
+			continue
+		}
+		made[s.room] += strings.Count(readText(t, filepath.Join(top, filepath.FromSlash(s.path))), "jetstream.New")
+	}
+	maps.DeleteFunc(made, func(_ string, n int) bool { return n == 0 })
+	if len(made) != 1 || made["events/stream"] != 3 {
+		t.Errorf("JetStream contexts are made in %v", made)
 	}
 }
 

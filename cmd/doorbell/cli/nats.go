@@ -5,9 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/events/natsd"
@@ -15,27 +14,27 @@ import (
 )
 
 // connectStream connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
-func connectStream(ctx context.Context, c *config.Config) (*nats.Conn, error) {
-	nc, _, err := dialStream(ctx, c, discardLog())
+func connectStream(ctx context.Context, c *config.Config) (nc stream.Conn, err error) {
+	nc, _, err = dialStream(ctx, c, discardLog())
 	if err != nil {
-		return nil, err
+		return nc, err
 	}
-	if !options.Connected(ctx, nc) {
+	if !options.Connected(ctx, nc.Conn) {
 		defer nc.Close()
-		return nil, exit.Failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
+		return nc, exit.Failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
 	}
 	return nc, nil
 }
 
 // dialStream connects to the NATS that holds the stream, which need not be there yet, and says where that is.
-func dialStream(ctx context.Context, c *config.Config, log *slog.Logger) (conn *nats.Conn, url string, err error) {
+func dialStream(ctx context.Context, c *config.Config, log *slog.Logger) (conn stream.Conn, url string, err error) {
 	dial, err := streamServer(ctx, c)
 	if err != nil {
-		return nil, "", err
+		return conn, "", err
 	}
-	conn, err = natsd.Connect(dial, log.With("part", "nats"))
+	conn, err = daemon.Connect(dial, log.With("part", "nats"))
 	if err != nil {
-		return nil, "", exit.Config(err, "check the NATS_* settings")
+		return conn, "", exit.Config(err, "check the NATS_* settings")
 	}
 	return conn, dial.URL, nil
 }

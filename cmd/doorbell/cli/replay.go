@@ -22,7 +22,6 @@ import (
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
 	"doorbell/events/forward"
-	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/store"
 )
@@ -209,7 +208,7 @@ func replayError(err error, again string) error {
 
 // replayKept does the same without a daemon, to an external server.
 func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
-	conn, err := natsd.Connect(options.NATS(c.NATS), discardLog())
+	conn, err := daemon.Connect(options.NATS(c.NATS), discardLog())
 	if err != nil {
 		return ops.WithHint(err, "check the NATS_* settings")
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -70,30 +68,33 @@ func serviceOf(client *ops.Client) *service {
 
 // openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the embedded one without a port. The store's lock,
 // which the caller holds, protects its folder.
-func openNATS(ctx context.Context, c *config.Config) (conn *nats.Conn, hangUp func(), err error) {
-	dial, stop := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
+func openNATS(ctx context.Context, c *config.Config) (conn stream.Conn, hangUp func(), err error) {
+	dial, stop := func() (stream.Conn, error) { return daemon.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
 	if c.NATS.URL == "" {
 		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
 		server, err := natsd.Start(ctx, natsd.Options{
 			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(), Erasing: func() bool { return people.Unfinished(c.Base.DataDir) },
 		})
 		if err != nil {
-			return nil, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+			return conn, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
 		}
-		dial, stop = func() (*nats.Conn, error) { return server.Connect("command") }, server.Shutdown
+		dial, stop = func() (stream.Conn, error) {
+			own, err := server.Connect("command")
+			return stream.Conn{Conn: own}, err
+		}, server.Shutdown
 	}
 	if conn, err = dial(); err != nil {
 		stop()
-		return nil, nil, exit.Config(err, "check the NATS_* settings")
+		return conn, nil, exit.Config(err, "check the NATS_* settings")
 	}
 	hangUp = func() {
 		conn.Close()
 		stop()
 	}
-	if !options.Connected(ctx, conn) {
+	if !options.Connected(ctx, conn.Conn) {
 		err := exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
 		hangUp()
-		return nil, nil, err
+		return conn, nil, err
 	}
 	return conn, hangUp, nil
 }

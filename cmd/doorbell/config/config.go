@@ -42,15 +42,17 @@ func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off
 // NATS is how to reach a server, under the names that the nats command knows. DOORBELL_NATS_URL wins over NATS_URL.
 // Without a URL a server is embedded, and User, Password and Token are what it demands from guests.
 type NATS struct {
-	URL      Address `split_words:"true" desc:"External server or servers, separated by commas; none is embedded then. DOORBELL_NATS_URL wins over it."`
-	Creds    string  `split_words:"true" desc:"Credentials file."`
-	Nkey     string  `split_words:"true" desc:"File with an NKey seed."`
-	User     string  `split_words:"true" desc:"User name."`
-	Password Secret  `split_words:"true" desc:"Password of the user."`
-	Token    Secret  `split_words:"true" desc:"Token instead of user and password."`
-	CA       string  `split_words:"true" desc:"File with the certificate authority of the server."`
-	Cert     string  `split_words:"true" desc:"File with the client certificate."`
-	Key      string  `split_words:"true" desc:"File with the key of the client certificate."`
+	URL         Address `split_words:"true" desc:"External server or servers, separated by commas; none is embedded then. DOORBELL_NATS_URL wins over it."`
+	Creds       string  `split_words:"true" desc:"Credentials file."`
+	Nkey        string  `split_words:"true" desc:"File with an NKey seed."`
+	User        string  `split_words:"true" desc:"User name."`
+	Password    Secret  `split_words:"true" desc:"Password of the user."`
+	Token       Secret  `split_words:"true" desc:"Token instead of user and password."`
+	CA          string  `split_words:"true" desc:"File with the certificate authority of the server."`
+	Cert        string  `split_words:"true" desc:"File with the client certificate."`
+	Key         string  `split_words:"true" desc:"File with the key of the client certificate."`
+	JSDomain    string  `split_words:"true" desc:"Domain of JetStream, where it is behind a leaf node."`
+	JSApiPrefix string  `split_words:"true" desc:"What subjects of the JetStream API begin with, where another account exports it; JS.leads.API, say."`
 }
 
 // Poll is what only the commands read that speak to the listings API.

@@ -82,7 +82,7 @@ func Loopback(host string) bool {
 func (r *reader) checkNATS(c *Config) {
 	n := c.NATS
 	if n.URL == "" {
-		r.warnIdle("NATS_URL", false, "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT", "NATS_KEY")
+		r.warnIdle("NATS_URL", false, "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT", "NATS_KEY", "NATS_JS_DOMAIN", "NATS_JS_API_PREFIX")
 		if !r.checkGuests(c.Base.NATSListen, n) {
 			r.warnIdle("NATS_PASSWORD", !n.Password.IsZero(), "NATS_USER")
 			r.warnIdle("NATS_USER", n.User != "", "NATS_PASSWORD")
@@ -96,11 +96,25 @@ func (r *reader) checkNATS(c *Config) {
 	if (n.Cert == "") != (n.Key == "") {
 		r.wrong("NATS_CERT", "and NATS_KEY belong together; set both or none")
 	}
+	if n.JSDomain != "" && (strings.Contains(n.JSDomain, ".") || !goodSubject(n.JSDomain)) {
+		r.wrong("NATS_JS_DOMAIN", "is not the name of a domain, which holds no dots, spaces and wildcards; write it like hub")
+	}
+	if n.JSApiPrefix != "" && !goodSubject(strings.TrimSuffix(n.JSApiPrefix, ".")) {
+		r.wrong("NATS_JS_API_PREFIX", "is not the beginning of a subject without wildcards; write it like JS.leads.API")
+	}
+	if n.JSDomain != "" && n.JSApiPrefix != "" {
+		r.wrong("NATS_JS_DOMAIN", "and NATS_JS_API_PREFIX exclude each other; set the domain behind a leaf node, the prefix where another account exports JetStream")
+	}
 	r.checkFile("NATS_CREDS", n.Creds)
 	r.checkFile("NATS_NKEY", n.Nkey)
 	r.checkFile("NATS_CA", n.CA)
 	r.checkFile("NATS_CERT", n.Cert)
 	r.checkFile("NATS_KEY", n.Key)
+}
+
+// goodSubject reports whether a text is a subject without wildcards.
+func goodSubject(text string) bool {
+	return plain(text) && !strings.ContainsAny(text, " *>") && !slices.Contains(strings.Split(text, "."), "")
 }
 
 // checkGuests demands credentials where others than this machine can reach the embedded server.

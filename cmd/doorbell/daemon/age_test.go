@@ -18,7 +18,7 @@ func TestAStreamThatLetsNobodyBeErasedIsToldOnceADay(t *testing.T) {
 	d, _ := open(t, "A100")
 	var log bytes.Buffer
 	d.o.Log, d.o.PeopleRetention = slog.New(slog.NewTextHandler(&log, nil)), time.Nanosecond
-	js, err := jetstream.New(d.conn)
+	js, err := d.conn.JetStream()
 	if err == nil {
 		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, DenyDelete: true})
 	}

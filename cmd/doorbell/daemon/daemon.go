@@ -28,6 +28,7 @@ import (
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -116,7 +117,7 @@ type Daemon struct {
 	deadLetters  atomic.Uint64 // as counted last
 
 	mu    sync.Mutex
-	conn  *nats.Conn
+	conn  stream.Conn // without a Conn until it is made
 	relay *relay.Relay
 
 	abandon   chan error // the end of a server that takes memory without end
@@ -226,7 +227,7 @@ func (a *Daemon) Close() {
 	a.mu.Lock()
 	conn := a.conn
 	a.mu.Unlock()
-	if conn != nil {
+	if conn.Conn != nil {
 		HangUp(conn)
 	}
 	if a.socket != nil {

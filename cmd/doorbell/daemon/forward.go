@@ -13,6 +13,7 @@ import (
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
+	"doorbell/events/stream"
 )
 
 // retryAfter is how long what ended, or could not begin, waits for its next attempt.
@@ -36,7 +37,7 @@ func retry(ctx context.Context, run func(context.Context) error, failed func(err
 }
 
 // connected is retry of what needs a connection of its own.
-func connected(ctx context.Context, dial func(...nats.Option) (*nats.Conn, error), run func(context.Context, *nats.Conn) error, failed func(error)) {
+func connected(ctx context.Context, dial func(...nats.Option) (stream.Conn, error), run func(context.Context, stream.Conn) error, failed func(error)) {
 	retry(ctx, func(ctx context.Context) error {
 		conn, err := dial()
 		if err != nil {
@@ -95,7 +96,7 @@ func (a *Daemon) forward(ctx context.Context) {
 
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
-	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
+	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
 		if err != nil {
 			return err
@@ -134,7 +135,7 @@ func (f Forwarder) Distinct() (routes []forward.Route) {
 }
 
 // ForwardOptions are what all forwarders have in common.
-func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
+func (o Options) ForwardOptions(f Forwarder, conn stream.Conn) forward.Options {
 	return forward.Options{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
@@ -144,7 +145,7 @@ func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
 // keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that run beside the daemon: they are
 // guests, and guests make no streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
-	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
+	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		o := a.o
 		return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
 	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
@@ -152,7 +153,7 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) {
 
 // countDeadLetters keeps their number for the status. While NATS is away it is what it was.
 func (a *Daemon) countDeadLetters(ctx context.Context) {
-	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
+	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -143,11 +144,18 @@ func (a *Daemon) connect() error {
 }
 
 // dial makes a connection; the options are for one to a server of ours.
-func (a *Daemon) dial(opts ...nats.Option) (*nats.Conn, error) {
+func (a *Daemon) dial(opts ...nats.Option) (stream.Conn, error) {
 	if a.server != nil {
-		return a.server.Connect("relay", opts...)
+		conn, err := a.server.Connect("relay", opts...)
+		return stream.Conn{Conn: conn}, err
 	}
-	return natsd.Connect(a.o.NATS, a.o.Log.With("part", "nats"))
+	return Connect(a.o.NATS, a.o.Log.With("part", "nats"))
+}
+
+// Connect is natsd.Connect with where JetStream is.
+func Connect(d natsd.Dial, log *slog.Logger) (stream.Conn, error) {
+	conn, err := natsd.Connect(d, log)
+	return stream.Conn{Conn: conn, Domain: d.Domain, APIPrefix: d.APIPrefix}, err
 }
 
 // explained is an error of what needs NATS, over the relay's connection.
@@ -160,7 +168,7 @@ func (a *Daemon) explained(err error) error {
 
 // HangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read
 // holds it up.
-func HangUp(conn *nats.Conn) {
+func HangUp(conn interface{ Close() }) {
 	closed := make(chan struct{})
 	go func() {
 		conn.Close()

@@ -6,8 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/relay"
@@ -41,7 +39,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.
 }
 
 // Replay publishes what a request means from a store, and tells how far it is: at the beginning, now and then, and at the end.
-func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (relay.Replayed, error) {
+func Replay(ctx context.Context, o Options, s *store.Store, conn stream.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (relay.Replayed, error) {
 	tell := func(p relay.Replayed) error {
 		return told(ops.ReplayProgress{
 			Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),

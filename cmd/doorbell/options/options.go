@@ -46,10 +46,14 @@ func Poller(c *config.Config, version string) poller.Options {
 
 // NATS says in the words of natsd how to reach an external server.
 func NATS(n config.NATS) natsd.Dial {
-	return natsd.Dial{
+	d := natsd.Dial{
 		URL: string(n.URL), Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(),
-		CA: n.CA, Cert: n.Cert, Key: n.Key,
+		CA: n.CA, Cert: n.Cert, Key: n.Key, Domain: n.JSDomain, APIPrefix: n.JSApiPrefix,
 	}
+	if d.URL == "" { // the embedded server has a JetStream of its own
+		d.Domain, d.APIPrefix = "", ""
+	}
+	return d
 }
 
 // Client asks the daemon in the data directory, if one runs.

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"doorbell/events"
 	"doorbell/events/stream"
 	"doorbell/store"
@@ -212,7 +210,7 @@ func (p *Places) aside() (names []string) {
 func (p *Places) consumers(ctx context.Context) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	js, err := jetstream.New(p.Conn)
+	js, err := p.Conn.JetStream()
 	if err != nil {
 		return nil
 	}

@@ -21,7 +21,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events"
@@ -32,7 +31,7 @@ import (
 // Places are where people's data stand. Store, Conn, Prefix, Stream and Dir are required.
 type Places struct {
 	Store          *store.Store
-	Conn           *nats.Conn
+	Conn           stream.Conn
 	Prefix, Stream string
 	Embedded       bool   // the server is ours, and keeps its files in Dir
 	Dir            string // the data directory

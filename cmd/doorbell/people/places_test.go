@@ -15,6 +15,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -70,7 +71,7 @@ func world(t *testing.T) *Places {
 			t.Fatal(err)
 		}
 	}
-	return &Places{Store: kept, Conn: conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
+	return &Places{Store: kept, Conn: stream.Conn{Conn: conn}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
 }
 
 // begun is an erasure of the person that has begun.

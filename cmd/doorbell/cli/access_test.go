@@ -225,7 +225,7 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	defer held.Close()
 	before := doorbelltest.Tree(t, dir)
 	var all sync.WaitGroup // each waits for the lock
-	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "A100", "1"}} {
+	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "1"}} {
 		all.Go(func() {
 			got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 			if got.Code != exit.CodeUnavailable || got.Stdout != "" {

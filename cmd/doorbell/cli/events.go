@@ -85,30 +85,25 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	return nil
 }
 
-// listed describes an event of the log in one line without people: time, agency, sequence, type, insertion. An unsent one has no
-// sequence, so its id names it.
+// listed describes an event of the log in one line without people: time, agency, position, type, insertion.
 func listed(e ops.LoggedEvent) string {
-	sequence := "-"
-	if e.Event.Sequence > 0 {
-		sequence = strconv.FormatUint(e.Event.Sequence, 10)
-	}
-	head := fmt.Sprintf("%s  %-6s %6s  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, sequence, e.Event.Type)
+	head := fmt.Sprintf("%s  %-6s %6d  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, e.Event.Sequence, e.Event.Type)
 	parts := append([]string{head}, ops.Told(e.Event, false)...)
 	if !e.Acknowledged {
-		parts = append(parts, "(waits for the stream)", e.Event.ID)
+		parts = append(parts, "(waits for the stream)")
 	}
 	return printable(strings.Join(parts, "  "))
 }
 
 // EventsShowCmd is `doorbell events show`.
 type EventsShowCmd struct {
-	Which []string `arg:"" name:"id" help:"Id of the event (its ce-id), or its agency and sequence."`
-	JSON  bool     `name:"json" help:"Print CloudEvents JSON, with people's data."`
+	Which string `arg:"" name:"event" help:"Id of the event (its ce-id), or its position in the log (its ce-sequence)."`
+	JSON  bool   `name:"json" help:"Print CloudEvents JSON, with people's data."`
 }
 
 func (EventsShowCmd) Help() string {
 	return "Prints an event of the event log, and whether the stream has confirmed it. People and the API's record are masked unless --json.\n\n" +
-		"Example:\n  doorbell events show A100 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
+		"Example:\n  doorbell events show 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
 }
 
 var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
@@ -118,21 +113,15 @@ func (c *EventsShowCmd) Validate() error {
 	return err
 }
 
-func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
-	switch len(c.Which) {
-	case 1:
-		if !eventID.MatchString(c.Which[0]) {
-			return q, errors.New("ID: is not an event id; write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842")
-		}
-		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
-	case 2:
-		n, err := strconv.ParseUint(c.Which[1], 10, 64)
-		if err != nil || n == 0 {
-			return q, errors.New("SEQUENCE: is not a number from 1; write agency and sequence like A100 1842")
-		}
-		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0])
+func (c *EventsShowCmd) query() (ops.EventQuery, error) {
+	if eventID.MatchString(c.Which) {
+		return ops.EventQuery{ID: c.Which, Newest: 1}, nil
 	}
-	return q, errors.New("ID: write the ce-id of one event, or agency and sequence like A100 1842")
+	n, err := strconv.ParseUint(c.Which, 10, 64)
+	if err != nil || n == 0 {
+		return ops.EventQuery{}, errors.New("EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id, which --json prints")
+	}
+	return ops.EventQuery{FromSequence: n, ToSequence: n}, nil
 }
 
 // Run prints one event of the log whole.
@@ -311,8 +300,8 @@ type EventFilter struct {
 	Insertion    string  `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
 	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
-	FromSequence *uint64 `placeholder:"N" help:"Only events of this sequence or a higher one; each agency counts its own."`
-	ToSequence   *uint64 `placeholder:"N" help:"Only events of this sequence or a lower one."`
+	FromSequence *uint64 `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
+	ToSequence   *uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
 	Origin       string  `placeholder:"ORIGIN" help:"Only what is new (live), or only what was there before the watch began (baseline)."`
 }
 
@@ -324,9 +313,9 @@ func (f *EventFilter) valid() error {
 	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
 		return errors.New("--origin: write live or baseline")
 	case f.FromSequence != nil && *f.FromSequence == 0:
-		return errors.New("--from-sequence: sequences begin with 1")
+		return errors.New("--from-sequence: positions begin with 1")
 	case f.ToSequence != nil && *f.ToSequence == 0:
-		return errors.New("--to-sequence: sequences begin with 1")
+		return errors.New("--to-sequence: positions begin with 1")
 	case f.FromSequence != nil && f.ToSequence != nil && *f.FromSequence > *f.ToSequence:
 		return errors.New("--from-sequence: is higher than --to-sequence")
 	}

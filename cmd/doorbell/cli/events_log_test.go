@@ -81,8 +81,7 @@ func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
 	}
 	doorbelltest.Has(t, got.Stderr, "the newest 50; --limit 0 prints all")
 	doorbelltest.Has(t, list[49], "B200      101  access.halted", "the API refuses the key", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
-	fields := strings.Fields(list[49])
-	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "show", fields[len(fields)-1]).Stdout, "access.halted")
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "show", strings.Fields(list[49])[3]).Stdout, "access.halted")
 	doorbelltest.Has(t, list[48], "B200      100", "contact_request.created", "see#", "“Ruhig & <zentral>”  score 7.25")
 	for _, text := range list {
 		if !strings.Contains(text, "waits") { // they are the second half
@@ -148,7 +147,7 @@ func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
 		}
 		doorbelltest.Has(t, text, `"record":{"id":"id-`+fmt.Sprint(2*n)+`","`, "9007199254740993", "Muster"+sandbox.Marker, "Ruhig & <zentral>")
 		one := doorbelltest.Run(t, environ, "events", "show", e.ID, "--json")
-		two := doorbelltest.Run(t, environ, "events", "show", "A100", fmt.Sprint(2*n+1), "--json")
+		two := doorbelltest.Run(t, environ, "events", "show", fmt.Sprint(2*n+1), "--json")
 		if one.Stdout != text+"\n" || two.Stdout != text+"\n" || one.Code != 0 || one.Stderr+two.Stderr != "" {
 			t.Errorf("event %d is shown as another one: %s%s", n+1, one.Stderr, two.Stderr)
 		}
@@ -160,7 +159,7 @@ func TestAnEventIsShownWholeWithoutPeople(t *testing.T) {
 	environ := logged(t, 9, false)
 	for agency, confirmed := range map[string]string{"A100": "yes, the stream has confirmed it", "B200": "no, it waits in the log"} {
 		which := map[string]string{"A100": "3", "B200": "8"}[agency]
-		got := doorbelltest.Run(t, environ, "events", "show", agency, which)
+		got := doorbelltest.Run(t, environ, "events", "show", which)
 		if got.Code != 0 || !strings.Contains(got.Stdout, "0000000000000000000"+which) {
 			t.Fatalf("got %+v", got)
 		}
@@ -200,7 +199,7 @@ func TestALogThatBeginsLaterIsReadFromThere(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.Stderr)
 		}
 	}
-	got := doorbelltest.Run(t, environ, "events", "show", "A100", "5")
+	got := doorbelltest.Run(t, environ, "events", "show", "5")
 	if got.Code != exit.CodeFailed || got.Stdout != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -220,11 +219,11 @@ func TestTheDaemonTellsTheSameOfItsLog(t *testing.T) {
 		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "waits for the stream")
 	})
 	var while, after [3]doorbelltest.Result
-	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+	for n, args := range [][]string{{"ls"}, {"show", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
 		while[n] = doorbelltest.Run(t, s.Environ, append([]string{"events"}, args...)...)
 	}
 	d.Stop(t)
-	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+	for n, args := range [][]string{{"ls"}, {"show", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
 		after[n] = doorbelltest.Run(t, s.Environ, append([]string{"events"}, args...)...)
 	}
 	if after != while {
@@ -249,20 +248,18 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
 		"ls --since 1h --until 2h":                "--until: is not after --since",
 		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
-		"ls --from-sequence 0":                    "--from-sequence: sequences begin with 1",
+		"ls --from-sequence 0":                    "--from-sequence: positions begin with 1",
 		"ls --to-sequence=-1":                     "--to-sequence: ",
 		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
 		"ls --origin replay":                      "--origin: write live or baseline",
 		"ls --limit=-1":                           "--limit: must not be negative",
 		"ls --limit many":                         "--limit: ",
 		"ls more":                                 "more",
-		"show":                                    "id",
-		"show x":                                  "ID: is not an event id",
-		"show A100":                               "write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842",
-		"show A100 0":                             "SEQUENCE: is not a number from 1",
-		"show A100 second":                        "SEQUENCE: is not a number from 1",
-		"show A/1 2":                              "AGENCY: ",
-		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
+		"show":                                    "event",
+		"show A100":                               "EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id",
+		"show 0":                                  "EVENT: write a position",
+		"show 18446744073709551616":               "EVENT: write a position",
+		"show 1 2":                                "2",
 	} {
 		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
 		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
@@ -272,8 +269,7 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 	}
 	for args, sentence := range map[string]string{
 		"ls --agency C300":                "the event log knows no such agency: C300\n  doorbell status lists the agencies",
-		"show C300 1":                     "the event log knows no such agency: C300",
-		"show A100 99":                    "the event log holds no such event",
+		"show 99":                         "the event log holds no such event",
 		"show aaaaaaaaaaaaaaaaaaaaaaaaaa": "the event log holds no such event",
 	} {
 		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)

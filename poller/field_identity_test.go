@@ -488,22 +488,31 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 		from, to string
 		old      *fieldReply // at the old reference, from then on; nil: as at the new one
 		names    bool        // contact requests name their property
+		zoneless bool        // their times name no zone
 	}
 	gone, none := formsOfNone["404, JSON"], formsOfNone["empty array"]
 	forms := map[string]form{
-		"capitals, 404":               {"a100#03##", "A100#03##", &gone, false},
-		"no trailing #, 404":          {"a100#03##", "a100#03", &gone, true},
-		"trailing #, none":            {"a100#03", "a100#03##", &none, false},
-		"a segment more, 404":         {"a100#03##", "a100#03#h1#", &gone, true},
-		"another number, 404":         {"a100#03##", "a100#2003##", &gone, false},
-		"another number, still there": {"a100#03##", "a100#2003##", nil, true},
+		"capitals, 404":               {"a100#03##", "A100#03##", &gone, false, false},
+		"no trailing #, 404":          {"a100#03##", "a100#03", &gone, true, false},
+		"trailing #, none":            {"a100#03", "a100#03##", &none, false, false},
+		"a segment more, 404":         {"a100#03##", "a100#03#h1#", &gone, true, false},
+		"another number, 404":         {"a100#03##", "a100#2003##", &gone, false, false},
+		"another number, still there": {"a100#03##", "a100#2003##", nil, true, false},
+		"no zone, 404":                {"a100#03##", "A100#03##", &gone, false, true},
+		"no zone, none":               {"a100#03##", "A100#03##", &none, true, true},
+		"no zone, still there":        {"a100#03##", "a100#2003##", nil, false, true},
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, []string{"a100#01##", "a100#02##", form.from}, func(w *world, p *portal) {
 			w.pass(12 * time.Hour)
 			w.options.PollInterval = time.Minute
-			if form.names {
-				p.write = func(flat string, _ *fieldLead, record object) { record["propertyReferenceId"] = flat }
+			p.write = func(flat string, l *fieldLead, record object) {
+				if form.names {
+					record["propertyReferenceId"] = flat
+				}
+				if form.zoneless {
+					record["createdAt"] = zoneless["T"](l.at)
+				}
 			}
 			p.addMany(form.from, 3, 20*24*time.Hour)
 			p.addMany(form.from, 2, 30*time.Hour)
@@ -823,6 +832,32 @@ func TestPeopleWhoVanishFromMostContactRequestsAreHeldUntilItLastsOrIsApproved(t
 			if more := w.since("A100", said+2)[12:]; len(more) > 0 {
 				t.Errorf("%v", types(more))
 			}
+		})
+	})
+}
+
+// TestAnInsertionThatComesBackUnderAnotherNameAfterDaysBringsItsLeadsAlong takes an insertion off the list for
+// longer than contact requests may come late. One is made just before that, one while it is still polled.
+func TestAnInsertionThatComesBackUnderAnotherNameAfterDaysBringsItsLeadsAlong(t *testing.T) {
+	forms := map[string]func(time.Time) any{"no zone": zoneless["T"], "UTC": func(t time.Time) any { return t.UTC().Format(time.RFC3339) }}
+	eachForm(t, forms, func(t *testing.T, written func(time.Time) any) {
+		inField(t, flatsNamed(3), func(w *world, p *portal) {
+			w.pass(12 * time.Hour)
+			w.options.PollInterval, w.options.WalkInterval = 20*time.Minute, 20*time.Minute
+			p.write = func(_ string, l *fieldLead, record object) { record["createdAt"] = written(l.at) }
+			from, to := p.flats[2], "A100#03##"
+			w.start()
+			w.pass(time.Hour)
+			live := []*fieldLead{p.add(from, 0)}
+			w.pass(6 * time.Minute)
+			p.change(func() { p.flats = p.flats[:2] })
+			w.pass(47 * time.Hour)
+			live = append(live, p.add(from, 0))
+			w.pass(100 * time.Minute)
+			p.mustAnnounce(live...)
+			p.change(func() { p.flats, p.leads[to] = append(p.flats, to), p.leads[from] })
+			w.pass(time.Hour)
+			p.mustAnnounce(live...)
 		})
 	})
 }

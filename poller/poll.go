@@ -405,7 +405,7 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 			return decide(prior)
 		}
 		for other := range tx.Insertions(id) {
-			gone := other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.LateArrivals
+			gone := other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin
 			if !other.LastSeen.IsZero() && gone && other.Reference != p.reference {
 				prior.Vanished = append(prior.Vanished, tx.ContactRequests(id, other.Reference)...)
 			}

@@ -209,6 +209,11 @@ const (
 	zoneless    = 2 * time.Hour
 )
 
+// ComesBackWithin is how long after an insertion has vanished its contact requests may be live at a new one, which has another
+// name: they come as late as the old one is polled, and the start of the new one lies as far back, and farther where times name no zone.
+// It is reckoned from a complete walk, which may be some time ago.
+const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
+
 // startOf is the moment before which contact requests of an insertion are old. Until a list was shown the zone of a time is in
 // doubt. From then on what is younger than all that the agency has shown before is news in any case, for our clock may have been
 // ahead at the begin.

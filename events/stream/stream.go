@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -217,6 +218,8 @@ type Client struct {
 	Conn   Conn
 	Stream string
 	Wait   time.Duration // for each answer
+	// Alone says that the stream has no replicas. It is read in batches then, which a replica that is behind might answer too.
+	Alone bool
 }
 
 // Query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
@@ -252,17 +255,66 @@ func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	return m, nil
 }
 
-// Read yields the messages of a filter behind a place, one request each, until there is none or with the first error. A consumer would
-// wait for ever for those that a damaged stream counts and does not have.
+// Read yields the messages of a filter behind a place, until there is none or with the first error. It asks for each one, or for a
+// batch of them: a consumer would wait for ever for those that a damaged stream counts and does not have.
 func (c Client) Read(ctx context.Context, filter string, after uint64) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
-		for {
+		for inBatches := c.Alone; ; {
+			if inBatches {
+				list, err := c.batch(ctx, filter, after)
+				for _, m := range list {
+					if after = m.Sequence; !yield(m, nil) {
+						return
+					}
+				}
+				inBatches = err == nil
+			}
 			m, err := c.Get(ctx, Query{Sequence: after + 1, Next: filter})
 			if err == nil && m == nil || !yield(m, err) || err != nil {
 				return
 			}
 			after = m.Sequence
 		}
+	}
+}
+
+const (
+	batchSize  = 256
+	batchBytes = 8 << 20 // below what a server lets wait for a client
+)
+
+// batch returns the next messages of a filter behind a place by one direct get, up to one that cannot be read (ADR-31 of NATS).
+func (c Client) batch(ctx context.Context, filter string, after uint64) (list []*Message, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	inbox := c.Conn.NewRespInbox()
+	replies, err := c.Conn.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = replies.Unsubscribe() }()
+	request := fmt.Sprintf(`{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, after+1, filter, batchSize, batchBytes)
+	if err := c.Conn.PublishRequest(c.Conn.api()+"DIRECT.GET."+c.Stream, inbox, []byte(request)); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := replies.NextMsgWithContext(ctx)
+		if err != nil {
+			return list, err
+		}
+		sequence, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+		if err != nil { // the end, nothing, or a message whose headers are damaged
+			return list, nil
+		}
+		at, _ := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+		subject := m.Header.Get(jetstream.SubjectHeader)
+		for _, name := range []string{
+			jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader,
+			jetstream.TimeStampHeaer, "Nats-Num-Pending", "Nats-Last-Sequence",
+		} {
+			m.Header.Del(name)
+		}
+		list = append(list, &Message{Subject: subject, Sequence: sequence, Header: m.Header, Data: m.Data, Time: at})
 	}
 }
 

@@ -111,7 +111,7 @@ func TestARestartBeforeTheFirstLeadLosesNoneOfADaemonWhoseClockIsBehind(t *testi
 		time.Sleep(time.Second)
 		w.run(time.Second)
 		w.run(time.Minute, func() {
-			e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: "a"}, "A100")
+			e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: "a"})
 			w.publish(e.Stamp(e.Sequence, time.Now().Add(-time.Minute), "store"))
 		})
 		wantIDs(t, s, w.history)
@@ -129,7 +129,7 @@ func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // the daemon makes the stream a little later than the forwarder begins
 		w.makeStream()
 		w.lead("A100")
-		w.publish(w.stamp(&events.WatchBaselined{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Reason: "first"}, "A100"))
+		w.publish(w.stamp(&events.WatchBaselined{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Reason: "first"}))
 		time.Sleep(time.Minute)
 		if len(s.ids()) != 2 {
 			t.Errorf("%d of 2 events came", len(s.ids()))

@@ -11,7 +11,7 @@ import (
 	"doorbell/events"
 )
 
-// The memory has three parts. A [checkpoint] for each kind and agency says what was done of it, wherever it was sent. A [period] says what
+// The memory has three parts. A [checkpoint] for each kind, agency and store says what was done of it, wherever it was sent. A [period] says what
 // the routes took at a time. A [workerState] is a place in the stream, where a worker goes on.
 //
 // So an agency that moves from one destination to another needs nothing of its own: its checkpoint stays. All workers of the kind go back to
@@ -20,14 +20,15 @@ import (
 const (
 	// recent is how many events of an agency a checkpoint knows by id. Those before them are known by number and time.
 	recent = 32
-	// mostBounds is how many beginnings of an agency's numbers are told apart.
+	// mostBounds is how many beginnings of a store's positions are told apart.
 	mostBounds = 8
 )
 
-// checkpoint is what is done of one agency's events of one kind. The newest are known by id, which is exact whatever happened to the stream:
-// sequences that are used again by a restored store, events that the relay sends again late. Of those before them one is known by number
-// and time: it is done if neither is higher than in one of the bounds. There is one bound for each time that the numbers began anew, as they
-// do with a new store; a single one would swallow what is new, since all events of one commit have one time.
+// checkpoint is what is done of the events of one kind of one agency and store. The newest are known by id, which is exact whatever happened
+// to the stream: positions that a restored store uses again, events that the relay sends again late. An older one is known by position in
+// the store's log and time of record: it is done if neither is higher than in one of the bounds. A store that was set back while NATS is
+// away repeats positions, at later times. There is one bound for each time that this happened; a single one would swallow new events,
+// since all events of one commit have one time.
 type checkpoint struct {
 	// Below are the highest of those that are no longer in Recent, the latest last.
 	Below []bound `json:"below,omitempty"`
@@ -124,7 +125,8 @@ func (m *memory) begunBy(began time.Time) {
 // begun says whether the forwarder has ever begun.
 func (m *memory) begun() bool { return len(m.Periods) > 0 && !m.Periods[0].From.IsZero() }
 
-func doneKey(k Kind, e events.Event) string { return string(k) + "/" + e.AgencyID }
+// doneKey names a checkpoint. Positions and clocks of another store say nothing about this one's.
+func doneKey(k Kind, e events.Event) string { return string(k) + "/" + e.AgencyID + "/" + e.StoreID }
 
 // done says whether an event of a kind is done.
 func (m *memory) done(k Kind, e events.Event) bool { return m.Done[doneKey(k, e)].has(e) }

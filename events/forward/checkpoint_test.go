@@ -16,8 +16,8 @@ func numbered(sequence uint64, at time.Time, id string) events.Event {
 	return events.Event{ID: id, Sequence: sequence, RecordedTime: at.UTC().Truncate(time.Millisecond)}
 }
 
-// history draws what an agency's log can be: sequences without gaps, times that never go back; and now and then a store that begins anew, or a
-// backup that uses numbers again, always later than all that was before.
+// history draws what a log can hold of an agency: positions with gaps, times that never go back; and now and then a backup that uses positions
+// again, from the beginning or from further on, always later than everything before.
 func history(t *rapid.T) (all []events.Event) {
 	at, sequence := time.UnixMilli(1_700_000_000_000), uint64(0)
 	for range rapid.IntRange(1, 200).Draw(t, "length") {
@@ -31,7 +31,7 @@ func history(t *rapid.T) (all []events.Event) {
 		case 2:
 			at = at.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
 		}
-		sequence++
+		sequence += uint64(rapid.IntRange(1, 3).Draw(t, "others")) // those between are of other agencies
 		all = append(all, numbered(sequence, at, fmt.Sprintf("id-%d-%d", len(all), sequence)))
 	}
 	return all

@@ -85,7 +85,7 @@ func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
 			for n := range 2 {
 				e := w.stamp(&events.ContactRequestCreated{
 					Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, ContactRequestID: fmt.Sprint(n),
-				}, "A")
+				})
 				w.put(e, map[string]string{
 					"Nats-Expected-Stream": "LISTINGS", "Nats-Expected-Last-Subject-Sequence": fmt.Sprint(n), "Nats-Expected-Last-Subject-Sequence-Subject": "listings.v1.A.>",
 				})
@@ -379,7 +379,7 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 			e := w.stamp(&events.ContactRequestCreated{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "see#1", ContactRequestID: "large", Identity: events.IdentityID,
 				Record: []byte(`"` + strings.Repeat("x", 2<<20) + `"`), Contact: events.Contact{Message: strings.Repeat("y", 1<<20)},
-			}, "A100").Fit(int(w.nc.MaxPayload()) - 60)
+			}).Fit(int(w.nc.MaxPayload()) - 60)
 			m := nats.Msg{Header: nats.Header(e.Header()), Data: e.Data}
 			e.Data = append(e.Data, bytes.Repeat([]byte(" "), int(w.nc.MaxPayload())-m.Size()-60)...)
 			w.publish(e)

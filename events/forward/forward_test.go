@@ -87,7 +87,7 @@ func TestOnlyLiveEventsTravel(t *testing.T) {
 			for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
 				e := w.stamp(&events.ContactRequestCreated{
 					Common: events.Common{AgencyID: "A", Origin: o, ObservedAt: time.Now()}, ContactRequestID: string(o),
-				}, "A")
+				})
 				w.put(e, nil)
 			}
 			w.lead("A")

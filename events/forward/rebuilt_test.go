@@ -80,27 +80,83 @@ func TestAStoreBegunAnewIsNotTakenForDone(t *testing.T) {
 			}
 		})
 		old := len(w.history)
-		w.sequence["A100"] = 0
+		w.sequence, w.store = 0, "anew"
 		w.run(2*time.Minute, func() {
 			for n := range 50 {
 				e := w.stamp(&events.ContactRequestCreated{
 					Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "anew-" + string(rune('A'+n)),
-				}, "A100")
+				})
 				w.publish(e)
 			}
 		})
 		wantIDs(t, s, w.history)
 		w.rebuild() // with both
 		w.run(2*time.Minute, func() {
-			w.sequence["A100"] = 90 // a number that the first store has used
+			w.sequence = 30 // set back: a position that it has used
 			w.publish(w.stamp(&events.ContactRequestCreated{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "restored",
-			}, "A100"))
+			}))
 		})
 		wantIDs(t, s, w.history)
 		if len(w.history) != old+51 {
 			t.Fatal(len(w.history))
 		}
+	})
+}
+
+// TestAStoreThatWasSetBackWhileNATSWasAwaySkipsNothing records events at positions that the store has used before, as it cannot know: the
+// stream says so only when it answers.
+func TestAStoreThatWasSetBackWhileNATSWasAwaySkipsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(3*time.Minute, func() {
+			for range 100 {
+				w.lead("A100")
+				w.lead("B200")
+			}
+		})
+		w.sequence = 40
+		var waiting []events.Event
+		for range 45 { // to position 130, far behind the last one that was used
+			waiting = append(waiting, w.stampLead("A100"), w.stampLead("B200"))
+			w.history = append(w.history, waiting[len(waiting)-2:]...)
+			time.Sleep(time.Second)
+		}
+		w.run(3*time.Minute, func() {
+			for _, e := range waiting {
+				w.put(e, nil)
+			}
+			w.sequence = 300 // reserved behind what the stream has
+			w.lead("A100")
+		})
+		wantIDs(t, s, w.history)
+		w.rebuild()
+		w.run(time.Minute, func() { w.lead("B200") })
+		wantIDs(t, s, w.history)
+	})
+}
+
+// TestPositionsOfAnotherStoreSayNothing is a move to another machine, whose store begins with 1, and whose clock is behind.
+func TestPositionsOfAnotherStoreSayNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 0)
+		w := newWorld(t, leadsTo(s))
+		lead := func(e events.Event, clock time.Duration) {
+			w.publish(e.Stamp(e.Sequence, time.Now().Add(clock), w.store))
+		}
+		w.run(3*time.Minute, func() {
+			for range 100 {
+				lead(w.stampLead("A100"), time.Hour)
+			}
+		})
+		w.sequence, w.store = 0, "moved"
+		w.run(3*time.Minute, func() {
+			for range 50 {
+				lead(w.stampLead("A100"), 0)
+			}
+		})
+		wantIDs(t, s, w.history)
 	})
 }
 
@@ -114,7 +170,7 @@ func TestAnEventThatIsSentAgainBehindLaterOnesIsNotMissed(t *testing.T) {
 			}
 			lost := w.stamp(&events.ContactRequestCreated{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "lost",
-			}, "A100")
+			})
 			for range 5 {
 				w.lead("A100")
 			}
@@ -194,7 +250,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() {
 			for n := range 3 { // of a daemon whose clock is behind
-				e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: string(rune('a' + n))}, "A100")
+				e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: string(rune('a' + n))})
 				w.publish(e.Stamp(e.Sequence, time.Now().Add(-time.Hour), "store"))
 				time.Sleep(5 * time.Second)
 			}

@@ -61,14 +61,14 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAddedWhileNATSIsAway(t *te
 		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
-		before := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "1"}, "B200")
+		before := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "1"})
 		time.Sleep(time.Second)
 		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
 		w.start(func(f *Forwarder) {
 			f.state.change(func(m *memory) { m.reroute(f.workers, time.Now().Add(time.Hour), 0) })
 		})
 		time.Sleep(20 * time.Minute)
-		after := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "2"}, "B200")
+		after := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "2"})
 		time.Sleep(20 * time.Minute)
 		w.makeStream()
 		w.publish(before)
@@ -260,7 +260,7 @@ func TestWhatWasNotWantedWhenItCameIsNotSentLater(t *testing.T) {
 		scored := func(score string) {
 			w.publish(w.stamp(&events.ContactRequestCreated{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: fmt.Sprint(len(w.history)), Score: []byte(score),
-			}, "A100"))
+			}))
 		}
 		two.down()
 		w.run(time.Minute, func() {

@@ -40,7 +40,7 @@ func TestHaltsOfOtherKeysAndOtherAlertsAreNotSwallowed(t *testing.T) {
 			for n := range 6 {
 				agency := fmt.Sprintf("N%d", n)
 				// a stale watch stands before the halt in the same agency: it must not be taken for done with it
-				w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Operation: "insertions"}, agency))
+				w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Operation: "insertions"}))
 				w.halt(agency, "sha256:"+fmt.Sprint(n%2))
 			}
 		})
@@ -124,7 +124,7 @@ func TestKilledWhileHaltsSettleNoneIsLost(t *testing.T) {
 				if !w.crash(step, 1, func() {
 					for n := range 10 {
 						agency := fmt.Sprintf("N%d", n)
-						w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}}, agency))
+						w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}}))
 						w.halt(agency, "k")
 					}
 				}) {
@@ -170,11 +170,11 @@ func TestAnAlertAmongManyHaltsOfOneAgencyIsNotSwallowed(t *testing.T) {
 			w.publish(w.stamp(&events.AccessHalted{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Scope: events.ScopeInsertion, ProbableReason: "insertion_not_allowed",
 				PropertyReferenceID: string(rune('a' + n)), Key: events.KeyRef{Fingerprint: "sha256:1"},
-			}, "A100"))
+			}))
 		}
 		w.run(20*time.Minute, func() {
 			refused(0)
-			w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Operation: "insertions"}, "A100"))
+			w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Operation: "insertions"}))
 			for n := range recent + 10 { // more than are known by name: they are done before the alert among them
 				refused(n + 1)
 			}

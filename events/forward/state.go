@@ -27,7 +27,7 @@ type memory struct {
 	Name    string `json:"name"`
 	// Periods are what the routes took from when on, oldest first.
 	Periods []period `json:"periods"`
-	// Done is by kind and agency.
+	// Done is by kind, agency and store.
 	Done    map[string]*checkpoint  `json:"done"`
 	Workers map[string]*workerState `json:"lanes"`
 	// Leftover are consumers that nobody needs any more and that are not deleted yet.

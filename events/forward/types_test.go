@@ -26,7 +26,7 @@ func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
 		w := worldOn(t, first)
 		w.o.Routes = []Route{leadsTo(s)}
 		gone := func() {
-			w.publish(w.stamp(&events.InsertionDisappeared{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(w.history))}, "A100"))
+			w.publish(w.stamp(&events.InsertionDisappeared{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(w.history))}))
 		}
 		w.run(time.Minute, func() { w.lead("A100") }, func() {
 			for range 50 {

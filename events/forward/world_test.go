@@ -151,7 +151,8 @@ type world struct {
 	js       jetstream.JetStream
 	o        Options
 	log      lines
-	sequence map[string]uint64
+	sequence uint64 // of the last event: its position in the log of the store
+	store    string
 	history  []events.Event
 }
 
@@ -183,7 +184,7 @@ func worldOn(t *testing.T, s *natsd.Server) *world {
 // worldWith is a world on a server of somebody else.
 func worldWith(t *testing.T, nc *nats.Conn) *world {
 	t.Helper()
-	w := &world{t: t, nc: nc, sequence: map[string]uint64{}}
+	w := &world{t: t, nc: nc, store: "store"}
 	var err error
 	if w.js, err = jetstream.New(w.nc); err != nil {
 		t.Fatal(err)
@@ -216,15 +217,15 @@ func (w *world) makeStream() {
 	}
 }
 
-// stamp makes the next event of an agency.
-func (w *world) stamp(p events.Payload, agency string) events.Event {
+// stamp makes the next event of the log.
+func (w *world) stamp(p events.Payload) events.Event {
 	w.t.Helper()
 	e, err := events.New(p)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.sequence[agency]++
-	return e.Stamp(w.sequence[agency], time.Now(), "store")
+	w.sequence++
+	return e.Stamp(w.sequence, time.Now(), w.store)
 }
 
 // lead publishes a new contact request of an agency.
@@ -239,9 +240,9 @@ func (w *world) stampLead(agency string) events.Event {
 	w.t.Helper()
 	return w.stamp(&events.ContactRequestCreated{
 		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: "see#1",
-		ContactRequestID: fmt.Sprintf("%s-%d", agency, w.sequence[agency]), Identity: events.IdentityID,
+		ContactRequestID: fmt.Sprintf("%s-%d-%d", agency, w.sequence, len(w.history)), Identity: events.IdentityID,
 		Contact: events.Contact{LastName: "Secretname", Email: "secret@example.org"},
-	}, agency)
+	})
 }
 
 // halt publishes a halt of an agency.
@@ -250,7 +251,7 @@ func (w *world) halt(agency, fingerprint string) events.Event {
 	e := w.stamp(&events.AccessHalted{
 		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Scope: events.ScopeAgency, ProbableReason: "key_rejected",
 		Key: events.KeyRef{Fingerprint: fingerprint},
-	}, agency)
+	})
 	w.publish(e)
 	return e
 }

@@ -21,11 +21,25 @@ type restless struct {
 // NewRestless begins to move at once.
 func NewRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
 	t.Helper()
+	return newRestless(t, seed, r, dir, contactRequestsPerMinute, contactRequestsPerMinute/10)
+}
+
+// NewLeads is an API at which only contact requests are made: insertions stay as they are, of which a store that is lost may miss a change.
+// Stores may be set back.
+func NewLeads(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
+	t.Helper()
+	b := newRestless(t, seed, r, dir, contactRequestsPerMinute, 0)
+	b.oracle.SetBack = true
+	return b
+}
+
+func newRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute, changesPerMinute float64) *restless {
+	t.Helper()
 	agencies := []string{"A100", "B200"}
 	model := sandbox.NewModel(sandbox.Options{Seed: seed})
 	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
 		Seed: seed, Agencies: agencies, Insertions: 30, History: 3,
-		ContactRequestsPerMinute: contactRequestsPerMinute, ChangesPerMinute: contactRequestsPerMinute / 10,
+		ContactRequestsPerMinute: contactRequestsPerMinute, ChangesPerMinute: changesPerMinute,
 	})
 	g.Seed()
 	model.AddKey(TestKey, agencies...)
@@ -52,6 +66,16 @@ func (b *restless) Begun() {
 		b.oracle.Until = time.Now()
 	}
 }
+
+// GoesOn waits until the API was asked so many times more.
+func (b *restless) GoesOn(t *testing.T, times int) {
+	t.Helper()
+	from := b.oracle.Model.Requests(sandbox.Filter{})
+	Eventually(t, "the API is asked on", func() bool { return b.oracle.Model.Requests(sandbox.Filter{}) >= from+times })
+}
+
+// OfSeveral judges the stream of several doorbells, each of which may announce what insertions do.
+func (b *restless) OfSeveral() { b.oracle.Several = true }
 
 // Judge waits until all is told and ends the daemon.
 func (b *restless) Judge(t *testing.T, p *Child, natsURL string) (events int) {

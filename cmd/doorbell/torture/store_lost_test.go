@@ -1,0 +1,115 @@
+package torture
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/poller/sandbox"
+)
+
+// TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead kills the daemon while leads go on, loses its store or puts a backup in
+// its place, with NATS there or away at the next start, and gives no flag. The long form is
+// `go test ./cmd/doorbell/torture -run TestAStoreThatIsLost -rounds 30 -v`.
+func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing.T) {
+	t.Parallel()
+	far := doorbelltest.StartFar(t)
+	b := doorbelltest.NewLeads(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 3000)
+	b.Environ = append(b.Environ, "NATS_URL="+far.URL())
+	path, backup := filepath.Join(b.Dir, daemon.StoreFile), filepath.Join(t.TempDir(), "backup.db")
+	p := doorbelltest.Launch(t, b.Environ, "run")
+	doorbelltest.NatsURL(t, b.Dir)
+	b.Begun()
+	done := map[string]int{}
+	happenings := []string{"back up", "lose", "restore", "lose", "back up", "restore", "lose", "lose", "restore", "kill"}
+	begin := time.Now()
+	for n := range len(happenings) * *rounds {
+		what, away := happenings[n%len(happenings)], rand.N(2) == 0
+		watched := what == "restore" // before, so that the API is asked though NATS is away
+		b.GoesOn(t, rand.N(80)) // the moment is the point of the test
+		if what == "back up" {
+			doorbelltest.NatsURL(t, b.Dir)
+			b.GoesOn(t, 20)
+			if got := doorbelltest.Run(t, b.Environ, "backup", backup, "--force"); got.Code != exit.Done {
+				t.Fatalf("%+v", got)
+			}
+			done[what]++
+			continue
+		}
+		p.End(t, syscall.SIGKILL)
+		if err := suffer(what, path, backup); err != nil {
+			t.Fatal(err)
+		}
+		if away {
+			what += ", NATS away"
+			far.Stop()
+		}
+		done[what]++
+		p = doorbelltest.Launch(t, b.Environ, "run")
+		if rand.N(2) == 0 { // or on a busy machine all that follows would hit a start
+			doorbelltest.NatsURL(t, b.Dir)
+		}
+		if away {
+			if watched {
+				b.GoesOn(t, rand.N(60))
+			}
+			far.Start(t)
+		}
+	}
+	events := b.Judge(t, p, far.URL())
+	t.Logf("%v in %s, %d events", done, time.Since(begin).Round(time.Second), events)
+}
+
+// suffer lets one thing happen to the store of a daemon that was killed.
+func suffer(what, path, backup string) error {
+	switch what {
+	case "lose":
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) { // the start before did not come so far
+			return err
+		}
+	case "restore":
+		text, err := os.ReadFile(backup)
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		return err
+	}
+	return nil
+}
+
+// TestTwoDoorbellsOnTheSameAgenciesLoseAndDoubleNoLead lets two publish to one stream, and kills them in turn. The long form is
+// `go test ./cmd/doorbell/torture -run TestTwoDoorbells -rounds 30 -v`.
+func TestTwoDoorbellsOnTheSameAgenciesLoseAndDoubleNoLead(t *testing.T) {
+	t.Parallel()
+	far := doorbelltest.StartFar(t)
+	b := doorbelltest.NewRestless(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 3000)
+	b.OfSeveral()
+	b.Environ = append(b.Environ, "NATS_URL="+far.URL())
+	dirs := [2]string{b.Dir, doorbelltest.ShortDir(t)}
+	launch := func(n int) *doorbelltest.Child {
+		return doorbelltest.Launch(t, append(b.Environ[:len(b.Environ):len(b.Environ)], "DOORBELL_DATA_DIR="+dirs[n]), "run")
+	}
+	both := [2]*doorbelltest.Child{launch(0)}
+	doorbelltest.NatsURL(t, dirs[0])
+	b.Begun()
+	both[1] = launch(1)
+	doorbelltest.NatsURL(t, dirs[1])
+	kills, begin := 10**rounds, time.Now()
+	for n := range kills {
+		b.GoesOn(t, rand.N(80)) // the moment of the kill is the point of the test
+		both[n%2].End(t, syscall.SIGKILL)
+		both[n%2] = launch(n % 2)
+		doorbelltest.NatsURL(t, dirs[n%2])
+	}
+	events := b.Judge(t, both[0], far.URL())
+	both[1].Stop(t)
+	t.Logf("%d kills in %s, %d events", kills, time.Since(begin).Round(time.Second), events)
+}

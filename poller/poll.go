@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -401,17 +402,36 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 		prior := watch.Prior{
 			State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
 		}
-		if i.Listed || i.Baseline {
-			return decide(prior)
-		}
-		for other := range tx.Insertions(id) {
-			gone := other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin
-			if !other.LastSeen.IsZero() && gone && other.Reference != p.reference {
-				prior.Vanished = append(prior.Vanished, tx.ContactRequests(id, other.Reference)...)
-			}
-		}
+		prior.Elsewhere = elsewhere(tx, id, i)
 		return decide(prior)
 	})
+}
+
+// elsewhere are the contact requests of the insertions that have another name than this one, and may be it: they have vanished where it
+// is new, and are new where it has vanished. Both may show a contact request that neither has shown before.
+func elsewhere(tx *store.Tx, agency string, i store.Insertion) iter.Seq[store.ContactRequest] {
+	vanished := !i.LastSeen.IsZero()
+	if !vanished && (i.Listed || i.Baseline) {
+		return nil
+	}
+	mayBe := func(other store.Insertion) bool {
+		if vanished {
+			return !other.Baseline && other.LastSeen.IsZero() && other.FirstSeen.After(i.LastSeen)
+		}
+		return !other.LastSeen.IsZero() && (other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin)
+	}
+	return func(yield func(store.ContactRequest) bool) {
+		for other := range tx.Insertions(agency) {
+			if other.Reference == i.Reference || !mayBe(other) {
+				continue
+			}
+			for _, k := range tx.ContactRequests(agency, other.Reference) {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk: only then it is known whether

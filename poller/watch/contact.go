@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"doorbell/events"
@@ -466,9 +468,9 @@ type sight struct {
 	volatile  []string      // members that are left out
 }
 
-// diffContactRequests compares a response with the contact requests that are known of its insertion, and with those of insertions that
-// have vanished.
-func diffContactRequests(s sight, known, vanished []store.ContactRequest, found []identified) contacts {
+// diffContactRequests compares a response with the contact requests that are known of its insertion, and what is unknown with those
+// that are known elsewhere.
+func diffContactRequests(s sight, known []store.ContactRequest, elsewhere iter.Seq[store.ContactRequest], found []identified) contacts {
 	matches, missing, moved := matchKnown(found, known, s.view, s.rules.contactRequest)
 	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
 	if emptied, people := countEmptied(matches); emptied >= leastEmptied && 2*emptied > people {
@@ -477,6 +479,12 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 			s.apart = 0
 		}
 	}
+	others := sync.OnceValue(func() (all []store.ContactRequest) {
+		if elsewhere != nil {
+			all = slices.Collect(elsewhere)
+		}
+		return all
+	})
 	taken := make(map[string]bool, len(known))
 	for _, k := range known {
 		taken[k.ID] = true
@@ -498,7 +506,7 @@ func diffContactRequests(s sight, known, vanished []store.ContactRequest, found 
 			d.fresh[id] = m.found.CreatedAt
 		}
 		switch {
-		case m.known == nil && slices.ContainsFunc(vanished, m.found.cameAlong):
+		case m.known == nil && slices.ContainsFunc(others(), m.found.cameAlong):
 			d.remember(s, id, *m.found)
 		case m.known == nil:
 			d.add(s, id, *m.found)
@@ -522,7 +530,7 @@ func (f *identified) nameByContent() {
 	f.id, f.identity = hex.EncodeToString(sum[:16]), events.IdentityFingerprint
 }
 
-// cameAlong reports whether a contact request is one of another insertion, which got a new reference.
+// cameAlong reports whether a contact request is one of an insertion that got a new reference.
 func (f identified) cameAlong(k store.ContactRequest) bool {
 	return f.identity == events.IdentityID && k.Given() == f.id && isSameSecond(k.CreatedAt, f.CreatedAt) &&
 		(k.Digest == f.digest || sameContent(k, f))

@@ -615,7 +615,7 @@ func TestTheLeadsOfARenamedInsertionComeAlong(t *testing.T) {
 	old := newMemory()
 	old.see(person(1, 1, "Anna", "x"), person(2, 2, "Bruno", "y"))
 	m := newMemory()
-	m.Vanished = old.Known
+	m.Elsewhere = slices.Values(old.Known)
 	renamed := person(1, 1, "Anna", "x")
 	renamed.Record = json.RawMessage(strings.Replace(string(renamed.Record), `{`, `{"propertyReferenceId":"A#B##",`, 1))
 	wants(t, m.see(

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -14,8 +15,10 @@ type Prior struct {
 	State     store.Agency
 	Insertion store.Insertion // with its last poll
 	Known     []store.ContactRequest
-	Record    []byte                 // of the insertion, as last read
-	Vanished  []store.ContactRequest // of insertions that are listed no more, where this one is new: it may be one of them, renamed
+	Record    []byte // of the insertion, as last read
+	// Elsewhere are those of insertions of which this one may be another name, one of which is new and one listed no more. It is
+	// asked only where something is unknown; nil: there are none.
+	Elsewhere iter.Seq[store.ContactRequest]
 }
 
 // Poll is the poll that a response belongs to.
@@ -82,7 +85,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	}
 	p.Rules = p.Rules.without(volatilePaths(prior.State, listings.OperationContactRequests))
 	s := p.sight(prior, r, at.UTC())
-	d := diffContactRequests(s, prior.Known, prior.Vanished, identify(prior.Insertion.Reference, r.Requests, p.Rules))
+	d := diffContactRequests(s, prior.Known, prior.Elsewhere, identify(prior.Insertion.Reference, r.Requests, p.Rules))
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
 	if s.view.ordered {
 		j.Newest = s.view.newest

@@ -398,9 +398,8 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 		if !exists {
 			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
-		state, _ := tx.Agency(id)
 		prior := watch.Prior{
-			State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
+			State: p.a.published().state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
 		}
 		prior.Elsewhere = elsewhere(tx, id, i)
 		return decide(prior)

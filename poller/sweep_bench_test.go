@@ -34,6 +34,7 @@ import (
 
 var (
 	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
+	sweepCount  = flag.Int("sweep.insertions", 10_000, "insertions of a sweep")
 	sweepCPU    = flag.String("sweep.profile", "", "file for a CPU profile of the poller alone; what is measured then says nothing")
 	sweepLarge  = flag.Bool("sweep.large", false, "also sweep over 100,000 insertions")
 )
@@ -45,9 +46,9 @@ const (
 
 func BenchmarkSweep(b *testing.B) {
 	for _, volatile := range []string{nothingVolatile, envelopeVolatile, recordsVolatile} {
-		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, 10_000, volatile, false) })
+		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, *sweepCount, volatile, false) })
 	}
-	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, 10_000, nothingVolatile, true) })
+	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, *sweepCount, nothingVolatile, true) })
 }
 
 // BenchmarkSweepGrowth is about what a request costs with ten times as many insertions.

@@ -89,8 +89,9 @@ func (o object) applicant(holders []string) (p applicant) {
 		}
 	}
 	o = o.known()
+	objects := slices.DeleteFunc(slices.Clone(o), func(m value) bool { return !m.isObject() })
 	for _, name := range holders {
-		inner := o.object(name).known()
+		inner := objects.object(name).known()
 		if inner == nil {
 			continue
 		}
@@ -234,9 +235,16 @@ func (o object) texts(names, inner []string) iter.Seq[string] {
 
 var (
 	mailto       = regexp.MustCompile(`(?i)\bmailto:([^?]*)(?:\?.*)?`)
-	invisible    = regexp.MustCompile(`\p{Cf}`)
 	addressToken = regexp.MustCompile(`[^\s\pZ<>()\[\],;:"|]+@[^\s\pZ<>()\[\],;:"|?]+`)
 )
+
+// visible drops characters that are not seen.
+func visible(r rune) rune {
+	if unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
+}
 
 // mailbox reads an e-mail address as people and programs write it: alone, after a name, with
 // mailto: before it. Of several it is the first that is one.
@@ -245,7 +253,7 @@ func mailbox(s string) (name, address string) {
 		return "", ""
 	}
 	s = strings.ReplaceAll(html.UnescapeString(s), "＠", "@")
-	s = strings.TrimSpace(invisible.ReplaceAllString(s, ""))
+	s = strings.TrimSpace(strings.Map(visible, s))
 	if inner, quoted := strings.CutPrefix(s, "'"); quoted {
 		s = strings.TrimSuffix(inner, "'")
 	}

@@ -261,7 +261,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	for _, scope := range scopes {
 		for _, m := range scope {
 			name := m.name
-			if !idSuffix.MatchString(name.text) || otherThings.MatchString(name.plain) ||
+			if !endsLikeID(name.text) || otherThings.MatchString(name.plain) ||
 				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
 				continue
 			}
@@ -276,7 +276,22 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	return list
 }
 
-var idSuffix = regexp.MustCompile(`(?:[a-z0-9](?:I[dD]|Uuid|UUID|Guid|GUID|Ref|Reference|Key)|[_-](?:id|ID|Id|uuid|guid|ref|reference|key))$`)
+// endsLikeID reports whether a name ends in a word for an id, as in leadId, lead_id and lead-ref.
+func endsLikeID(name string) bool {
+	isEnd := func(word string) bool {
+		rest, ends := strings.CutSuffix(name, word)
+		before := "-_" // where a word begins with a small letter
+		if word[0] < 'a' {
+			before = "-_abcdefghijklmnopqrstuvwxyz0123456789"
+		}
+		return ends && rest != "" && strings.IndexByte(before, rest[len(rest)-1]) >= 0
+	}
+	return slices.ContainsFunc(idWords, isEnd)
+}
+
+var idWords = []string{
+	"Id", "ID", "Uuid", "UUID", "Guid", "GUID", "Ref", "Reference", "Key", "id", "uuid", "guid", "ref", "reference", "key",
+}
 
 // Digest is that of the record without what the pointers in ignore lead to, and without the score, ids and references, however
 // they are spelled, its own and one level down. ids are the candidates for the id beside the usual ones.
@@ -284,19 +299,28 @@ func (c ContactRequest) Digest(ignore, ids []string) [32]byte {
 	return c.value().digest(tokens(ignore), outsideDigest(ids))
 }
 
-// Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
-// reference, creation time to the second, name and message. Addresses and numbers rotate where a portal relays or masks them, so
-// e-mail and phone are part of it only where there is no time, or neither name nor message. Without a time and all of these the
-// record stands in for them.
-func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
+// Prints are two hashes by which a contact request is recognised, whatever its id, its score, and the style of names.
+//
+// The fingerprint is over reference, creation time to the second, name and message. Addresses and numbers rotate where a portal
+// relays or masks them, so e-mail and phone are part of it only where there is no time, or neither name nor message. Without a
+// time and all of these the record stands in for them.
+//
+// The content is over what the person wrote, wherever and whenever: name, e-mail, phone and message. It is zero where none of
+// them is there.
+func (c ContactRequest) Prints(reference string) (fingerprint [16]byte, content [8]byte) {
 	p := c.Contact()
+	name, words, email, phone := p.name(), p.words(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw)
+	if name+email+phone+words != "" {
+		sum := hashParts([]string{name, email, phone, words})
+		copy(content[:], sum[:])
+	}
 	created := c.CreatedAt.UTC().Format(time.RFC3339)
 	if c.CreatedAt.IsZero() {
 		created = c.object().written()
 	}
-	parts := []string{reference, created, p.name(), p.words()}
-	if c.CreatedAt.IsZero() || p.name()+p.words() == "" {
-		parts = append(parts, strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw))
+	parts := []string{reference, created, name, words}
+	if c.CreatedAt.IsZero() || name+words == "" {
+		parts = append(parts, email, phone)
 	}
 	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
 		digest := c.Digest(nil, nil)
@@ -304,20 +328,7 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	}
 	sum := hashParts(parts)
 	copy(fingerprint[:], sum[:])
-	return fingerprint
-}
-
-// Content is a hash over what the person wrote, wherever and whenever: name, e-mail, phone and message. It is zero where none of
-// them is there.
-func (c ContactRequest) Content() (content [8]byte) {
-	p := c.Contact()
-	parts := []string{p.name(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw), p.words()}
-	if strings.Join(parts, "") == "" {
-		return content
-	}
-	sum := hashParts(parts)
-	copy(content[:], sum[:])
-	return content
+	return fingerprint, content
 }
 
 // name is that of the person, in whatever members it stands.
@@ -327,7 +338,12 @@ func (p Contact) name() string {
 }
 
 // words are the message without addresses of pages, which portals sign anew for each reader.
-func (p Contact) words() string { return webAddress.ReplaceAllString(p.Message, "") }
+func (p Contact) words() string {
+	if !strings.Contains(p.Message, "://") {
+		return p.Message
+	}
+	return webAddress.ReplaceAllString(p.Message, "")
+}
 
 var webAddress = regexp.MustCompile(`https?://[^\s<>"]+`)
 
@@ -387,7 +403,7 @@ func personFieldsOf(list []PersonField, o object, prefix string, person bool, de
 		case name.plain == "score" && !person:
 		case deeper > 0 && m.isObject() && !m.isEmpty() && (wraps || m.isCalled(personNames)):
 			list = personFieldsOf(list, m.object(), prefix+name.text+"/", person || !wraps, deeper-1)
-		case person || m.isCalled(personFields):
+		case person || isPersonField[name.plain]:
 			list = append(list, PersonField{prefix + name.text, m.isEmpty()})
 		}
 	}

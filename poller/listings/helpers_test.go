@@ -149,3 +149,8 @@ func (h hooks) Done(_ Request, o Outcome) {
 		h.done(o)
 	}
 }
+
+func printOf(r ContactRequest, reference string) [16]byte {
+	print, _ := r.Prints(reference)
+	return print
+}

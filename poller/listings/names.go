@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -267,8 +268,8 @@ var (
 		"portal", "sourceportal", "source", "platform", "quelle", "portail", "portale",
 	}
 
-	// personFields are the names of members that hold personal data, or objects around it.
-	personFields = slices.Concat(
+	// isPersonField holds the names of members that hold personal data, or objects around it.
+	isPersonField = wordsOf(
 		salutationNames, firstNames, middleNames, lastNames, lastPrefixes, fullNames, bareNames, givenNames,
 		companyNames, emailNames, phoneNames, messageNames, homeNames, personNames, genderNames,
 		[]string{"language", "sprache", "langue", "lingua", "birthdate", "dateofbirth", "geburtsdatum"},
@@ -276,7 +277,7 @@ var (
 
 	// personWords are all names under which something is read of a person.
 	personWords = wordsOf(
-		personFields, senderNames, customerNames, languageNames, phoneCountries, phoneAreas,
+		slices.Collect(maps.Keys(isPersonField)), senderNames, customerNames, languageNames, phoneCountries, phoneAreas,
 		streetNames, houseNumbers, postalCodes, localityNames, countryNames,
 		preferenceNames, portalNames, []string{"preferences"},
 	)

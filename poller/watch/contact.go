@@ -45,11 +45,11 @@ type identified struct {
 // response, else its fingerprint. Where one stands twice, the newest by time, then by digest, stands for both; but two of equal
 // fingerprints and of different persons stay two.
 func identify(reference string, requests []listings.ContactRequest, rules Rules) []identified {
-	prints := make([][16]byte, len(requests))
+	prints, contents := make([][16]byte, len(requests)), make([][8]byte, len(requests))
 	for n := range requests {
-		prints[n] = requests[n].Fingerprint(reference)
+		prints[n], contents[n] = requests[n].Prints(reference)
 	}
-	fields := slices.DeleteFunc(slices.Clone(rules.ids), func(field string) bool { return isShared(requests, prints, field) })
+	ids := idsOf(requests, prints, rules.ids)
 	others := distinctOthers(requests, rules.ids)
 	found := make([]identified, 0, len(requests))
 	place := make(map[string]int, len(requests))
@@ -57,13 +57,10 @@ func identify(reference string, requests []listings.ContactRequest, rules Rules)
 		r := &requests[n]
 		f := identified{
 			ContactRequest: r, id: hex.EncodeToString(prints[n][:]), identity: events.IdentityFingerprint,
-			fingerprint: store.Short(prints[n][:8]), content: r.Content(), other: others[n], digest: contactDigest(*r, rules),
+			fingerprint: store.Short(prints[n][:8]), content: contents[n], other: others[n], digest: contactDigest(*r, rules),
 		}
-		for _, field := range fields {
-			if id := boundedID(r.ID(field)); id != "" {
-				f.id, f.identity = id, events.IdentityID
-				break
-			}
+		if id := boundedID(ids[n]); id != "" {
+			f.id, f.identity = id, events.IdentityID
 		}
 		key := f.id
 		if f.identity == events.IdentityFingerprint {
@@ -97,17 +94,31 @@ func tellApart(found []identified) {
 	}
 }
 
-// isShared reports whether two contact requests of different content have the same value in a field, which is no id then.
-func isShared(requests []listings.ContactRequest, prints [][16]byte, field string) bool {
-	seen := make(map[string][16]byte, len(requests))
-	for n := range requests {
-		id := requests[n].ID(field)
-		if print, twice := seen[id]; twice && id != "" && print != prints[n] {
-			return true
+// idsOf returns the id of each contact request: what the first field says that is present in it. A field in which two of different
+// fingerprints say the same is none.
+func idsOf(requests []listings.ContactRequest, prints [][16]byte, fields []string) []string {
+	ids, missing := make([]string, len(requests)), len(requests)
+	for _, field := range fields {
+		if missing == 0 {
+			break
 		}
-		seen[id] = prints[n]
+		said := make([]string, len(requests))
+		seen := make(map[string][16]byte, len(requests))
+		isShared := false
+		for n := range requests {
+			said[n] = requests[n].ID(field)
+			print, twice := seen[said[n]]
+			isShared = isShared || twice && said[n] != "" && print != prints[n]
+			seen[said[n]] = prints[n]
+		}
+		for n, id := range said {
+			if !isShared && ids[n] == "" && id != "" {
+				ids[n] = id
+				missing--
+			}
+		}
 	}
-	return false
+	return ids
 }
 
 // distinctOthers hashes for each contact request the first other member called …Id that all of them have and that is distinct.
@@ -457,7 +468,7 @@ type contacts struct {
 type sight struct {
 	Observation
 	insertion store.Insertion
-	summary   events.InsertionSummary
+	summary   func() events.InsertionSummary
 	people    events.People
 	rules     Rules
 	view      view
@@ -579,7 +590,7 @@ func (d *contacts) add(s sight, id string, f identified) {
 	common, contact, record := s.person(origin, f)
 	d.Events = append(d.Events, &events.ContactRequestCreated{
 		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary, Defects: f.Defects, Record: record,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary(), Defects: f.Defects, Record: record,
 	})
 }
 
@@ -657,7 +668,7 @@ func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent
 	common, contact, record := s.person(events.OriginLive, f)
 	d.Events = append(d.Events, &events.ContactRequestChanged{
 		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k),
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary, Defects: f.Defects, Record: record,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary(), Defects: f.Defects, Record: record,
 		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
 	})
 }

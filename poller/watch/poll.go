@@ -21,6 +21,11 @@ type Prior struct {
 	Elsewhere iter.Seq[store.ContactRequest]
 }
 
+// summary is what events say of the insertion. Most responses make none.
+func (p Prior) summary() events.InsertionSummary {
+	return summary(listings.Insertion{Reference: p.Insertion.Reference, Record: p.Record})
+}
+
 // Poll is the poll that a response belongs to.
 type Poll struct {
 	AgencyID string
@@ -125,7 +130,7 @@ func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
 	}
 	return sight{
 		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
-		insertion:   i, summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}), people: p.People,
+		insertion:   i, summary: prior.summary, people: p.People,
 		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
 		forgotten: forgotten(prior.State, at, p.Retention),
 		approved:  prior.State.Redaction != nil && prior.State.Redaction.Approved,

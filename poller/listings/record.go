@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -153,7 +154,7 @@ func ContactRequestDigest(record json.RawMessage, ignore, ids []string) (digest 
 	return digestRecord(record, ignore, outsideDigest(ids))
 }
 
-func digestRecord(record json.RawMessage, ignore, outside []string) (digest [32]byte, err error) {
+func digestRecord(record json.RawMessage, ignore []string, outside map[string]bool) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if wrong != "" {
 		return digest, errNoJSON
@@ -168,22 +169,26 @@ func digestRecord(record json.RawMessage, ignore, outside []string) (digest [32]
 const outsideLevels = 2
 
 // usuallyOutside is what is outside of the digest of every contact request.
-var usuallyOutside = slices.Concat([]string{"score"}, referenceNames, plainNames(IDFields))
+var usuallyOutside = wordsOf([]string{"score"}, referenceNames, plainNames(IDFields))
 
-func outsideDigest(ids []string) []string {
-	if len(ids) == 0 {
-		return usuallyOutside
+func outsideDigest(ids []string) map[string]bool {
+	outside := usuallyOutside
+	for _, id := range ids {
+		if id = plain(id); !outside[id] {
+			outside = maps.Clone(outside)
+			outside[id] = true
+		}
 	}
-	return slices.Concat(usuallyOutside, plainNames(ids))
+	return outside
 }
 
-func (v value) digest(ignore [][]string, outside []string) [32]byte {
+func (v value) digest(ignore [][]string, outside map[string]bool) [32]byte {
 	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, outsideLevels))
 }
 
 // appendCanonical appends the canonical form without what is ignored. The first levels of objects
 // lack the members outside, too.
-func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels int) []byte {
+func (v value) appendCanonical(b []byte, ignore [][]string, outside map[string]bool, levels int) []byte {
 	separate := func(b []byte) []byte {
 		if last := b[len(b)-1]; last == '{' || last == '[' {
 			return b
@@ -195,7 +200,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 		b = append(b, '{')
 		for _, m := range v.inner {
 			deeper, drop := below(ignore, m.name.text)
-			if drop || levels > 0 && slices.Contains(outside, m.name.plain) {
+			if drop || levels > 0 && outside[m.name.plain] {
 				continue
 			}
 			b = append(appendCanonicalString(separate(b), m.name.quoted), ':')
@@ -223,15 +228,14 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 
 // appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.
 func appendCanonicalString[T ~string | ~[]byte](b []byte, quoted T) []byte {
-	for i := range len(quoted) {
-		if quoted[i] == '\\' { // may be written in several ways
-			var room [512]byte
-			text, _ := jsontext.AppendUnquote(room[:0], quoted) // the error is about UTF-8, which is mended
-			b, _ = jsontext.AppendQuote(b, text)
-			return b
-		}
+	from := len(b)
+	if b = append(b, quoted...); bytes.IndexByte(b[from:], '\\') < 0 {
+		return b
 	}
-	return append(b, quoted...)
+	var room [512]byte                                  // what is escaped may be written in several ways
+	text, _ := jsontext.AppendUnquote(room[:0], quoted) // the error is about UTF-8, which is mended
+	b, _ = jsontext.AppendQuote(b[:from], text)
+	return b
 }
 
 func tokens(pointers []string) [][]string {

@@ -90,7 +90,11 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	}
 	p.Rules = p.Rules.without(volatilePaths(prior.State, listings.OperationContactRequests))
 	s := p.sight(prior, r, at.UTC())
-	d := diffContactRequests(s, prior.Known, prior.Elsewhere, identify(prior.Insertion.Reference, r.Requests, p.Rules))
+	found, same := unchanged(r.Requests, prior.Known, p.Rules)
+	if !same {
+		found = identify(prior.Insertion.Reference, r.Requests, p.Rules)
+	}
+	d := diffContactRequests(s, prior.Known, prior.Elsewhere, found)
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
 	if s.view.ordered {
 		j.Newest = s.view.newest

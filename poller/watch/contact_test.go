@@ -144,6 +144,17 @@ func TestAnIdCountsOnlyForOnePerson(t *testing.T) {
 	}
 }
 
+func TestOneThatAResponseShowsTwiceIsOne(t *testing.T) {
+	m := newMemory()
+	anna, bruno := person(7, 1, "Anna", "Is it free?"), person(8, 2, "Bruno", "May I come?")
+	for _, want := range [][]string{{"created 7", "created 8"}, nil, nil} {
+		wants(t, m.see(anna, bruno, anna), want...)
+	}
+	if len(m.Known) != 2 {
+		t.Errorf("%d are remembered", len(m.Known))
+	}
+}
+
 func TestAnIdThatWasGivenAgainHasAnEventOfItsOwn(t *testing.T) {
 	m := newMemory()
 	ids := map[string]bool{}

@@ -162,3 +162,33 @@ func TestAReaderEndsWhenToldWhileTheStreamHasNoLeader(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // the look stops everybody else
 	}
 }
+
+// TestAClusterThatHasForgottenIDsGoesOn: its members give a stream up when they cannot apply what they have replicated.
+func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
+	t.Parallel()
+	b := clusterBell(t, natsdtest.Start(t))
+	narrow := b.o.StreamConfig()
+	narrow.Duplicates = 100 * time.Millisecond
+	if _, err := b.js.CreateStream(t.Context(), narrow); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 3)
+	r := b.relay()
+	r.session.maxMessage = 1 << 20
+	for _, e := range b.log.list("A100") {
+		if _, err := b.js.PublishMsg(t.Context(), r.message(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the ids are forgotten", func() bool {
+		ack, err := b.js.Publish(t.Context(), "listings.v1.B200.test", nil, jetstream.WithMsgID("clock"))
+		return err == nil && !ack.Duplicate && ack.Sequence > 4
+	})
+	if _, err := b.js.UpdateStream(t.Context(), b.o.StreamConfig()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		eventually(t, "compared", func() bool { return b.relay().RunOnce(t.Context()) == nil })
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}

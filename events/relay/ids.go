@@ -64,24 +64,36 @@ func (r *Relay) oldestInWindow(ctx context.Context, info *jetstream.StreamInfo) 
 	return m, err
 }
 
-// wrongLastID is the server's word for a message that expects another one to be the last.
-const wrongLastID jetstream.ErrorCode = 10070
+// noRollup is the server's error code for a rollup that it does not perform.
+const noRollup jetstream.ErrorCode = 10111
 
 // knows reports whether the server knows the id of a message. It loads ids from one message on to the end (rebuildDedupe), so one that
 // it knows vouches for those behind it. After a crash nats-server 2.15.2 may begin too late: an erased message counts as one of 1970
-// where it is the last of its block. The probe is not stored: it expects a last message that there never is.
+// where it is the last of its block.
+//
+// The probe is never stored. It asks for a rollup that does not exist, which every server refuses after it has looked at the id, and a
+// cluster before it replicates the message. An expected last id would be refused only when it is applied: a cluster then gives the
+// stream up. Plain subscribers receive the probe too, so its subject is one that no event has, below an agency that we may publish.
 func (r *Relay) knows(ctx context.Context, m *stream.Message) (bool, error) {
 	if m == nil {
 		return true, nil
 	}
-	ack, err := r.js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: nats.Header{
-		nats.MsgIdHdr:                     {m.Header.Get(nats.MsgIdHdr)},
-		jetstream.ExpectedStreamHeader:    {r.o.Stream},
-		jetstream.ExpectedLastMsgIDHeader: {"doorbell-probe"},
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	subject := r.o.Prefix + ".v1.probe"
+	if len(agencies) > 0 {
+		subject = events.Subject(r.o.Prefix, agencies[0], "probe")
+	}
+	ack, err := r.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: nats.Header{
+		nats.MsgIdHdr:                  {m.Header.Get(nats.MsgIdHdr)},
+		jetstream.ExpectedStreamHeader: {r.o.Stream},
+		jetstream.MsgRollup:            {"probe"},
 	}})
 	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && refused.ErrorCode == wrongLastID:
+	case errors.As(err, &refused) && refused.ErrorCode == noRollup:
 		return false, nil
 	case err != nil:
 		return false, err

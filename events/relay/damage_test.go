@@ -249,3 +249,28 @@ func (b *bell) consumed(ctx context.Context) error {
 	}
 	return nil
 }
+
+// TestADamagedMessageIsReplacedWhereItsErasureIsInterrupted: the server knows its id until it is restarted.
+func TestADamagedMessageIsReplacedWhereItsErasureIsInterrupted(t *testing.T) {
+	b, s := newCutBell(t)
+	b.o.Restart = b.server.Restart
+	b.log.ring(t, "A100", 3)
+	if _, err := b.js.CreateStream(t.Context(), b.o.StreamConfig()); err != nil {
+		t.Fatal(err)
+	}
+	damaged := b.log.list("A100")[1]
+	subject := events.Subject("listings", "A100", damaged.Type)
+	if _, err := b.js.Publish(t.Context(), subject, nil, jetstream.WithMsgID(damaged.ID)); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.at, s.after = "$JS.API.STREAM.MSG.DELETE", true
+	s.mu.Unlock()
+	r := b.relay()
+	eventually(t, "published", func() bool { return r.RunOnce(t.Context()) == nil })
+	if s.breaks != 1 {
+		t.Fatalf("the connection broke %d times", s.breaks)
+	}
+	eventually(t, "a connection", b.nc.IsConnected)
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}

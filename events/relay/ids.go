@@ -18,14 +18,17 @@ import (
 // compare reads which events the stream holds where its server may not know: after a start of the embedded server, whose files may lack
 // any message, and where a probe shows that ids were forgotten.
 func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
-	s := &r.session
-	if server := r.o.Conn.ConnectedServerId(); r.o.Embedded && s.server != server {
+	s, server := &r.session, r.o.Conn.ConnectedServerId()
+	switch {
+	case r.o.Embedded && s.server != server:
 		present, err := r.mend(ctx)
 		if err != nil {
 			return err
 		}
 		s.server, s.present = server, present
 		s.cursor = events.Cursor{StreamCreated: info.Created, Highest: s.cursor.Highest}
+		return nil
+	case r.o.Embedded && s.present == nil: // it forgets no id while it runs
 		return nil
 	}
 	oldest, err := r.oldestInWindow(ctx, info)
@@ -114,8 +117,10 @@ func (r *Relay) present(ctx context.Context, after uint64) (map[string]uint64, e
 }
 
 // mend is present for all of the embedded stream. It erases events that cannot be decoded: the checksum of nats-server leaves out the
-// length of the headers, and it may know the id of what is not readable. It forgets that id when it is started again.
+// length of the headers. The server may still know the id of such a message, and forgets it when it is restarted. The restart is due
+// as soon as one is erased, also where an error ends the reading then.
 func (r *Relay) mend(ctx context.Context) (present map[string]uint64, err error) {
+	s := &r.session
 	present = map[string]uint64{}
 	n, err := r.stream.Erase(ctx, r.subjects(), func(m *stream.Message) bool {
 		e, err := events.Decode(m.Header, m.Data)
@@ -123,9 +128,13 @@ func (r *Relay) mend(ctx context.Context) (present map[string]uint64, err error)
 			present[e.ID] = m.Sequence
 			return false
 		}
-		return slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) })
+		damaged := slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) })
+		if damaged {
+			s.outdated = r.o.Conn.ConnectedServerId()
+		}
+		return damaged
 	})
-	if err != nil || n == 0 {
+	if err != nil || s.outdated == "" || s.outdated != r.o.Conn.ConnectedServerId() {
 		return present, err
 	}
 	r.o.Logger.Error("the stream held damaged messages, which were erased: the server is restarted, and they are published again",

@@ -17,6 +17,7 @@ import (
 type session struct {
 	prepared   time.Time // zero: it has to be
 	server     string    // the start of the embedded server since which the log was compared with the stream
+	outdated   string    // the start of the embedded server that may know ids of damaged messages, which were erased
 	maxMessage int       // bytes that headers and payload of one message may take together
 	window     time.Duration
 

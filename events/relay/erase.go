@@ -35,19 +35,19 @@ func (r *Relay) Erase(ctx context.Context, agency string, match func(events.Even
 	})
 }
 
-// settle finds out what has become of an event whose acknowledgement did not come.
+// settle sends events whose acknowledgements did not come once more. It does not move the cursor, which may have gone back since.
 func (r *Relay) settle(ctx context.Context) error {
-	if !r.session.doubt {
-		return nil
-	}
-	list, err := r.o.Log.Events(r.session.cursor.Position, 1, 1)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	for _, e := range list {
-		if err := r.offer(ctx, e); err != nil {
-			return err
+	for position := range r.session.doubt {
+		e, found, err := r.o.Log.Lookup(position)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
+		if found {
+			if _, err := r.send(ctx, e); err != nil {
+				return err
+			}
+		}
+		delete(r.session.doubt, position)
 	}
 	return nil
 }

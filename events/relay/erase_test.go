@@ -2,6 +2,7 @@ package relay
 
 import (
 	"testing"
+	"time"
 
 	"doorbell/events"
 )
@@ -32,35 +33,35 @@ func TestWhatWasErasedIsNotOfferedAgain(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 3)
 }
 
-// unheard reads one event at a time.
-type unheard struct{ *memLog }
-
-func (l unheard) Events(after uint64, limit, maxBytes int) ([]events.Event, error) {
-	list, err := l.memLog.Events(after, limit, maxBytes)
-	return list[:min(1, len(list))], err
-}
-
 // TestAnEventWithoutAnAcknowledgementIsErased: a copy that is on its way would arrive after the erasure.
 func TestAnEventWithoutAnAcknowledgementIsErased(t *testing.T) {
-	b := newBell(t)
-	b.o.Log = unheard{b.log}
-	r := b.relay()
-	b.log.ring(t, "A100", 1)
-	late := b.log.list("A100")[0]
-	if err := r.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.session.doubt = true // it was sent, and the connection broke
-	b.log.erase(1)
-	wantErased(t, r, 0)
-	m := r.message(late) // the copy arrives
-	ack, err := b.js.PublishMsg(t.Context(), m)
-	if err != nil || !ack.Duplicate {
-		t.Errorf("the late copy is stored: %+v, %v", ack, err)
-	}
-	for _, m := range held(t, b.js, "listings.v1.>") {
-		if e, err := events.Decode(m.Header, m.Data); err != nil || e.HoldsPerson() {
-			t.Errorf("the stream holds a person: %v", err)
-		}
+	for name, lost := range map[string]bool{"stream as it was": false, "stream made again": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBell(t)
+			b.o.Embedded = false
+			b.log.ring(t, "A100", 2)
+			r := b.relay()
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.log.ring(t, "A100", 1)
+			late := b.log.list("A100")[2]
+			r.session.doubt = map[uint64]bool{3: true} // it was sent, and the connection broke
+			r.session.prepared = time.Time{}
+			if lost {
+				b.makeAnew() // the cursor goes back
+			}
+			b.log.erase(3)
+			wantErased(t, r, map[bool]int{false: 2, true: 0}[lost])
+			ack, err := b.js.PublishMsg(t.Context(), r.message(late)) // the copy arrives
+			if err != nil || !ack.Duplicate {
+				t.Errorf("the late copy is stored: %+v, %v", ack, err)
+			}
+			for _, m := range held(t, b.js, "listings.v1.>") {
+				if e, err := events.Decode(m.Header, m.Data); err != nil || e.HoldsPerson() {
+					t.Errorf("the stream holds a person: %v", err)
+				}
+			}
+		})
 	}
 }

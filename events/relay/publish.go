@@ -26,7 +26,7 @@ type session struct {
 
 	loaded  bool // the cursor was read
 	cursor  events.Cursor
-	doubt   bool              // the last event was sent, and its acknowledgement did not come
+	doubt   map[uint64]bool   // positions of events that were sent and not acknowledged
 	unsaved int               // acknowledgements since the cursor was written
 	since   time.Time         // of the first of them
 	newest  map[string]uint64 // their newest positions by agency
@@ -309,12 +309,15 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 	if sequence := s.present[e.ID]; sequence > 0 {
 		return &jetstream.PubAck{Sequence: sequence, Duplicate: true}, nil
 	}
-	s.doubt = true
+	if s.doubt == nil {
+		s.doubt = map[uint64]bool{}
+	}
+	s.doubt[e.Sequence] = true
 	ack, err := r.js.PublishMsg(ctx, r.message(e))
 	if err != nil {
 		return nil, err
 	}
-	if s.doubt = false; s.present != nil {
+	if delete(s.doubt, e.Sequence); s.present != nil {
 		s.present[e.ID] = ack.Sequence
 	}
 	return ack, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"doorbell/events"
 	"doorbell/events/stream"
@@ -31,7 +32,11 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	case r.o.Embedded && s.present == nil: // it forgets no id while it runs
 		return nil
 	}
-	oldest, err := r.oldestInWindow(ctx, info)
+	since, err := r.mayHoldSince()
+	if err != nil {
+		return err
+	}
+	oldest, err := r.oldestSince(ctx, info, since)
 	if err != nil {
 		return err
 	}
@@ -48,15 +53,32 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	return err
 }
 
-// oldestInWindow returns the oldest message with an id that the server should know; nil: there is none.
-func (r *Relay) oldestInWindow(ctx context.Context, info *jetstream.StreamInfo) (m *stream.Message, err error) {
+// mayHoldSince returns since when the stream may hold what is offered next: since the beginning of the window, or since an older event was
+// recorded whose acknowledgement may only have been forgotten, by a crash before the cursor was written or by a restored backup.
+func (r *Relay) mayHoldSince() (time.Time, error) {
+	s := &r.session
+	since := s.windowStart()
+	list, err := r.o.Log.Events(max(s.cursor.Position, s.cursor.Highest), 1, 1)
+	if err != nil {
+		return since, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	for _, e := range list {
+		if e.RecordedTime.Before(since) {
+			since = e.RecordedTime.Add(-time.Hour) // clocks differ
+		}
+	}
+	return since, nil
+}
+
+// oldestSince returns the oldest message with an id since a moment; nil: there is none.
+func (r *Relay) oldestSince(ctx context.Context, info *jetstream.StreamInfo, since time.Time) (m *stream.Message, err error) {
 	next := func(sequence uint64) *stream.Message {
 		if err == nil {
 			m, err = r.stream.Get(ctx, stream.Query{Sequence: sequence, Next: r.subjects()})
 		}
 		return m
 	}
-	first, since := max(1, info.State.FirstSeq), r.session.windowStart()
+	first := max(1, info.State.FirstSeq)
 	behind := sort.Search(int(info.State.LastSeq+1-min(first, info.State.LastSeq+1)), func(n int) bool {
 		m := next(first + uint64(n))
 		return err != nil || m == nil || m.Time.After(since)

@@ -197,6 +197,31 @@ func TestWhatIsAboutToLeaveTheWindowIsNotOfferedAgain(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 3)
 }
 
+// TestWhatMayHaveBeenSentBeforeTheWindowIsLookedFor: the cursor was not written, or restored, and the process was down for days.
+func TestWhatMayHaveBeenSentBeforeTheWindowIsLookedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.o.Embedded, b.o.MaxAge = false, 30*24*time.Hour
+		c := b.o.StreamConfig()
+		c.Duplicates = 72 * time.Hour
+		if _, err := b.js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		b.log.ring(t, "A100", 3)
+		b.deliver()
+		saved := b.log.copyOf()
+		b.log.ring(t, "A100", 3)
+		saved.events = b.log.list("A100")
+		saved.last = 6
+		b.deliver()
+		b.log.setBack(saved)
+		time.Sleep(100 * time.Hour)
+		b.log.ring(t, "A100", 1)
+		b.deliver()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
 func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 5)

@@ -140,6 +140,30 @@ func TestALostTailIsOfferedAgain(t *testing.T) {
 	}
 }
 
+// TestALostTailIsNoticedBehindAReconnect: nothing failed meanwhile, and another doorbell has filled the gap.
+func TestALostTailIsNoticedBehindAReconnect(t *testing.T) {
+	b, folder := newFolderBell(t)
+	b.o.Embedded = false
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	restore := b.backup(folder)
+	b.log.ring(t, "A100", 8)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	restore()
+	other := newMemLog()
+	other.storeID = "s2"
+	other.ring(t, "B200", 12)
+	newBellOn(b, other).deliver()
+	b.log.ring(t, "A100", 1)
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
 func TestWhatWasPurgedOrDeletedStaysSo(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 6)

@@ -16,6 +16,7 @@ import (
 // session is what is known of the stream since it was prepared last, and how far the log is published.
 type session struct {
 	prepared   time.Time // zero: it has to be
+	reconnects uint64    // how often the connection was made again before that
 	server     string    // the start of the embedded server since which the log was compared with the stream
 	outdated   string    // the start of the embedded server that may know ids of damaged messages, which were erased
 	maxMessage int       // bytes that headers and payload of one message may take together
@@ -32,11 +33,16 @@ type session struct {
 	newest  map[string]uint64 // their newest positions by agency
 }
 
-// ready prepares if that is due.
+// ready prepares if that is due: after a failure, a rewind or a reconnect, and once a minute.
 func (r *Relay) ready(ctx context.Context) error {
-	if s := &r.session; !s.prepared.IsZero() && time.Since(s.prepared) < prepareEvery && r.o.Conn.IsConnected() {
+	s, reconnects := &r.session, r.o.Conn.Stats().Reconnects
+	if !s.prepared.IsZero() && time.Since(s.prepared) < prepareEvery && s.reconnects == reconnects && r.o.Conn.IsConnected() {
 		return nil
 	}
+	if !r.o.Embedded && (s.prepared.IsZero() || s.reconnects != reconnects) {
+		s.present = nil // a server that was restarted, or a new leader, may have forgotten other ids
+	}
+	s.prepared, s.reconnects = time.Time{}, reconnects
 	return r.prepare(ctx)
 }
 

@@ -273,9 +273,6 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 		}
 		if err != nil {
 			r.session.prepared = time.Time{}
-			if !r.o.Embedded { // a new leader of a cluster may have forgotten other ids
-				r.session.present = nil
-			}
 			err = r.explain(err)
 		}
 		if ctx.Err() == nil {

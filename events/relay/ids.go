@@ -160,7 +160,7 @@ func (r *Relay) mend(ctx context.Context) (present map[string]uint64, err error)
 		return present, err
 	}
 	r.o.Logger.Error("the stream held damaged messages, which were erased: the server is restarted, and they are published again",
-		"stream", r.o.Stream, "messages", n)
+		"stream", r.o.Stream, "count", n)
 	if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("restart of the server: %w", err)
 	}

@@ -470,7 +470,7 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	r, _ := checked(t, s, exit.CodeFailed, s.With("NATS_URL="+locked.ClientURL(), "NATS_TOKEN="+doorbelltest.Sentinel), "refuses our credentials", "NATS_TOKEN")
 	failsOnlyIn(t, r, check.SectionNATS)
 	bare := doorbelltest.NatsServer(t, func(o *server.Options) { o.JetStream = false })
-	checked(t, s, exit.CodeFailed, s.With("NATS_URL="+bare.ClientURL()), "enable JetStream for this account")
+	checked(t, s, exit.CodeFailed, s.With("NATS_URL="+bare.ClientURL()), "JetStream is off for this account", "set NATS_JS_DOMAIN")
 	r, _ = checked(t, s, exit.CodeFailed, s.With("NATS_URL=nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
 	failsOnlyIn(t, r, check.SectionNATS)
 }

@@ -40,7 +40,7 @@ var house = map[string][]string{
 	"cmd/doorbell/bytesearch":  {},
 	"cmd/doorbell/people":      {"poller/listings", "store", "events", "events/stream"},
 	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
-	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
+	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/daemon": {
 		"cmd/doorbell/exit", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",

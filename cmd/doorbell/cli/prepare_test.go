@@ -85,7 +85,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	}
 	rung = map[string]bool{}
 	for _, i := range s.Model.Truth().Insertions {
-		id, err := s.Model.AddContactRequest(i.AgencyID, i.Reference, sandbox.ContactRequest{CreatedAt: time.Now().Add(-time.Hour), LastName: "Muster"})
+		id, err := s.Model.AddContactRequest(i.AgencyID, i.Reference, sandbox.ContactRequest{CreatedAt: time.Now().Add(-time.Hour / 2), LastName: "Muster"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ func (r *Relay) Erase(ctx context.Context, agency string, match func(events.Even
 		return 0, err
 	}
 	return r.stream.Erase(ctx, events.Subject(r.o.Prefix, agency, "contact_request.>"), func(m *stream.Message) bool {
+		r.turn() // Run waits meanwhile
 		e, err := events.Decode(m.Header, m.Data)
 		return err == nil && e.AgencyID == agency && match(e)
 	})

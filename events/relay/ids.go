@@ -130,6 +130,7 @@ func (r *Relay) knows(ctx context.Context, m *stream.Message) (bool, error) {
 func (r *Relay) present(ctx context.Context, after uint64) (map[string]uint64, error) {
 	present := map[string]uint64{}
 	_, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
+		r.turn() // a million messages take minutes
 		if e, err := events.Decode(m.Header, m.Data); err == nil {
 			present[e.ID] = m.Sequence
 		}
@@ -145,6 +146,7 @@ func (r *Relay) mend(ctx context.Context) (present map[string]uint64, err error)
 	s := &r.session
 	present = map[string]uint64{}
 	n, err := r.stream.Erase(ctx, r.subjects(), func(m *stream.Message) bool {
+		r.turn()
 		e, err := events.Decode(m.Header, m.Data)
 		if err == nil {
 			present[e.ID] = m.Sequence

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"testing"
+	"time"
 
 	"doorbell/events"
 )
@@ -42,5 +43,32 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadingTheStreamIsProgress: a relay that shows none for minutes is restarted.
+func TestReadingTheStreamIsProgress(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"present": func() error { _, err := r.present(t.Context(), 0); return err },
+		"mend":    func() error { _, err := r.mend(t.Context()); return err },
+		"Erase": func() error {
+			_, err := r.Erase(t.Context(), "A100", func(events.Event) bool { return false })
+			return err
+		},
+	} {
+		long := time.Now().Add(-time.Hour)
+		r.turned.Store(&long)
+		if err := read(); err != nil {
+			t.Fatal(name, err)
+		}
+		if since := time.Since(r.Status().Turned); since > time.Minute {
+			t.Errorf("%s: none since %s", name, since)
+		}
 	}
 }

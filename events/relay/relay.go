@@ -146,7 +146,7 @@ type Relay struct {
 	said   string               // the failure that was logged last; empty: it ended
 	saidAt time.Time
 
-	turned atomic.Pointer[time.Time] // the last step of the loop
+	turned atomic.Pointer[time.Time] // the last sign of progress
 }
 
 // New checks the options and makes a relay. It makes no network calls.
@@ -327,7 +327,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// turn notes that the loop is not stuck.
+// turn notes that the relay makes progress: that its loop begins another step, or that a long step has read another message.
 func (r *Relay) turn() {
 	now := time.Now()
 	r.turned.Store(&now)

@@ -19,7 +19,7 @@ import (
 type Status struct {
 	Open    bool      // server and stream could be used when they were looked at last
 	Problem string    // why the last attempt failed; empty: it did not
-	Turned  time.Time // time of the last loop iteration, of which there is one a minute at least; before Run, when the relay was made
+	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
 
 	Rivals    []string               // agencies that another store has published since this relay was made
 	Published map[events.Type]uint64 // events that the stream took since the relay was made; under "" those of unknown types

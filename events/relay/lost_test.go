@@ -316,6 +316,39 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 	}
 }
 
+// TestASetBackLogThatCouldNotEraseTriesAgain: positions that are reserved already hide that it was set back.
+func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	backup := b.log.copyOf()
+	e, err := events.New(&events.ContactRequestRedacted{
+		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "seefeld#1#H2#", ContactRequestID: "A100-1",
+		Identity: events.IdentityID, RedactedFields: []string{"email"}, Revision: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.log.append(e)
+	b.deliver()
+	b.log.setBack(backup)
+	tries := 0
+	b.o.Redacted = func(string, []events.Event) error {
+		if tries++; tries == 1 {
+			return errors.New("commit: input/output error")
+		}
+		return nil
+	}
+	if err := b.relay().RunOnce(t.Context()); !errors.Is(err, ErrLog) {
+		t.Fatal(err)
+	}
+	b.deliver()
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	if all := b.log.list("A100"); tries != 2 || all[2].Sequence != 4 {
+		t.Errorf("tried %d times; the log goes on with position %d", tries, all[2].Sequence)
+	}
+}
+
 func TestAStoreThatNeverWatchedAnAgencyAsksSinceWhen(t *testing.T) {
 	b := newBell(t)
 	r := b.relay()

@@ -126,7 +126,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	setBack := false
+	setBack := uint64(0) // the highest position that this store had used before
 	for _, agency := range agencies {
 		m, err := r.stream.Get(ctx, stream.Query{Last: events.AgencyFilter(r.o.Prefix, agency)})
 		if err != nil {
@@ -147,10 +147,12 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrLog, err)
 			}
-			setBack = setBack || behind
+			if behind {
+				setBack = max(setBack, e.Sequence)
+			}
 		}
 	}
-	if !setBack {
+	if setBack == 0 {
 		return nil
 	}
 	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
@@ -162,18 +164,20 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.o.Log.Reserve(setBack); err != nil { // last: the next prepare would not see that the store was set back
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
 	return nil
 }
 
-// behind reports whether the log ends before an event that this store has published, or has another one in its place, and reserves
-// its position.
+// behind reports whether the log ends before an event that this store has published, or has another one in its place.
 func (r *Relay) behind(e events.Event) (bool, error) {
 	last, err := r.o.Log.LastPosition()
 	if err != nil {
 		return false, err
 	}
 	if e.Sequence > last {
-		return true, r.o.Log.Reserve(e.Sequence)
+		return true, nil
 	}
 	ours, found, err := r.o.Log.Lookup(e.Sequence)
 	return found && ours.ID != e.ID, err

@@ -8,10 +8,12 @@ import (
 	"doorbell/events/stream"
 )
 
-// Erase deletes the agency's contact request messages for which match returns true, and returns how many; their bytes are overwritten.
-// The caller has erased them in the log before. It and a publish exclude each other: what was read of the log until then has been
-// published when Erase begins, and one whose acknowledgement did not come is offered once more, as the log has it now, so that no late
-// copy is taken. The error may wrap [stream.ErrMayNotErase]; the same may be done again.
+// Erase deletes the agency's contact request messages for which match returns true, overwrites
+// their bytes, and returns their number. The caller must have erased the requests in the log first.
+// Erase and publishing exclude each other: events that were read from the log before the erasure
+// have been published when Erase begins. An event that was sent and not acknowledged is sent again
+// in its erased form, so that the stream refuses a late copy as a duplicate. The error may wrap
+// [stream.ErrMayNotErase]. Erase may be repeated after any error.
 func (r *Relay) Erase(ctx context.Context, agency string, match func(events.Event) bool) (n int, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -36,7 +38,8 @@ func (r *Relay) Erase(ctx context.Context, agency string, match func(events.Even
 	})
 }
 
-// settle sends events whose acknowledgements did not come once more. It does not move the cursor, which may have gone back since.
+// settle sends unacknowledged events again. It does not move the cursor, which may have gone back
+// in the meantime.
 func (r *Relay) settle(ctx context.Context) error {
 	for position := range r.session.doubt {
 		e, found, err := r.o.Log.Lookup(position)

@@ -16,8 +16,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// compare reads which events the stream holds where its server may not know: after a start of the embedded server, whose files may lack
-// any message, and where a probe shows that ids were forgotten.
+// compare reads which events the stream holds if the server itself may not know: after a start of
+// the embedded server, whose files may lack any message, and where a probe shows that ids were
+// forgotten.
 func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	s, server := &r.session, r.o.Conn.ConnectedServerId()
 	switch {
@@ -29,7 +30,7 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		s.server, s.present = server, present
 		s.cursor = events.Cursor{StreamCreated: info.Created, Highest: s.cursor.Highest}
 		return nil
-	case r.o.Embedded && s.present == nil: // it forgets no id while it runs
+	case r.o.Embedded && s.present == nil: // a running server forgets no id inside the window
 		return nil
 	}
 	since, err := r.mayHoldSince()
@@ -53,8 +54,10 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	return err
 }
 
-// mayHoldSince returns since when the stream may hold what is offered next: since the beginning of the window, or since an older event was
-// recorded whose acknowledgement may only have been forgotten, by a crash before the cursor was written or by a restored backup.
+// mayHoldSince returns the time from which on the stream may hold events that are about to be
+// offered. That is the start of the window, or earlier if the next event is older. Such an event
+// may have been acknowledged all the same: a crash or a restored backup loses the last positions of
+// the cursor.
 func (r *Relay) mayHoldSince() (time.Time, error) {
 	s := &r.session
 	since := s.windowStart()
@@ -89,16 +92,19 @@ func (r *Relay) oldestSince(ctx context.Context, info *jetstream.StreamInfo, sin
 	return m, err
 }
 
-// noRollup is the server's error code for a rollup that it does not perform.
+// noRollup is the server's error code for a rollup that it refuses.
 const noRollup jetstream.ErrorCode = 10111
 
-// knows reports whether the server knows the id of a message. It loads ids from one message on to the end (rebuildDedupe), so one that
-// it knows vouches for those behind it. After a crash nats-server 2.15.2 may begin too late: an erased message counts as one of 1970
-// where it is the last of its block.
+// knows reports whether the server knows the id of a message. At its start a server loads the ids
+// from one message up to the end (rebuildDedupe), so if it knows one id it also knows those of all
+// later messages. After a crash nats-server 2.15.2 may start too late: an erased message that is
+// the last of its block counts as one from 1970.
 //
-// The probe is never stored. It asks for a rollup that does not exist, which every server refuses after it has looked at the id, and a
-// cluster before it replicates the message. An expected last id would be refused only when it is applied: a cluster then gives the
-// stream up. Plain subscribers receive the probe too, so its subject is one that no event has, below an agency that we may publish.
+// The probe is a message that is never stored: it asks for a rollup that does not exist. A server
+// looks at the id first and then refuses the rollup, in a cluster before the message is replicated.
+// A wrong Nats-Expected-Last-Msg-Id would be refused only after replication, and a cluster then
+// stops the stream for good. Plain subscribers receive the probe as well. Its subject is therefore
+// one that no event has, and belongs to an agency that this relay may publish.
 func (r *Relay) knows(ctx context.Context, m *stream.Message) (bool, error) {
 	if m == nil {
 		return true, nil
@@ -126,7 +132,8 @@ func (r *Relay) knows(ctx context.Context, m *stream.Message) (bool, error) {
 	return ack.Duplicate, nil
 }
 
-// present returns the ids of the events that the stream holds behind a place, and their sequences.
+// present returns the ids of the events that the stream holds after a sequence, with their own
+// sequences.
 func (r *Relay) present(ctx context.Context, after uint64) (map[string]uint64, error) {
 	present := map[string]uint64{}
 	_, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
@@ -139,9 +146,10 @@ func (r *Relay) present(ctx context.Context, after uint64) (map[string]uint64, e
 	return present, err
 }
 
-// mend is present for all of the embedded stream. It erases events that cannot be decoded: the checksum of nats-server leaves out the
-// length of the headers. The server may still know the id of such a message, and forgets it when it is restarted. The restart is due
-// as soon as one is erased, also where an error ends the reading then.
+// mend does what present does, for the whole embedded stream, and erases events that cannot be
+// decoded: the checksum of nats-server does not cover the length of the headers, so damage there
+// goes unnoticed. The server may still know the id of an erased message until it is restarted. The
+// restart remains due if an error interrupts mend after the first erasure.
 func (r *Relay) mend(ctx context.Context) (present map[string]uint64, err error) {
 	s := &r.session
 	present = map[string]uint64{}

@@ -6,14 +6,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// delivery is a message, or why no more come.
+// delivery is a message, or the error that ended the reading.
 type delivery struct {
 	message jetstream.Msg
 	err     error
 }
 
-// deliveries are the messages of an ordered consumer, until ctx ends. Where it is lost, nats.go makes another one, and tries that without
-// end while the stream has no leader, whatever a context says: so only a goroutine of its own waits for it.
+// deliveries returns the messages of an ordered consumer until ctx ends. If the consumer is lost,
+// nats.go makes a new one. While the stream has no leader it retries without end and ignores
+// contexts, so only a goroutine of its own waits for it.
 func deliveries(ctx context.Context, consumer jetstream.Consumer, options ...jetstream.PullMessagesOpt) (<-chan delivery, error) {
 	messages, err := consumer.Messages(options...)
 	if err != nil {

@@ -13,24 +13,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// session is what is known of the stream since it was prepared last, and how far the log is published.
+// session is what the relay knows about the stream since it last prepared, and how far the log is
+// published.
 type session struct {
-	prepared   time.Time // zero: it has to be
-	reconnects uint64    // how often the connection was made again before that
-	server     string    // the start of the embedded server since which the log was compared with the stream
-	outdated   string    // the start of the embedded server that may know ids of damaged messages, which were erased
-	maxMessage int       // bytes that headers and payload of one message may take together
+	prepared   time.Time // when the relay prepared last; zero: it has to prepare first
+	reconnects uint64    // the number of reconnects before that
+	server     string    // id of the running embedded server whose stream was read; it is new at each start
+	outdated   string    // id of the running embedded server that may still know ids of damaged messages that were erased
+	maxMessage int       // limit in bytes on headers and payload of one message together
 	window     time.Duration
 
-	// present are the events of the stream by id, with their stream sequences, where the server may not know them; else nil.
+	// present maps the ids of the events in the stream to their stream sequences, while the server
+	// may not know these ids; otherwise nil.
 	present map[string]uint64
 
 	loaded  bool // the cursor was read
 	cursor  events.Cursor
 	doubt   map[uint64]bool   // positions of events that were sent and not acknowledged
 	unsaved int               // acknowledgements since the cursor was written
-	since   time.Time         // of the first of them
-	newest  map[string]uint64 // their newest positions by agency
+	since   time.Time         // when the first of them arrived
+	newest  map[string]uint64 // the newest acknowledged position of each agency since then
 }
 
 // ready prepares if that is due: after a failure, a rewind or a reconnect, and once a minute.
@@ -46,7 +48,8 @@ func (r *Relay) ready(ctx context.Context) error {
 	return r.prepare(ctx)
 }
 
-// prepare makes sure that the stream can be used, and finds out what has become of it and of the log.
+// prepare makes sure that the stream can be used, and finds out whether the stream has lost events
+// and whether the store was set back.
 func (r *Relay) prepare(ctx context.Context) error {
 	s := &r.session
 	if !s.loaded {
@@ -87,7 +90,8 @@ func (r *Relay) prepare(ctx context.Context) error {
 	return nil
 }
 
-// lost says why the stream is known to have lost events that it had acknowledged; empty: it is not.
+// lost returns why the stream must have lost events that it had acknowledged; empty if nothing
+// shows that it has.
 func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why string, err error) {
 	c := r.session.cursor
 	switch {
@@ -107,7 +111,7 @@ func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why strin
 	if m != nil && m.Header.Get(nats.MsgIdHdr) != c.ID {
 		return "another message stands where the last acknowledged one was", nil
 	}
-	return "", nil // nothing there: it expired, or was purged or deleted, and stays so
+	return "", nil // no message: it expired, or was purged or deleted, which is respected
 }
 
 // rewind moves the cursor to the beginning of the log: everything is offered again.
@@ -119,8 +123,9 @@ func (r *Relay) rewind(created time.Time, why string) error {
 	return r.write()
 }
 
-// meetOthers looks at the last message of each agency. One of this store behind the end of its log says that the store was set back.
-// One of another store, recorded since this relay was made, says that a second doorbell publishes the agency.
+// meetOthers reads the last message of each agency. If it carries our store id and a position
+// beyond the log, the store was set back. If it carries another store id and was recorded after
+// this relay was made, a second doorbell publishes the agency.
 func (r *Relay) meetOthers(ctx context.Context) error {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
@@ -137,7 +142,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 		}
 		e, err := events.Decode(m.Header, m.Data)
 		switch {
-		case err != nil: // whoever wrote that, it was not a doorbell
+		case err != nil: // not written by a doorbell
 		case e.StoreID != r.o.StoreID:
 			if e.RecordedTime.After(r.started) {
 				r.rival(agency)
@@ -170,7 +175,8 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	return nil
 }
 
-// behind reports whether the log ends before an event that this store has published, or has another one in its place.
+// behind reports whether the log ends before an event that this store has published, or holds
+// another event at its position.
 func (r *Relay) behind(e events.Event) (bool, error) {
 	last, err := r.o.Log.LastPosition()
 	if err != nil {
@@ -183,7 +189,8 @@ func (r *Relay) behind(e events.Event) (bool, error) {
 	return found && ours.ID != e.ID, err
 }
 
-// applyRedactions lets the store erase whom the stream names as redacted.
+// applyRedactions hands the redactions in the stream to the store, which erases the people they
+// name.
 func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
 	list, err := r.redactions(ctx, agency)
 	if err != nil || len(list) == 0 {
@@ -208,12 +215,14 @@ func (r *Relay) redactions(ctx context.Context, agency string) (list []events.Ev
 	return list, nil
 }
 
-// lateArrivals is how long before the newest contact request in the stream one may have been created that is not there.
+// lateArrivals is how much older than the newest contact request in the stream one may be that is
+// missing there.
 const lateArrivals = 48 * time.Hour
 
-// WatchedSince says, for a store that never watched an agency, since when another one has: contact requests created since that moment
-// are new, or in the stream already. It is zero where the stream holds nothing of the agency. What the stream names as redacted has
-// been handed to Options.Redacted before.
+// WatchedSince is for a store that never watched an agency. It returns since when another store has
+// watched it: contact requests created after that moment are new, or already in the stream. The
+// time is zero if the stream holds nothing of the agency. Redactions in the stream have been passed
+// to Options.Redacted when it returns.
 func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Time, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -237,7 +246,8 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 		return time.Time{}
 	}
 	oldest := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
-	// A redaction says nothing of polls: an operator may ask for one at any time.
+	// A redaction does not show that the agency was polled: an operator may ask for one at any
+	// time.
 	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
 	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
 	if err != nil {
@@ -253,7 +263,7 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	return since, r.applyRedactions(ctx, agency)
 }
 
-// publish offers the next events of the log, one at a time, and reports whether more may follow.
+// publish offers a page of the log, one event at a time, and reports whether more may follow.
 func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 	s := &r.session
 	list, err := r.o.Log.Events(s.cursor.Position, pageEvents, pageBytes)
@@ -284,18 +294,19 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 	return len(list) > 0, nil
 }
 
-// mayOffer reports whether the stream would take an event once. It may have forgotten the id of one that it has acknowledged when that
-// is about to leave the window, and it forgets the ids of deleted messages at a restart: so what was erased is never offered.
+// mayOffer reports whether an event can be offered without being stored twice. The server may
+// already have forgotten the id of an acknowledged event that is about to leave the window. It
+// forgets the ids of deleted messages at a restart, so an erased event is never offered.
 func (r *Relay) mayOffer(e events.Event) bool {
 	return !e.Erased() && (e.Sequence > r.session.cursor.Highest || e.RecordedTime.After(r.session.windowStart()))
 }
 
-// windowStart is since when the server is sure to know an id, if it is not about to forget it.
+// windowStart is the time since which the server knows all ids and is not about to forget one.
 func (s *session) windowStart() time.Time {
 	return time.Now().Add(min(time.Hour, s.window/10) - s.window)
 }
 
-// offer publishes an event, and moves the cursor when it is acknowledged, be it as a duplicate.
+// offer publishes an event, and moves the cursor when it is acknowledged, also as a duplicate.
 func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	s := &r.session
 	ack, err := r.send(ctx, e)
@@ -313,7 +324,7 @@ func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	return nil
 }
 
-// send publishes an event, unless it is known to be in the stream.
+// send publishes an event unless the relay knows that the stream holds it.
 func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, error) {
 	s := &r.session
 	if sequence := s.present[e.ID]; sequence > 0 {
@@ -333,7 +344,7 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 	return ack, nil
 }
 
-// message is an event as it is published.
+// message returns an event in the form in which it is published.
 func (r *Relay) message(e events.Event) *nats.Msg {
 	resent := e.Sequence <= r.session.cursor.Highest
 	e = e.Fit(r.session.maxMessage)
@@ -364,7 +375,7 @@ func (r *Relay) write() error {
 	return nil
 }
 
-// save stores the cursor if acknowledgements came since.
+// save stores the cursor if it has moved since it was written last.
 func (r *Relay) save(ctx context.Context) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -377,7 +388,8 @@ func (r *Relay) save(ctx context.Context) error {
 	return r.write()
 }
 
-// saveLater stores the cursor if that is due, or says when it will be; nil: never.
+// saveLater stores the cursor if that is due. Otherwise it returns a channel that signals when it
+// will be; nil if nothing is unsaved.
 func (r *Relay) saveLater(ctx context.Context) (<-chan time.Time, error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -394,7 +406,8 @@ func (r *Relay) saveLater(ctx context.Context) (<-chan time.Time, error) {
 	return nil, r.write()
 }
 
-// explain says why NATS could not be used. An error of the log stays one, whatever the connection is by now.
+// explain says why NATS could not be used. An error of the log is returned as it is, whatever the
+// state of the connection.
 func (r *Relay) explain(err error) error {
 	if errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) {
 		return err

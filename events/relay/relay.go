@@ -1,33 +1,42 @@
-// Package relay moves the event log to JetStream. It rests on one idea: the stream takes each event once. Every message carries
-// the id of its event as Nats-Msg-Id, ids are deterministic, and the duplicate window of the stream is as long as its retention.
-// So publishing again is always harmless, and "duplicate" is an acknowledgement.
+// Package relay publishes the event log to JetStream. It rests on one idea: the stream takes each
+// event once. Every message carries the id of its event as Nats-Msg-Id, ids are deterministic, and
+// the duplicate window of the stream is as long as its retention. So publishing again is always
+// harmless, and "duplicate" is an acknowledgement.
 //
 // # One loop
 //
-// The log is one list, and the cursor says how far it is published. For each connection, after each failure and once a minute the
-// relay prepares: the stream is there and fit, and has not lost what it had acknowledged. Then it publishes the next event, one at
-// a time and in order, and moves the cursor. The cursor is a hint: it is written after a hundred acknowledgements or a second, and
-// whatever it has forgotten is offered again. Any failure backs off and begins again at the cursor.
+// The log is one list, and the cursor is the position up to which it is published. On each
+// connection, after each failure and once a minute the relay prepares: it makes sure that the
+// stream exists, fits, and still holds what it has acknowledged. Then it publishes one event after
+// the other, in order, and moves the cursor. The cursor is a hint: it is written after a hundred
+// acknowledgements or a second, and what was published since then is offered again. After a failure
+// the relay waits, longer each time, and continues at the cursor.
 //
-// # What the stream may do
+// # What may happen to the stream
 //
-// The stream has lost events if it was made anew, if its end lies before the last acknowledged message, if another message stands
-// there, or if a new message is not put behind it: another doorbell may have written behind a tail that was lost. Then the cursor
-// goes back to the beginning of the log, and the stream refuses what it still has. What is offered after that carries the header
-// doorbell-resent. An event that was acknowledged before is not offered again when it is about to leave the window, as the stream
-// may have forgotten its id, nor when its person was erased. A message that was purged or deleted stays so: its id is known.
+// The stream has lost events if it was recreated, if it ends before the last acknowledged message,
+// if another message is in that place, or if a new message is stored before it: another doorbell
+// may have written behind a lost tail. Then the cursor goes back to the beginning of the log, and
+// the stream refuses what it still holds. What is offered after that carries the header
+// doorbell-resent. Two kinds of acknowledged events are not offered again: those about to leave the
+// duplicate window, whose ids the stream may have forgotten, and those whose person was erased. An
+// event that is older than the window and perhaps acknowledged is looked up in the stream first. A
+// message that was purged or deleted stays so, because the server still knows its id.
 //
-// The server does not always know the ids of what it holds. Damaged files may lack any message, and after a crash nats-server forgets
-// the ids before an erased message. So after each start of the embedded server, and wherever a probe shows that ids were forgotten, the
-// relay reads which events the stream holds, and offers only the others. To the embedded stream it offers all of the log then, also
-// what another program deleted: no other one may.
+// A server does not always know the ids of the messages that it holds. Damaged files may lack any
+// message, and after a crash nats-server forgets the ids of messages before an erased one. So after
+// each start of the embedded server, and wherever a probe shows that ids were forgotten, the relay
+// reads which events the stream holds, and offers only the others. The embedded stream is then
+// offered the whole log, including messages that another program has deleted: no other program may
+// delete there.
 //
-// # What the store may be
+// # What may happen to the store
 //
-// A store that was set back offers what it has again, and goes on with positions behind those that the stream has seen. A second
-// doorbell that publishes the same agencies offers the same ids. It is warned about, not stopped.
+// A store that was restored from a backup offers its events again, and continues with positions
+// above those in the stream. A second doorbell for the same agencies offers the same ids. The relay
+// warns about it, and does not stop it.
 //
-// The relay never knows what an insertion is, and never writes to the log but through [Log].
+// The relay does not know what an insertion is, and writes to the log only through [Log].
 package relay
 
 import (
@@ -48,26 +57,28 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Log is the event log, and with it the outbox. All methods may be called from any goroutine. An error of any of them ends the
-// relay: a commit that failed may have happened.
+// Log is the event log, and with it the outbox. All methods may be called from any goroutine. An
+// error of any of them ends the relay: a commit that failed may have happened.
 type Log interface {
 	// Agencies lists the agencies that the store knows.
 	Agencies() ([]string, error)
-	// Events returns events after a position, in order: at least one if there is any, at most limit, and more than one only while
-	// they stay below maxBytes.
+	// Events returns events after a position, in order: at least one if there is any, at most
+	// limit, and more than one only while they stay below maxBytes.
 	Events(after uint64, limit, maxBytes int) ([]events.Event, error)
 	// Lookup returns the event at a position, if the log still has it.
 	Lookup(position uint64) (e events.Event, found bool, err error)
 	// LastPosition is the highest position that is in use or reserved; Reserve raises it.
 	LastPosition() (uint64, error)
 	Reserve(position uint64) error
-	// Cursor is how far the log is published.
+	// Cursor is the position up to which the log is published.
 	Cursor() (events.Cursor, error)
-	// Acknowledge moves the cursor, which may go back, and notes the newest acknowledged positions of agencies, in one commit.
+	// Acknowledge moves the cursor, which may go back, and notes the newest acknowledged positions
+	// of agencies, in one commit.
 	Acknowledge(c events.Cursor, newest map[string]uint64) error
 	// Last is the newest acknowledged position of an agency.
 	Last(agency string) (uint64, error)
-	// OnAppend registers a callback that runs after every commit that appended events. It does not block.
+	// OnAppend registers a callback that runs after every commit that appended events. It does not
+	// block.
 	OnAppend(wake func())
 }
 
@@ -80,16 +91,17 @@ type Options struct {
 	MaxAge   time.Duration // of the stream, and its duplicate window; 0: the stream keeps everything, the window is 30 days
 	MaxBytes int64         // of the stream; 0: unlimited
 	Manage   bool          // make the stream if it is missing
-	Embedded bool          // the server is ours: the stream is changed to what it should be
+	Embedded bool          // the server is ours: the stream is changed to match these options
 	Replicas int           // of a stream that is made; default 1
 	StoreID  string        // of the store that holds the log
 	Logger   *slog.Logger  // default: nothing is logged
-	AckWait  time.Duration // how long to wait for an answer; default 5 s
+	AckWait  time.Duration // how long to wait for a reply; default 5 s
 
-	// Restart restarts the embedded server: it knows the ids of a widened window, and forgets those of deleted messages, only then.
+	// Restart restarts the embedded server. Only a restart makes it learn the ids in a widened
+	// window, and forget those of deleted messages.
 	Restart func(ctx context.Context) error
-	// Redacted is called with the contact_request.redacted events of an agency in the stream, when the log turns out to be older than
-	// the stream. What they name is to be erased in the store.
+	// Redacted is called with the contact_request.redacted events of an agency in the stream when
+	// the log turns out to be older than the stream. The store erases the requests that they name.
 	Redacted func(agency string, list []events.Event) error
 	// SetBack is called with each agency of a log that turns out to be older than the stream.
 	SetBack func(agency string) error
@@ -114,36 +126,38 @@ func (o Options) withDefaults() Options {
 
 const (
 	prepareEvery = time.Minute
-	// The cursor is written after so many acknowledgements, or so long after the first of them.
+	// The cursor is written after saveAfter acknowledgements, or saveEvery after the first of them.
 	saveAfter = 100
 	saveEvery = time.Second
-	// pageEvents and pageBytes bound what is read of the log at once.
+	// pageEvents and pageBytes bound one read of the log.
 	pageEvents = 100
 	pageBytes  = 1 << 20
 )
 
-// ErrLog is wrapped by an error of the Log. It ends the relay, and should end the process: a commit that failed may have
-// happened.
+// ErrLog is wrapped by every error of the Log. It ends the relay, and should end the process: a
+// commit that failed may have happened all the same.
 var ErrLog = errors.New("event log")
 
-// ErrClosed is returned when the connection has been closed and will not come back: the caller makes a new one.
+// ErrClosed is returned when the connection has been closed and will not come back: the caller
+// makes a new one.
 var ErrClosed = errors.New("the NATS connection is closed")
 
-// Relay publishes one event log. Its methods may be called from any goroutine; Run only once at a time.
+// Relay publishes one event log. Its methods may be called from any goroutine; Run only once at a
+// time.
 type Relay struct {
 	o        Options
 	js       jetstream.JetStream
 	stream   stream.Client
 	started  time.Time
-	appended chan struct{} // capacity 1: the log has grown
+	appended chan struct{} // capacity 1: signals that the log has grown
 
-	working chan struct{} // capacity 1; full while a goroutine prepares, publishes or erases: see lock
+	working chan struct{} // capacity 1: full while a goroutine prepares, publishes or erases; see lock
 	session session       // guarded by working
 
 	mu     sync.Mutex
 	status Status
 	rivals map[string]time.Time // agencies that another store publishes, and when that was logged last
-	said   string               // the failure that was logged last; empty: it ended
+	said   string               // the failure that was logged last; empty: it is over
 	saidAt time.Time
 
 	turned atomic.Pointer[time.Time] // the last sign of progress
@@ -206,7 +220,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce publishes what is there, and returns when it is done.
+// RunOnce publishes all unsent events, and returns.
 func (r *Relay) RunOnce(ctx context.Context) error {
 	if err := r.work(ctx); err != nil {
 		return fmt.Errorf("relay: %w", err)
@@ -214,8 +228,9 @@ func (r *Relay) RunOnce(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// Drain publishes what is there before the process ends, and tries until ctx ends. The error is what stood in the way: the events
-// are still in the log. Drain may be called while Run runs, and after it has ended.
+// Drain publishes all unsent events before the process ends, and retries until ctx ends. After an
+// error the rest is still in the log. Drain may be called while Run is running, and after it has
+// ended.
 func (r *Relay) Drain(ctx context.Context) error {
 	retry := newRetry()
 	for {
@@ -234,7 +249,7 @@ func (r *Relay) Drain(ctx context.Context) error {
 	}
 }
 
-// pending reports whether an event lies behind the cursor.
+// pending reports whether the log holds unsent events.
 func (r *Relay) pending() (bool, error) {
 	c, err := r.o.Log.Cursor()
 	if err != nil {
@@ -257,7 +272,8 @@ func (r *Relay) work(ctx context.Context) error {
 	}
 }
 
-// step prepares if that is due, and publishes a page of the log. Others have their turn after it.
+// step prepares if that is due, and publishes one page of the log. Between two steps other callers
+// can take the lock.
 func (r *Relay) step(ctx context.Context) (more bool, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -285,7 +301,8 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 	return r.publish(connected)
 }
 
-// whileConnected returns a context that ends with the connection: an answer does not come over the next one.
+// whileConnected returns a context that ends when the connection breaks: a reply does not arrive
+// over the next one.
 func (r *Relay) whileConnected(ctx context.Context) (connected context.Context, end func()) {
 	connected, cancel := context.WithCancel(ctx)
 	status := r.o.Conn.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
@@ -299,8 +316,9 @@ func (r *Relay) whileConnected(ctx context.Context) (connected context.Context, 
 	return connected, func() { cancel(); r.o.Conn.RemoveStatusListener(status) }
 }
 
-// lock waits until no other goroutine prepares, publishes or erases. It is no mutex, because a test in virtual time would stand
-// still where one is waited for while its holder waits for a timer.
+// lock waits until no other goroutine prepares, publishes or erases. It is not a mutex: a test in
+// virtual time would hang if one goroutine waited for the mutex while its holder waited for a
+// timer.
 func (r *Relay) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case r.working <- struct{}{}:
@@ -310,7 +328,7 @@ func (r *Relay) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// newRetry is the back-off of everything here: without an end.
+// newRetry returns the back-off that everything here uses. It never gives up.
 func newRetry() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond),
@@ -327,7 +345,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// turn notes that the relay makes progress: that its loop begins another step, or that a long step has read another message.
+// turn notes that the relay makes progress: that its loop begins another step, or that a long step
+// has read another message.
 func (r *Relay) turn() {
 	now := time.Now()
 	r.turned.Store(&now)

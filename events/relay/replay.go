@@ -22,7 +22,7 @@ const replayAge = 24 * time.Hour
 // replayTries is how often an event of a replay is offered before it ends.
 const replayTries = 6
 
-// ErrJob: the name of a job is none.
+// ErrJob: the name of a job is not valid.
 var ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
 
 // ReplayOptions configure Replay. Conn, Prefix, Stream and Job are required.
@@ -35,20 +35,21 @@ type ReplayOptions struct {
 	Manage   bool    // make the stream if it is missing
 	Embedded bool    // the server is ours: the stream is changed to what it should be
 	Rate     float64 // events a second; 0: as fast as they are acknowledged
-	// Erased reports whether the person was taken out of an event since it was read: then it is passed over.
+	// Erased reports whether the person in an event was erased after it was read. Such an event is
+	// skipped.
 	Erased func(events.Event) (bool, error)
 }
 
-// Replayed is how far a replay is.
+// Replayed is the progress of a replay.
 type Replayed struct {
 	Published    int
 	AlreadyThere int // published by an earlier run of the job
 }
 
-// ReplaySubjects are those of a job.
+// ReplaySubjects is the filter for the subjects of a job.
 func ReplaySubjects(prefix, job string) string { return prefix + ".replay." + job + ".>" }
 
-// ValidJob says whether a text can name a job.
+// ValidJob returns ErrJob if a text cannot name a job.
 func ValidJob(job string) error {
 	for _, c := range []byte(job) {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
@@ -61,9 +62,10 @@ func ValidJob(job string) error {
 	return nil
 }
 
-// Replay publishes events once more, on subjects of their own that no consumer of the events stream hears. An event keeps its id,
-// sequence, time and payload, but for its origin. Its Nats-Msg-Id is <job>/<ce-id>, so a job that is run again publishes nothing
-// twice: the stream holds it for a day, and takes each id once. progress is called after each event.
+// Replay publishes events again, on subjects of their own, which no consumer of the events stream
+// receives. An event keeps its id, sequence, time and payload; only its origin changes. Its
+// Nats-Msg-Id is <job>/<ce-id>. The stream of replays keeps events for a day and takes each id
+// once, so repeating a job publishes nothing twice. progress is called after each event.
 func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, error], progress func(Replayed)) (done Replayed, err error) {
 	if err := ValidJob(o.Job); err != nil {
 		return done, err
@@ -103,7 +105,7 @@ func (o ReplayOptions) Config() jetstream.StreamConfig {
 	})
 }
 
-// prepare makes sure that there is a stream, and says how large a message may be.
+// prepare makes sure that the stream of replays exists, and returns the size limit of a message.
 func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (limit int, err error) {
 	if !o.Conn.IsConnected() {
 		return 0, ErrNotConnected
@@ -118,7 +120,7 @@ func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (lim
 	return limit - margin, nil
 }
 
-// publish offers an event until it is acknowledged. Only what may pass is tried again.
+// publish offers an event until it is acknowledged. It retries only errors that may pass.
 func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e events.Event, limit int, done *Replayed) error {
 	retry := newRetry()
 	for try := 1; ; try++ {

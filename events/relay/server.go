@@ -13,17 +13,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Errors that say what a person has to change. The relay goes on trying.
+// Errors that name what the operator has to change. The relay keeps retrying.
 var (
-	// ErrNoStream: the stream is missing, and we are not to make it.
+	// ErrNoStream: the stream is missing, and the relay may not create it.
 	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids creating it")
-	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
+	// ErrStreamUnfit: the stream exists, but its configuration is not fit for our events.
 	ErrStreamUnfit = stream.ErrUnfit
 	// ErrNotConnected: there is no connection at the moment.
 	ErrNotConnected = stream.ErrNotConnected
 )
 
-// margin is what the relay and the client add to the headers of an event.
+// margin is the space in bytes for headers that the relay and the client add to an event.
 const margin = 1024
 
 // inspect makes sure that server and stream can be used.
@@ -46,7 +46,7 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return found.Info, nil
 }
 
-// ensure returns the stream as it is, made or changed first if that is our business.
+// ensure returns the stream. It creates or changes it first if the options allow that.
 func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream.Found, error) {
 	f, err := stream.Ensure(ctx, r.js, want, stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
 	if errors.Is(err, stream.ErrMissing) {
@@ -85,15 +85,16 @@ func (o Options) StreamConfig() jetstream.StreamConfig {
 	})
 }
 
-// Found is what Check found at a server.
+// Found is the result of Check.
 type Found struct {
-	Missing   bool     // there is no stream of that name; the relay makes it if it may
+	Missing   bool     // there is no stream of that name; the relay creates it if it may
 	Different []string // how the stream differs from what it should be, in words
 }
 
-// Check looks whether server and stream could be used with these options, and changes nothing. Only Conn, Prefix, Stream,
-// Manage and what shapes the stream count. The error wraps ErrNoStream or ErrStreamUnfit, or says that the server did not answer;
-// Found holds what was found until then.
+// Check tests whether server and stream can be used with these options, and changes nothing. It
+// uses Conn, Prefix, Stream, Manage and the options for the configuration of the stream. The error
+// wraps ErrNoStream or ErrStreamUnfit, or reports that the server did not respond; Found is valid
+// up to that point.
 func Check(ctx context.Context, o Options) (f Found, err error) {
 	o = o.withDefaults()
 	js, err := o.Conn.JetStream()
@@ -114,7 +115,7 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	return f, err
 }
 
-// mayMake says why the missing stream could not be made; nil if nothing is known to be in the way.
+// mayMake returns why the missing stream cannot be created; nil if no obstacle is known.
 func (o Options) mayMake(ctx context.Context, js jetstream.JetStream) error {
 	if !o.Manage && !o.Embedded {
 		return fmt.Errorf("%w: %s", ErrNoStream, o.Stream)

@@ -15,16 +15,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Status is a snapshot of what the relay does.
+// Status is a snapshot of the relay.
 type Status struct {
-	Open    bool      // server and stream could be used when they were looked at last
-	Problem string    // why the last attempt failed; empty: it did not
+	Open    bool      // whether server and stream were usable at the last check
+	Problem string    // why the last attempt failed; empty if it succeeded
 	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
 
 	Rivals    []string               // agencies that another store has published since this relay was made
-	Published map[events.Type]uint64 // events that the stream took since the relay was made; under "" those of unknown types
-	Repeated  uint64                 // events that the stream had already
-	Failures  map[string]uint64      // attempts that failed, by what a failure means; see reason
+	Published map[events.Type]uint64 // events that the stream stored since the relay was made; those of unknown types are under ""
+	Repeated  uint64                 // events that the stream already held
+	Failures  map[string]uint64      // failed attempts by reason; see reason
 }
 
 // Status never waits for the network.
@@ -38,24 +38,24 @@ func (r *Relay) Status() Status {
 	return s
 }
 
-// opened notes that server and stream can be used.
+// opened records that server and stream can be used.
 func (r *Relay) opened() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Open = true
 }
 
-// disconnected notes that there is no connection.
+// disconnected records that there is no connection.
 func (r *Relay) disconnected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Open, r.status.Problem = false, stream.Explain(r.o.Conn, ErrNotConnected).Error()
 }
 
-// sayEvery is how often a failure that goes on is logged again.
+// sayEvery is how often a continuing failure is logged again.
 const sayEvery = time.Hour
 
-// note shows how the last step ended. A failure is logged when it is another one than before.
+// note records how the last step ended. It logs a failure that differs from the previous one.
 func (r *Relay) note(err error) {
 	text := ""
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Relay) note(err error) {
 // warnEvery is the minimum time between two warnings of another doorbell that publishes an agency.
 const warnEvery = 10 * time.Minute
 
-// rival warns that another doorbell publishes an agency.
+// rival warns that another doorbell publishes the agency.
 func (r *Relay) rival(agency string) {
 	r.mu.Lock()
 	last, now := r.rivals[agency], time.Now()
@@ -100,7 +100,7 @@ func (r *Relay) rival(agency string) {
 	}
 }
 
-// count counts an event that the stream took, or had already.
+// count counts an event that the stream stored or already held.
 func (r *Relay) count(e events.Event, repeated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,13 +115,13 @@ func (r *Relay) count(e events.Event, repeated bool) {
 	}
 }
 
-// What a failure means.
+// Reasons of failures.
 const (
 	reasonFull    = "full"          // no space: the log keeps the events
 	reasonGone    = "gone"          // no stream, no leader, no connection
-	reasonConfig  = "configuration" // stream or server do not let us
+	reasonConfig  = "configuration" // stream or server refuse it
 	reasonUnknown = "unknown"       // the outcome is unknown
-	reasonLog     = "log"           // the event log itself: the end
+	reasonLog     = "log"           // the event log failed: the relay ends
 )
 
 func reason(err error) string {
@@ -146,8 +146,9 @@ func reason(err error) string {
 	return reasonUnknown
 }
 
-// Heartbeat says on core NATS, in no stream, that the agency is watched: state is the caller's word for how it is. Its
-// lastSequence is the agency's newest acknowledged position. Nothing is sent later: without a connection it is an error.
+// Heartbeat publishes on core NATS, outside any stream, that the agency is watched; state is the
+// caller's word for its condition. lastSequence is the agency's newest acknowledged position.
+// Without a connection Heartbeat fails, and nothing is sent later.
 func (r *Relay) Heartbeat(agencyID, state string) error {
 	last, err := r.o.Log.Last(agencyID)
 	if err != nil {

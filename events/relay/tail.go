@@ -13,13 +13,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TailOptions say what Tail reads.
+// TailOptions select what Tail reads.
 type TailOptions struct {
 	Stream, Prefix string
 	Agency         string      // empty: all
 	Type           events.Type // empty: all
-	// Where to begin: the events since a moment, All there are, or, where neither is set, those that are published from
-	// now on.
+	// Where to begin: at a time, at the beginning of the stream, or, if neither is set, with the
+	// next event that is published.
 	Since time.Time
 	All   bool
 }
@@ -35,9 +35,11 @@ func (o TailOptions) filter() string {
 	return o.Prefix + ".v1." + agency + "." + kind
 }
 
-// Tail yields events from the stream, in its order and without gaps also over reconnects, until ctx ends, which is no
-// error. Messages that are no events of ours are yielded as an error each, and so is that the stream was made anew, which is then read
-// from its beginning; the reading goes on. Any other error is the last thing yielded. The server forgets its consumer after some minutes.
+// Tail yields events from the stream in order, without gaps across reconnects, until ctx ends,
+// which is not an error. Each message that is not an event yields an error that wraps ErrForeign,
+// and a recreated stream yields one that wraps ErrAnew; the new stream is read from its beginning.
+// Reading continues after both. Any other error is the last value. The server deletes the consumer
+// some minutes after Tail has ended.
 func Tail(ctx context.Context, nc stream.Conn, o TailOptions) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for o.read(ctx, nc, yield) {
@@ -46,7 +48,7 @@ func Tail(ctx context.Context, nc stream.Conn, o TailOptions) iter.Seq2[events.E
 	}
 }
 
-// read yields what the stream holds and gets, and returns whether the stream was made anew.
+// read yields the events of one stream, and reports whether the stream was recreated.
 func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events.Event, error) bool) bool {
 	fail := func(err error) bool {
 		if ctx.Err() == nil {
@@ -82,11 +84,12 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 		if next.err != nil {
 			return fail(next.err)
 		}
-		// A consumer waits for ever behind the end of a shorter stream. One that was made again may read another stream.
+		// A consumer whose start lies beyond the end of a recreated stream waits forever. A
+		// consumer that nats.go made again may read another stream.
 		if by := deliveredBy(m); m == nil || by != consumer {
 			now, err := js.Stream(ctx, o.Stream)
 			if err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
-				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // what is in hand is read again
+				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // m is read again
 			}
 			if err == nil && m != nil {
 				consumer = by
@@ -105,7 +108,8 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 	}
 }
 
-// deliveredBy names the consumer of a message, if there is one.
+// deliveredBy returns the name of the consumer that delivered a message; empty if there is no
+// message.
 func deliveredBy(m jetstream.Msg) string {
 	if m == nil {
 		return ""
@@ -117,19 +121,22 @@ func deliveredBy(m jetstream.Msg) string {
 	return at.Consumer
 }
 
-// tailCheck is how often it is asked whether the stream is still the same.
+// tailCheck is how often Tail checks that the stream is still the same.
 const tailCheck = 5 * time.Second
 
-// tailHeartbeat is how often a consumer shows that it is there: one that does not for twice as long is made again.
+// tailHeartbeat is how often a consumer sends a heartbeat. Without one for twice as long nats.go
+// makes the consumer again.
 const tailHeartbeat = jetstream.PullHeartbeat(2 * time.Second)
 
-// ErrAnew is wrapped by what Tail yields where the stream was made anew.
+// ErrAnew is wrapped by the error that Tail yields when the stream was recreated.
 var ErrAnew = errors.New("it was recreated; continuing from its beginning")
 
-// ErrForeign is wrapped by what Tail yields for a message that is no event of ours.
+// ErrForeign is wrapped by the error that Tail yields for a message that is not an event of
+// doorbell.
 var ErrForeign = errors.New("not an event of ours")
 
-// open begins to read a stream. What is new is what comes after its present end, also where the consumer is made again.
+// open begins to read a stream. New events start after its present end. That place is given as a
+// sequence, so that it stays the same if the consumer is made again.
 func (o TailOptions) open(ctx context.Context, s jetstream.Stream) (<-chan delivery, error) {
 	c := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{o.filter()}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.CachedInfo().State.LastSeq + 1,

@@ -11,20 +11,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrMayNotErase: stream, server or user do not allow that messages are erased. The text says what has to be changed.
+// ErrMayNotErase: stream, server or user do not permit erasing messages. The text says what has to
+// be changed.
 var ErrMayNotErase = errors.New("messages may not be erased")
 
-// Answers of a server that was asked to erase a message.
+// Error codes in reply to a request to erase a message.
 const (
-	eraseFailed jetstream.ErrorCode = 10057 // there is none, or the stream denies it
+	eraseFailed jetstream.ErrorCode = 10057 // there is no such message, or the stream denies deletion
 	noSequence  jetstream.ErrorCode = 10043
 	isSealed    jetstream.ErrorCode = 10109
 )
 
-// Erase removes every message of a filter that wants says so of, and returns how many. The server overwrites their bytes in its files
-// before it answers; an error of it stays one until the server is started again. What somebody else removes meanwhile, and a stream that is
-// missing, are no errors. After an error the same may be done again. It reads one message after the other: a filter that is narrow saves
-// time.
+// Erase removes every message of a filter for which wants returns true, and returns how many. The
+// server overwrites their bytes in its files before it replies. If it fails to write, it reports
+// that error until it is restarted. A message that is removed by others in the meantime is not an
+// error, nor is a missing stream. Erase may be repeated after an error. It reads message by
+// message, so a narrow filter saves time.
 func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) bool) (n int, err error) {
 	_, err = c.ReadToEnd(ctx, filter, 0, func(m *Message) error {
 		if !wants(m) {
@@ -45,11 +47,12 @@ func (c Client) Erase(ctx context.Context, filter string, wants func(*Message) b
 	return n, err
 }
 
-// beyondAll is a sequence that no message has. A server that has failed to write a file of the stream says so of this one, too, until it is
-// started again; by then it does not show the message any more whose bytes it has not overwritten.
+// beyondAll is a sequence that no message has. A server that has failed to write a file of the
+// stream reports that for this sequence too, until it is restarted. It no longer shows the message
+// whose bytes it failed to overwrite, so nothing else reveals the failure.
 const beyondAll = math.MaxInt64
 
-// EraseAt erases one message. It is false where none is there any more.
+// EraseAt erases one message. It returns false if the message no longer exists.
 func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	err := c.erase(ctx, sequence)
 	var answer *jetstream.APIError
@@ -64,13 +67,15 @@ func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	return err == nil, err
 }
 
-// isNone says whether an answer is that there is no such message, and not that it could not be erased.
+// isNone reports whether an error means that there is no such message, and not that it could not be
+// erased.
 func isNone(a *jetstream.APIError) bool {
 	return a.ErrorCode == noSequence || a.ErrorCode == eraseFailed && (a.Description == "no message found" || a.Description == "stream store EOF")
 }
 
-// MayErase says beforehand, and changes nothing, whether [Client.Erase] is allowed: nil, also where the stream is missing, an error that wraps
-// ErrMayNotErase, or why nobody knows.
+// MayErase tests whether [Client.Erase] is permitted, and changes nothing. It returns nil if it is
+// or if the stream is missing, an error that wraps ErrMayNotErase if it is not, and any other error
+// if the test failed.
 func (c Client) MayErase(ctx context.Context) error {
 	js, err := c.Conn.JetStream()
 	if err != nil {

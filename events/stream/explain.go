@@ -16,9 +16,10 @@ import (
 // ErrNotConnected: there is no connection at the moment.
 var ErrNotConnected = errors.New("no connection to NATS")
 
-// Explain says why something failed that needs NATS, and where that is. The client library speaks of buffers and deadlines where the server
-// is away, did not let us in, or does not allow what was asked. Nothing that proves who we are is in the text. An error that says enough
-// stays as it is.
+// Explain rewords an error of the NATS client, and names the servers. The client library reports
+// full buffers and deadlines when the server is unreachable, refuses our credentials or does not
+// permit the request. The text contains no credentials. An error that is clear enough is returned
+// as it is.
 func Explain(nc Conn, err error) error {
 	last := nc.LastError()
 	switch {
@@ -56,7 +57,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// away is what the last try to connect ended with. Where nobody answers the library remembers nothing.
+// away says how the last attempt to connect failed. If no server responds, the library keeps no
+// error.
 func away(last error) string {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -72,7 +74,8 @@ func away(last error) string {
 	return "no server answers"
 }
 
-// at is where the servers are, without user and password; nothing where the server is in this process.
+// at returns the addresses of the servers without user and password; empty if the server runs in
+// this process.
 func at(nc Conn) string {
 	if nc.Opts.InProcessServer != nil {
 		return ""

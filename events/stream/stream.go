@@ -1,5 +1,6 @@
-// Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
-// our own server to what it should be, and of any other says how it differs. A [Client] reads its messages. A [Conn] knows where JetStream is, and
+// Package stream makes sure that a stream can hold what is published to it. [Ensure] creates a
+// missing stream, corrects one on the embedded server, and reports how any other differs from the
+// wanted configuration. A [Client] reads and erases messages. A [Conn] knows where JetStream is, and
 // [Explain] what an error of NATS means.
 package stream
 
@@ -19,25 +20,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Errors of Ensure that say what somebody has to change.
+// Errors of Ensure that the operator has to act on.
 var (
-	// ErrMissing: the stream is missing, and is not to be made.
+	// ErrMissing: the stream is missing, and Ensure may not create it.
 	ErrMissing = errors.New("the stream is missing")
-	// ErrUnfit: the stream is there, or cannot be, but must not hold what is published as it is.
+	// ErrUnfit: the stream exists with a configuration that is not fit, or cannot be created.
 	ErrUnfit = errors.New("the stream is not fit")
 )
 
-// Replays and DeadLetters are the names of the streams beside that of the events, whose name they are given.
+// Replays and DeadLetters derive the names of the other two streams from that of the events stream.
 func Replays(events string) string     { return events + "_REPLAY" }
 func DeadLetters(events string) string { return events + "_DLQ" }
 
-// LeastMessage is the smallest message limit with which every event can be made to fit.
+// LeastMessage is the smallest message size limit to which every event can be shortened.
 const LeastMessage = 4096
 
-// subjectsOverlap is the server's word for a second stream on the same subjects.
+// subjectsOverlap is the server's error code for a second stream on the same subjects.
 const subjectsOverlap jetstream.ErrorCode = 10065
 
-// Complete fills in what all our streams have: they stand in files, and refuse what they have no room for instead of forgetting.
+// Complete fills in what all our streams have in common: they are stored in files, and a full one
+// refuses new messages instead of dropping old ones.
 func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.Retention, c.Storage, c.Discard = jetstream.LimitsPolicy, jetstream.FileStorage, jetstream.DiscardNew
 	c.MaxConsumers, c.MaxMsgs, c.MaxMsgsPerSubject, c.MaxMsgSize = -1, -1, -1, -1
@@ -48,23 +50,24 @@ func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
 	return c
 }
 
-// Rights say what Ensure may do.
+// Rights are what Ensure may do.
 type Rights struct {
-	Manage   bool // make the stream if it is missing
-	Embedded bool // the server is ours: make the stream, and change it to what it should be
+	Manage   bool // create the stream if it is missing
+	Embedded bool // the server is ours: create the stream, and change it to the wanted configuration
 }
 
 // Found is a stream as Ensure left it.
 type Found struct {
 	Info      *jetstream.StreamInfo
 	Made      bool
-	Different []string // how it differs from what it should be, in words
-	Unchanged error    // why it was not changed, though it may be
+	Different []string // how it differs from the wanted configuration, in words
+	Unchanged error    // why a permitted change failed
 	Widened   bool     // its duplicate window was widened: the server knows the ids of older messages only after a restart
 }
 
-// Ensure returns the stream of a configuration, made or changed first if that is allowed. One of a server that is not ours is
-// never changed. The error wraps ErrMissing or ErrUnfit, or says that the server did not answer.
+// Ensure returns the stream named in a configuration, and creates or changes it first if that is
+// allowed. A stream on a server that is not ours is never changed. The error wraps ErrMissing or
+// ErrUnfit, or reports that the server did not respond.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (f Found, err error) {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -101,8 +104,8 @@ func create(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	return s, nil
 }
 
-// Differences says in words where a stream is not as it should be. What operators may choose freely, such as placement,
-// compression and a description, is not compared.
+// Differences describes how a stream differs from the wanted configuration. It ignores what
+// operators may choose freely, such as placement, compression and description.
 func Differences(want, have jetstream.StreamConfig) []string {
 	var d []string
 	note := func(name string, want, have any) {
@@ -132,8 +135,8 @@ func unlimited(n int64) int64 {
 	return n
 }
 
-// Unfit is why events would not arrive, would be changed, or would be lost without a word: nil, or an error that wraps
-// ErrUnfit.
+// Unfit returns an error that wraps ErrUnfit if, with this configuration, events would not arrive,
+// would be altered, would be lost silently or could be stored twice; otherwise nil.
 func Unfit(want, have jetstream.StreamConfig) error {
 	var why []string
 	refuse := func(bad bool, text string) {
@@ -174,12 +177,13 @@ func Unfit(want, have jetstream.StreamConfig) error {
 // leastWindow is the shortest duplicate window with which a stream takes each event once.
 const leastWindow = 72 * time.Hour
 
-// takesOnce reports whether a stream is to take each message once for as long as it keeps it.
+// takesOnce reports whether a stream has to refuse a second copy of a message for as long as it
+// keeps the first.
 func takesOnce(c jetstream.StreamConfig) bool {
 	return c.Duplicates >= cmp.Or(c.MaxAge, leastWindow)
 }
 
-// short writes a duration without units that are zero: 72h.
+// short formats a duration without trailing zero units, as in 72h.
 func short(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -190,7 +194,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// covers says whether every subject below want, which ends in >, is matched by have.
+// covers reports whether have matches every subject below want, which ends in ">".
 func covers(have, want string) bool {
 	h, w := strings.Split(have, "."), strings.Split(want, ".")
 	for i, token := range h {
@@ -204,38 +208,43 @@ func covers(have, want string) bool {
 	return false
 }
 
-// Message is one that a stream holds. Header is nil where nobody could read it: whoever wrote that, it was not us.
+// Message is a message in a stream. Header is nil if it cannot be decoded: the message is damaged,
+// or was not written by doorbell.
 type Message struct {
 	Subject  string
-	Sequence uint64 // its place in the stream
+	Sequence uint64
 	Header   nats.Header
 	Data     []byte
 	Time     time.Time
 }
 
-// Client reads messages of one stream. It tries once: who calls decides what a failure means.
+// Client reads and erases messages of one stream. It does not retry: the caller decides what a
+// failure means.
 type Client struct {
 	Conn   Conn
 	Stream string
-	Wait   time.Duration // for each answer
-	// Alone says that the stream has no replicas. It is read in batches then, which a replica that is behind might answer too.
+	Wait   time.Duration // timeout of each request
+	// Alone says that the stream has no replicas. It is then read in batches, which in a cluster a
+	// replica that lags behind might answer.
 	Alone bool
 }
 
-// Query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
+// Query selects a message: the one at Sequence; with Next, the first one from Sequence on whose
+// subject the filter matches; with Last, the last one that the filter matches.
 type Query struct {
 	Sequence uint64 `json:"seq,omitempty"`
 	Next     string `json:"next_by_subj,omitempty"`
 	Last     string `json:"last_by_subj,omitempty"`
 }
 
-// ErrAnswer: an answer that no JetStream gives.
+// ErrAnswer: the reply is not one that JetStream sends.
 var ErrAnswer = errors.New("answer that cannot be understood")
 
 const noMessage jetstream.ErrorCode = 10037
 
-// Get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a replica that may
-// be behind: what is decided by it is whether events are sent again.
+// Get returns a message, or nil if there is none. It asks the leader of the stream. A direct get
+// may be answered by a replica that lags behind, and callers decide by the result whether to send
+// events again.
 func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	a, err := c.ask(ctx, "STREAM.MSG.GET."+c.Stream, q)
 	switch {
@@ -255,8 +264,9 @@ func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	return m, nil
 }
 
-// Read yields the messages of a filter behind a place, until there is none or with the first error. It asks for each one, or for a
-// batch of them: a consumer would wait for ever for those that a damaged stream counts and does not have.
+// Read yields the messages of a filter after a sequence, and ends at the end of the stream or with
+// the first error. It requests each message, or a batch of them. A consumer would wait forever for
+// messages that a damaged stream counts and does not have.
 func (c Client) Read(ctx context.Context, filter string, after uint64) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		for inBatches := c.Alone; ; {
@@ -318,8 +328,8 @@ func (c Client) batch(ctx context.Context, filter string, after uint64) (list []
 	}
 }
 
-// ReadToEnd hands over the messages of a filter behind a place, and returns the place of the last one, also where it is not behind
-// that; 0 if there is none.
+// ReadToEnd calls meet for the messages of a filter after a sequence, and returns the sequence of
+// the last one, even if it is not after that; 0 if there is none.
 func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet func(*Message) error) (uint64, error) {
 	for last := (*Message)(nil); ; {
 		read := false
@@ -332,7 +342,7 @@ func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet
 			}
 			after, read = m.Sequence, true
 		}
-		if last != nil && !read { // a server that finds it from behind only
+		if last != nil && !read { // a damaged server finds it only as the last one
 			return last.Sequence, meet(last)
 		}
 		var err error
@@ -345,7 +355,7 @@ func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet
 	}
 }
 
-// answer is what JetStream answers where a message is to be got or erased.
+// answer is the reply of JetStream to a request to get or erase a message.
 type answer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Success bool                `json:"success"`

@@ -98,7 +98,7 @@ func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why strin
 	case c.Position == 0:
 		return "", nil
 	case !c.StreamCreated.Equal(info.Created):
-		return "it was made anew", nil
+		return "it was recreated", nil
 	case info.State.LastSeq < c.StreamSequence:
 		return "it ends before the last acknowledged message", nil
 	case c.StreamSequence == 0:
@@ -109,7 +109,7 @@ func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why strin
 		return "", err
 	}
 	if m != nil && m.Header.Get(nats.MsgIdHdr) != c.ID {
-		return "another message stands where the last acknowledged one was", nil
+		return "another message is in the place of the last acknowledged one", nil
 	}
 	return "", nil // no message: it expired, or was purged or deleted, which is respected
 }
@@ -315,7 +315,7 @@ func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	}
 	r.count(e, ack.Duplicate)
 	if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
-		return r.rewind(s.cursor.StreamCreated, "a new message stands before the last acknowledged one")
+		return r.rewind(s.cursor.StreamCreated, "a new message was stored before the last acknowledged one")
 	}
 	if s.cursor.Position = e.Sequence; ack.Sequence > s.cursor.StreamSequence {
 		s.cursor.StreamSequence, s.cursor.ID = ack.Sequence, e.ID

@@ -53,7 +53,7 @@ func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream
 		err = fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)
 	}
 	if f.Made {
-		r.o.Logger.Info("stream made", "stream", r.o.Stream)
+		r.o.Logger.Info("stream created", "stream", r.o.Stream)
 	}
 	if f.Widened {
 		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)

@@ -92,11 +92,11 @@ func (c Client) MayErase(ctx context.Context) error {
 	}
 	switch config := s.CachedInfo().Config; {
 	case config.Sealed:
-		return c.mayNot("it is sealed for good; delete the stream, and it is made anew from the event log")
+		return c.mayNot("it is sealed for good; delete the stream, and it is recreated from the event log")
 	case config.DenyDelete:
-		return c.mayNot("it was made with deny_delete, which stays; delete the stream, and it is made anew from the event log")
+		return c.mayNot("it was made with deny_delete, which stays; delete the stream, and it is recreated from the event log")
 	case config.Mirror != nil:
-		return c.mayNot("it is a mirror; erase where it comes from, and make the mirror anew")
+		return c.mayNot("it is a mirror; erase where it comes from, and recreate the mirror")
 	}
 	err = c.erase(ctx, 0) // no message has this number
 	var answer *jetstream.APIError

@@ -282,7 +282,8 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 		if s.prepared.IsZero() { // the cursor went back
 			return true, nil
 		}
-		if s.unsaved >= saveAfter || time.Since(s.since) >= saveEvery {
+		// A position that was acknowledged before is offered again after a crash without harm.
+		if s.unsaved >= saveAfter && e.Sequence > s.cursor.Highest || time.Since(s.since) >= saveEvery {
 			if err := r.write(); err != nil {
 				return false, err
 			}

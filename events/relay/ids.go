@@ -92,8 +92,11 @@ func (r *Relay) oldestSince(ctx context.Context, info *jetstream.StreamInfo, sin
 	return m, err
 }
 
-// noRollup is the server's error code for a rollup that it refuses.
-const noRollup jetstream.ErrorCode = 10111
+// Error codes of a server that does not know the id of a probe.
+const (
+	noRollup    jetstream.ErrorCode = 10111 // it refuses the rollup
+	idInProcess jetstream.ErrorCode = 10158 // an older cluster still holds the id of an earlier probe
+)
 
 // knows reports whether the server knows the id of a message. At its start a server loads the ids
 // from one message up to the end (rebuildDedupe), so if it knows one id it also knows those of all
@@ -124,7 +127,7 @@ func (r *Relay) knows(ctx context.Context, m *stream.Message) (bool, error) {
 	}})
 	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && refused.ErrorCode == noRollup:
+	case errors.As(err, &refused) && (refused.ErrorCode == noRollup || refused.ErrorCode == idInProcess):
 		return false, nil
 	case err != nil:
 		return false, err

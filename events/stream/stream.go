@@ -328,8 +328,8 @@ func (c Client) batch(ctx context.Context, filter string, after uint64) (list []
 	}
 }
 
-// ReadToEnd calls meet for the messages of a filter after a sequence, and returns the sequence of
-// the last one, even if it is not after that; 0 if there is none.
+// ReadToEnd calls meet with each message of a filter after a sequence. It returns the sequence of
+// the filter's last message, even if that is not after the given one; 0 if there is no message.
 func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet func(*Message) error) (uint64, error) {
 	for last := (*Message)(nil); ; {
 		read := false

@@ -339,7 +339,7 @@ func (s Status) natsProblems() (all []Problem) {
 		all = append(all, Problem{
 			Kind: "relay", Key: "relay\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Passing: !long, Since: r.OldestWaiting, Alike: "relay", Error: r.Problem,
 			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
-			Text: "Nothing is lost: events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). doorbell retries by itself.", Do: Remedy{Command: "doorbell verify"},
+			Text: "Nothing is lost: events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). doorbell retries by itself.", Do: Remedy{Command: "doorbell check"},
 		})
 	}
 	return all

@@ -152,7 +152,7 @@ func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) 
 		return ClosedOverlap
 	case current && v.oldest.Before(startOf(i, v, !v.zoneless)) && !v.oldest.IsZero():
 		return ClosedStart
-	case lasting && !v.cut && (current || !v.ordered):
+	case lasting && !v.cut && (current || !v.ordered) && (count < fewCut || d.isShort(i, v)):
 		return ClosedShort
 	case !v.readable && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved:
 		return ClosedSteady
@@ -160,6 +160,12 @@ func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) 
 		return ClosedUnordered
 	}
 	return Open
+}
+
+// isShort reports whether a list that is shorter than others were, and shows every known one, shows all there is. After the first poll
+// that is not certain where it shows new ones, for the service may show less than it did: unless they stand above known ones.
+func (d contacts) isShort(i store.Insertion, v view) bool {
+	return !i.Polled || len(d.fresh) == 0 || v.ordered && slices.Contains(d.before, true)
 }
 
 // endsBefore reports whether the last one shown was known before the catch-up. One that was not and is of the same moment says that

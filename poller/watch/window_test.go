@@ -75,6 +75,9 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
 			m.judge(NewWindow(), Response{Question: Ask("score", "desc", 1000), Requests: list[n-oldest:], Total: -1, List: true})
 			m.Insertion.Polled, m.Insertion.Listed, m.Insertion.Epoch = true, true, 1
+			if rapid.Bool().Draw(rt, "lowered") { // it showed more at once
+				m.poll.Longest = 1000
+			}
 		}
 		before, start := slices.Clone(m.Known), m.Insertion.Start
 		closed, _ := m.catchUp(s)
@@ -150,6 +153,11 @@ func TestWhyAWindowCloses(t *testing.T) {
 		"nine, and a known one is missing":             {polled(1), newest(minutes(1, 9), -1), Open},
 		"as many as the longest":                       {newMemory(), newest(minutes(0, 20), -1), Open},
 		"fewer than the longest":                       {newMemory(), newest(minutes(0, 19), -1), ClosedShort},
+		"fewer than the longest, none of them known":   {polled(0), newest(minutes(0, 19), -1), Open},
+		"fewer, above the known":                       {polled(3), newest(minutes(0, 19), -1), ClosedOverlap},
+		"out of order, above some known":               {polled(3), newest(shuffled(minutes(0, 19)), -1), Open},
+		"out of order, none of them new":               {polled(19), newest(shuffled(minutes(0, 19)), -1), ClosedShort},
+		"out of order, nine":                           {polled(3), newest(shuffled(minutes(0, 9)), -1), ClosedShort},
 		"out of order, fewer than the longest":         {newMemory(), newest(shuffled(minutes(0, 19)), -1), ClosedShort},
 		"out of order, as many as the longest":         {newMemory(), newest(shuffled(minutes(0, 20)), -1), Open},
 		"out of order, the last one was known":         {polled(20), newest(shuffled(minutes(0, 20)), -1), Open},

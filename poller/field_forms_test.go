@@ -93,7 +93,7 @@ func (p *portal) mustBaseline(insertions int) {
 	p.w.t.Errorf("no baseline; %s", p.watch())
 }
 
-func TestTheListEndsWithNullPastItsEnd(t *testing.T) {
+func TestTheListEndsWithNothingPastItsEnd(t *testing.T) {
 	forms := map[string]struct{ page, end string }{
 		"null under its name, count":   {`{"insertions":[$records],"count":25}`, `{"insertions":null,"count":25}`},
 		"null under its name":          {`{"results":[$records]}`, `{"results":null}`},
@@ -101,6 +101,11 @@ func TestTheListEndsWithNullPastItsEnd(t *testing.T) {
 		"null and nothing else":        {`[$records]`, `null`},
 		"null beside pages":            {`{"content":[$records],"totalElements":25,"last":false}`, `{"content":null,"totalElements":25,"last":true}`},
 		"no element in its list":       {`{"insertions":{"insertion":[$records]},"count":25}`, `{"insertions":{"insertion":null},"count":25}`},
+		"a text":                       {`{"insertions":[$records],"count":25}`, `{"insertions":"","count":25}`},
+		"an object":                    {`{"insertions":[$records],"count":25}`, `{"insertions":{},"count":25}`},
+		"an object around":             {`{"data":{"insertions":[$records]}}`, `{"data":{}}`},
+		"nothing embedded":             {`{"_embedded":{"insertions":[$records]},"_links":{"self":{"href":"/"}}}`, `{"_links":{"self":{"href":"/"}}}`},
+		"nothing embedded, pages":      {`{"_embedded":{"insertions":[$records]},"page":{"totalElements":25}}`, `{"page":{"totalElements":25}}`},
 		"null in place of the element": {`{"insertions":{"insertion":[$records]},"count":25}`, `{"insertions":null,"count":25}`},
 	}
 	eachForm(t, forms, func(t *testing.T, form struct{ page, end string }) {

@@ -129,8 +129,8 @@ func (x *exchange) saysNothing() bool {
 // holdsNothing reports whether null stands around the place of the list and nothing counts any, or whether the body is a HAL
 // document with nothing embedded.
 func (x *exchange) holdsNothing() bool {
-	root, null := x.isNullInPlace()
-	if null {
+	root, at := x.inPlace()
+	if at != nil && isNull(at, x.dialect) {
 		return totalOf([]object{root.object()}, 0, x.header) <= 0
 	}
 	o := root.object()

@@ -65,6 +65,7 @@ func setNumber(v url.Values, name string, n int) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
+	LeftEmpty  bool // "", {} or nothing stands where the list was, past the first page
 }
 
 // Insertion is one published property.
@@ -83,30 +84,42 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	}
 	page, err := c.insertionsPage(x, q.PageSize)
 	if err != nil && q.Page > 0 {
-		if root, null := x.isNullInPlace(); null {
-			return c.pastTheEnd(x, root, q.PageSize), nil
+		if root, at := x.inPlace(); at != nil && (isNull(at, x.dialect) || at.isLeftEmpty(x.dialect)) {
+			page = c.pastTheEnd(x, root, q.PageSize)
+			page.LeftEmpty = !isNull(at, x.dialect)
+			return page, nil
 		}
 	}
 	return page, err
 }
 
-// isNullInPlace reports whether null stands where the list was found before, or in place of something
-// around it, and nothing speaks of an error. A body that is null as a whole says nothing, unless the
-// list was all of it.
-func (x *exchange) isNullInPlace() (root value, is bool) {
+// inPlace returns what stands where the list was found before, or around that place where nothing does.
+// It is nil where no place is known, or where the response speaks of an error.
+func (x *exchange) inPlace() (root value, at *place) {
 	root, wrong := decode(trimBOM(x.body))
-	if wrong != "" {
-		return value{}, false
+	if wrong != "" || x.declaresFailure() || !x.dialect.Known || root.object().speaksOfError() {
+		return root, nil
 	}
-	if x.declaresFailure() || !x.dialect.Known || root.object().speaksOfError() {
-		return root, false
-	}
-	f, at := finder{root: root}, x.dialect
-	p := f.expect(at)
-	return root, p.kind() == jsontext.KindNull && (p.depth > 0 || at.Path == "")
+	f := finder{root: root}
+	return root, f.expect(x.dialect)
 }
 
-// pastTheEnd is an empty page of which the list is null, as some services write it.
+// isNull reports whether null stands in a place. A body that is null as a whole says nothing, unless the
+// list was all of it.
+func isNull(p *place, d Dialect) bool {
+	return p.kind() == jsontext.KindNull && (p.depth > 0 || d.Path == "")
+}
+
+// isLeftEmpty reports whether "" or {} stands in place of the list or of what was around it, or whether a
+// HAL document embeds nothing.
+func (p *place) isLeftEmpty(d Dialect) bool {
+	if p.depth > 0 {
+		return p.isEmpty()
+	}
+	return strings.HasPrefix(d.Path, "/_embedded/") && p.object().get("links", "page").isObject()
+}
+
+// pastTheEnd is an empty page of which the list is null or left out, as some services write it.
 func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
 	page.Path, page.Found = x.dialect.Path, true

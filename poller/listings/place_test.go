@@ -266,9 +266,17 @@ func TestATotalThatNobodyHasIsNone(t *testing.T) {
 	}
 }
 
-func TestNullPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
+func TestNothingPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
 	for body, end := range map[string]bool{
-		`{"insertions":null,"count":25}`:                     true,
+		`{"insertions":""}`:                              true,
+		`{"insertions":{},"count":25}`:                   true,
+		`{"insertions":"","code":"LIMIT_EXCEEDED"}`:      false,
+		`{"insertions":{},"message":"x","errors":["x"]}`: false,
+		`{"insertions":"none"}`:                          false,
+		`{"count":25}`:                                   false,
+		`{}`:                                             false,
+		`""`:                                             false,
+		`{"insertions":null,"count":25}`:                 true,
 		`{"insertions":null,"error":null,"code":"OK"}`:       true,
 		`{"insertions":null,"error":"x"}`:                    false,
 		`{"insertions":null,"errorMessage":"x"}`:             false,
@@ -282,6 +290,26 @@ func TestNullPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
 		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", q)
 		if (err == nil) != end || end && (len(page.Insertions) > 0 || page.Path != "/insertions") {
 			t.Errorf("%s: %+v, %v", body, page, err)
+		}
+	}
+}
+
+func TestAHALDocumentThatEmbedsNothingPastTheEndIsTheEnd(t *testing.T) {
+	for body, end := range map[string]bool{
+		`{"_links":{"self":{"href":"/"}},"page":{"number":2}}`:       true,
+		`{"page":{"size":20,"totalElements":25,"totalPages":2}}`:     true,
+		`{"_links":{"self":{"href":"/"}},"_embedded":{}}`:            true,
+		`{"_links":{"self":{"href":"/"}},"_embedded":{"others":[]}}`: false,
+		`{"_links":{"self":{"href":"/"}},"error":"x"}`:               false,
+		`{"message":"x"}`: false,
+		`{}`:              false,
+	} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+		for page := range 2 {
+			q := InsertionsQuery{Page: page, Dialect: Dialect{Path: "/_embedded/insertions", Known: true}}
+			if _, err := a.client(t).Insertions(t.Context(), testKey, "A100", q); (err == nil) != (end && page > 0) {
+				t.Errorf("%s, page %d: %v", body, page, err)
+			}
 		}
 	}
 }

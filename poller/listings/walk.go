@@ -97,6 +97,7 @@ type reading struct {
 	more              Claim               // of the last page that was not empty
 	moved             bool                // a reference was met on two pages that differ
 	holes             int                 // pages that were empty and not the last
+	leftEmpty         int                 // pages in a row without a list
 	incomplete        bool                // a response said so
 }
 
@@ -220,6 +221,7 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 	if len(own) == 0 {
 		return w.takeEmpty(page, number)
 	}
+	w.holes, w.leftEmpty = w.holes+w.leftEmpty, 0
 	isFirst := onFirst > len(own)/2
 	w.moved = w.moved || fresh < len(own) && !maps.Equal(own, w.last)
 	w.fresh, w.more, w.empty = fresh > 0, page.Claims.More, 0
@@ -239,7 +241,8 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 }
 
 // takeEmpty ends the list with an empty page, unless the page says that others follow: then it is skipped. Where the page
-// before claimed that there is more and this one does not deny it, that is a hole, too.
+// before claimed that there is more and this one does not deny it, that is a hole, too. A page without a list may be one bad
+// response: two in a row are the end.
 func (w *Walk) takeEmpty(page *InsertionsPage, number int) (ended bool) {
 	if number > 0 {
 		w.number(number, false)
@@ -254,6 +257,11 @@ func (w *Walk) takeEmpty(page *InsertionsPage, number int) (ended bool) {
 	if claim == Denied {
 		w.more = Denied
 	}
+	if page.LeftEmpty {
+		w.leftEmpty++
+		return w.leftEmpty == 2
+	}
+	w.holes += w.leftEmpty
 	return true
 }
 

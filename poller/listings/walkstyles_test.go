@@ -297,6 +297,27 @@ func TestARefusalInTheMiddleIsAHole(t *testing.T) {
 	}
 }
 
+// One page of a list of 30 shows no list, in one of several forms.
+func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
+	list := sequence(30)
+	for _, form := range []string{`{"results":""}`, `{"results":{}}`} {
+		for hole := 1; hole <= 8; hole++ {
+			s := &served{style: func(q asked) ([]string, int, int) { return slicePage(list, q, 0, 5), -1, 0 }}
+			refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if page := r.URL.Query().Get("page"); page == strconv.Itoa(hole) || hole == 8 && len(s.sizes) >= 6 {
+					fmt.Fprint(w, form)
+					return
+				}
+				s.ServeHTTP(w, r)
+			}), WalkOptions{Size: 5})
+			lost := missing(list, refs)
+			if err != nil || v.Complete && len(lost) > 0 || v.Complete != (hole > 6) {
+				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
+			}
+		}
+	}
+}
+
 func TestRefusalsPastTheEndAreTheEnd(t *testing.T) {
 	for _, status := range []int{400, 404, 410, 416, 422} {
 		for _, n := range []int{1, 5, 21, 25, 50} {

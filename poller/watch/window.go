@@ -28,7 +28,7 @@ const (
 	ClosedStart     Closed = "start"     // it reaches behind the insertion's start
 	ClosedShort     Closed = "short"     // it is shorter than it may be, and shows every one that is known
 	ClosedReversed  Closed = "reversed"  // the other end shows the same
-	ClosedSteady    Closed = "steady"    // nothing is new, no order is seen, and the same number was all there is
+	ClosedSteady    Closed = "steady"    // nothing is new, no order is seen, the same number was all there is, and no total counts more
 	ClosedUnordered Closed = "unordered" // its list is in no order, which was reported
 	ClosedGivenUp   Closed = "given up"  // no question shows more
 	ClosedSilent    Closed = "silent"    // nothing is shown where some are known: it says nothing
@@ -154,7 +154,7 @@ func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) 
 		return ClosedStart
 	case lasting && !v.cut && (current || !v.ordered) && (count < fewCut || d.isShort(i, v)):
 		return ClosedShort
-	case !v.readable && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved:
+	case !v.readable && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved && r.Total <= count:
 		return ClosedSteady
 	case !v.ordered && i.Unordered && !(p.Larger && count >= r.NumberOfItemsPerPage):
 		return ClosedUnordered

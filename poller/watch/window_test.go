@@ -339,6 +339,23 @@ func TestAnOrderThatIsTurnedRoundIsReported(t *testing.T) {
 	}
 }
 
+// TestWhatATotalCountsIsUnseen has contact requests without times, as many as were all there is before.
+func TestWhatATotalCountsIsUnseen(t *testing.T) {
+	for total, want := range map[int]Closed{-1: ClosedSteady, 12: ClosedSteady, 13: Open} {
+		m := newMemory()
+		m.poll.Longest, m.poll.Proved = 12, 12
+		var list []listings.ContactRequest
+		for n := range 12 {
+			list = append(list, lead(fmt.Sprintf(`{"id":%d,"lastName":"P%d"}`, n, n)))
+		}
+		m.see(list...)
+		m.Insertion.OpenSince = time.Time{}
+		if j := m.judge(NewWindow(), Response{Question: questions[0], Requests: list, Total: total, List: true}); j.Closed != want {
+			t.Errorf("a total of %d: closed %q, want %q", total, j.Closed, want)
+		}
+	}
+}
+
 func TestTheOtherEndMayShowTiesInAnyOrder(t *testing.T) {
 	bothEnds := func(desc, asc []listings.ContactRequest) Closed {
 		m := newMemory()

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -257,10 +258,11 @@ func readBody(resp *http.Response, most int64) ([]byte, error) {
 		return nil, ErrBodyTooLarge
 	}
 	packed := http.MaxBytesReader(nil, resp.Body, most)
-	unpacked, err := unpack(packed, resp.Header)
+	unpacked, done, err := unpack(packed, resp.Header)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	var b bytes.Buffer
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
@@ -335,15 +337,19 @@ var (
 	codePage        = regexp.MustCompile(`^x?(?:cp|ibm|ccsid|ms|mswin|win|windows)0*([0-9]{3,5})$`)
 )
 
-// unpack returns a reader without content encoding.
-func unpack(r io.Reader, h http.Header) (io.Reader, error) {
+// gzipReaders are those that are not used, 40 kB each.
+var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// unpack returns a reader without content encoding; done ends its use.
+func unpack(r io.Reader, h http.Header) (unpacked io.Reader, done func(), err error) {
 	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
 	case "", "identity":
-		return r, nil
+		return r, func() {}, nil
 	case "gzip", "x-gzip":
-		return gzip.NewReader(r)
+		g := gzipReaders.Get().(*gzip.Reader)
+		return g, func() { gzipReaders.Put(g) }, g.Reset(r)
 	}
-	return nil, errEncoding
+	return nil, nil, errEncoding
 }
 
 // mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.
@@ -352,10 +358,11 @@ const mostErrorBody = 64 << 10
 // bodyKind looks at the body of an error answer.
 func bodyKind(resp *http.Response) BodyKind {
 	packed := io.LimitReader(resp.Body, mostErrorBody)
-	unpacked, err := unpack(packed, resp.Header)
+	unpacked, done, err := unpack(packed, resp.Header)
 	if err != nil {
 		return BodyOther
 	}
+	defer done()
 	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
 	return kindOf(body, resp.Header.Get("Content-Type"))
 }

@@ -296,7 +296,7 @@ var idWords = []string{
 // Digest is that of the record without what the pointers in ignore lead to, and without the score, ids and references, however
 // they are spelled, its own and one level down. ids are the candidates for the id beside the usual ones.
 func (c ContactRequest) Digest(ignore, ids []string) [32]byte {
-	return c.value().digest(tokens(ignore), outsideDigest(ids))
+	return c.value().digest(tokens(ignore), outsideDigest(ids), outsideLevels)
 }
 
 // Prints are two hashes by which a contact request is recognised, whatever its id, its score, and the style of names.

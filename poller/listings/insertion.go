@@ -155,7 +155,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	for n, v := range records {
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v)
-		i.Digest = v.digest(c.ignored, nil)
+		i.Digest = v.digest(c.ignored, nil, 0)
 	}
 	return page, nil
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,6 +37,8 @@ type name struct {
 	quoted string // as it is written
 	text   string
 	plain  string // without what differs by style only
+
+	outside bool // of the digest of every contact request
 }
 
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
@@ -46,7 +49,9 @@ var errTooManyValues = errors.New("more values than fit any page")
 // decode reads one JSON value and no more. The text must not change afterwards. wrong says what is
 // wrong without quoting the text; it is empty if nothing is.
 func decode(text []byte) (root value, wrong string) {
-	r := reader{doc: &document{text: text, names: make(map[string]*name, 32)}}
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	r.doc, r.stack, r.room, r.count = &document{text: text, names: make(map[string]*name, 32)}, r.stack[:0], nil, 0
 	r.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	root, err := r.value(nil)
 	switch {
@@ -66,6 +71,9 @@ func decode(text []byte) (root value, wrong string) {
 	}
 	return root, ""
 }
+
+// readers are those that are not used, with what they have allocated.
+var readers = sync.Pool{New: func() any { return new(reader) }}
 
 func offset(err error) int64 {
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -141,6 +149,7 @@ func (d *document) intern(quoted []byte) *name {
 	if n == nil {
 		n = &name{quoted: string(quoted), text: unquote(quoted)}
 		n.plain = plain(n.text)
+		n.outside = usuallyOutside[n.plain]
 		d.names[n.quoted] = n
 	}
 	return n

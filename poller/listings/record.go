@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -146,15 +145,15 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // in ignore lead to: the order of members and white space do not matter. Unlike in the RFC, numbers
 // keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, nil)
+	return digestRecord(record, ignore, nil, 0)
 }
 
 // ContactRequestDigest is that of a contact request's record, as [ContactRequest.Digest].
 func ContactRequestDigest(record json.RawMessage, ignore, ids []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, outsideDigest(ids))
+	return digestRecord(record, ignore, outsideDigest(ids), outsideLevels)
 }
 
-func digestRecord(record json.RawMessage, ignore []string, outside map[string]bool) (digest [32]byte, err error) {
+func digestRecord(record json.RawMessage, ignore, outside []string, levels int) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if wrong != "" {
 		return digest, errNoJSON
@@ -162,7 +161,7 @@ func digestRecord(record json.RawMessage, ignore []string, outside map[string]bo
 	if _, _, defects := compact(root); len(defects) > 0 {
 		return digest, errNoJSON
 	}
-	return root.digest(tokens(ignore), outside), nil
+	return root.digest(tokens(ignore), outside, levels), nil
 }
 
 // outsideLevels is how many levels of a contact request's objects lack what is outside of its digest.
@@ -171,24 +170,22 @@ const outsideLevels = 2
 // usuallyOutside is what is outside of the digest of every contact request.
 var usuallyOutside = wordsOf([]string{"score"}, referenceNames, plainNames(IDFields))
 
-func outsideDigest(ids []string) map[string]bool {
-	outside := usuallyOutside
-	for _, id := range ids {
-		if id = plain(id); !outside[id] {
-			outside = maps.Clone(outside)
-			outside[id] = true
-		}
+// outsideDigest is what is outside beside that, because it is a candidate for the id.
+func outsideDigest(ids []string) []string {
+	if slices.Equal(ids, IDFields) {
+		return nil
 	}
-	return outside
+	return plainNames(ids)
 }
 
-func (v value) digest(ignore [][]string, outside map[string]bool) [32]byte {
-	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, outsideLevels))
+// digest is that of a record; of a contact request's, levels of its objects lack what is outside.
+func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte {
+	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, levels))
 }
 
 // appendCanonical appends the canonical form without what is ignored. The first levels of objects
 // lack the members outside, too.
-func (v value) appendCanonical(b []byte, ignore [][]string, outside map[string]bool, levels int) []byte {
+func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels int) []byte {
 	separate := func(b []byte) []byte {
 		if last := b[len(b)-1]; last == '{' || last == '[' {
 			return b
@@ -200,7 +197,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside map[string]b
 		b = append(b, '{')
 		for _, m := range v.inner {
 			deeper, drop := below(ignore, m.name.text)
-			if drop || levels > 0 && outside[m.name.plain] {
+			if drop || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
 				continue
 			}
 			b = append(appendCanonicalString(separate(b), m.name.quoted), ':')

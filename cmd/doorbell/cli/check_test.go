@@ -258,7 +258,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		r.URL.RawQuery = q.Encode()
 		behind.ServeHTTP(w, r)
 	})
-	r, _ := checked(t, s, exit.CodeFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "with DOORBELL_INSERTIONS_FILTER")
+	r, _ := checked(t, s, exit.CodeFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
 	failsOnlyIn(t, r, check.SectionAnswers)
 	if r.Requests > check.MostAsked || r.Learned.Insertions.PageHeeded != check.No {
 		t.Errorf("%d requests, %+v", r.Requests, r.Learned.Insertions)
@@ -271,7 +271,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		}
 		behind.ServeHTTP(w, r)
 	})
-	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses, so that walks ask for smaller ones: 100 50", "70 insertions")
+	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses: 100 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "1 warning")
 	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > check.MostAsked {
 		t.Errorf("%d requests, %+v", r.Requests, i)
 	}
@@ -470,7 +470,7 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	r, _ := checked(t, s, exit.CodeFailed, s.With("NATS_URL="+locked.ClientURL(), "NATS_TOKEN="+doorbelltest.Sentinel), "refuses our credentials", "NATS_TOKEN")
 	failsOnlyIn(t, r, check.SectionNATS)
 	bare := doorbelltest.NatsServer(t, func(o *server.Options) { o.JetStream = false })
-	checked(t, s, exit.CodeFailed, s.With("NATS_URL="+bare.ClientURL()), "JetStream is off for this account", "set NATS_JS_DOMAIN")
+	checked(t, s, exit.CodeFailed, s.With("NATS_URL="+bare.ClientURL()), "JetStream is off for this account", "set NATS_JS_DOMAIN if it is behind a leaf node")
 	r, _ = checked(t, s, exit.CodeFailed, s.With("NATS_URL=nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
 	failsOnlyIn(t, r, check.SectionNATS)
 }

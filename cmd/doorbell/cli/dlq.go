@@ -104,7 +104,7 @@ func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Lette
 	}
 	for l, err := range b.letters.List(ctx) {
 		if err != nil {
-			return nil, exit.Failed(err, "is the NATS server up, and has this user the right to read the stream of dead letters?")
+			return nil, exit.Failed(stream.Explain(b.conn, err), "is the NATS server up, and has this user the right to read the stream of dead letters?")
 		}
 		if forwarder == "" || l.Forwarder == forwarder {
 			list = append(list, l)

@@ -17,6 +17,7 @@ import (
 	"doorbell/events/forward"
 	"doorbell/events/forward/slack"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 )
 
 // ForwardCmd is `doorbell forward`.
@@ -197,7 +198,7 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 		return "the NATS server at " + conn.ConnectedUrlRedacted() + " has no stream " + c.Base.Stream
 	}
 	if err != nil {
-		return "stream " + c.Base.Stream + ": " + err.Error()
+		return "stream " + c.Base.Stream + ": " + stream.Explain(conn, err).Error()
 	}
 	return ""
 }

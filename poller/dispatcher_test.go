@@ -1,9 +1,7 @@
 package poller_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -126,33 +124,6 @@ func TestAnAPIThatHangsIsGivenNoMorePollsThanTheBound(t *testing.T) {
 		if got := w.model.Requests(sandbox.Filter{}) - before; got < 300 {
 			t.Errorf("%d requests in the two minutes after it answers again", got)
 		}
-	})
-}
-
-func TestRequestsThatWaitedForTheirConnectionsDoNotGoTogether(t *testing.T) {
-	var agencies []string
-	for n := range 40 {
-		agencies = append(agencies, fmt.Sprintf("A%d", n))
-	}
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), agencies, func(w *world) {
-		w.model.KeepLog()
-		opens := time.Now().Add(6 * time.Second)
-		transport := listings.NewTransport(listings.TransportOptions{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			select {
-			case <-time.After(time.Until(opens)): // as when packets are lost
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-			return w.listener.dial(ctx, network, address)
-		}})
-		defer transport.CloseIdleConnections()
-		w.options.API.Transport = transport
-		w.start()
-		w.pass(time.Minute)
-		if n, all := peak(w.model.Log(sandbox.Filter{}), time.Second), w.model.Requests(sandbox.Filter{}); n > 5 || all < 40 {
-			t.Errorf("%d requests within a second, at 5 a second; %d in all", n, all)
-		}
-		w.halt()
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 )
 

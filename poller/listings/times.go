@@ -122,20 +122,17 @@ func epoch(s string) (time.Time, string) {
 // arrayText writes [2026,11,20,10,41,7,123000000], of which the last two may be absent, as a text
 // without a zone.
 func arrayText(v value) string {
-	parts := make([]any, 0, 7)
-	for _, e := range v.array() {
-		digits, _ := e.number()
-		n, err := strconv.ParseUint(digits, 10, 30)
-		if err != nil || n > 999_999_999 || len(parts) == cap(parts) {
-			return ""
-		}
-		parts = append(parts, n)
-	}
-	if len(parts) < 5 {
+	elements := v.array()
+	if len(elements) < 5 || len(elements) > 7 {
 		return ""
 	}
-	parts = append(parts, 0, 0)[:7]
-	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
+	digits := make([]string, 7)
+	for n := range digits {
+		if digits[n] = "0"; n < len(elements) {
+			digits[n], _ = elements[n].number()
+		}
+	}
+	return datedBy(digits...)
 }
 
 // objectText writes the time of an object as libraries serialize their own types: that of MongoDB

@@ -27,7 +27,7 @@ const away = ", NATS away"
 func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing.T) {
 	t.Parallel()
 	far := doorbelltest.StartFar(t)
-	b := doorbelltest.NewLeads(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 3000)
+	b := doorbelltest.NewLeads(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 600) // each new store finds all of them again
 	b.Environ = append(b.Environ, "NATS_URL="+far.URL())
 	path, backup := filepath.Join(b.Dir, daemon.StoreFile), filepath.Join(t.TempDir(), "backup.db")
 	p := doorbelltest.Launch(t, b.Environ, "run")
@@ -70,8 +70,18 @@ func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing
 			far.Start(t)
 		}
 	}
+	defer logIfFailed(t, p)
 	events := b.Judge(t, p, far.URL())
 	t.Logf("%v in %s, %d events", done, time.Since(begin).Round(time.Second), events)
+}
+
+// logIfFailed shows what daemons have logged, which holds no person.
+func logIfFailed(t *testing.T, list ...*doorbelltest.Child) {
+	if t.Failed() {
+		for _, c := range list {
+			t.Log(c.Stderr.String())
+		}
+	}
 }
 
 // published waits until the stream holds a lead that was made after a moment.
@@ -133,6 +143,7 @@ func TestTwoDoorbellsOnTheSameAgenciesLoseAndDoubleNoLead(t *testing.T) {
 		both[n%2] = launch(n % 2)
 		doorbelltest.NatsURL(t, dirs[n%2])
 	}
+	defer logIfFailed(t, both[:]...)
 	events := b.Judge(t, both[0], far.URL())
 	both[1].Stop(t)
 	t.Logf("%d kills in %s, %d events", kills, time.Since(begin).Round(time.Second), events)

@@ -23,7 +23,7 @@ const away = ", NATS away"
 
 // TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead kills the daemon while leads go on, loses its store or puts a backup in
 // its place, with NATS there or away at the next start, and gives no flag. The long form is
-// `go test ./cmd/doorbell/torture -run TestAStoreThatIsLost -rounds 30 -v`.
+// `go test ./cmd/doorbell/torture -run TestAStoreThatIsLost -rounds 3 -v`.
 func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing.T) {
 	t.Parallel()
 	far := doorbelltest.StartFar(t)
@@ -120,7 +120,7 @@ func suffer(what, path, backup string) error {
 }
 
 // TestTwoDoorbellsOnTheSameAgenciesLoseAndDoubleNoLead lets two publish to one stream, and kills them in turn. The long form is
-// `go test ./cmd/doorbell/torture -run TestTwoDoorbells -rounds 30 -v`.
+// `go test ./cmd/doorbell/torture -run TestTwoDoorbells -rounds 12 -v`.
 func TestTwoDoorbellsOnTheSameAgenciesLoseAndDoubleNoLead(t *testing.T) {
 	t.Parallel()
 	far := doorbelltest.StartFar(t)

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"doorbell/events"
@@ -490,12 +489,13 @@ func diffContactRequests(s sight, known []store.ContactRequest, elsewhere iter.S
 			s.apart = 0
 		}
 	}
-	others := sync.OnceValue(func() (all []store.ContactRequest) {
+	var others []store.ContactRequest
+	knownElsewhere := func() []store.ContactRequest { // read once, and only where something is unknown
 		if elsewhere != nil {
-			all = slices.Collect(elsewhere)
+			others, elsewhere = slices.Collect(elsewhere), nil
 		}
-		return all
-	})
+		return others
+	}
 	taken := make(map[string]bool, len(known))
 	for _, k := range known {
 		taken[k.ID] = true
@@ -517,7 +517,7 @@ func diffContactRequests(s sight, known []store.ContactRequest, elsewhere iter.S
 			d.fresh[id] = m.found.CreatedAt
 		}
 		switch {
-		case m.known == nil && slices.ContainsFunc(others(), m.found.cameAlong):
+		case m.known == nil && slices.ContainsFunc(knownElsewhere(), m.found.cameAlong):
 			d.remember(s, id, *m.found)
 		case m.known == nil:
 			d.add(s, id, *m.found)

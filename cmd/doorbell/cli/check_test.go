@@ -258,7 +258,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		r.URL.RawQuery = q.Encode()
 		behind.ServeHTTP(w, r)
 	})
-	r, _ := checked(t, s, exit.CodeFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
+	r, _ := checked(t, s, exit.CodeFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read")
 	failsOnlyIn(t, r, check.SectionAnswers)
 	if r.Requests > check.MostAsked || r.Learned.Insertions.PageHeeded != check.No {
 		t.Errorf("%d requests, %+v", r.Requests, r.Learned.Insertions)
@@ -271,7 +271,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		}
 		behind.ServeHTTP(w, r)
 	})
-	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses: 100 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "1 warning")
+	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses, so that walks ask for smaller ones: 100 50", "70 insertions")
 	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > check.MostAsked {
 		t.Errorf("%d requests, %+v", r.Requests, i)
 	}

@@ -279,11 +279,9 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	}
 }
 
-func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 2)
-	b.deliver()
-	backup := b.log.copyOf()
+// redacted is an event that erases the first contact request of A100.
+func redacted(t *testing.T) events.Event {
+	t.Helper()
 	e, err := events.New(&events.ContactRequestRedacted{
 		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "seefeld#1#H2#", ContactRequestID: "A100-1",
 		Identity: events.IdentityID, RedactedFields: []string{"email"}, Revision: 1,
@@ -291,7 +289,15 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.log.append(e)
+	return e
+}
+
+func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	backup := b.log.copyOf()
+	b.log.append(redacted(t))
 	b.deliver()
 	var got []string
 	b.o.Redacted = func(agency string, list []events.Event) error {
@@ -321,14 +327,7 @@ func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
 	backup := b.log.copyOf()
-	e, err := events.New(&events.ContactRequestRedacted{
-		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "seefeld#1#H2#", ContactRequestID: "A100-1",
-		Identity: events.IdentityID, RedactedFields: []string{"email"}, Revision: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.log.append(e)
+	b.log.append(redacted(t))
 	b.deliver()
 	b.log.setBack(backup)
 	tries := 0

@@ -33,6 +33,13 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	case r.o.Embedded && s.present == nil: // a running server forgets no id inside the window
 		return nil
 	}
+	leader := ""
+	if info.Cluster != nil {
+		leader = info.Cluster.Leader
+	}
+	if !r.o.Embedded && s.probed && s.leader == leader {
+		return nil // subscribers without JetStream receive a probe
+	}
 	since, err := r.mayHoldSince()
 	if err != nil {
 		return err
@@ -42,16 +49,23 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return err
 	}
 	known, err := r.knows(ctx, oldest)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if leader != s.leader { // it may have forgotten others
+		s.present = nil
+	}
+	switch {
 	case known && s.cursor.Position >= s.cursor.Highest:
 		s.present = nil
 	case !known && s.present == nil:
 		r.o.Logger.Warn("the NATS server has forgotten ids of messages that it holds: events are compared with the stream", "stream", r.o.Stream)
-		s.present, err = r.present(ctx, oldest.Sequence-1)
+		if s.present, err = r.present(ctx, oldest.Sequence-1); err != nil {
+			return err
+		}
 	}
-	return err
+	s.leader, s.probed = leader, true
+	return nil
 }
 
 // mayHoldSince returns the time from which on the stream may hold events that are about to be

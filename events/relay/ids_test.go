@@ -87,3 +87,28 @@ func TestAStartDoesNotWriteTheCursorForWhatTheStreamHolds(t *testing.T) {
 		t.Errorf("the cursor is at %d", c.Position)
 	}
 }
+
+// TestSubscribersReceiveOneProbeAConnection: a probe reaches plain subscribers, though the stream does not store it.
+func TestSubscribersReceiveOneProbeAConnection(t *testing.T) {
+	p := startProcess(t)
+	b := p.bell()
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	probes, err := b.nc.SubscribeSync("listings.v1.*.probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.relay()
+	for range 3 {
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.session.prepared = r.session.prepared.Add(-prepareEvery) // a minute later
+	}
+	if err := b.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := probes.Pending(); n != 1 || err != nil {
+		t.Errorf("%d probes, %v", n, err)
+	}
+}

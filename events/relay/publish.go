@@ -23,6 +23,10 @@ type session struct {
 	maxMessage int       // limit in bytes on headers and payload of one message together
 	window     time.Duration
 
+	// leader is the server of a cluster whose ids were probed, and probed that they were, since the
+	// last failure or reconnect.
+	leader string
+	probed bool
 	// present maps the ids of the events in the stream to their stream sequences, while the server
 	// may not know these ids; otherwise nil.
 	present map[string]uint64
@@ -42,7 +46,7 @@ func (r *Relay) ready(ctx context.Context) error {
 		return nil
 	}
 	if !r.o.Embedded && (s.prepared.IsZero() || s.reconnects != reconnects) {
-		s.present = nil // a server that was restarted, or a new leader, may have forgotten other ids
+		s.present, s.probed = nil, false // a server that was restarted may have forgotten other ids
 	}
 	s.prepared, s.reconnects = time.Time{}, reconnects
 	return r.prepare(ctx)
@@ -119,7 +123,7 @@ func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
 	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
-	s.prepared, s.server, s.present = time.Time{}, "", nil
+	s.prepared, s.server, s.present, s.probed = time.Time{}, "", nil, false
 	return r.write()
 }
 

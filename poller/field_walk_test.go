@@ -30,7 +30,7 @@ func flat(n int, members string) string {
 	return fmt.Sprintf(`{"propertyReferenceId":"a#%d##"%s}`, n, members)
 }
 
-// flats are so many records, from one on.
+// flats are n records, from one on.
 func flats(from, to int) (all []string) {
 	for n := from; n < to; n++ {
 		all = append(all, flat(n, ""))

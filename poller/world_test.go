@@ -69,7 +69,7 @@ func long(t *testing.T) {
 	}
 }
 
-// inPages is a flat rendering of so many insertions a page.
+// inPages is a flat rendering of n insertions a page.
 func inPages(most int) sandbox.Rendering {
 	r := sandbox.Flat()
 	r.MaxPageSize = most

@@ -197,7 +197,7 @@ const (
 	trimBytes  = 8 << 20
 )
 
-// Trim removes events that were recorded before a moment, the oldest first, at most so many of them. What is not acknowledged
+// Trim removes events that were recorded before a moment, the oldest first, at most a given number of them. What is not acknowledged
 // stays, and so does the event of the cursor: the relay looks at it. What was seen of insertions and contact requests stays as
 // well, so nothing is announced again.
 //
@@ -213,7 +213,7 @@ func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 	return trimmed, nil
 }
 
-// trimSome removes up to most events in one transaction. What they are is found out before it, so that nobody waits while
+// trimSome removes up to most events in one transaction. What they are is found out before it, so that no writer waits while
 // events are read, unless something was committed in between.
 func (s *Store) trimSome(before time.Time, most int) (trimmed int, err error) {
 	var old [][]byte

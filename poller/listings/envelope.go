@@ -141,7 +141,7 @@ func (v value) isFailureCode() bool {
 	return ok && n >= 400 && n <= 599
 }
 
-const maxTotal = 1 << 40 // nobody has more; what is larger is no count
+const maxTotal = 1 << 40 // no service has more; what is larger is not a count
 
 // totalOf is how many records there are, as the response says beside the list, further out, or in a
 // header; -1 if it does not say.
@@ -175,7 +175,7 @@ func headerTotal(h http.Header) int {
 var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
 
 // counts are the non-negative integers under the names, in the order of the names, in the object and
-// then in its metadata, so many levels down.
+// then in its metadata, to a depth of deeper.
 func (o object) counts(names []string, deeper int) (list []int) {
 	for m := range o.all(names...) {
 		if n, ok := m.count(); ok {

@@ -214,7 +214,7 @@ func (f *finder) carries(p *place) (lists bool) {
 	return lists
 }
 
-// holdsList reports whether there is an array with a usual name, so many levels down.
+// holdsList reports whether there is an array with a usual name, to a depth of deeper.
 func (o object) holdsList(deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
 		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
@@ -530,7 +530,7 @@ func (v value) areAddresses() bool {
 }
 
 // hint reports whether there is a member with one of the names, directly or in an object around the
-// request, so many levels down.
+// request, to a depth of deeper.
 func (o object) hint(names []string, deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
 		return m.isCalled(names) || deeper > 0 && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)

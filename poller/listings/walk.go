@@ -91,9 +91,9 @@ type reading struct {
 	nothing           int                 // pages in a row that brought nothing new
 	empty             int                 // pages in a row that are empty and not the last
 	refusal           error               // of the page before
-	total             int                 // the largest that was told; -1: none
+	total             int                 // the largest that was claimed; -1: none
 	odd               int                 // elements without a reference
-	claimed           int                 // the largest number of pages that was told
+	claimed           int                 // the largest number of pages that was claimed
 	more              Claim               // of the last page that was not empty
 	moved             bool                // a reference was met on two pages that differ
 	holes             int                 // pages that were empty and not the last

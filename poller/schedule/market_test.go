@@ -11,7 +11,7 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// The market that judges the schedule is fitted to public figures and nobody's data. It is seeded,
+// The market that judges the schedule is fitted to public figures, not to anyone's data. It is seeded,
 // and knows nothing of the schedule, nor the schedule of it but what a request shows. A request
 // takes no time and none fails. Numbers of time are days.
 const (
@@ -19,7 +19,7 @@ const (
 	lifeSpread = 0.9  // sigma of the lognormal lifetimes
 	attraction = 1.4  // sigma of the lognormal attractiveness, whose mean is 1
 	topShare   = 0.08 // of the insertions
-	topFactor  = 3.0  // get so many times more
+	topFactor  = 3.0  // get this many times more
 	liftEvery  = 30.0 // an insertion is lifted to the top of the results at these ages
 	liftPeak   = 3.0  // by so much more than its rate, fading within a day
 	offspring  = 0.15 // contact requests that one brings about, two hours later on average

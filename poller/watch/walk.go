@@ -314,7 +314,7 @@ func grown(h store.Held, reason string, missing, published int) bool {
 	return more || reason == "empty_list" && h.Reason != reason
 }
 
-// Implausible reports whether so many insertions are gone at once that it is not believed without time or a person's word.
+// Implausible reports whether the number of insertions gone at once is too large to believe without time or a person's approval.
 func Implausible(missing, known, listed int) (reason string, held bool) {
 	switch {
 	case known > 0 && listed == 0:

@@ -40,10 +40,10 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 	case errors.Is(err, store.ErrNoSpace):
 		a.owed = append(a.owed, c)
 	}
-	now := time.Now() // what was asked before it may have been refused by the old one
+	now := time.Now()
 	a.allowed.Store(&c.Access)
 	var over []string
-	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(before, c, now) })
+	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(c, now) })
 	for _, reference := range over {
 		a.markDirty(failureInsertion, reference)
 	}
@@ -68,9 +68,6 @@ const forever = 100 * 365 * 24 * time.Hour
 func (a *agency) pause() {
 	a.pausing.Lock() // the last state wins
 	defer a.pausing.Unlock()
-	if a.retiring.Err() != nil {
-		return // another agency of this id may be in the schedule by now
-	}
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
@@ -156,12 +153,9 @@ func (a *agency) refused(scope watch.Scope, cause error) error {
 	if !errors.As(cause, &status) {
 		return fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
 	}
-	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
 		return x.Refuse(scope, watch.Refused{StatusError: status, At: time.Now(), KeyAnswers: a.refusals.Load().KeyAnswers, Others: a.p.others(a)})
 	})
-	if c.Outdated {
-		a.wakeWalk()
-	}
 	return err
 }
 
@@ -175,19 +169,6 @@ func (a *agency) answeredWell(reference string) error {
 	return err
 }
 
-// configure gives the agency the key that is configured now, and what of a person its events say.
-func (a *agency) configure(k AgencyKeys) error {
-	a.people.Store(&k.People)
-	if k.Key == a.key() {
-		return nil
-	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(k.Key, time.Now()) })
-	if err == nil {
-		a.wakeWalk()
-	}
-	return err
-}
-
 // ErrUnknownAgency is returned when an agency is named that is not watched.
 var ErrUnknownAgency = errors.New("agency is not watched")
 
@@ -197,13 +178,13 @@ const AllAgencies = "*"
 // Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again at once. It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if agencyID == AllAgencies {
-		for _, a := range p.watched() {
+		for _, a := range p.agencies {
 			n, failed := p.Resume(a.id, reference)
 			ended, err = ended+n, errors.Join(err, failed)
 		}
 		return ended, err
 	}
-	a := p.agency(agencyID)
+	a := p.byID[agencyID]
 	if a == nil {
 		return 0, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
@@ -217,7 +198,7 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 
 // others is what is known of the access of all other agencies.
 func (p *Poller) others(a *agency) (all []watch.Other) {
-	for _, o := range p.watched() {
+	for _, o := range p.agencies {
 		if o != a {
 			all = append(all, watch.Other{Access: o.access(), KeyAnswers: o.refusals.Load().KeyAnswers})
 		}

@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -59,13 +58,9 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	return nil
 }
 
-// mayAsk says whether a request may be made at all: its agency is watched, its scope is not halted, and its key is still the
-// configured one.
+// mayAsk says whether a request may be made at all: its scope is not halted.
 func (p *Poller) mayAsk(r listings.Request) error {
-	a := p.agency(r.AgencyID)
-	if a == nil {
-		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
-	}
+	a := p.byID[r.AgencyID]
 	return a.refusals.Load().Allow(a.access(), r, time.Now())
 }
 
@@ -89,10 +84,10 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	if o.Status != 0 {
 		p.budget.answered(class == watch.ClassBusy)
 	}
-	if a := p.agency(r.AgencyID); a != nil && (class == watch.ClassNone || class == watch.ClassRefused) {
+	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
 		var refused *listings.StatusError // of a good answer nil
 		errors.As(o.Err, &refused)
-		a.changeRefusals(func(x *watch.Refusals) { x.Observe(a.access(), r, refused, sent, now) })
+		a.changeRefusals(func(x *watch.Refusals) { x.Observe(r, refused, sent, now) })
 	}
 	changed := false
 	switch class {
@@ -156,7 +151,7 @@ func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time,
 
 // pauseAll looks anew at what keeps the polls of each agency.
 func (p *Poller) pauseAll() {
-	for _, a := range p.watched() {
+	for _, a := range p.agencies {
 		a.pause()
 	}
 }
@@ -209,13 +204,13 @@ func (p *Poller) untilWritten(ctx context.Context) error {
 
 // tryToWrite writes what is owed, and something of every agency in any case.
 func (p *Poller) tryToWrite() error {
-	for _, a := range p.watched() {
+	for _, a := range p.agencies {
 		if err := a.pay(); err != nil {
 			return err
 		}
 	}
 	return p.store.Update(func(tx *store.Tx) error {
-		for _, a := range p.watched() {
+		for _, a := range p.agencies {
 			state, known := tx.Agency(a.id)
 			if !known {
 				continue

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"sync"
@@ -18,9 +17,10 @@ import (
 
 // agency is the watch of one agency in this process. What is remembered of it stands in the store.
 type agency struct {
-	p     *Poller
-	id    string
-	began time.Time // to be watched by this process
+	p      *Poller
+	id     string
+	people events.People // what of a person its events say
+	began  time.Time     // to be watched by this process
 
 	walking *backoff // the list of insertions fails
 	asking  *backoff // contact requests fail, whichever insertion is asked
@@ -31,13 +31,8 @@ type agency struct {
 	failedWalk bool      // the log says so; the walks' own, as the following
 	counted    time.Time // begin of the last walk that counted for what is missing
 
-	retiring context.Context // ends when the agency is not watched any more
-	end      context.CancelFunc
-	active   sync.WaitGroup // walks and polls under way
-
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
-	people   atomic.Pointer[events.People]  // what of a person is said
 	refusals atomic.Pointer[watch.Refusals] // only changeRefusals replaces it
 	owed     []watch.AccessChange           // in force and not stored, because the disk was full; guarded by committing
 
@@ -73,10 +68,8 @@ type health struct {
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
 
 func newAgency(p *Poller, k AgencyKeys) *agency {
-	retiring, end := context.WithCancel(context.Background())
 	a := &agency{
-		retiring: retiring, end: end,
-		p: p, id: k.ID, began: time.Now(),
+		p: p, id: k.ID, people: k.People, began: time.Now(),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1),
@@ -85,7 +78,6 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		},
 		dirty: map[failureName]struct{}{},
 	}
-	a.people.Store(&k.People)
 	a.snapshot.Store(&snapshot{})
 	a.refusals.Store(&watch.Refusals{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
@@ -233,37 +225,6 @@ func (a *agency) markDirty(scope, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.dirty[failureName{scope, name}] = struct{}{}
-}
-
-// stop lets nothing begin for the agency any more, and cancels what is under way.
-func (a *agency) stop() {
-	a.pausing.Lock()
-	defer a.pausing.Unlock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.end()
-}
-
-// while does something for the agency as long as it is watched; otherwise it does the other thing. An end because it was retired
-// is no error.
-func (a *agency) while(ctx context.Context, do func(context.Context) error, otherwise func()) error {
-	a.mu.Lock()
-	if a.retiring.Err() != nil {
-		a.mu.Unlock()
-		otherwise()
-		return nil
-	}
-	a.active.Add(1)
-	a.mu.Unlock()
-	defer a.active.Done()
-	watched, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(a.retiring, end)()
-	err := do(watched)
-	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 // holds says whether there is anything in a sequence.

@@ -23,15 +23,13 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 			return err
 		}
 		away := wasAway(checked, time.Now())
-		for _, a := range p.watched() {
+		for _, a := range p.agencies {
 			if away {
 				a.excuse(listings.OperationInsertions, time.Now(), always)
 				a.excuse(listings.OperationContactRequests, time.Now(), always)
 			}
-			check := func(context.Context) error {
-				return errors.Join(a.checkStale(listings.OperationInsertions, time.Now()), a.checkStale(listings.OperationContactRequests, time.Now()))
-			}
-			if err := a.while(ctx, check, func() {}); err != nil && !errors.Is(err, store.ErrNoSpace) {
+			err := errors.Join(a.checkStale(listings.OperationInsertions, time.Now()), a.checkStale(listings.OperationContactRequests, time.Now()))
+			if err != nil && !errors.Is(err, store.ErrNoSpace) {
 				return err
 			}
 		}
@@ -281,7 +279,7 @@ func (p *Poller) checkCap() {
 		return
 	}
 	insertions := 0
-	for _, a := range p.watched() {
+	for _, a := range p.agencies {
 		insertions += p.scheduler.count(a.id)
 	}
 	needed := float64(insertions) / p.o.MaxStaleness.Seconds()

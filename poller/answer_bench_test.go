@@ -73,7 +73,7 @@ func polled(b *testing.B, known int) (*poll, *growingBody) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := p.watched()[0]
+	a := p.agencies[0]
 	err = s.Update(func(tx *store.Tx) error {
 		i := store.Insertion{Reference: "seefeld1#1203#H2#0", Episode: 1, Start: time.Now().Add(-time.Hour), Baseline: true}
 		if err := tx.PutInsertion(a.id, i); err != nil {

@@ -10,7 +10,7 @@ func (p *Poller) ObservePolls(f func(agencyID, reference string, created []time.
 }
 
 // WalkNow asks for a walk.
-func (p *Poller) WalkNow(agencyID string) { p.agency(agencyID).wakeWalk() }
+func (p *Poller) WalkNow(agencyID string) { p.byID[agencyID].wakeWalk() }
 
 // LimitPolls lets no more than so many polls be under way at once.
 func (p *Poller) LimitPolls(most int) { p.dispatcher.most = most }

@@ -30,7 +30,7 @@ func anAgency(t *testing.T) *agency {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.agency("A100")
+	return p.byID["A100"]
 }
 
 func (a *agency) failThrice(reference string) {
@@ -124,7 +124,7 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = p.agency("A100")
+	a = p.byID["A100"]
 	a.prioritize(reference)
 	go p.dispatcher.run(t.Context(), func(schedule.Turn) {})
 	if _, _, err := a.pollScheduled(t.Context(), reference); err != nil {

@@ -67,7 +67,7 @@ func TestATryWhoseAgencyGotAnotherKeyIsLetGo(t *testing.T) {
 		for !stuck.Load() {
 			w.pass(time.Second)
 		}
-		w.must(w.poller.SetAgencies([]poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}, {ID: "B200", Key: listings.NewKey(testKey)}}))
+		w.configure(poller.AgencyKeys{ID: "A100", Key: listings.NewKey(newKey)}, poller.AgencyKeys{ID: "B200", Key: listings.NewKey(testKey)})
 		w.pass(2 * time.Minute)
 		n := w.model.Requests(sandbox.Filter{AgencyID: "B200"})
 		id := w.write("B200", "b#1##", 0)
@@ -91,7 +91,7 @@ func TestARefusedOldKeyHaltsNotTheNewOne(t *testing.T) {
 			return nil
 		})
 		w.pass(5 * time.Minute) // the next walk waits for the key
-		w.must(w.poller.SetAgencies([]poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}))
+		w.configure(poller.AgencyKeys{ID: "A100", Key: listings.NewKey(newKey)})
 		w.pass(time.Minute)
 		w.model.SetFault(nil)
 		w.must(w.model.DeactivateKey(testKey))
@@ -129,7 +129,7 @@ func TestARefusalOfTheOldKeyThatWasUnderWayHaltsNothing(t *testing.T) {
 			}
 			w.pass(100 * time.Millisecond)
 		}
-		w.must(w.poller.SetAgencies([]poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}))
+		w.configure(poller.AgencyKeys{ID: "A100", Key: listings.NewKey(newKey)})
 		w.pass(2 * time.Hour)
 		if h := w.status("A100").Halts; len(h) != 0 {
 			t.Errorf("halted for ever though the configured key was never refused: %+v", h)

@@ -22,7 +22,7 @@ func (w *world) configure(list ...poller.AgencyKeys) {
 	w.t.Helper()
 	w.options.Agencies = list
 	if w.stop != nil {
-		w.must(w.poller.SetAgencies(list))
+		w.restart()
 	}
 }
 
@@ -133,7 +133,7 @@ func TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart(t *testing.T) {
 		w.pass(2 * time.Minute)
 		w.options.Agencies = []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}
 		w.model.SetFault(nil)
-		w.must(w.poller.SetAgencies(w.options.Agencies))
+		w.configure(w.options.Agencies...)
 		w.pass(24 * time.Hour)
 		w.restart()
 		s := w.poller.Status()

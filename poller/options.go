@@ -19,6 +19,7 @@ type Options struct {
 	API      listings.Options // Gate is set by the poller
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
+	Metrics  *Metrics         // default: new ones
 
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
 	RequestsPerSecond float64       // 5; ceiling over everything
@@ -57,6 +58,9 @@ func (o Options) Digest(t events.Type, record json.RawMessage) string {
 func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
 	}
 	if o.RequestsPerSecond <= 0 {
 		o.RequestsPerSecond = 5

@@ -27,7 +27,7 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.agency("A100")
+	a := p.byID["A100"]
 	a.oweHalt(watch.Scope{Scope: events.ScopeAgency})
 	if ended, err := p.Resume("A100", ""); err != nil || ended != 1 {
 		t.Fatalf("%d ended, %v", ended, err)
@@ -144,20 +144,6 @@ func TestWhatIsOwedGoesInFrontOfTheEndOfAnInsertion(t *testing.T) {
 	if list := a.access().List(""); len(list) > 0 {
 		t.Errorf("in force: %v", list)
 	}
-}
-
-// TestWhatIsOwedIsWrittenBeforeAnAgencyIsRetired is a key file that changes before the disk was tried again.
-func TestWhatIsOwedIsWrittenBeforeAnAgencyIsRetired(t *testing.T) {
-	a := anAgency(t)
-	other := AgencyKeys{ID: "B200", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}
-	if err := a.p.SetAgencies([]AgencyKeys{{ID: a.id, Key: other.Key}, other}); err != nil {
-		t.Fatal(err)
-	}
-	a.oweHalt(watch.Scope{Scope: events.ScopeAgency})
-	if err := a.p.SetAgencies([]AgencyKeys{other}); err != nil {
-		t.Fatal(err)
-	}
-	a.mustHold(t, 1)
 }
 
 // oweHalt is what a refusal leaves whose commit found no space.

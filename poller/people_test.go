@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller"
 	"doorbell/poller/sandbox"
 )
 
@@ -106,7 +105,7 @@ func TestAnotherSettingOfPeopleIsNoEventAndCountsFromTheNextOn(t *testing.T) {
 		for n, people := range append(modes, modes...) {
 			w.options.Agencies[0].People = people
 			if n < len(modes) {
-				w.must(w.poller.SetAgencies([]poller.AgencyKeys{w.options.Agencies[0]}))
+				w.configure(w.options.Agencies[0])
 			} else {
 				w.restart()
 			}

@@ -114,11 +114,6 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
 	c := watch.Classify(err)
-	var status *listings.StatusError
-	if c == watch.ClassRefused && errors.As(err, &status) && !a.access().Shows(status.Request) {
-		err = &watch.WaitError{Until: time.Now()} // the key has changed: again, with the new one
-		return watch.ClassWaiting, err
-	}
 	if c == watch.ClassFatal && ctx.Err() != nil {
 		return watch.ClassCanceled, ctx.Err()
 	}
@@ -454,7 +449,7 @@ func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	s := p.a.shownSoFar()
 	return watch.Poll{
-		AgencyID: p.a.id, Announce: o.Announce, People: *p.a.people.Load(), Rules: p.a.p.rules, Before: p.state.at,
+		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules, Before: p.state.at,
 		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved, Newest: s.newest,
 		Retention: o.Retention,
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,9 +29,8 @@ type Poller struct {
 	dispatcher *dispatcher
 	base       *backoff // the base URL does not answer
 
-	setting   sync.Mutex    // held by SetAgencies
-	startWalk func(*agency) // starts the walks of an agency; nil while Run is not under way; guarded by setting
-	registry  atomic.Pointer[registry]
+	agencies []*agency          // in the order of the configuration
+	byID     map[string]*agency // the same ones
 
 	metrics   *Metrics
 	scheduler *scheduler
@@ -58,7 +56,8 @@ func New(o Options) (*Poller, error) {
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
 		scheduler: newScheduler(schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
-		metrics:   NewMetrics(),
+		metrics:   o.Metrics,
+		byID:      map[string]*agency{},
 		filled:    make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
@@ -69,16 +68,17 @@ func New(o Options) (*Poller, error) {
 		return nil, err
 	}
 	p.client = client
-	nobody := newRegistry(0)
-	p.registry.Store(nobody)
-	if err := nobody.accepts(o.Agencies); err != nil {
-		return nil, err
+	for _, k := range o.Agencies {
+		if p.byID[k.ID] != nil {
+			return nil, fmt.Errorf("agency %s is named twice", k.ID)
+		}
+		a := newAgency(p, k)
+		if err := a.load(); err != nil {
+			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
+		}
+		p.agencies = append(p.agencies, a)
+		p.byID[k.ID] = a
 	}
-	watched, err := p.next(nobody, o.Agencies)
-	if err != nil {
-		return nil, err
-	}
-	p.registry.Store(watched)
 	p.checkCap()
 	return p, nil
 }
@@ -87,19 +87,9 @@ func New(o Options) (*Poller, error) {
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	p.setting.Lock()
-	p.startWalk = func(a *agency) { g.Go(func() error { return a.while(ctx, a.walks, func() {}) }) }
-	for _, a := range p.watched() {
-		p.startWalk(a)
+	for _, a := range p.agencies {
+		g.Go(func() error { return a.walks(ctx) })
 	}
-	p.setting.Unlock()
-	g.Go(func() error {
-		<-ctx.Done()
-		p.setting.Lock()
-		defer p.setting.Unlock()
-		p.startWalk = nil
-		return ctx.Err()
-	})
 	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error {
@@ -113,106 +103,14 @@ func (p *Poller) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve polls an insertion of an agency that is watched. Without a good answer it is put back into the schedule.
+// serve polls an insertion. Without a good response it is put back into the schedule.
 func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 	defer p.dispatcher.end(t)
-	later := func() { p.scheduler.put(t, time.Now().Add(time.Second)) } // of an agency that is just coming or going
-	a := p.agency(t.Agency)
-	if a == nil {
-		later()
-		return nil
+	good, until, err := p.byID[t.Agency].pollScheduled(ctx, t.Reference)
+	if !good {
+		p.scheduler.put(t, until)
 	}
-	return a.while(ctx, func(ctx context.Context) error {
-		good, until, err := a.pollScheduled(ctx, t.Reference)
-		if !good {
-			p.scheduler.put(t, until)
-		}
-		return err
-	}, later)
-}
-
-// SetAgencies says who is watched from now on and with which keys, and what of a person is said; it may be called while Run
-// is under way. A new agency is watched at once. One that is not named any more is retired: nothing is asked and nothing is said of it, and what is
-// remembered stays; named again, it goes on from there. A changed key ends the halts under the one before.
-//
-// It returns when nothing is under way for those who were retired. After ErrRetiresAll nothing has changed; after any
-// other error it may be called again, if the error lets the process live.
-func (p *Poller) SetAgencies(list []AgencyKeys) error {
-	p.setting.Lock()
-	defer p.setting.Unlock()
-	before := p.registry.Load()
-	if err := before.accepts(list); err != nil {
-		return err
-	}
-	for _, a := range before.order { // what is owed of one that is retired would be forgotten with it
-		if !slices.ContainsFunc(list, func(k AgencyKeys) bool { return k.ID == a.id }) {
-			if err := a.pay(); err != nil {
-				return fmt.Errorf("agency %s: %w", a.id, err)
-			}
-		}
-	}
-	after, err := p.next(before, list)
-	if err != nil {
-		return err
-	}
-	p.retire(before, after)
-	for _, k := range list {
-		a := before.byID[k.ID]
-		if a == nil {
-			p.log.Info("agency is watched", "agency", k.ID)
-			continue
-		}
-		if err := a.configure(k); err != nil {
-			return fmt.Errorf("agency %s: %w", k.ID, err)
-		}
-	}
-	return nil
-}
-
-// next is the registry that follows another.
-func (p *Poller) next(before *registry, list []AgencyKeys) (*registry, error) {
-	after := newRegistry(len(list))
-	for _, k := range list {
-		if a := before.byID[k.ID]; a != nil {
-			after.add(a)
-			continue
-		}
-		a := newAgency(p, k)
-		if err := a.load(); err != nil {
-			p.scheduler.leave(k.ID)
-			for _, came := range after.order {
-				if before.byID[came.id] == nil {
-					p.scheduler.leave(came.id)
-				}
-			}
-			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
-		}
-		after.add(a)
-	}
-	return after, nil
-}
-
-// retire replaces the registry, ends what is under way for those who are not in the new one, and waits for that.
-func (p *Poller) retire(before, after *registry) {
-	var gone []*agency
-	for _, a := range before.order {
-		if after.byID[a.id] == nil {
-			gone = append(gone, a)
-			a.stop()
-		}
-	}
-	p.registry.Store(after)
-	for _, a := range after.order {
-		if before.byID[a.id] == nil && p.startWalk != nil {
-			p.startWalk(a)
-		}
-	}
-	for _, a := range gone {
-		a.active.Wait()
-		p.scheduler.leave(a.id)
-		p.metrics.Latencies.DeleteLabelValues(strings.ToValidUTF8(a.id, "\uFFFD"))
-		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
-	}
+	return err
 }
 
 // Turned says when the dispatcher and the monitor of staleness last went round their loops; zero before Run. Each does so once a
@@ -227,7 +125,7 @@ func (p *Poller) NoSpace() bool { return p.full.Load() }
 // Approve believes the held changes of an agency, because a person says that they are true. The next complete walk or poll that still
 // shows one announces it; a larger mass of insertions is held again. It says whether anything was held.
 func (p *Poller) Approve(agencyID string) (held bool, err error) {
-	a := p.agency(agencyID)
+	a := p.byID[agencyID]
 	if a == nil {
 		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
@@ -292,7 +190,7 @@ const nowWithin = time.Minute
 // longest, and no more of them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens
 // what the API asked to wait. It returns ErrHalted if nothing of the agency may be asked.
 func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
-	a := p.agency(agencyID)
+	a := p.byID[agencyID]
 	if a == nil {
 		return done, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}

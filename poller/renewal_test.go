@@ -23,7 +23,7 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.agency("A100")
+	a := p.byID["A100"]
 	for range 100 {
 		h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Operation: "contact_requests", Status: 403, Since: time.Now()}
 		halted := a.access().With(h)

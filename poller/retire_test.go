@@ -52,36 +52,29 @@ func TestARetiredAgencyIsNotAskedForAndNothingIsSaidOfIt(t *testing.T) {
 }
 
 func TestWhoComesBackGoesOnFromTheSnapshot(t *testing.T) {
-	for _, restarts := range []bool{false, true} {
-		t.Run(fmt.Sprint(restarts), func(t *testing.T) {
-			two(t, func(w *world, a, b poller.AgencyKeys) {
-				start := w.status("B200").WatchStart
-				w.configure(a)
-				w.pass(time.Hour)
-				before := len(w.log("B200"))
-				id := w.write("B200", "b#1##", 0)
-				w.must(w.model.Withdraw("B200", "b#2##"))
-				w.publish("B200", "b#3##")
-				other := w.write("B200", "b#3##", 0)
-				if restarts {
-					w.restart()
-				}
-				w.configure(a, b)
-				w.pass(time.Hour)
-				list := w.since("B200", before)
-				if got := announced(list); got[id] != 1 || got[other] != 1 || len(got) != 2 {
-					t.Errorf("announced %v", got)
-				}
-				if len(list) != 4 || count(list, events.TypeInsertionAppeared) != 1 || count(list, events.TypeInsertionDisappeared) != 1 {
-					t.Errorf("told: %v", list)
-				}
-				if got := w.status("B200").WatchStart; !got.Equal(start) {
-					t.Errorf("the watch began at %s, now at %s", start, got)
-				}
-				w.mustBeWell("B200", "b#1##")
-			})
-		})
-	}
+	two(t, func(w *world, a, b poller.AgencyKeys) {
+		start := w.status("B200").WatchStart
+		w.configure(a)
+		w.pass(time.Hour)
+		before := len(w.log("B200"))
+		id := w.write("B200", "b#1##", 0)
+		w.must(w.model.Withdraw("B200", "b#2##"))
+		w.publish("B200", "b#3##")
+		other := w.write("B200", "b#3##", 0)
+		w.configure(a, b)
+		w.pass(time.Hour)
+		list := w.since("B200", before)
+		if got := announced(list); got[id] != 1 || got[other] != 1 || len(got) != 2 {
+			t.Errorf("announced %v", got)
+		}
+		if len(list) != 4 || count(list, events.TypeInsertionAppeared) != 1 || count(list, events.TypeInsertionDisappeared) != 1 {
+			t.Errorf("told: %v", list)
+		}
+		if got := w.status("B200").WatchStart; !got.Equal(start) {
+			t.Errorf("the watch began at %s, now at %s", start, got)
+		}
+		w.mustBeWell("B200", "b#1##")
+	})
 }
 
 func TestAHaltOutlastsARetirement(t *testing.T) {
@@ -170,21 +163,6 @@ func TestANewAgencyIsWatchedAtOnce(t *testing.T) {
 	})
 }
 
-func TestThatNobodyIsLeftIsRefused(t *testing.T) {
-	two(t, func(w *world, a, b poller.AgencyKeys) {
-		for _, list := range [][]poller.AgencyKeys{nil, {keyed("C300", testKey)}} {
-			if err := w.poller.SetAgencies(list); !errors.Is(err, poller.ErrRetiresAll) {
-				t.Errorf("%d agencies: %v", len(list), err)
-			}
-		}
-		if err := w.poller.SetAgencies([]poller.AgencyKeys{a, b, b}); err == nil {
-			t.Error("an agency was taken twice")
-		}
-		w.mustBeWell("A100", "a#1##")
-		w.mustBeWell("B200", "b#1##")
-	})
-}
-
 func TestAgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		before := len(w.log("B200"))
@@ -193,7 +171,7 @@ func TestAgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
 			if n%2 == 0 {
 				list = []poller.AgencyKeys{a}
 			}
-			w.must(w.poller.SetAgencies(list))
+			w.configure(list...)
 			if n%7 == 0 {
 				w.write("B200", "b#1##", 0)
 			}

@@ -44,11 +44,6 @@ func (t *scheduler) next(now time.Time) (turn schedule.Turn, wait time.Duration)
 	return turn, wait
 }
 
-// leave takes an agency out of the schedule. Nothing of it may be in flight.
-func (t *scheduler) leave(agencyID string) {
-	t.view(func(s *schedule.Schedule) { s.Leave(agencyID) })
-}
-
 // remove takes an insertion out of the schedule.
 func (t *scheduler) remove(agencyID, reference string) {
 	t.change(func(s *schedule.Schedule) { s.Remove(agencyID, reference) })

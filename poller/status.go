@@ -114,17 +114,16 @@ type Freshness struct {
 // for no commit.
 func (p *Poller) Status() Status {
 	now := time.Now()
-	watched := p.watched()
 	s := Status{
 		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
 		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now), NoSpace: p.full.Load(),
-		Agencies: make([]AgencyStatus, len(watched)), Metrics: p.metrics,
+		Agencies: make([]AgencyStatus, len(p.agencies)), Metrics: p.metrics,
 	}
 	if b := p.base.state(); b.Failures > 0 {
 		s.Down = b.Until.UTC().Format(time.RFC3339)
 	}
 	var all []float64
-	for n, a := range watched {
+	for n, a := range p.agencies {
 		s.Agencies[n] = a.status(now)
 		all = append(all, a.lastDay(now)...)
 	}

@@ -40,7 +40,7 @@ func polledBefore(t *testing.T, insertions int, ago time.Duration, perSecond flo
 // polled in time.
 func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) (list []events.Type) {
 	t.Helper()
-	a := p.agency("A100")
+	a := p.byID["A100"]
 	for n := range minutes {
 		now := from.Add(time.Duration(n) * time.Minute)
 		for k := waiting; k < 100; k++ {
@@ -65,7 +65,7 @@ func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) 
 
 func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 	p := polledBefore(t, 100, 20*time.Minute, 5)
-	a := p.agency("A100")
+	a := p.byID["A100"]
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
 	if got := p.checks(t, 9, now, 30); len(got) != 0 {
@@ -88,7 +88,7 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 
 func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 	p := polledBefore(t, 100, 20*time.Minute, 5)
-	a := p.agency("A100")
+	a := p.byID["A100"]
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
 	for n := range 12 {
@@ -117,7 +117,7 @@ func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := polledBefore(t, 100, 20*time.Hour, 0.2) // a sweep takes 500 s, the cap is four times that
-			a := p.agency("A100")
+			a := p.byID["A100"]
 			now := time.Now()
 			a.began = now.Add(-24 * time.Hour)
 			away(a, now)

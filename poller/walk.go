@@ -67,7 +67,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		case watch.ClassFatal, watch.ClassCanceled:
 			return 0, err
 		case watch.ClassWaiting:
-			return 0, nil // the key has changed: from the start, with the new one
+			return 0, nil
 		case watch.ClassRefused:
 			noted := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
 			return time.Hour, errors.Join(noted, a.refused(watch.Scope{Scope: events.ScopeAgency}, err))

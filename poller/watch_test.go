@@ -666,7 +666,7 @@ func TestAKeyThatChangesWhileRunningEndsAHalt(t *testing.T) {
 		w.must(w.model.DeactivateKey(testKey))
 		w.pass(5 * time.Minute)
 		w.model.AddKey(newKey, "A100")
-		w.must(w.poller.SetAgencies([]poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}))
+		w.configure(poller.AgencyKeys{ID: "A100", Key: listings.NewKey(newKey)})
 		news := w.write("A100", "a#1##", 0)
 		w.pass(time.Minute)
 		w.wants(w.since("A100", 1), events.TypeAccessHalted, events.TypeAccessResumed, events.TypeContactRequestCreated)

@@ -31,7 +31,6 @@ type AccessChange struct {
 	Access
 	Halted, Ended []store.Halt
 	Events        []events.Payload
-	Outdated      bool // the refused request showed a key that is not configured any more
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
@@ -100,9 +99,6 @@ func (x Access) List(reference string) []store.Halt {
 // RetryRefused is how often a halted insertion is tried again while its agency is well.
 const RetryRefused = 24 * time.Hour
 
-// Shows says whether a request shows the configured key. The answer to another one decides nothing.
-func (x Access) Shows(q listings.Request) bool { return q.Key == x.Key.Fingerprint() }
-
 // IsHalted says whether the scope of a request is halted.
 func (x Access) IsHalted(r listings.Request, now time.Time) bool {
 	if _, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
@@ -133,11 +129,11 @@ type Refusal struct {
 // several were refused and none was answered since, all wait for it. The zero value is that of an agency that was asked nothing.
 type Refusals struct {
 	KeyAnswers
-	Waiting    map[string]Refusal // by reference
-	AllWait    bool
-	LastAnswer time.Time // the last good one of contact requests
-	HaltEnded  time.Time // the last halt of more than one insertion
-	ListKey    string    // fingerprint of a key to which the list was refused, until what follows is in force
+	Waiting     map[string]Refusal // by reference
+	AllWait     bool
+	LastAnswer  time.Time // the last good one of contact requests
+	HaltEnded   time.Time // the last halt of more than one insertion
+	ListRefused bool      // the list was refused, until what follows is in force
 }
 
 // IsHalted says whether a request must not be made because its scope is halted, or may soon be.
@@ -146,12 +142,12 @@ func (r *Refusals) IsHalted(x Access, q listings.Request, now time.Time) bool {
 	return x.IsHalted(q, now) || waits && q.Operation == listings.OperationContactRequests
 }
 
-// Allow says why a request must not be made now: its scope is halted, or its key is not the configured one, or was refused the list.
+// Allow says why a request must not be made now: its scope is halted, or the list was just refused.
 func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 	switch {
 	case r.IsHalted(x, q, now):
 		return ErrHalted
-	case !x.Shows(q), r.ListKey != "" && r.ListKey == q.Key:
+	case r.ListRefused:
 		return &WaitError{Until: now}
 	}
 	return nil
@@ -159,14 +155,14 @@ func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 
 // Observe notes what a request was answered, as far as it says something about access; refused is nil where it was answered well. What may have
 // halted is asked nothing more from here on, however long a commit that is under way keeps the walk or poll from deciding what
-// follows: an insertion waits, and where the list was refused nothing more is sent with that key.
-func (r *Refusals) Observe(x Access, q listings.Request, refused *listings.StatusError, sent, now time.Time) {
+// follows: an insertion waits, and where the list was refused nothing more is sent.
+func (r *Refusals) Observe(q listings.Request, refused *listings.StatusError, sent, now time.Time) {
 	switch {
 	case refused == nil:
 		r.Good, r.GoodKey = now.UTC(), q.Key
 	case q.Operation == listings.OperationInsertions:
-		r.ListKey = q.Key
-	case x.Shows(q):
+		r.ListRefused = true
+	default:
 		r.refuse(q.Reference, refused, sent, now)
 	}
 }
@@ -196,17 +192,17 @@ func (r *Refusals) Restore(reference string, one Refusal) {
 
 // Walked is after a walk, whatever came of it: all that it says of access is in force. It says whether polls waited for it.
 func (r *Refusals) Walked() (waited bool) {
-	waited, r.AllWait, r.ListKey = r.AllWait, false, ""
+	waited, r.AllWait, r.ListRefused = r.AllWait, false, false
 	return waited
 }
 
-// Follow ends what a decision about access answers: what was refused to another key, or before the end of a halt, says nothing. It
+// Follow ends what a decision about access answers: what was refused before the end of a halt says nothing. It
 // returns the insertions that wait no longer.
-func (r *Refusals) Follow(before Access, c AccessChange, now time.Time) (over []string) {
+func (r *Refusals) Follow(c AccessChange, now time.Time) (over []string) {
 	if KeyWasRefused(c.Ended) {
 		r.HaltEnded = now
 	}
-	all := before.Key != c.Key || KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
+	all := KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
 	for reference := range r.Waiting {
 		if all || slices.ContainsFunc(c.Ended, func(h store.Halt) bool { return h.Reference == reference }) {
 			over = append(over, reference)
@@ -281,11 +277,8 @@ type Refused struct {
 }
 
 // Refuse is the access after a refusal that means a whole scope, which halts. Where it is halted already nothing changes, also not
-// what is not stored yet; nor does it by a refusal of a key that is not configured any more.
+// what is not stored yet.
 func (x Access) Refuse(s Scope, r Refused) AccessChange {
-	if !x.Shows(r.Request) {
-		return AccessChange{Access: x, Outdated: true}
-	}
 	if _, already := x.Halts[s]; already {
 		return AccessChange{Access: x}
 	}

@@ -238,30 +238,18 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 		r := refusedAt("a", "b")
 		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "a"}[decides]})
 		ended := epoch.Add(time.Hour)
-		over := r.Follow(halted, halted.Resume("", ended), ended)
+		over := r.Follow(halted.Resume("", ended), ended)
 		if _, waits := r.Waiting["b"]; waits != decides || !slices.Contains(over, "a") {
 			t.Errorf("%s: %v wait no longer", scope, over)
 		}
 		q := listings.Request{Operation: listings.OperationContactRequests, Reference: "a", Key: oneKey.Fingerprint()}
 		for asked, decides := range map[time.Duration]bool{-time.Second: decides, time.Second: true} {
-			r.Observe(x, q, &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
+			r.Observe(q, &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
 			if _, waits := r.Waiting["a"]; waits != decides {
 				t.Errorf("%s: refused %s after its end: waits is %v", scope, asked, waits)
 			}
 			delete(r.Waiting, "a")
 		}
-	}
-}
-
-func TestARefusalSaysNothingOfAnotherKey(t *testing.T) {
-	x := Access{AgencyID: "A100", Key: oneKey}
-	c := x.Configure(otherKey, epoch)
-	if r := refusedAt("a", "b"); len(r.Follow(x, c, epoch)) != 2 || len(r.Waiting) != 0 {
-		t.Errorf("another key is configured: %+v", r)
-	}
-	late := c.Refuse(whole, refusedList(x, epoch)) // shows the key of before
-	if !late.Outdated || len(late.Halted)+len(late.Events) != 0 || late.Key != otherKey {
-		t.Errorf("refused again with the key of before: %+v", late)
 	}
 }
 
@@ -278,14 +266,11 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 		t.Error("one insertion was refused")
 	}
 	no := &listings.StatusError{Status: 403}
-	late := poll("c")
-	late.Key = otherKey.Fingerprint()
-	r.Observe(x, late, no, epoch, epoch)
-	r.Observe(x, poll("b"), no, epoch, epoch)
+	r.Observe(poll("b"), no, epoch, epoch)
 	if allowed(r, x, poll("b")) || !allowed(r, x, poll("c")) || !allowed(r, x, list) {
-		t.Error("another one was refused, and a third with a key that is not shown any more")
+		t.Error("another one was refused")
 	}
-	r.Observe(x, list, no, epoch, epoch)
+	r.Observe(list, no, epoch, epoch)
 	if allowed(r, x, poll("d")) || allowed(r, x, list) {
 		t.Error("the list was refused, and it is not decided yet what follows")
 	}

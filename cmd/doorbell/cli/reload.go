@@ -2,17 +2,14 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"slices"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
-	"doorbell/store"
 )
 
 // readKeysEvery is how often the configuration is read again. What two readings in a row say alike counts: half a file names
@@ -31,7 +28,6 @@ type keyReader struct {
 	acted  keyReading // the last one that the poller, or the log, was told
 	told   []poller.AgencyKeys
 	warned []string
-	again  bool // the poller could not take it: try it once more
 }
 
 // keyReading is what the configuration said once.
@@ -71,12 +67,11 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 		}
 		settled := now.equal(r.seen)
 		r.seen = now
-		if !asked && (!settled || now.equal(r.acted) && !r.again) {
+		if !asked && (!settled || now.equal(r.acted)) {
 			continue
 		}
 		r.acted = now
 		if err != nil {
-			r.again = false
 			r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
 			continue
 		}
@@ -94,24 +89,9 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 
 func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys) error) error {
 	if slices.Equal(list, r.told) {
-		r.again = false
 		return nil
 	}
-	err := set(list)
-	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, daemon.ErrUndecided)
-	switch {
-	case errors.Is(err, daemon.ErrUndecided):
-		r.log.Warn("the changed agencies and keys wait", "err", err)
-		return nil
-	case errors.Is(err, poller.ErrRetiresAll):
-		r.loud.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
-			"were; a restart applies it", "err", err)
-		return nil
-	case r.again:
-		r.told = nil // a part of it may be in force: also what was told before is told again
-		r.log.Error("the changed agencies and keys wait for space", "err", err)
-		return nil
-	case err != nil:
+	if err := set(list); err != nil {
 		return err
 	}
 	r.told = list

@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/events"
 	"doorbell/poller"
-	"doorbell/poller/listings"
-	"doorbell/store"
 )
 
 // rereading is a reader of a key file in virtual time, and what it told.
@@ -28,7 +25,6 @@ type rereading struct {
 	log  doorbelltest.Transcript
 
 	mutex sync.Mutex
-	fail  error // what the poller answers
 	told  []string
 }
 
@@ -66,14 +62,7 @@ func (r *rereading) set(list []poller.AgencyKeys) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.told = append(r.told, strings.Join(all, ", "))
-	return r.fail
-}
-
-// fails sets what the poller answers from now on.
-func (r *rereading) fails(err error) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.fail = err
+	return nil
 }
 
 func (r *rereading) write(text string) {
@@ -181,72 +170,4 @@ func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 		r.change("A100=c-key\nB200=b-key\n")
 		r.wants(agencyLine("A100", "c-key") + ", " + agencyLine("B200", "b-key"))
 	})
-}
-
-func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) {
-	t.Parallel()
-	reread(t, "A100=a-key\n", func(r *rereading) {
-		r.fails(poller.ErrRetiresAll)
-		r.change("B200=b-key\n")
-		r.wants(agencyLine("B200", "b-key"))
-		time.Sleep(time.Hour)
-		r.wants()
-		if !strings.Contains(r.log.String(), "would retire all agencies at once") {
-			t.Errorf("not said:\n%s", r.log.String())
-		}
-		r.fails(nil)
-		r.change("A100=a-key\n") // as it was: there is nothing to tell
-		r.wants()
-		r.change("A100=a-key,B200=b-key\n")
-		r.wants(agencyLine("A100", "a-key") + ", " + agencyLine("B200", "b-key"))
-	})
-}
-
-func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
-	t.Parallel()
-	reread(t, "A100=a-key\n", func(r *rereading) {
-		r.fails(store.ErrNoSpace)
-		r.write("A100=b-key\n")
-		time.Sleep(2*readKeysEvery + time.Second) // one reading, and one that agrees
-		synctest.Wait()
-		r.wants(agencyLine("A100", "b-key"))
-		r.fails(nil)
-		time.Sleep(readKeysEvery)
-		synctest.Wait()
-		r.wants(agencyLine("A100", "b-key"))
-		time.Sleep(time.Hour)
-		r.wants()
-	})
-}
-
-func TestAFileThatGoesBackWhileTheDiskIsFullIsToldToo(t *testing.T) {
-	reread(t, "A100=a-key\n", func(r *rereading) {
-		r.fails(store.ErrNoSpace)
-		r.write("A100=b-key\n")
-		time.Sleep(2*readKeysEvery + time.Second)
-		synctest.Wait()
-		r.wants(agencyLine("A100", "b-key"))
-		r.fails(nil)
-		r.write("A100=a-key\n")
-		r.hup <- os.Interrupt
-		synctest.Wait()
-		r.wants(agencyLine("A100", "a-key"))
-	})
-}
-
-func TestWhoIsNotDecidedYetIsToldAgain(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
-	r := &keyReader{log: quiet, loud: quiet}
-	list := []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey("a-key")}}
-	for _, undecided := range []bool{true, false} {
-		err := r.tell(list, func([]poller.AgencyKeys) error {
-			if undecided {
-				return daemon.ErrUndecided
-			}
-			return nil
-		})
-		if err != nil || r.again != undecided {
-			t.Errorf("undecided %v: told again %v, %v", undecided, r.again, err)
-		}
-	}
 }

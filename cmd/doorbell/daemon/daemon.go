@@ -100,7 +100,6 @@ type Daemon struct {
 	started time.Time
 	store   *store.Store
 	server  *natsd.Server // nil with an external NATS
-	poller  *poller.Poller
 	socket  net.Listener
 	web     net.Listener // nil without HTTP
 
@@ -110,7 +109,7 @@ type Daemon struct {
 
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
-	admission    admission
+	agencies     agencies
 	erasing      erasing
 	ages         people.Ages
 	forwarders   []*running
@@ -128,9 +127,10 @@ type Daemon struct {
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
+	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
-	a.admission.known, a.admission.since, a.admission.news = map[string]bool{}, map[string]time.Time{}, make(chan struct{}, 1)
+	a.agencies.open(o.Poller.Agencies)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -186,21 +186,6 @@ func (a *Daemon) openStore(context.Context) error {
 			a.o.Log.Error("close store", "err", err)
 		}
 	})
-	return nil
-}
-
-func (a *Daemon) openPoller(context.Context) error {
-	o := a.o.Poller
-	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
-	o.Retention = a.o.Retention
-	p, err := poller.New(o)
-	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
-		return exit.IO(err, "")
-	}
-	if err != nil {
-		return exit.Config(err, "")
-	}
-	a.poller = p
 	return nil
 }
 
@@ -264,7 +249,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
+	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}

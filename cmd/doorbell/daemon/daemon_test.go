@@ -96,74 +96,16 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires is about keys that are read again while the stream is still compared.
-func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
-	a, _ := open(t, "B200")
-	d := &a.admission
-	d.wanted = listed("A100", "B200")
-	d.known["A100"], d.known["B200"], d.known["C300"] = false, true, false
-	if err := a.watchAdmitted(); err != nil || !a.watching("B200")() {
-		t.Fatalf("one is watched: %v", err)
-	}
-	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
-		t.Errorf("it is not told again when A100 is decided: %v", err)
-	}
-	d.known["A100"] = true
-	if err := a.watchAdmitted(); err != nil || !a.watching("A100", "B200")() {
-		t.Errorf("both are watched: %v", err)
-	}
-	if err := a.setAgencies(listed("A100", "C300")); err != nil || !a.watching("A100")() {
-		t.Errorf("the second time: %v", err)
-	}
-	d.known["C300"] = true
-	if err := a.setAgencies(listed("A100", "C300")); err != nil || !a.watching("A100", "C300")() {
-		t.Errorf("the third time: %v", err)
-	}
-	if err := a.setAgencies(listed("B200")); !errors.Is(err, poller.ErrRetiresAll) {
-		t.Errorf("nobody stays: %v", err)
-	}
-}
-
 // watching says whether the poller watches exactly these agencies.
 func (a *Daemon) watching(want ...string) func() bool {
 	return func() bool {
-		now := a.poller.Status()
+		now := a.agencies.poller.Load().Status()
 		var ids []string
 		for _, w := range now.Agencies {
 			ids = append(ids, w.AgencyID)
 		}
 		slices.Sort(ids)
 		return slices.Equal(ids, want)
-	}
-}
-
-// TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack is about another list of agencies that the full disk kept out.
-func TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack(t *testing.T) {
-	a, _ := open(t, "B200")
-	d := &a.admission
-	d.wanted, d.known["B200"], d.known["C300"] = listed("B200"), true, true
-	err := a.store.Update(func(tx *store.Tx) error { return tx.PutAgency("C300", store.Agency{Filter: "offerType=RENT"}) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	bound := func(most int64) {
-		if err := store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Retention: time.Hour, Max: most}).RunOnce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bound(1)
-	if err := a.setAgencies(listed("B200", "C300")); !errors.Is(err, store.ErrNoSpace) {
-		t.Fatalf("into a store that is full: %v", err)
-	}
-	bound(0)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.admitOthers(ctx) }()
-	d.poke()
-	eventually(t, "the change has come", a.watching("B200", "C300"))
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -188,7 +130,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 	if err := a.Run(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("it goes on: %v", err)
 	}
-	if len(a.admission.waiting()) != 1 {
+	if len(a.agencies.waiting()) != 1 {
 		t.Error("the watch begins")
 	}
 }
@@ -229,7 +171,10 @@ func TestAServerThatTakesMemoryWithoutEndEndsTheProcessWithoutWaitingForAnything
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
-	began := func(ago time.Duration) { a.ran.Renew(time.Now().Add(-ago)) }
+	began := func(ago time.Duration) {
+		a.ran.Renew(time.Now().Add(-ago))
+		a.agencies.replaced.Renew(time.Now().Add(-ago))
+	}
 	began(2 * time.Minute) // nothing runs
 	if h := a.Health(); h.Live || h.Ready {
 		t.Errorf("the store has not answered for two minutes: %+v", h)
@@ -272,7 +217,7 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 	for _, want := range []string{"halted", "watching"} {
 		if want == "watching" {
 			model.AddKey(testKey, "A100")
-			if _, err := a.poller.Resume("A100", ""); err != nil {
+			if _, err := a.resume("A100", ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -335,4 +280,31 @@ func TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore(t *testing.T) {
 			t.Errorf("set back: %t, announced: %v", setBack, created)
 		}
 	}
+}
+
+func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
+	t.Parallel()
+	a, model := open(t, "A100")
+	const otherKey = "22222222-2222-4333-8444-555555555555"
+	model.AddKey(otherKey, "A100", "B200")
+	asked := func(label string) int { return model.Requests(sandbox.Filter{Key: label}) }
+	runUntilTheEnd(t, a)
+	eventually(t, "the first key is in use", func() bool { return asked("key-1") > 10 })
+	next := listed("A100", "B200")
+	for n := range next {
+		next[n].Key = listings.NewKey(otherKey)
+	}
+	if err := a.setAgencies(next); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both agencies are watched", a.watching("A100", "B200"))
+	before := asked("key-1")
+	eventually(t, "the other key is in use", func() bool { return asked("key-2") > 20 })
+	if n := asked("key-1") - before; n > 0 {
+		t.Errorf("%d requests with the key before: its poller had not ended", n)
+	}
+	if err := a.setAgencies(next[1:]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one agency is left", a.watching("B200"))
 }

@@ -41,7 +41,10 @@ func (a *Daemon) Health() ops.Health {
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, last, a.ran.Last(), limit)
 	}
-	polls, staleness := a.poller.Turned()
+	polls, staleness := a.agencies.poller.Load().Turned()
+	if made := a.agencies.replaced.Last(); polls.IsZero() || staleness.IsZero() { // of a poller that has just been made
+		polls, staleness = made, made
+	}
 	publisher := a.currentRelay().Status()
 	checks := []ops.Check{
 		alive("store", a.storeAnswered.Last(), storeLimit),
@@ -55,7 +58,7 @@ func (a *Daemon) Health() ops.Health {
 	for _, r := range a.forwarders {
 		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
 	}
-	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.admission.check())
+	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.agencies.check())
 	return ops.NewHealth(checks...)
 }
 
@@ -65,7 +68,7 @@ func (a *Daemon) space() ops.Check {
 	switch is := a.housekeeping.Space(); {
 	case is.Full:
 		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): polling waits until there is room", is.InUse>>20, is.Max>>20)
-	case a.poller.NoSpace():
+	case a.agencies.poller.Load().NoSpace():
 		c.OK, c.Text = false, "the disk is full: polling waits until there is space"
 	}
 	return c
@@ -86,7 +89,7 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 }
 
 // check is fine if nobody waits for the stream. A halted agency does not matter.
-func (d *admission) check() ops.Check {
+func (d *agencies) check() ops.Check {
 	if n := len(d.waiting()); n > 0 {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}
 	}

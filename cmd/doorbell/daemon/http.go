@@ -18,8 +18,8 @@ import (
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
 	return ops.Verbs{
-		Status: a.status, Resume: a.poller.Resume, Approve: a.poller.Approve,
-		Poll: a.poller.PollNow, Backup: a.store.Backup,
+		Status: a.status, Resume: a.resume, Approve: a.approve,
+		Poll: a.pollNow, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,
 	}

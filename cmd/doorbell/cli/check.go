@@ -3,26 +3,37 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller/listings"
 )
 
 // CheckCmd is `doorbell check`.
 type CheckCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
+	JSON       bool   `name:"json" help:"Print JSON." xor:"what"`
+	APIKeyFile string `name:"api-key-file" type:"path" placeholder:"FILE" help:"Test the key in this file on every agency before it replaces the configured one; check nothing else." xor:"what"`
 }
 
 func (CheckCmd) Help() string {
 	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
 		"and changes nothing. Beside a running daemon it sends no requests and shows what the daemon knows.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, or the daemon does not, " +
-		"69 the daemon holds the store and does not answer.\n\nExample:\n  doorbell check"
+		"69 the daemon holds the store and does not answer.\n\nWith --api-key-file it asks the list of every agency once with that key, beside the requests of a running daemon, and " +
+		"exits with 1 if an agency refuses it.\n\nExamples:\n  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key"
 }
 
 // Run says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
 func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
+	if cmd.APIKeyFile != "" {
+		if err != nil {
+			return err
+		}
+		return cmd.key(ctx, p, cfg)
+	}
 	var r *check.Report
 	switch {
 	case err == nil:
@@ -39,4 +50,24 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 		return firstError(p.printJSON(r), r.Err())
 	}
 	return firstError(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
+}
+
+// key tests another key on the configured agencies.
+func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) error {
+	other, err := config.WithKeyFile(p.environ, cfg, cmd.APIKeyFile)
+	if err != nil {
+		return err
+	}
+	key := listings.NewKey(other.Agencies[0].Key.Reveal())
+	refused, err := check.Key(ctx, check.Options{Config: other, Version: release}, key, p.stdout)
+	switch {
+	case ctx.Err() != nil:
+		return exit.Failed(errors.New("interrupted"), "")
+	case err != nil:
+		return err
+	case refused > 0:
+		return exit.Failed(fmt.Errorf("the key in %s does not open %s", cmd.APIKeyFile, ops.Counted(refused, "agency")),
+			"leave the configured key in place, and ask the provider's account manager")
+	}
+	return nil
 }

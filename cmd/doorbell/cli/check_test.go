@@ -474,3 +474,34 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	r, _ = checked(t, s, exit.CodeFailed, s.With("NATS_URL=nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
 	failsOnlyIn(t, r, check.SectionNATS)
 }
+
+func TestAKeyIsTestedOnEveryAgencyBesideTheDaemonBeforeItReplacesAnother(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	label := s.Model.AddKey(doorbelltest.OtherKey, "A100")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	events := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	events.Baselined(t, "A100", "B200")
+	test := func(text string) doorbelltest.Result {
+		r := doorbelltest.Run(t, s.Environ, "check", "--api-key-file", write(t, "new", text, 0o600))
+		r.HoldsNoSecret(t)
+		return r
+	}
+	r := test(doorbelltest.OtherKey + "\n")
+	if want := "A100: access, 4 insertions\nB200: status 403"; r.Code != exit.CodeFailed || !strings.HasPrefix(r.Stdout, want) {
+		t.Errorf("%d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if n := s.Model.Requests(sandbox.Filter{Key: label}); n != 2 {
+		t.Errorf("%d requests for two agencies", n)
+	}
+	if r := test("DOORBELL_API_KEY=" + doorbelltest.OtherKey); r.Code != exit.CodeConfig || !strings.Contains(r.Stderr, "write the key alone") {
+		t.Errorf("a key with a name: %d: %s", r.Code, r.Stderr)
+	}
+	if r := test(doorbelltest.TestKey); r.Code != exit.Done || strings.Count(r.Stdout, "access, 4 insertions\n") != 2 {
+		t.Errorf("a good one: %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if out := doorbelltest.Run(t, s.Environ, "status", "--check"); strings.Contains(out.Stdout, "halted") {
+		t.Errorf("the daemon was halted:\n%s", out.Stdout)
+	}
+	d.Stop(t)
+}

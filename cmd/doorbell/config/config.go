@@ -10,6 +10,7 @@ package config
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // TIMEZONE must work on a machine without zone files
 )
@@ -176,3 +177,16 @@ func Read(environ []string, further ...group) (*Config, error) {
 
 // Filter returns the configured filter of insertions as a query.
 func (p Poll) Filter() url.Values { return url.Values(p.InsertionsFilter) }
+
+// WithKeyFile reads the same configuration with the key in a file for the configured agencies, instead of the configured keys. What
+// is wrong with that key is reported as of a configured one.
+func WithKeyFile(environ []string, c *Config, file string) (*Config, error) {
+	ids := make([]string, len(c.Agencies))
+	for n, a := range c.Agencies {
+		ids[n] = a.ID
+	}
+	other := slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
+		return strings.HasPrefix(one, "DOORBELL_API_KEY") || strings.HasPrefix(one, "DOORBELL_AGENCIES=")
+	})
+	return Read(append(other, "DOORBELL_AGENCIES="+strings.Join(ids, ","), "DOORBELL_API_KEY_FILE="+file), GroupPoll)
+}

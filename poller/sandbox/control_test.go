@@ -125,32 +125,3 @@ func TestControlRefusesWhatDoesNotFitAndChangesNothing(t *testing.T) {
 		t.Errorf("\n%s\n%s", before, after)
 	}
 }
-
-func TestAPatchThatChangesNothingIsNoNewVersion(t *testing.T) {
-	m := newModel(Options{})
-	must(t, m.Publish("A100", sample()))
-	controlled{t, Control(m)}.post("/insertions/edit",
-		`{"agencyId":"A100","propertyReferenceId":"seefeld#1203#H2#0306","patch":{"rankType":"STANDARD"}}`, 200)
-	if i := m.Truth().Insertions[0]; len(i.Versions) != 1 {
-		t.Errorf("%d versions", len(i.Versions))
-	}
-}
-
-func TestAPatchReplacesAMemberBelowExtraWhole(t *testing.T) {
-	m := newModel(Options{})
-	must(t, m.Publish("A100", sample()))
-	c := controlled{t, Control(m)}
-	for _, step := range []struct{ patch, want string }{
-		{`{"extra":{"lister":{"name":"x"},"views":2}}`, `{"lister":{"name":"x"},"views":2}`},
-		{`{"extra":{"lister":{"big":12345678901234567890}}}`, `{"lister":{"big":12345678901234567890},"views":2}`},
-		{`{"extra":null}`, `null`},
-	} {
-		c.post("/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"seefeld#1203#H2#0306","patch":`+step.patch+`}`, 200)
-		versions := m.Truth().Insertions[0].Versions
-		got, err := json.Marshal(versions[len(versions)-1].Record.Extra)
-		must(t, err)
-		if string(got) != step.want {
-			t.Errorf("%s makes it %s, want %s", step.patch, got, step.want)
-		}
-	}
-}

@@ -1,14 +1,11 @@
 package sandbox
 
 import (
-	"context"
 	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-	"unicode/utf8"
 )
 
 func generated(seed uint64, steps int) (*Model, string) {
@@ -108,77 +105,5 @@ func TestEveryPersonIsSyntheticAndMarked(t *testing.T) {
 	}
 	if len(languages) != 4 || len(untidy) != 5 {
 		t.Errorf("languages %v, untidiness %v", languages, untidy)
-	}
-}
-
-func TestGeneratedReferencesHoldWhatPathsCannotBear(t *testing.T) {
-	m, _ := generated(5, 0)
-	h := New(m, Flat())
-	m.AddKey(testKey, "A100", "B200")
-	found := map[string]bool{}
-	for _, i := range m.Truth().Insertions {
-		for _, s := range []string{"##", "#H1#", " ", "/", "ä", "%"} {
-			found[s] = found[s] || strings.Contains(i.Reference, s)
-		}
-		if strings.Count(i.Reference, "#") != 3 || !utf8.ValidString(i.Reference) {
-			t.Errorf("%q has not four segments", i.Reference)
-		}
-		if got := ids(t, h, i.Reference, ""); len(got) != 3 {
-			t.Errorf("%q: %d contact requests", i.Reference, len(got))
-		}
-	}
-	for s, ok := range found {
-		if !ok {
-			t.Errorf("none with %q", s)
-		}
-	}
-}
-
-func TestAnEditAlwaysChangesSomething(t *testing.T) {
-	m := newModel(Options{})
-	g := NewGenerator(m, GeneratorOptions{Seed: 6, Agencies: []string{"A100"}, Insertions: 1})
-	g.Seed()
-	reference := m.Truth().Insertions[0].Reference
-	for range 50 {
-		must(t, m.Edit("A100", reference, func(i *Insertion) { edit(g.random, i) }))
-	}
-	if n := len(m.Truth().Insertions[0].Versions); n != 51 {
-		t.Errorf("%d versions after 50 edits", n)
-	}
-}
-
-func TestTheGeneratorRunsAtTheSpeedItWasGiven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewModel(Options{})
-		g := NewGenerator(m, GeneratorOptions{Seed: 7, Agencies: []string{"A100", "B200"}, Insertions: 12, ContactRequestsPerMinute: 30, ChangesPerMinute: 6})
-		g.Seed()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		began := time.Now()
-		g.Run(ctx)
-		if d := time.Since(began); d != time.Hour {
-			t.Errorf("ended after %v", d)
-		}
-		changes := 0
-		truth := m.Truth()
-		for _, i := range truth.Insertions {
-			changes += len(i.Versions) + len(i.Visible)
-		}
-		if n := len(truth.ContactRequests); n < 1600 || n > 2000 {
-			t.Errorf("%d contact requests in an hour, want about 1800", n)
-		}
-		if changes < 250 {
-			t.Errorf("%d versions and intervals in an hour", changes)
-		}
-	})
-}
-
-func TestNothingIsMadeUpBeyondWhatTheOptionsSay(t *testing.T) {
-	m := NewModel(Options{})
-	g := NewGenerator(m, GeneratorOptions{Agencies: []string{"A100"}})
-	g.Seed()
-	g.Run(t.Context())
-	if truth := m.Truth(); len(truth.Agencies) != 1 || len(truth.Insertions) != 0 {
-		t.Errorf("%+v", truth)
 	}
 }

@@ -83,55 +83,6 @@ func TestEachParameterOfGetContactRequestsIsObeyed(t *testing.T) {
 	}
 }
 
-func TestAParameterThatCannotBeReadIsRefused(t *testing.T) {
-	_, h := market(t)
-	for _, target := range []string{
-		"/insertion-funnel/integration/A100/insertions?pageSize=0",
-		"/insertion-funnel/integration/A100/insertions?pageSize=-1",
-		"/insertion-funnel/integration/A100/insertions?pageSize=ten",
-		"/insertion-funnel/integration/A100/insertions?pageSize=",
-		"/insertion-funnel/integration/A100/insertions?pageSize=1e3",
-		"/insertion-funnel/integration/A100/insertions?pageSize=99999999999999999999",
-		"/insertion-funnel/integration/A100/insertions?page=x",
-		"/insertion-funnel/integration/A100/insertions?page=0",
-		"/insertion-funnel/integration/A100/insertions?page=%zz",
-		"/ubm-contact-request/property/r1?numberOfItemsPerPage=0",
-		"/ubm-contact-request/property/r1?numberOfItemsPerPage=some",
-		"/ubm-contact-request/property/r1?sortBy=name",
-		"/ubm-contact-request/property/r1?sortBy=",
-		"/ubm-contact-request/property/r1?sortOrder=up",
-		"/ubm-contact-request/property/r1?sortOrder=DESC",
-	} {
-		if w := ask(h, testKey, target); w.Code != http.StatusBadRequest || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s: %d %s", target, w.Code, w.Body)
-		}
-	}
-}
-
-func TestASizeAboveTheMostIsCappedInSilence(t *testing.T) {
-	for _, r := range []Rendering{Flat(), Nested()} {
-		m := newModel(Options{})
-		publish(t, m, "A100", "r")
-		for n := range 120 {
-			publish(t, m, "A100", fmt.Sprint("r", n))
-			add(t, m, "A100", "r", ContactRequest{})
-		}
-		h := New(m, r)
-		for target, want := range map[string]int{
-			insertionsPath("A100"):                                  r.PageSize,
-			insertionsPath("A100") + "?pageSize=100000":             r.MaxPageSize,
-			contactRequestsPath("r"):                                r.Window,
-			contactRequestsPath("r") + "?numberOfItemsPerPage=1000": r.MaxWindow,
-		} {
-			m.KeepLog()
-			decoded[any](t, ask(h, testKey, target))
-			if got := len(m.Log(Filter{})[0].Served); got != want {
-				t.Errorf("%s %s: %d records, want %d", r.Name, target, got, want)
-			}
-		}
-	}
-}
-
 func TestEveryCauseOfRefusalIsThe403OfTheOthers(t *testing.T) {
 	m, _ := market(t)
 	m.AddKey(otherKey, "B200", "C300") // C300 does not exist
@@ -175,27 +126,6 @@ func TestEveryCauseOfRefusalIsThe403OfTheOthers(t *testing.T) {
 	}
 }
 
-func TestAKeySeesExactlyItsAgencies(t *testing.T) {
-	m, h := market(t)
-	m.AddKey(otherKey, "B200")
-	status := func(key, agencyID string) int { return ask(h, key, insertionsPath(agencyID)).Code }
-	for _, step := range []struct {
-		change func() error
-		a, b   int
-	}{
-		{func() error { return nil }, 403, 200},
-		{func() error { m.AddKey(otherKey, "A100"); return nil }, 200, 200},
-		{func() error { return m.UnlinkKey(otherKey, "B200") }, 200, 403},
-		{func() error { return m.DeactivateKey(otherKey) }, 403, 403},
-		{func() error { m.AddKey(otherKey); return nil }, 200, 403},
-	} {
-		must(t, step.change())
-		if a, b := status(otherKey, "A100"), status(otherKey, "B200"); a != step.a || b != step.b {
-			t.Errorf("A100 %d B200 %d, want %d %d", a, b, step.a, step.b)
-		}
-	}
-}
-
 func TestNothingIsWritableAndNothingElseIsThere(t *testing.T) {
 	m, h := market(t)
 	before := m.Truth()
@@ -223,14 +153,5 @@ func TestNothingIsWritableAndNothingElseIsThere(t *testing.T) {
 	after.At = before.At
 	if !reflect.DeepEqual(before, after) {
 		t.Error("the model changed")
-	}
-}
-
-func TestTheDateHeaderShowsTheClockOfTheModel(t *testing.T) {
-	c := newClock()
-	h := New(newModel(Options{Now: c.now}), Flat())
-	c.advance(time.Hour)
-	if got := ask(h, testKey, insertionsPath("A100")).Header().Get("Date"); got != "Fri, 20 Nov 2026 10:00:00 GMT" {
-		t.Error(got)
 	}
 }

@@ -184,10 +184,6 @@ func titled(title string) Localization {
 	return l
 }
 
-func rawMembers(x string) map[string]json.RawMessage {
-	return map[string]json.RawMessage{"x": json.RawMessage(x)}
-}
-
 func contextFor(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), d)
 }

@@ -1,14 +1,12 @@
 package sandbox
 
 import (
-	"bytes"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 )
 
 func TestRulesSelectCalls(t *testing.T) {
@@ -41,23 +39,6 @@ func TestRulesSelectCalls(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
-func TestTheFirstRuleThatAppliesDecidesAndSharesAreKept(t *testing.T) {
-	f := Misbehave(7, Rule{Share: 0.25, Fault: Refuse(500)}, Rule{Share: 0.5, Fault: Refuse(429)})
-	counts := map[int]int{}
-	for range 10_000 {
-		status := 0
-		if fault := f(Call{}); fault != nil {
-			status = fault.Status
-		}
-		counts[status]++
-	}
-	for status, want := range map[int]int{500: 2500, 429: 3750, 0: 3750} {
-		if got := counts[status]; got < want-200 || got > want+200 {
-			t.Errorf("%d: %d of 10000, want about %d", status, got, want)
 		}
 	}
 }
@@ -115,23 +96,6 @@ func faulty(t *testing.T, m *Model, f Fault, target string) *httptest.ResponseRe
 	return ask(New(m, Flat()), testKey, target)
 }
 
-func TestAStaleAnswerShowsWhatWasTrueThen(t *testing.T) {
-	c := newClock()
-	m := newModel(Options{Now: c.now})
-	publish(t, m, "A100", "kept")
-	old := add(t, m, "A100", "kept", ContactRequest{Status: "NEW"})
-	c.advance(time.Hour)
-	must(t, m.EditContactRequest(old, func(c *ContactRequest) { c.Status = "READ" }))
-	add(t, m, "A100", "kept", ContactRequest{})
-	c.advance(time.Minute)
-	if got := under(t, faulty(t, m, Fault{Age: 10 * time.Minute}, contactRequestsPath("kept")).Body.Bytes(), "status"); !slices.Equal(got, []string{"NEW"}) {
-		t.Errorf("%v", got)
-	}
-	if request, _ := m.Truth().ContactRequest(old); request.Served != 1 {
-		t.Errorf("%+v", request)
-	}
-}
-
 func TestWhatIsLeftOutIsNotServed(t *testing.T) {
 	m := newModel(Options{})
 	publish(t, m, "A100", "r1", "r2", "r3")
@@ -147,51 +111,4 @@ func TestWhatIsLeftOutIsNotServed(t *testing.T) {
 	if i, _ := m.Truth().Insertion("A100", "r3"); i.Served != 0 {
 		t.Error("served")
 	}
-}
-
-func TestOnlyTheFirstRecordIsDamaged(t *testing.T) {
-	m := newModel(Options{})
-	publish(t, m, "A100", "r1", "r2")
-	for name, wrong := range map[string]func([]byte) bool{
-		"bad_utf8":       func(b []byte) bool { return !utf8.Valid(b) },
-		"half_surrogate": func(b []byte) bool { return bytes.Contains(b, []byte(`\ud83d"`)) },
-		"name_twice":     func(b []byte) bool { return bytes.Count(b, []byte(`"note"`)) == 2 },
-	} {
-		f, _ := FaultNamed(name)
-		body := faulty(t, m, f, insertionsPath("A100")).Body.Bytes()
-		if !wrong(body) || len(under(t, body, "propertyReferenceId")) != 2 {
-			t.Errorf("%s: %s", name, body)
-		}
-		if n := len(under(t, body, "note")); n != 1 {
-			t.Errorf("%s: %d records are damaged", name, n)
-		}
-	}
-}
-
-func TestMembersAndEnvelopesCanBeCalledOtherwise(t *testing.T) {
-	m := newModel(Options{})
-	publish(t, m, "A100", "r1")
-	if got := faulty(t, m, Fault{Edit: rename("results", "rows")}, insertionsPath("A100")).Body.String(); !strings.Contains(got, `"rows"`) {
-		t.Error(got)
-	}
-	if i, _ := m.Truth().Insertion("A100", "r1"); i.Served != 1 {
-		t.Error("the records are not served")
-	}
-	other := Nested()
-	if got := faulty(t, m, Fault{Rendering: &other}, insertionsPath("A100")).Body.String(); !strings.Contains(got, `"content"`) {
-		t.Error(got)
-	}
-}
-
-func TestAStallTakesItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newModel(Options{})
-		publish(t, m, "A100", "r")
-		p := listen(t, New(m, Flat()))
-		m.SetFault(func(Call) *Fault { return &Fault{Stall: 20 * time.Second} })
-		began := time.Now()
-		if b := p.exchange(t, insertionsPath("A100"), -1); !bytes.Contains(b, []byte(`"r"`)) || time.Since(began) != 20*time.Second {
-			t.Errorf("%s after %v", b, time.Since(began))
-		}
-	})
 }

@@ -159,13 +159,6 @@ func (p *Play) peaceful() {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{
-			Name:        "calm-village",
-			Description: "8 insertions and one contact request a day, for a week.",
-			Outcome:     "Few events, a heartbeat, hardly a write to the store.",
-			Agencies:    []string{"A100"}, Speed: 1440, Lasts: 7 * day,
-			set: func(p *Play) { village(p, "A100") },
-		},
-		{
 			Name:        "zurich-hot",
 			Description: "One insertion gets 480 contact requests in 20 hours; for two of them the API is down, so that more wait than any page holds.",
 			Outcome:     "All of them, or a watch.gap_detected that says what may be missing.",
@@ -178,34 +171,13 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "day-in-a-minute",
-			Description: "24 hours of calm-village and zurich-hot, 1,440 times as fast.",
+			Description: "24 hours of a quiet agency and of zurich-hot, 1,440 times as fast.",
 			Outcome:     "What the model knows is in the stream, once.",
 			Agencies:    []string{"A100", "B200"}, Speed: 1440, Lasts: 24 * time.Hour,
 			set: func(p *Play) {
 				village(p, "A100")
 				p.stock("B200", 5, 3)
 				hotInsertion(p, "B200")
-			},
-		},
-		{
-			Name:        "monday-upload",
-			Description: "Between 02 and 05 h on Monday 40 % of the insertions are replaced and every updatedAt is bumped.",
-			Outcome:     "Only real changes are announced; updatedAt alone is none if it is ignored.",
-			Agencies:    []string{"A100"}, Speed: 120, Lasts: 5 * time.Hour,
-			set: func(p *Play) {
-				p.rendering.UpdatedAt = true
-				p.stock("A100", 60, 2)
-				for n, record := range p.Model.records("A100", true) {
-					p.after(time.Duration(30+3*n)*time.Minute, func() {
-						if n%5 < 2 {
-							p.withdraw("A100", record.Reference)
-							p.publish("A100", 0)
-							return
-						}
-						_ = p.Model.Publish("A100", record) // the agency exists
-					})
-				}
-				p.drizzle(20 * time.Minute)
 			},
 		},
 		{
@@ -238,19 +210,6 @@ func Scenarios() []Scenario {
 				forbidden := p.stock("A100", 10, 2)[3]
 				p.drizzle(5 * time.Minute)
 				p.misbehave(20*time.Minute, 0, Rule{Operation: OperationContactRequests, Reference: forbidden, Fault: Refuse(http.StatusForbidden)})
-			},
-		},
-		{
-			Name:        "edge-challenge",
-			Description: "After 20 minutes a firewall answers 403: with a page to one agency, with the address of a captcha to the other.",
-			Outcome:     "Both halt, with the advice to have the provider admit their address.",
-			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: func(p *Play) {
-				p.peaceful()
-				page, _ := FaultNamed("403_html")
-				challenge, _ := FaultNamed("403_challenge")
-				p.misbehave(20*time.Minute, 0, Rule{AgencyID: "A100", Fault: page})
-				p.misbehave(20*time.Minute, 0, Rule{AgencyID: "B200", Fault: challenge})
 			},
 		},
 		{
@@ -328,48 +287,6 @@ func Scenarios() []Scenario {
 					}
 					return nil
 				}})
-			},
-		},
-		{
-			Name:        "capped-pages",
-			Description: "45 insertions each: sizes are capped at 10 (A100), page is ignored (B200), the last page comes again for ever (C300), sizes but 2 to 20 are refused (D400).",
-			Outcome:     "Walks that are complete, or reported as partial; never a loop.",
-			Agencies:    []string{"A100", "B200", "C300", "D400"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: func(p *Play) {
-				for _, id := range p.Scenario.Agencies {
-					p.stock(id, 45, 0)
-				}
-				p.drizzle(5 * time.Minute)
-				traps := map[string]func(*Rendering){
-					"A100": func(r *Rendering) { r.MaxPageSize = 10 },
-					"B200": func(r *Rendering) { r.PageIgnored = true },
-					"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
-					"D400": func(r *Rendering) {
-						r.PageSizes = Sizes{Least: 2, Most: 20, Status: http.StatusRequestedRangeNotSatisfiable}
-					},
-				}
-				for _, id := range p.Scenario.Agencies {
-					r := p.rendering
-					r.MaxPageSize = min(r.MaxPageSize, 20)
-					traps[id](&r)
-					p.misbehave(0, 0, Rule{Operation: OperationInsertions, AgencyID: id, Fault: Fault{Rendering: &r}})
-				}
-			},
-		},
-		{
-			Name:        "ref-torture",
-			Description: "References with empty segments, #, /, %, ?, ä, spaces, emoji and 4 kB, each with contact requests.",
-			Outcome:     "An exact round trip in paths, ids and payloads.",
-			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: func(p *Play) {
-				for _, reference := range []string{
-					"A1###x", "a#b##", "###x", "#", "##", "/", "//", "a/b#c/d##", "%", "%2F", "100%25#a##", "ä#ö#ü#ß", " ", "a b# c #d #", "?x=1&y=2#z##",
-					"+", "a+b c", "a;b\\c", "\"quotes\"'", "🏠#🔑##", "e\u0301#é##", "a#b", "LA-644238", "a.b..c#...#", strings.Repeat("lang#", 3) + strings.Repeat("x", 4<<10),
-				} {
-					_ = p.Model.Publish("A100", Insertion{Reference: reference, OfferType: "RENT"}) // the agency exists
-					p.write("A100", reference, time.Hour)
-				}
-				p.drizzle(2 * time.Minute)
 			},
 		},
 		{

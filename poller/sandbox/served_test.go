@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,32 +110,6 @@ func TestAnAnswerUnderWayIsNotServedYet(t *testing.T) {
 	})
 }
 
-func TestWhoLeftBeforeTheAnswerIsNotServed(t *testing.T) {
-	m := newModel(Options{KeepLog: true})
-	publish(t, m, "A100", "r")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, insertionsPath("A100"), nil)
-	r.Header.Set("Authorization", "ApiKey "+testKey)
-	New(m, Flat()).ServeHTTP(httptest.NewRecorder(), r) // which takes everything
-	if i, _ := m.Truth().Insertion("A100", "r"); i.Served != 0 || !m.Log(Filter{})[0].Broken {
-		t.Errorf("%+v", i.Served)
-	}
-}
-
-func TestWhoHasTheAnswerFindsItCounted(t *testing.T) {
-	m := newModel(Options{})
-	publish(t, m, "A100", "r")
-	id := add(t, m, "A100", "r", ContactRequest{})
-	p := listen(t, New(m, Flat()))
-	for n := range 200 {
-		p.exchange(t, contactRequestsPath("r"), -1)
-		if c, _ := m.Truth().ContactRequest(id); c.Served != n+1 || m.Requests(Filter{}) != n+1 {
-			t.Fatalf("after %d answers: served %d, requests %d", n+1, c.Served, m.Requests(Filter{}))
-		}
-	}
-}
-
 func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) {
 	m := newModel(Options{})
 	m.AddKey(otherKey, "B200")
@@ -182,21 +155,6 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 	}
 	if total != 157 || !slices.Contains(m.Counts(), Count{Filter{AgencyID: "A100", Operation: OperationContactRequests, Key: "key-2", Status: 403}, 1}) {
 		t.Errorf("%+v", m.Counts())
-	}
-}
-
-func TestRequestsAreLoggedOnWish(t *testing.T) {
-	m := newModel(Options{})
-	h := New(m, Flat())
-	for n := range 3 {
-		ask(h, testKey, insertionsPath("A100")+fmt.Sprint("?page=", n+1))
-		if log := m.Log(Filter{AgencyID: "A100"}); n == 0 && len(log) != 0 || n > 0 && (len(log) != 1 || log[0].Query.Get("page") != fmt.Sprint(n+1)) {
-			t.Errorf("%+v", log)
-		}
-		m.KeepLog()
-	}
-	if got := m.Requests(Filter{}); got != 3 {
-		t.Errorf("%d requests", got)
 	}
 }
 

@@ -2,48 +2,11 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
 )
-
-func TestAnyRecordSurvivesTheRendering(t *testing.T) {
-	value := rapid.Deferred(func() *rapid.Generator[any] { return anyJSON(3) })
-	rapid.Check(t, func(t *rapid.T) {
-		want := map[string]any{"x": value.Draw(t, "value")}
-		text, err := json.Marshal(want)
-		noErrorRapid(t, err)
-		r := Flat()
-		r.Seed = rapid.Uint64().Draw(t, "seed")
-		r.Steady = rapid.Bool().Draw(t, "steady")
-		var got map[string]any
-		noErrorRapid(t, json.Unmarshal(r.write(members(text), 1), &got))
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v became %v", want, got)
-		}
-	})
-}
-
-func noErrorRapid(t *rapid.T, err error) {
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func anyJSON(depth int) *rapid.Generator[any] {
-	kinds := []*rapid.Generator[any]{
-		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Float64().AsAny(), rapid.String().AsAny(),
-	}
-	if depth > 0 {
-		inner := rapid.Deferred(func() *rapid.Generator[any] { return anyJSON(depth - 1) })
-		kinds = append(kinds, rapid.SliceOfN(inner, 0, 4).AsAny(), rapid.MapOfN(rapid.String(), inner, 0, 4).AsAny())
-	}
-	return rapid.OneOf(kinds...)
-}
 
 func TestAModelIsUsedByManyAtOnce(t *testing.T) {
 	m := newModel(Options{KeepLog: true})

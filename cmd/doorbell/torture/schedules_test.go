@@ -170,6 +170,7 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	d.model.AddKey(d.key, dayAgencies...)
 	d.oracle = doorbelltest.Oracle{Model: d.model, From: time.Now()}
 	rendering := d.rendering()
+	d.oracle.Zoneless = rendering.TimeLayout == sandbox.TimeZoneless
 	d.say("rendering %s", rendering.Name)
 	transport := d.serve(rendering)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -331,7 +332,7 @@ func (d *day) drain() (requests, events int) {
 		d.t.Error(w)
 	}
 	if d.t.Failed() {
-		d.t.Logf("repeat it with -schedules.seed; the watch told last: %s", doorbelltest.LastWatch(all))
+		d.t.Logf("repeat it with -only SEED; the watch told last: %s", doorbelltest.LastWatch(all))
 	}
 	return requests, len(all)
 }

@@ -3,7 +3,6 @@ package poller
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"doorbell/events"
@@ -13,42 +12,44 @@ import (
 	"doorbell/store"
 )
 
+// access is what may be asked at this moment. Only changeAllowed replaces it.
+func (a *agency) access() watch.Access { return *a.allowed.Load() }
+
+// changeAllowed replaces what may be asked. change may be called twice. It takes no lock, so that a refusal is in force as soon as it
+// was read, and a request that is about to begin waits for no commit.
+func (a *agency) changeAllowed(change func(watch.Access) (watch.Access, error)) error {
+	for {
+		before := a.allowed.Load()
+		after, err := change(*before)
+		if err != nil {
+			return err
+		}
+		if a.allowed.CompareAndSwap(before, &after) {
+			return nil
+		}
+	}
+}
+
 // changeAccess decides about access and makes it so, in memory and in the store. What stops requests is in force before it is
 // stored: none is started after a refusal was read, even if the commit takes long. Where the disk is full it stays in force, and is
 // written with the next change. What allows requests is stored first. The error leaves ended halts as they were.
 func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (watch.AccessChange, error) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	before := a.access()
-	c := decide(before)
-	if len(c.Ended) == 0 {
-		a.allowed.Store(&c.Access)
-	} else {
-		stopped := c.Access
-		stopped.Halts = before.Halts
-		a.allowed.Store(&stopped)
+	c := decide(a.access())
+	if len(c.Halted)+len(c.Ended) == 0 {
+		return c, nil
 	}
-	var err error
-	if len(c.Halted)+len(c.Ended)+len(c.Events) > 0 {
-		err = a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
-	}
+	a.apply(watch.AccessChange{Halted: c.Halted})
+	err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
 	switch {
 	case err == nil:
-	case len(c.Ended) > 0:
-		a.allowed.Store(&before)
-		return c, err
-	case errors.Is(err, store.ErrNoSpace):
+		a.apply(c)
+	case errors.Is(err, store.ErrNoSpace) && len(c.Ended) == 0:
 		a.owed = append(a.owed, c)
 	}
-	now := time.Now()
-	a.allowed.Store(&c.Access)
-	var over []string
-	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(c, now) })
-	for _, reference := range over {
-		a.markDirty(failureInsertion, reference)
-	}
 	for _, h := range c.Ended {
-		if h.Reference != "" {
+		if h.Reference != "" && err == nil {
 			a.prioritize(h.Reference)
 		}
 	}
@@ -56,9 +57,15 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 	return c, err
 }
 
-// isHalted says whether a request must not be made because of a refusal.
+func (a *agency) apply(c watch.AccessChange) {
+	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.After(c), nil })
+}
+
+// isHalted reports whether a halt covers a request, that was announced or not.
 func (a *agency) isHalted(r listings.Request) bool {
-	return a.refusals.Load().IsHalted(a.access(), r, time.Now())
+	x := a.access()
+	_, silent := x.Silent(r.Reference)
+	return x.IsHalted(r) || silent && r.Operation == listings.OperationContactRequests
 }
 
 // forever is the pause of what only a person ends.
@@ -71,12 +78,14 @@ func (a *agency) pause() {
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
-	switch r := a.refusals.Load(); {
-	case r.IsHalted(a.access(), asked, now):
+	switch x := a.access(); {
+	case !x.NextTry().IsZero() && x.Agency().Status == 0:
+		until, oneByOne = x.NextTry(), true
+	case x.IsHalted(asked):
 		until = now.Add(forever)
 	case a.p.full.Load():
 		until = now.Add(forever) // watchSpace ends it
-	case r.AllWait:
+	case x.AllWait:
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}
 	for _, reason := range []*backoff{a.p.keyBackoff(a.key().Fingerprint()), a.p.base, a.asking} {
@@ -92,81 +101,73 @@ func (a *agency) pause() {
 	a.p.scheduler.change(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
 }
 
-// refusedContacts does what follows where the contact requests of an insertion were refused: the list is asked for, or a halted one
-// waits for another day. That it waits is in force already.
+// refusedContacts does what follows where the contact requests of an insertion were refused: its silent halt is stored, and the list is
+// walked, or what is halted waits for another day. That it waits is in force already.
 func (a *agency) refusedContacts(reference string) error {
-	if _, halted := a.access().Insertion(reference); halted {
-		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
-		a.withdrawRefusal(reference)
-		return err
-	}
-	if _, waits := a.refusals.Load().Waiting[reference]; waits {
-		a.markDirty(failureInsertion, reference)
-		a.pause()
+	_, silent := a.access().Silent(reference)
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
+	if silent {
 		a.doubtList()
 	}
-	return nil
-}
-
-// withdrawRefusal lets an insertion wait no longer because it was refused.
-func (a *agency) withdrawRefusal(reference string) {
-	if _, waits := a.refusals.Load().Waiting[reference]; waits {
-		a.changeRefusals(func(r *watch.Refusals) { delete(r.Waiting, reference) })
-		a.markDirty(failureInsertion, reference)
-	}
+	return err
 }
 
 // haltedUntil is when a halted insertion is tried again; otherwise is for one that waits for something else.
 func (a *agency) haltedUntil(reference string, otherwise time.Time) time.Time {
-	if h, halted := a.access().Insertion(reference); halted {
+	if h, halted := a.access().Insertion(reference); halted && !h.Silent {
 		return h.Tried.Add(watch.RetryRefused)
 	}
 	return otherwise
 }
 
-// decideRefusals does what a complete walk decides about the insertions whose contact requests were refused.
+// decideRefusals does what a walk decides about the insertions whose contact requests were refused.
 func (a *agency) decideRefusals(l watch.Listing) error {
-	halts, gone := a.refusals.Load().Decide(a.access(), l)
+	var gone []string
+	_, err := a.changeAccess(func(x watch.Access) (c watch.AccessChange) {
+		c, gone = x.Decide(l, a.p.others(a), time.Now())
+		return c
+	})
 	for _, reference := range gone {
 		a.forget(reference)
 	}
-	for _, h := range halts {
-		if err := a.refused(h.Scope, h.StatusError); err != nil {
-			return err
-		}
-		a.withdrawRefusal(h.Reference)
-	}
-	return nil
+	return err
 }
 
 // walkDecided lets what waited for a walk go on.
 func (a *agency) walkDecided() {
-	waited := false
-	if a.changeRefusals(func(r *watch.Refusals) { waited = r.Walked() }); waited {
+	if a.access().AllWait || a.access().ListRefused {
+		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Walked(), nil })
 		a.pause()
 	}
 }
 
-// refused is a refusal that stands for a whole scope, which halts.
-func (a *agency) refused(scope watch.Scope, cause error) error {
+// refused is a refusal of the list: the agency halts.
+func (a *agency) refused(cause error) error {
 	var status *listings.StatusError
 	if !errors.As(cause, &status) {
 		return fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return x.Refuse(scope, watch.Refused{StatusError: status, At: time.Now(), KeyAnswers: a.refusals.Load().KeyAnswers, Others: a.p.others(a)})
-	})
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Refuse(status, a.p.others(a), time.Now()) })
 	return err
 }
 
-// answeredWell takes a good answer about the contact requests of an insertion. If it was halted, its halt ends.
-func (a *agency) answeredWell(reference string) error {
-	a.changeRefusals(func(r *watch.Refusals) { r.LastAnswer = time.Now() })
-	if _, halted := a.access().Insertion(reference); !halted {
+// answeredWell takes a good response about the contact requests of an insertion. The halt that it tried ends.
+func (a *agency) answeredWell(reference string, sent time.Time) error {
+	now := time.Now()
+	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { x.LastAnswer = now; return x, nil })
+	if !a.access().IsHalted(listings.Request{Operation: listings.OperationContactRequests, Reference: reference}) {
 		return nil
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, time.Now()) })
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, sent, now) })
 	return err
+}
+
+// tryHalted lets the halt of all contact requests be tried again, because there is a new insertion.
+func (a *agency) tryHalted() {
+	if !a.access().NextTry().IsZero() {
+		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.TryNow(time.Now()), nil })
+		a.pause()
+	}
 }
 
 // ErrUnknownAgency is returned when an agency is named that is not watched.
@@ -193,14 +194,14 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 		return 0, err
 	}
 	a.wakeWalk()
-	return len(c.Ended), nil
+	return len(c.Events), nil
 }
 
 // others is what is known of the access of all other agencies.
-func (p *Poller) others(a *agency) (all []watch.Other) {
+func (p *Poller) others(a *agency) (all []watch.Access) {
 	for _, o := range p.agencies {
 		if o != a {
-			all = append(all, watch.Other{Access: o.access(), KeyAnswers: o.refusals.Load().KeyAnswers})
+			all = append(all, o.access())
 		}
 	}
 	return all
@@ -214,17 +215,4 @@ func Refusal(agencyID string, refused *listings.StatusError, others events.Agenc
 		reason = "agency_not_linked"
 	}
 	return reason, watch.Advice(reason, agencyID, "")
-}
-
-// restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the configured key.
-func (a *agency) restoreRefusal(t store.Failure) {
-	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.key().Fingerprint() {
-		one := watch.Refusal{At: t.Since, StatusError: &listings.StatusError{
-			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
-			Status:  t.Status, Body: listings.BodyKind(t.Body),
-		}}
-		a.changeRefusals(func(r *watch.Refusals) { r.Restore(t.Name, one) })
-	} else if t.Status != 0 {
-		a.markDirty(t.Scope, t.Name)
-	}
 }

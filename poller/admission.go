@@ -60,8 +60,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 
 // mayAsk says whether a request may be made at all: its scope is not halted.
 func (p *Poller) mayAsk(r listings.Request) error {
-	a := p.byID[r.AgencyID]
-	return a.refusals.Load().Allow(a.access(), r, time.Now())
+	return p.byID[r.AgencyID].changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Allow(r, time.Now()) })
 }
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
@@ -87,7 +86,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
 		var refused *listings.StatusError // of a good answer nil
 		errors.As(o.Err, &refused)
-		a.changeRefusals(func(x *watch.Refusals) { x.Observe(r, refused, sent, now) })
+		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Observed(r, refused, sent, now), nil })
 	}
 	changed := false
 	switch class {
@@ -118,7 +117,6 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		p.base.dismissed(sent)
 	}
 	if changed {
-		p.markAllDirty(failureName{failureKey, r.Key}, failureName{failureBase, ""})
 		p.pauseAll()
 	}
 }

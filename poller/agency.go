@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"iter"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +32,7 @@ type agency struct {
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
-	refusals atomic.Pointer[watch.Refusals] // only changeRefusals replaces it
-	owed     []watch.AccessChange           // in force and not stored, because the disk was full; guarded by committing
+	owed     []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
 
 	mu         sync.Mutex
 	pollStates map[string]*pollState
@@ -50,10 +48,10 @@ type agency struct {
 
 	latencies latencies
 
-	health  map[listings.Operation]*health
-	dirty   map[failureName]struct{} // may have changed since they were stored
-	windows shown
-	silence silence
+	health    map[listings.Operation]*health
+	forgotten map[string]struct{} // insertions that are no longer polled, since endForgotten
+	windows   shown
+	silence   silence
 
 	volatility watch.Volatility // guarded by committing
 }
@@ -76,10 +74,9 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
-		dirty: map[failureName]struct{}{},
+		forgotten: map[string]struct{}{},
 	}
 	a.snapshot.Store(&snapshot{})
-	a.refusals.Store(&watch.Refusals{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
 	return a
 }
@@ -92,22 +89,6 @@ type snapshot struct {
 
 // published is the snapshot that the last commit has published.
 func (a *agency) published() snapshot { return *a.snapshot.Load() }
-
-// access is what may be asked at this moment. Only changeAccess replaces it.
-func (a *agency) access() watch.Access { return *a.allowed.Load() }
-
-// changeRefusals replaces what answers have said of access that is not decided yet. change may be called twice. It takes no lock,
-// so that a refusal is in force as soon as it was read, and whoever looks before a request waits for nobody.
-func (a *agency) changeRefusals(change func(*watch.Refusals)) {
-	for {
-		before := a.refusals.Load()
-		after := *before
-		after.Waiting = maps.Clone(before.Waiting)
-		if change(&after); a.refusals.CompareAndSwap(before, &after) {
-			return
-		}
-	}
-}
 
 // key is the configured key.
 func (a *agency) key() listings.Key { return a.access().Key }
@@ -145,12 +126,11 @@ func (a *agency) leave(reference string) {
 	delete(a.busy, reference)
 }
 
-// forget drops an insertion that is not polled any more. Its alarms are cleared by keepFailures.
+// forget drops an insertion that is no longer polled. Its alarms are cleared by endForgotten.
 func (a *agency) forget(reference string) {
-	a.changeRefusals(func(r *watch.Refusals) { delete(r.Waiting, reference) })
 	a.mu.Lock()
 	delete(a.pollStates, reference)
-	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
+	a.forgotten[reference] = struct{}{}
 	a.mu.Unlock()
 	a.p.scheduler.remove(a.id, reference)
 }
@@ -218,13 +198,6 @@ func (a *agency) note(err error) bool {
 	changed := text != a.lastError
 	a.lastError = text
 	return changed
-}
-
-// markDirty notes that a failure may have begun, changed or ended; keepFailures writes it.
-func (a *agency) markDirty(scope, name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.dirty[failureName{scope, name}] = struct{}{}
 }
 
 // holds says whether there is anything in a sequence.

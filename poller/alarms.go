@@ -58,8 +58,9 @@ func (a *agency) restoreHealth() {
 	}
 	h := a.health[listings.OperationContactRequests]
 	_, h.Behind = s.alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")] // until the first check
-	a.changeRefusals(func(r *watch.Refusals) {
-		r.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
+	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) {
+		x.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
+		return x, nil
 	})
 }
 
@@ -148,9 +149,8 @@ func (a *agency) aside(reference string) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, refused := a.refusals.Load().Waiting[reference]
 	l := a.pollStates[reference]
-	return refused || l != nil && l.retry.state().Failures > 0
+	return l != nil && l.retry.state().Failures > 0
 }
 
 // excuse notes that silence up to now means nothing, if the health is so.

@@ -64,18 +64,6 @@ func jitter(d time.Duration) time.Duration {
 // operationLimit is how many different insertions must fail in a row before the whole operation backs off.
 const operationLimit = 3
 
-// Scopes of failures. A failure outlives the process, so that one that crashes again and again asks no more often than one
-// that lives.
-const (
-	failureInsertion = "insertion"        // the contact requests of one insertion; its name is the reference
-	failurePolls     = "contact_requests" // those of the agency, whichever insertion is asked
-	failureWalks     = "insertions"       // the list
-	failureKey       = "key"              // the API asks a key to slow down; its name is the fingerprint
-	failureBase      = "base"             // the base URL does not answer
-)
-
-type failureName struct{ scope, name string }
-
 // sleep waits for d or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -28,9 +28,8 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	a.owed = nil
 	a.publish(e)
 	for _, reference := range e.Unhalted {
-		if h, halted := a.access().Insertion(reference); halted {
-			x := a.access().Without(h)
-			a.allowed.Store(&x)
+		if h, halted := a.access().Insertion(reference); halted && !h.Silent { // those the walk decides about
+			_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Without(h), nil })
 		}
 	}
 	for _, c := range e.Access {
@@ -57,6 +56,7 @@ func (a *agency) commitState(change func(*store.Agency, *watch.Effects)) error {
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, _ := tx.Agency(a.id)
 		a.noteGood(&state)
+		a.noteKey(&state)
 		e.State = &state
 		change(&state, &e)
 		return e, nil
@@ -85,6 +85,16 @@ func (a *agency) noteGood(state *store.Agency) {
 	}
 }
 
+// noteKey puts into what is written until when the key waits.
+func (a *agency) noteKey(state *store.Agency) {
+	key := a.key().Fingerprint()
+	if b := a.p.keyBackoff(key).state(); b.Failures > 0 {
+		state.KeyUntil, state.KeyOf = b.Until.UTC().Round(0), key
+	} else if state.KeyOf != "" {
+		state.KeyUntil, state.KeyOf = time.Time{}, ""
+	}
+}
+
 // write puts a decision into a transaction.
 func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	if e.State != nil {
@@ -98,12 +108,6 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	}
 	if len(e.Contacts) > 0 {
 		err = errors.Join(err, tx.PutContactRequests(agencyID, e.Reference, e.Contacts...))
-	}
-	for _, t := range e.Failures {
-		err = errors.Join(err, tx.PutFailure(agencyID, t))
-	}
-	for _, t := range e.Ended {
-		err = errors.Join(err, tx.DeleteFailure(agencyID, t))
 	}
 	for _, alarm := range e.Raised {
 		err = errors.Join(err, tx.PutAlarm(agencyID, alarm))
@@ -128,34 +132,7 @@ func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 	for _, h := range c.Ended {
 		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
 	}
-	err = errors.Join(err, forgetRefusals(tx, c.AgencyID, c.Ended))
 	return errors.Join(err, appendEvents(tx, c.Events))
-}
-
-// forgetRefusals forgets that insertions were refused, those of the halts that end, or all of the agency where one is not
-// that of an insertion: what was answered before says nothing about after. Their failures stay.
-func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
-	if len(ended) == 0 {
-		return nil
-	}
-	covered := make(map[string]bool, len(ended))
-	for _, h := range ended {
-		covered[h.Reference] = true
-	}
-	for _, t := range tx.Failures(agencyID) {
-		if t.Scope != failureInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
-			continue
-		}
-		t.Status, t.Body, t.Key = 0, "", ""
-		keep := tx.PutFailure
-		if t.Failures == 0 {
-			keep = tx.DeleteFailure
-		}
-		if err := keep(agencyID, t); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // appendEvents puts events into the log, in order.

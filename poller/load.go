@@ -41,19 +41,15 @@ func (a *agency) load() error {
 		return err
 	}
 	key := a.key()
+	remembered.Key, remembered.LastAnswer = key, a.access().LastAnswer
 	a.allowed.Store(&remembered)
-	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return x.Configure(key, time.Now())
-	})
+	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(key, time.Now()) })
 	if err != nil {
 		return err
 	}
-	failures, err := a.failures() // not before: with a halt the refusals end that came before its end
-	if err != nil {
-		return err
-	}
-	a.line(polled, a.restoreFailures(failures, now), now)
-	a.forgetOthers(failures)
+	a.restoreKeyWait(now)
+	a.line(polled, now)
+	a.forgetOthers()
 	a.pause()
 	a.p.metrics.latenciesOf(a.id) // tells zero until there is one
 	return nil
@@ -67,7 +63,7 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 // line schedules what is polled: immediately what must not wait, which is what appeared after the baseline and windows that
 // are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
 // interval, so that a restart is no burst; but where too few were polled in time, each counts as late until it is polled.
-func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
+func (a *agency) line(polled []store.Insertion, now time.Time) {
 	_, late := a.published().alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")]
 	a.p.scheduler.change(func(s *schedule.Schedule) {
 		for n, i := range polled {
@@ -79,10 +75,7 @@ func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, no
 				last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
 			}
 			s.Add(a.id, i.Reference, appearedAt(i), last, now)
-			switch until := waiting[i.Reference]; {
-			case until.After(now):
-				s.Put(a.id, i.Reference, until)
-			case !i.Polled && !i.Baseline || !i.OpenSince.IsZero():
+			if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
 				s.Urge(a.id, i.Reference)
 			}
 		}
@@ -110,22 +103,32 @@ func (a *agency) begin(now time.Time) error {
 	})
 }
 
-// forgetOthers drops the failures and alarms of insertions that are not polled any more.
-func (a *agency) forgetOthers(failures []store.Failure) {
-	failed := map[string]struct{}{}
-	for _, t := range failures {
-		if t.Scope == failureInsertion {
-			failed[t.Name] = struct{}{}
-		}
-	}
+// forgetOthers drops what is remembered of insertions that are no longer polled: alarms and silent halts.
+func (a *agency) forgetOthers() {
+	others := map[string]struct{}{}
 	for id := range a.published().alarms {
-		if id.Reference != "" {
-			failed[id.Reference] = struct{}{}
+		others[id.Reference] = struct{}{}
+	}
+	for s, h := range a.access().Halts {
+		if h.Silent {
+			others[s.Reference] = struct{}{}
 		}
 	}
-	for reference := range failed {
-		if !a.p.scheduler.has(a.id, reference) {
+	for reference := range others {
+		if reference != "" && !a.p.scheduler.has(a.id, reference) {
 			a.forget(reference)
 		}
 	}
+}
+
+// restoreKeyWait goes on with the wait that the API asked for. A moment that is implausibly far away, because a clock jumped, is
+// not waited for.
+func (a *agency) restoreKeyWait(now time.Time) {
+	state := a.published().state
+	if state.KeyOf != a.key().Fingerprint() || !state.KeyUntil.After(now) {
+		return
+	}
+	wait := min(state.KeyUntil.Sub(now), watch.LongestKeyWait)
+	a.p.keyBackoff(state.KeyOf).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, wait) })
+	a.p.budget.resume(now)
 }

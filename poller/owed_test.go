@@ -84,7 +84,7 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 	<-hangs
 	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
 	go func() {
-		stored <- a.refused(watch.Scope{Scope: events.ScopeAgency}, &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone})
+		stored <- a.refused(&listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone})
 	}()
 	for end := time.Now().Add(2 * time.Minute); !a.isHalted(list); runtime.Gosched() {
 		if time.Now().After(end) {
@@ -152,8 +152,9 @@ func (a *agency) oweHalt(scope watch.Scope) {
 		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()},
 		Status:  403, Body: listings.BodyNone,
 	}
-	c := a.access().Refuse(scope, watch.Refused{StatusError: refusal, At: time.Now()})
-	a.allowed.Store(&c.Access)
+	c := a.access().Refuse(refusal, nil, time.Now())
+	c.Halted[0].Scope, c.Halted[0].Reference = scope.Scope, scope.Reference
+	a.apply(c)
 	a.owed = []watch.AccessChange{c}
 }
 

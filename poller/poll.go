@@ -37,7 +37,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 			a.forget(reference)
 		}
 		if err == nil {
-			err = a.keepFailures()
+			err = a.endForgotten()
 		}
 	}
 	if err != nil {
@@ -54,7 +54,6 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	case watch.ClassNone:
 		if a.retries(reference).succeeded(now) {
 			a.p.log.Info("polls of an insertion work again", "agency", a.id, "reference", reference)
-			a.markDirty(failureInsertion, reference)
 		}
 		a.answered(sent)
 		return due, a.clear(now, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
@@ -81,7 +80,6 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 		a.unanswered(reference, sent, now) // what is odd at one insertion says nothing about the others
 	}
 	due := a.retry(reference).failed(reference, now, now)
-	a.markDirty(failureInsertion, reference)
 	return due, a.raiseUnreadable(reference, now)
 }
 
@@ -92,13 +90,11 @@ func (a *agency) unanswered(reference string, sent, now time.Time) {
 		return
 	}
 	a.asking.failed(reference, sent, now)
-	a.markDirty(failurePolls, "")
 	a.pause()
 }
 
 func (a *agency) answered(sent time.Time) {
 	if a.asking.succeeded(sent) {
-		a.markDirty(failurePolls, "")
 		a.note(nil)
 		a.pause()
 	}
@@ -142,7 +138,11 @@ func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Cl
 	case watch.ClassNone:
 		return a.noteSuccess(op, reference, time.Now())
 	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift, watch.ClassRefused:
-		return a.noteFailure(op, reference, c, err, time.Now())
+		failed := a.noteFailure(op, reference, c, err, time.Now())
+		if c == watch.ClassBusy { // the key waits over a restart too
+			failed = errors.Join(failed, a.commitState(func(*store.Agency, *watch.Effects) {}))
+		}
+		return failed
 	}
 	return nil
 }
@@ -265,11 +265,12 @@ func (p *poll) askOther(ctx context.Context, q watch.Question) error {
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	q.Dialect = p.a.dialect(listings.OperationContactRequests)
+	sent := time.Now()
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	if _, none := noneStatus(err); err != nil && !none {
 		return nil, err
 	}
-	if err := p.a.answeredWell(p.reference); err != nil {
+	if err := p.a.answeredWell(p.reference, sent); err != nil {
 		return nil, err
 	}
 	if err != nil {

@@ -7,15 +7,6 @@ import (
 	"doorbell/poller/watch"
 )
 
-// markAllDirty notes that failures that agencies share have changed: each of them may have written it down.
-func (p *Poller) markAllDirty(names ...failureName) {
-	for _, a := range p.agencies {
-		for _, n := range names {
-			a.markDirty(n.scope, n.name)
-		}
-	}
-}
-
 // keyBackoff is what a key waits for, by its fingerprint.
 func (p *Poller) keyBackoff(name string) *backoff {
 	p.mu.Lock()

@@ -142,7 +142,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	s.Freshness = a.freshness(standing, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.refusals.Load().Good
+	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, x.Good
 	s.Walks = a.ended
 	return s
 }
@@ -280,7 +280,7 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 		}
 		c := watch.RestoreAccess(agencyID, tx.Halts(agencyID), time.Now()).Resume(reference, time.Now())
-		ended = len(c.Ended)
+		ended = len(c.Events)
 		return putAccess(tx, c)
 	})
 	return ended, err

@@ -8,7 +8,6 @@ import (
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
-	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -96,7 +95,8 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 		case 0:
 			a.retry(reference).failed(reference, now, now)
 		case 1:
-			a.changeRefusals(func(r *watch.Refusals) { r.Restore(reference, watch.Refusal{At: now}) })
+			refused := a.access().With(store.Halt{Scope: events.ScopeInsertion, Reference: reference, Silent: true})
+			a.allowed.Store(&refused)
 		case 2:
 			halted := a.access().With(store.Halt{Scope: events.ScopeInsertion, Reference: reference})
 			a.allowed.Store(&halted)

@@ -23,7 +23,7 @@ func (a *agency) walks(ctx context.Context) error {
 	for {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
-			err = a.keepFailures()
+			err = a.endForgotten()
 		}
 		if err != nil {
 			if next, err = a.afterCommitError(err); err != nil {
@@ -70,7 +70,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return 0, nil
 		case watch.ClassRefused:
 			noted := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
-			return time.Hour, errors.Join(noted, a.refused(watch.Scope{Scope: events.ScopeAgency}, err))
+			return time.Hour, errors.Join(noted, a.refused(err))
 		}
 		if err != nil {
 			break
@@ -91,10 +91,12 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 		return 0, err
 	}
 	a.walked(w, v)
-	a.markDirty(failureWalks, "")
 	if !v.Complete {
 		now := time.Now()
 		if err := a.notePartial(v, now); err != nil {
+			return 0, err
+		}
+		if err := a.decideRefusals(watch.Listing{Began: w.Began}); err != nil {
 			return 0, err
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
@@ -106,7 +108,7 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
 		return 0, err
 	}
-	if err := a.decideRefusals(watch.Listing{Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
+	if err := a.decideRefusals(watch.Listing{Complete: true, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
 		return 0, err
 	}
 	if w.ended.Again {
@@ -212,11 +214,13 @@ func (w *walk) take(listed []watch.Listed) error {
 			changed = append(changed, listed[n].Reference)
 		}
 		if i.Published {
-			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
 			published = append(published, a.entryOf(listed[n].Insertion, i))
 		}
 	}
 	a.plan(published)
+	if len(published) > 0 {
+		a.tryHalted()
+	}
 	w.urge(changed)
 	for _, path := range d.Rotating {
 		w.rotating[path] = true

@@ -44,6 +44,10 @@ type Agency struct {
 	// Redaction is the same of people who vanished from contact requests.
 	Redaction *Held `json:"redaction,omitempty"`
 
+	// KeyUntil is when the key with the fingerprint KeyOf may be shown again: the API asked to wait.
+	KeyUntil time.Time `json:"keyUntil,omitzero"`
+	KeyOf    string    `json:"keyOf,omitempty"`
+
 	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
 	// it in common: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
@@ -141,6 +145,8 @@ type Halt struct {
 	ProbableReason string       `json:"probableReason"`
 	Advice         string       `json:"advice"`
 	Body           string       `json:"body,omitempty"` // kind of the body of the refusal, in the words of access.halted
+	// Silent: one insertion was refused, and whether that is announced is not decided yet.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // Halts returns the halts of an agency.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 )
 
 func TestAModelIsUsedByManyAtOnce(t *testing.T) {

@@ -19,17 +19,29 @@ type Scope struct {
 }
 
 // Access is what may be asked of an agency: its key, and the scopes that are halted. It is a value, and nothing changes one
-// that exists: a decision about access makes another one.
+// that exists: a response or a decision makes another one.
+//
+// An insertion whose contact requests were refused is halted silently: the next complete walk shows whether the agency is refused,
+// the insertion gone, or only this one not ours to read, which is announced.
 type Access struct {
 	AgencyID string
 	Key      listings.Key // as configured
 	Halts    map[Scope]store.Halt
+
+	// What follows only this process knows.
+
+	Good        time.Time // the last good response to anything
+	LastAnswer  time.Time // the last good one of contact requests
+	HaltEnded   time.Time // the last halt of more than one insertion
+	AllWait     bool      // several insertions were refused and none was answered since: all wait for the walk
+	ListRefused bool      // the list was refused, until what follows is in force
 }
 
-// AccessChange is a decision about access: the access from now on, and what goes with it into one transaction.
+// AccessChange is a decision about access: the access before it, and what goes into one transaction.
 type AccessChange struct {
 	Access
-	Halted, Ended []store.Halt
+	At            time.Time
+	Halted, Ended []store.Halt // a halt that is there is replaced
 	Events        []events.Payload
 }
 
@@ -47,13 +59,15 @@ func RestoreAccess(agencyID string, halts []store.Halt, now time.Time) Access {
 
 func scopeOf(h store.Halt) Scope { return Scope{h.Scope, h.Reference} }
 
-// With is the access with one more halt.
-func (x Access) With(h store.Halt) Access {
+// With is the access with further halts, or other ones of the same scopes.
+func (x Access) With(list ...store.Halt) Access {
 	all := maps.Clone(x.Halts)
 	if all == nil {
 		all = map[Scope]store.Halt{}
 	}
-	all[scopeOf(h)] = h
+	for _, h := range list {
+		all[scopeOf(h)] = h
+	}
 	x.Halts = all
 	return x
 }
@@ -70,24 +84,29 @@ func (x Access) Without(list ...store.Halt) Access {
 // Agency is the halt of the whole agency; its status is 0 if there is none.
 func (x Access) Agency() store.Halt { return x.Halts[Scope{Scope: events.ScopeAgency}] }
 
-// Insertion is the halt of one insertion, if it is halted.
+// Insertion is the halt of one insertion, if it is halted; also a silent one.
 func (x Access) Insertion(reference string) (h store.Halt, halted bool) {
 	h, halted = x.Halts[Scope{events.ScopeInsertion, reference}]
 	return h, halted
 }
 
-// HaltedInsertions counts the insertions that are halted, of those that pass.
+// HaltedInsertions counts the insertions whose halt is announced, of those that pass.
 func (x Access) HaltedInsertions(pass func(reference string) bool) (n int) {
-	for s := range x.Halts {
-		if s.Scope == events.ScopeInsertion && pass(s.Reference) {
+	for s, h := range x.Halts {
+		if s.Scope == events.ScopeInsertion && !h.Silent && pass(s.Reference) {
 			n++
 		}
 	}
 	return n
 }
 
-// List is all halts, oldest first; of one insertion alone where it is named.
+// List is all announced halts, oldest first; of one insertion alone where it is named.
 func (x Access) List(reference string) []store.Halt {
+	return slices.DeleteFunc(x.all(reference), func(h store.Halt) bool { return h.Silent })
+}
+
+// all is List with the silent ones.
+func (x Access) all(reference string) []store.Halt {
 	list := slices.Collect(maps.Values(x.Halts))
 	list = slices.DeleteFunc(list, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
 	slices.SortFunc(list, func(x, y store.Halt) int {
@@ -96,206 +115,199 @@ func (x Access) List(reference string) []store.Halt {
 	return list
 }
 
-// RetryRefused is how often a halted insertion is tried again while its agency is well.
+// RetryRefused is how often a halted insertion, or one of an agency all of whose contact requests are halted, is tried again.
 const RetryRefused = 24 * time.Hour
 
-// IsHalted says whether the scope of a request is halted.
-func (x Access) IsHalted(r listings.Request, now time.Time) bool {
+// IsHalted reports whether an announced halt covers a request, also where it may be tried again.
+func (x Access) IsHalted(r listings.Request) bool {
+	covers := func(s Scope) bool { h, halted := x.Halts[s]; return halted && !h.Silent }
+	return covers(Scope{Scope: events.ScopeAgency}) || r.Operation == listings.OperationContactRequests &&
+		(covers(Scope{Scope: events.ScopeContactRequests}) || covers(Scope{events.ScopeInsertion, r.Reference}))
+}
+
+// Allow says why a request must not be made now: its scope is halted, or the list was just refused. Where a halt is tried again, the
+// request is the one that may try, and the returned access lets no other go.
+func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 	if _, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
-		return true
+		return x, ErrHalted
 	}
-	if r.Operation != listings.OperationContactRequests {
-		return false
+	if q.Operation == listings.OperationContactRequests {
+		for _, s := range []Scope{{Scope: events.ScopeContactRequests}, {events.ScopeInsertion, q.Reference}} {
+			h, halted := x.Halts[s]
+			switch {
+			case !halted:
+			case h.Silent || now.Sub(h.Tried) < RetryRefused:
+				return x, ErrHalted
+			case s.Scope == events.ScopeContactRequests:
+				h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
+				x = x.With(h)
+			}
+		}
 	}
-	if _, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
-		return true
+	if x.ListRefused {
+		return x, &WaitError{Until: now}
 	}
-	h, halted := x.Insertion(r.Reference)
-	return halted && now.Sub(h.Tried) < RetryRefused
+	return x, nil
+}
+
+// NextTry is when a request of contact requests may try a halt of all of them again; zero: there is none.
+func (x Access) NextTry() time.Time {
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+		return h.Tried.Add(RetryRefused)
+	}
+	return time.Time{}
+}
+
+// TryNow lets the next request of contact requests try the halt of all of them, because there is a new insertion.
+func (x Access) TryNow(now time.Time) Access {
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+		h.Tried = now.Add(-RetryRefused)
+		return x.With(h)
+	}
+	return x
 }
 
 // RefusalLimit is how many still-listed insertions must be refused, without a good answer between, before all contact requests of
 // an agency halt.
 const RefusalLimit = 3
 
-// Refusal is a refusal of the contact requests of one insertion.
-type Refusal struct {
-	*listings.StatusError
-	At time.Time
-}
-
-// Refusals is what answers have said of access that is not decided yet. An insertion whose contact requests were refused waits for
-// the next complete walk, which shows whether the agency is refused, the insertion gone, or only this one not ours to read. Where
-// several were refused and none was answered since, all wait for it. The zero value is that of an agency that was asked nothing.
-type Refusals struct {
-	KeyAnswers
-	Waiting     map[string]Refusal // by reference
-	AllWait     bool
-	LastAnswer  time.Time // the last good one of contact requests
-	HaltEnded   time.Time // the last halt of more than one insertion
-	ListRefused bool      // the list was refused, until what follows is in force
-}
-
-// IsHalted says whether a request must not be made because its scope is halted, or may soon be.
-func (r *Refusals) IsHalted(x Access, q listings.Request, now time.Time) bool {
-	_, waits := r.Waiting[q.Reference]
-	return x.IsHalted(q, now) || waits && q.Operation == listings.OperationContactRequests
-}
-
-// Allow says why a request must not be made now: its scope is halted, or the list was just refused.
-func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
-	switch {
-	case r.IsHalted(x, q, now):
-		return ErrHalted
-	case r.ListRefused:
-		return &WaitError{Until: now}
-	}
-	return nil
-}
-
-// Observe notes what a request was answered, as far as it says something about access; refused is nil where it was answered well. What may have
-// halted is asked nothing more from here on, however long a commit that is under way keeps the walk or poll from deciding what
-// follows: an insertion waits, and where the list was refused nothing more is sent.
-func (r *Refusals) Observe(q listings.Request, refused *listings.StatusError, sent, now time.Time) {
-	switch {
+// Observed is the access after a response, as far as it says something about access; refused is nil where it was a good one. What may have
+// halted is not requested from here on, however long a commit that is under way keeps the walk or poll from deciding what
+// follows. What was sent before a halt ended decides nothing after it.
+func (x Access) Observed(q listings.Request, refused *listings.StatusError, sent, now time.Time) Access {
+	contact := Scope{Scope: events.ScopeContactRequests}
+	_, all := x.Halts[contact]
+	switch _, known := x.Insertion(q.Reference); {
 	case refused == nil:
-		r.Good, r.GoodKey = now.UTC(), q.Key
+		x.Good = now.UTC()
 	case q.Operation == listings.OperationInsertions:
-		r.ListRefused = true
+		x.ListRefused = true
+	case all || known || sent.Before(x.HaltEnded):
 	default:
-		r.refuse(q.Reference, refused, sent, now)
-	}
-}
-
-// refuse lets an insertion wait whose contact requests were refused. What was asked before a halt ended decides nothing after it.
-func (r *Refusals) refuse(reference string, answer *listings.StatusError, sent, now time.Time) {
-	if sent.Before(r.HaltEnded) {
-		return
-	}
-	r.Restore(reference, Refusal{answer, now})
-	since := 0
-	for _, one := range r.Waiting {
-		if !r.LastAnswer.After(one.At) {
-			since++
+		x = x.With(store.Halt{
+			Scope: events.ScopeInsertion, Reference: q.Reference, Operation: string(q.Operation), Status: refused.Status, Since: now.UTC(), Tried: now,
+			Key: q.Key, Body: string(refused.Body), Silent: true,
+		})
+		since := 0
+		for _, h := range x.Halts {
+			if h.Silent && !x.LastAnswer.After(h.Since) {
+				since++
+			}
 		}
+		x.AllWait = x.AllWait || since >= RefusalLimit
 	}
-	r.AllWait = r.AllWait || since >= RefusalLimit
+	return x
 }
 
-// Restore lets an insertion wait as it did for the process before.
-func (r *Refusals) Restore(reference string, one Refusal) {
-	if r.Waiting == nil {
-		r.Waiting = map[string]Refusal{}
-	}
-	r.Waiting[reference] = one
+// Silent is the halt of an insertion that is not announced; found is false if there is none.
+func (x Access) Silent(reference string) (h store.Halt, found bool) {
+	h, found = x.Insertion(reference)
+	return h, found && h.Silent
 }
 
-// Walked is after a walk, whatever came of it: all that it says of access is in force. It says whether polls waited for it.
-func (r *Refusals) Walked() (waited bool) {
-	waited, r.AllWait, r.ListRefused = r.AllWait, false, false
-	return waited
+// Walked is the access after a walk, whatever came of it: all that it says of access is in force.
+func (x Access) Walked() Access {
+	x.AllWait, x.ListRefused = false, false
+	return x
 }
 
-// Follow ends what a decision about access answers: what was refused before the end of a halt says nothing. It
-// returns the insertions that wait no longer.
-func (r *Refusals) Follow(c AccessChange, now time.Time) (over []string) {
+// After is the access after a decision.
+func (x Access) After(c AccessChange) Access {
+	x = x.Without(c.Ended...).With(c.Halted...)
 	if KeyWasRefused(c.Ended) {
-		r.HaltEnded = now
+		x.HaltEnded = c.At
 	}
-	all := KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
-	for reference := range r.Waiting {
-		if all || slices.ContainsFunc(c.Ended, func(h store.Halt) bool { return h.Reference == reference }) {
-			over = append(over, reference)
-			delete(r.Waiting, reference)
-		}
-	}
-	return over
+	return x
 }
 
-// Listing is what a complete walk shows of insertions.
+// Listing is what a walk shows of insertions.
 type Listing struct {
+	Complete   bool
 	Began      time.Time
 	Seen, Gone map[string]struct{} // Gone disappeared before
 	Published  int
 }
 
-// HaltDue is a scope that halts because a walk has listed what was refused.
-type HaltDue struct {
-	Scope
-	*listings.StatusError
-}
+// undecidedFor is how long a silent halt waits for a complete walk.
+const undecidedFor = time.Hour
 
-// Decide says what a complete walk decides about the insertions that wait for it. One that is still listed halts, if others are
+// Decide says what a walk decides about the insertions that are halted silently. One that is still listed is announced, if others are
 // answered; if none is, all contact requests of the agency halt. As long as neither is known the next walk decides, as it does
-// about what was refused while this one was under way. One that disappeared is not polled any more, which is no alarm.
-func (r *Refusals) Decide(x Access, l Listing) (halts []HaltDue, gone []string) {
-	var listed []string
+// about what was refused while this one was under way; after an hour it is announced. One that disappeared is no longer polled,
+// which is no alarm: gone are those.
+func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChange, gone []string) {
+	var listed, overdue []store.Halt
 	answered := false
-	for reference, one := range r.Waiting {
-		if one.At.After(l.Began) {
+	for _, h := range x.all("") {
+		if !h.Silent || h.Since.After(l.Began) {
 			continue
 		}
-		if _, is := l.Seen[reference]; is {
-			listed = append(listed, reference)
-			answered = answered || r.LastAnswer.After(one.At)
-		} else if _, is := l.Gone[reference]; is {
-			gone = append(gone, reference)
+		_, seen := l.Seen[h.Reference]
+		_, left := l.Gone[h.Reference]
+		switch {
+		case l.Complete && seen:
+			listed = append(listed, h)
+			answered = answered || x.LastAnswer.After(h.Since)
+		case l.Complete && left:
+			gone = append(gone, h.Reference)
+			c.Ended = append(c.Ended, h)
+		case now.Sub(h.Since) >= undecidedFor:
+			overdue = append(overdue, h)
 		}
 	}
-	slices.Sort(listed)
+	c.Access, c.At = x, now
 	halted := x.HaltedInsertions(func(reference string) bool { _, is := l.Seen[reference]; return is })
 	switch {
 	case !answered && len(listed) >= RefusalLimit:
-		return []HaltDue{{Scope{Scope: events.ScopeContactRequests}, r.Waiting[listed[0]].StatusError}}, gone
+		h := listed[0]
+		h.Scope, h.Reference = events.ScopeContactRequests, ""
+		c.announce(h, others)
+		c.Ended = nil
+		c.endSilent()
+		return c, gone
 	case !answered && len(listed)+halted < l.Published: // one is left that may be answered
-		return nil, gone
+		listed = slices.DeleteFunc(listed, func(h store.Halt) bool { return now.Sub(h.Since) < undecidedFor })
 	}
-	for _, reference := range listed {
-		halts = append(halts, HaltDue{Scope{events.ScopeInsertion, reference}, r.Waiting[reference].StatusError})
+	for _, h := range slices.Concat(listed, overdue) {
+		c.announce(h, others)
 	}
-	return halts, gone
+	return c, gone
 }
 
-// KeyAnswers is what the requests of an agency were answered last, as far as it says something about keys.
-type KeyAnswers struct {
-	Good    time.Time // the last good answer to anything
-	GoodKey string    // fingerprint of the key that it was given to
+// announce halts a scope, and says so.
+func (c *AccessChange) announce(h store.Halt, others []Access) {
+	e := events.Evidence{Body: h.Body, OtherAgenciesOfKey: othersOfKey(h.Key, others)}
+	h.Silent, h.ProbableReason = false, Reason(h.Scope, e)
+	h.Advice = Advice(h.ProbableReason, c.AgencyID, h.Reference)
+	c.Halted = append(c.Halted, h)
+	c.Events = append(c.Events, c.haltEvent(h, e.OtherAgenciesOfKey, c.Good))
 }
 
-// Other is another agency, which may have the same key.
-type Other struct {
-	Access
-	KeyAnswers
-}
-
-// Refused is a refusal, and what may show its reason. No request is made for that.
-type Refused struct {
-	*listings.StatusError
-	At time.Time
-	KeyAnswers
-	Others []Other
-}
-
-// Refuse is the access after a refusal that means a whole scope, which halts. Where it is halted already nothing changes, also not
-// what is not stored yet.
-func (x Access) Refuse(s Scope, r Refused) AccessChange {
-	if _, already := x.Halts[s]; already {
-		return AccessChange{Access: x}
+// Refuse is the change after a refusal of the list: the agency halts. Where it is halted already nothing changes.
+func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) AccessChange {
+	c := AccessChange{Access: x, At: now}
+	if _, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
+		return c
 	}
-	h := store.Halt{
-		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At,
-		Key: r.Request.Key, Body: string(r.Body),
-	}
-	e := events.Evidence{Body: h.Body, OtherAgenciesOfKey: othersOfKey(h.Key, r.Others)}
-	h.ProbableReason = Reason(s.Scope, e)
-	h.Advice = Advice(h.ProbableReason, x.AgencyID, h.Reference)
-	return AccessChange{
-		Access: x.With(h), Halted: []store.Halt{h}, Events: []events.Payload{x.haltEvent(h, e.OtherAgenciesOfKey, r.Good)},
+	c.announce(store.Halt{
+		Scope: events.ScopeAgency, Operation: string(refused.Operation), Status: refused.Status, Since: now.UTC(), Tried: now,
+		Key: refused.Request.Key, Body: string(refused.Body),
+	}, others)
+	c.endSilent()
+	return c
+}
+
+// endSilent ends the silent halts, which a halt of more than one insertion answers.
+func (c *AccessChange) endSilent() {
+	for _, h := range c.all("") {
+		if h.Silent {
+			c.Ended = append(c.Ended, h)
+		}
 	}
 }
 
 // othersOfKey counts the other agencies of a key by what is already known.
-func othersOfKey(key string, all []Other) (n events.AgenciesOfKey) {
+func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 	for _, o := range all {
 		if key != o.Key.Fingerprint() {
 			continue
@@ -303,7 +315,7 @@ func othersOfKey(key string, all []Other) (n events.AgenciesOfKey) {
 		switch _, halted := o.Halts[Scope{Scope: events.ScopeAgency}]; {
 		case halted:
 			n.Refused++
-		case o.GoodKey == key:
+		case !o.Good.IsZero():
 			n.Working++
 		default:
 			n.Unknown++
@@ -312,38 +324,46 @@ func othersOfKey(key string, all []Other) (n events.AgenciesOfKey) {
 	return n
 }
 
-// Retried is the access after a halted insertion was tried again in vain: it waits for another day, without a word.
+// Retried is the change after an insertion was refused again: what was halted waits for another day, without a word. A silent halt is
+// stored.
 func (x Access) Retried(reference string, now time.Time) AccessChange {
-	h, halted := x.Insertion(reference)
-	if !halted {
-		return AccessChange{Access: x}
-	}
-	h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
-	return AccessChange{Access: x.With(h), Halted: []store.Halt{h}}
-}
-
-// Answered is the access after a good answer about an insertion that was halted and tried again.
-func (x Access) Answered(reference string, now time.Time) (c AccessChange) {
-	c.Access = x
-	if h, halted := c.Insertion(reference); halted {
-		c.end([]store.Halt{h}, "retry_succeeded", now)
+	c := AccessChange{Access: x, At: now}
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+		c.Halted = []store.Halt{h} // Allow has noted the try
+	} else if h, halted := x.Insertion(reference); halted {
+		if !h.Silent {
+			h.Tried = now
+		}
+		c.Halted = []store.Halt{h}
 	}
 	return c
 }
 
-// Resume is the access after a person has ended halts: all, or that of one insertion.
+// Answered is the change after a good response about an insertion: its halt ends, and that of all contact requests, if this was the try.
+func (x Access) Answered(reference string, sent, now time.Time) AccessChange {
+	c := AccessChange{Access: x, At: now}
+	if h, halted := x.Insertion(reference); halted {
+		c.end([]store.Halt{h}, "retry_succeeded")
+	}
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && !sent.Before(h.Tried) && h.Tried.After(h.Since) {
+		c.end([]store.Halt{h}, "retry_succeeded")
+	}
+	return c
+}
+
+// Resume is the change after a person has ended halts: all, or that of one insertion.
 func (x Access) Resume(reference string, now time.Time) AccessChange {
-	c := AccessChange{Access: x}
-	c.end(x.List(reference), "operator", now)
+	c := AccessChange{Access: x, At: now}
+	c.end(x.all(reference), "operator")
 	return c
 }
 
-// Configure is the access with the key that is configured now. It ends the halts of other keys.
+// Configure is the change to the key that is configured now. It ends the halts of other keys.
 func (x Access) Configure(key listings.Key, now time.Time) AccessChange {
-	over := slices.DeleteFunc(x.List(""), func(h store.Halt) bool { return h.Key == key.Fingerprint() })
+	over := slices.DeleteFunc(x.all(""), func(h store.Halt) bool { return h.Key == key.Fingerprint() })
 	x.Key = key
-	c := AccessChange{Access: x}
-	c.end(over, "key_changed", now)
+	c := AccessChange{Access: x, At: now}
+	c.end(over, "key_changed")
 	return c
 }
 
@@ -352,15 +372,18 @@ func KeyWasRefused(list []store.Halt) bool {
 	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
 }
 
-// end ends halts and says so.
-func (c *AccessChange) end(list []store.Halt, cause string, now time.Time) {
+// end ends halts, and says so of those that were announced.
+func (c *AccessChange) end(list []store.Halt, cause string) {
 	for _, h := range list {
+		if h.Silent {
+			continue
+		}
 		c.Events = append(c.Events, &events.AccessResumed{
-			Common: events.Common{AgencyID: c.AgencyID, ObservedAt: now.UTC()}, PropertyReferenceID: h.Reference,
+			Common: events.Common{AgencyID: c.AgencyID, ObservedAt: c.At.UTC()}, PropertyReferenceID: h.Reference,
 			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
 		})
 	}
-	c.Access, c.Ended = c.Without(list...), append(c.Ended, list...)
+	c.Ended = append(c.Ended, list...)
 }
 
 // Reason is why a scope was probably refused, by what is known at that moment; no request is made for it.

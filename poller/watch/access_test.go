@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,24 +19,38 @@ import (
 var (
 	oneKey   = listings.NewKey("11111111-2222-4333-8444-555555555555")
 	otherKey = listings.NewKey("99999999-2222-4333-8444-555555555555")
-	whole    = Scope{Scope: events.ScopeAgency}
 )
 
 // refusedList is a refusal of the list.
-func refusedList(x Access, at time.Time) Refused {
-	return Refused{At: at, StatusError: &listings.StatusError{
+func refusedList(x Access) *listings.StatusError {
+	return &listings.StatusError{
 		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: x.AgencyID, Key: x.Key.Fingerprint()}, Status: 403, Body: listings.BodyNone,
-	}}
+	}
+}
+
+// askedOf is a request for contact requests.
+func askedOf(reference string) listings.Request {
+	return listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: reference, Key: oneKey.Fingerprint()}
+}
+
+// refusedAt is the access after contact requests of insertions were refused, each a minute after the one before it.
+func refusedAt(references ...string) Access {
+	x := Access{AgencyID: "A100", Key: oneKey}
+	for n, reference := range references {
+		at := epoch.Add(time.Duration(n) * time.Minute)
+		x = x.Observed(askedOf(reference), &listings.StatusError{Status: 403, Request: askedOf(reference)}, at, at)
+	}
+	return x
 }
 
 func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
 	x := Access{AgencyID: "A100", Key: oneKey}
-	halted := x.Refuse(whole, refusedList(x, epoch))
-	if len(halted.Halted) != 1 || len(halted.Events) != 1 {
-		t.Fatalf("%+v", halted)
+	c := x.Refuse(refusedList(x), nil, epoch)
+	if len(c.Halted) != 1 || len(c.Events) != 1 {
+		t.Fatalf("%+v", c)
 	}
-	again := halted.Refuse(whole, refusedList(x, epoch.Add(time.Minute)))
-	if again.Agency() != halted.Agency() || len(again.Halted)+len(again.Events) != 0 {
+	again := x.After(c).Refuse(refusedList(x), nil, epoch.Add(time.Minute))
+	if len(again.Halted)+len(again.Events) != 0 {
 		t.Errorf("%+v", again)
 	}
 }
@@ -42,16 +58,13 @@ func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
 // TestADeadKeyIsBlamedOnNoAgency lets a key die under agencies, each of which was answered well a moment ago: the first halt names
 // both causes, all others the key.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
-	all := make([]Other, 20)
+	all := make([]Access, 20)
 	for n := range all {
-		all[n].Access = Access{AgencyID: fmt.Sprintf("A%d", n), Key: oneKey}
-		all[n].KeyAnswers = KeyAnswers{Good: epoch, GoodKey: oneKey.Fingerprint()}
+		all[n] = Access{AgencyID: fmt.Sprintf("A%d", n), Key: oneKey, Good: epoch}
 	}
 	for n := range all {
-		r := refusedList(all[n].Access, epoch.Add(time.Duration(n+1)*time.Second))
-		r.Others = slices.Delete(slices.Clone(all), n, n+1)
-		c := all[n].Refuse(whole, r)
-		all[n].Access = c.Access
+		c := all[n].Refuse(refusedList(all[n]), slices.Delete(slices.Clone(all), n, n+1), epoch.Add(time.Duration(n+1)*time.Second))
+		all[n] = all[n].After(c)
 		want := map[bool]string{true: "unknown", false: "key_rejected"}[n == 0]
 		if got := c.Events[0].(*events.AccessHalted).ProbableReason; got != want {
 			t.Errorf("halt %d is explained by %s, want %s", n+1, got, want)
@@ -59,57 +72,58 @@ func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 	}
 }
 
-// TestNoOrderOfAnswersAsksAHaltedScope draws what can happen to an agency's access.
-func TestNoOrderOfAnswersAsksAHaltedScope(t *testing.T) {
+// TestNoOrderOfResponsesAsksAHaltedScope draws what can happen to an agency's access.
+func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := Access{AgencyID: "A100", Key: oneKey}
-		halted := map[Scope]int{}
-		operation := map[events.Scope]listings.Operation{
-			events.ScopeAgency: listings.OperationInsertions, events.ScopeContactRequests: listings.OperationContactRequests,
-			events.ScopeInsertion: listings.OperationContactRequests,
-		}
+		stored := map[Scope]store.Halt{}
+		references := []string{"a#1##", "a#2##", "a#3##", "a#4##"}
 		for n := range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			now := epoch.Add(time.Duration(n) * time.Minute)
-			s := Scope{Scope: rapid.SampledFrom([]events.Scope{events.ScopeAgency, events.ScopeContactRequests, events.ScopeInsertion}).Draw(rt, "scope")}
-			if s.Scope == events.ScopeInsertion {
-				s.Reference = rapid.SampledFrom([]string{"a#1##", "a#2##"}).Draw(rt, "reference")
-			}
-			before, c := fmt.Sprint(x), AccessChange{}
-			old := x
-			switch rapid.IntRange(0, 3).Draw(rt, "what") {
-			case 0, 1:
-				r := refusedList(x, now)
-				r.Operation = operation[s.Scope]
-				c = x.Refuse(s, r)
+			reference := rapid.SampledFrom(references).Draw(rt, "reference")
+			before, old := fmt.Sprint(x), x
+			var c AccessChange
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			case 0:
+				c = x.Refuse(refusedList(x), nil, now)
+			case 1:
+				refused := &listings.StatusError{Status: 403, Request: askedOf(reference)}
+				x = x.Observed(askedOf(reference), refused, now, now)
+				if _, err := x.Allow(askedOf(reference), now); err == nil {
+					rt.Fatalf("%s was refused, and may be asked", reference)
+				}
+				c = x.Retried(reference, now)
 			case 2:
-				c = x.Answered(s.Reference, now)
+				c = x.Answered(reference, now, now)
 			case 3:
-				c = x.Resume(s.Reference, now)
+				c, _ = x.Decide(Listing{Complete: true, Began: now, Seen: set(references...), Published: len(references)}, nil, now)
+			case 4:
+				c = x.Resume(map[bool]string{true: reference}[rapid.Bool().Draw(rt, "one")], now)
 			}
-			x = c.Access
 			if fmt.Sprint(old) != before {
 				rt.Fatal("a decision has changed what it was made of")
 			}
-			for _, h := range c.Ended {
-				halted[scopeOf(h)]--
-			}
+			x = x.After(c)
 			for _, h := range c.Halted {
-				halted[scopeOf(h)]++
+				stored[scopeOf(h)] = h
 			}
-			for s, n := range halted {
-				if h, is := x.Halts[s]; n > 1 || (n == 1) != is {
-					rt.Fatalf("%v: halted %d times, %+v", s, n, h)
-				}
-				asked := listings.Request{Operation: operation[s.Scope], AgencyID: "A100", Reference: s.Reference}
-				if n == 1 && !x.IsHalted(asked, now) {
+			for _, h := range c.Ended {
+				delete(stored, scopeOf(h))
+			}
+			if !maps.Equal(stored, x.Halts) && len(stored)+len(x.Halts) > 0 {
+				rt.Fatalf("stored %v, in force %v", stored, x.Halts)
+			}
+			for s := range x.Halts {
+				q := askedOf(cmp.Or(s.Reference, references[0]))
+				if _, err := x.Allow(q, now); err == nil {
 					rt.Fatalf("%v is halted, but may be asked", s)
 				}
 			}
-			remembered := RestoreAccess("A100", x.List(""), now)
+			remembered := RestoreAccess("A100", slices.Collect(maps.Values(stored)), now)
 			if again := remembered.Configure(oneKey, now); len(again.Ended) > 0 || len(again.Halts) != len(x.Halts) {
 				rt.Fatalf("after a restart %+v, before %+v", again, x)
 			}
-			if again := remembered.Configure(otherKey, now); len(again.Halts) > 0 || len(again.Events) < len(x.Halts) {
+			if again := remembered.Configure(otherKey, now); len(again.Ended) != len(stored) || len(again.Events) != len(x.List("")) {
 				rt.Fatalf("after a restart with another key %+v, before %+v", again, x)
 			}
 		}
@@ -119,42 +133,57 @@ func TestNoOrderOfAnswersAsksAHaltedScope(t *testing.T) {
 func TestAHaltedInsertionIsAskedOnceADay(t *testing.T) {
 	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Tried: epoch}
 	x := Access{}.With(h)
-	asked := listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
-	if !x.IsHalted(asked, epoch.Add(RetryRefused-1)) || x.IsHalted(asked, epoch.Add(RetryRefused)) {
+	allowed := func(x Access, at time.Duration) bool {
+		_, err := x.Allow(askedOf("a#1##"), epoch.Add(at))
+		return err == nil
+	}
+	if allowed(x, RetryRefused-1) || !allowed(x, RetryRefused) {
 		t.Error("not after a day")
 	}
-	if c := x.Retried("a#1##", epoch.Add(RetryRefused)); !c.IsHalted(asked, epoch.Add(RetryRefused+time.Hour)) || len(c.Events) != 0 {
-		t.Errorf("tried again in vain: %+v", c)
+	c := x.Retried("a#1##", epoch.Add(RetryRefused))
+	if allowed(x.After(c), RetryRefused+time.Hour) || len(c.Events) != 0 {
+		t.Errorf("tried again without result: %+v", c)
+	}
+}
+
+func TestWhereAllContactRequestsAreHaltedOneRequestADayTriesAgain(t *testing.T) {
+	h := store.Halt{Scope: events.ScopeContactRequests, Since: epoch, Tried: epoch}
+	x := Access{AgencyID: "A100"}.With(h)
+	tries := func(at time.Duration) (n int) {
+		for _, reference := range []string{"a", "b", "c"} {
+			after, err := x.Allow(askedOf(reference), epoch.Add(at))
+			if x = after; err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if tries(RetryRefused-1) != 0 || tries(RetryRefused) != 1 || tries(RetryRefused+time.Hour) != 0 {
+		t.Error("not one after a day")
+	}
+	late := x.Answered("a", epoch.Add(-time.Second), epoch) // was under way when it halted
+	if good := x.Answered("a", epoch.Add(RetryRefused), epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good).Halts) != 0 {
+		t.Errorf("a good response: %+v, one of before: %+v", good, late)
+	}
+	if x = x.TryNow(epoch.Add(30 * time.Hour)); tries(30*time.Hour) != 1 {
+		t.Error("not with a new insertion")
 	}
 }
 
 func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
-	asked := listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
 	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Tried: epoch.AddDate(1, 0, 0)}
 	x := RestoreAccess("A100", []store.Halt{h}, epoch)
-	if !x.IsHalted(asked, epoch.Add(RetryRefused-1)) || x.IsHalted(asked, epoch.Add(RetryRefused)) {
+	if _, err := x.Allow(askedOf("a#1##"), epoch.Add(RetryRefused)); err != nil {
 		t.Error("after a restart it is not tried again in a day")
 	}
 	now := time.Now()
-	asked.Key = Access{}.Key.Fingerprint()
-	refused := Refused{StatusError: &listings.StatusError{Status: 403, Request: asked}, At: now}
 	for name, c := range map[string]AccessChange{
-		"halted": Access{}.Refuse(Scope{events.ScopeInsertion, "a#1##"}, refused), "tried again": x.Retried("a#1##", now),
+		"halted": Access{}.Refuse(&listings.StatusError{Status: 403}, nil, now), "tried again": x.Retried("a#1##", now),
 	} {
-		if h, _ := c.Insertion("a#1##"); h.Tried != now { // == compares what the monotonic clock says too
+		if h := c.Halted[0]; h.Tried != now { // == compares what the monotonic clock says too
 			t.Errorf("%s: %v has no monotonic reading of its own", name, h.Tried)
 		}
 	}
-}
-
-// refusedAt is what an agency remembers after contact requests of insertions were refused, each a minute after the one before it.
-func refusedAt(references ...string) *Refusals {
-	r := &Refusals{}
-	for n, reference := range references {
-		at := epoch.Add(time.Duration(n) * time.Minute)
-		r.refuse(reference, &listings.StatusError{Status: 403, Request: listings.Request{Reference: reference}}, at, at)
-	}
-	return r
 }
 
 func set(references ...string) map[string]struct{} {
@@ -165,116 +194,93 @@ func set(references ...string) map[string]struct{} {
 	return all
 }
 
-func TestACompleteWalkDecidesAboutRefusedInsertions(t *testing.T) {
-	later := epoch.Add(time.Hour)
+func TestAWalkDecidesAboutRefusedInsertions(t *testing.T) {
+	later := epoch.Add(30 * time.Minute)
 	all := set("a", "b", "c", "d")
 	b := store.Halt{Scope: events.ScopeInsertion, Reference: "b"}
 	for name, test := range map[string]struct {
-		refused    *Refusals
 		access     Access
 		walk       Listing
 		halt, gone string
 	}{
-		"one of four, nothing answered since":         {refusedAt("a"), Access{}, Listing{later, all, nil, 4}, "[]", "[]"},
-		"three of four, nothing answered since":       {refusedAt("c", "b", "a"), Access{}, Listing{later, all, nil, 4}, "[contact_requests]", "[]"},
-		"the only one":                                {refusedAt("a"), Access{}, Listing{later, set("a"), nil, 1}, "[insertion a]", "[]"},
-		"the only one that is not halted":             {refusedAt("a"), Access{}.With(b), Listing{later, set("a", "b"), nil, 2}, "[insertion a]", "[]"},
-		"no longer listed, not gone yet":              {refusedAt("a"), Access{}, Listing{later, set("b"), nil, 2}, "[]", "[]"},
-		"no longer listed, gone":                      {refusedAt("a"), Access{}, Listing{later, set("b"), set("a"), 1}, "[]", "[a]"},
-		"one gone, another one listed alone":          {refusedAt("a", "b"), Access{}, Listing{later, set("b"), set("a"), 1}, "[insertion b]", "[a]"},
-		"refused while the walk was under way":        {refusedAt("a"), Access{}, Listing{epoch.Add(-time.Second), set("a"), nil, 1}, "[]", "[]"},
-		"two before the walk and one while under way": {refusedAt("a", "b", "c"), Access{}, Listing{epoch.Add(90 * time.Second), all, nil, 4}, "[]", "[]"},
+		"one of four, nothing answered since":         {refusedAt("a"), Listing{true, later, all, nil, 4}, "[]", "[]"},
+		"three of four, nothing answered since":       {refusedAt("c", "b", "a"), Listing{true, later, all, nil, 4}, "[contact_requests]", "[]"},
+		"the only one":                                {refusedAt("a"), Listing{true, later, set("a"), nil, 1}, "[insertion a]", "[]"},
+		"the only one that is not halted":             {refusedAt("a").With(b), Listing{true, later, set("a", "b"), nil, 2}, "[insertion a]", "[]"},
+		"no longer listed, not gone yet":              {refusedAt("a"), Listing{true, later, set("b"), nil, 2}, "[]", "[]"},
+		"no longer listed, gone":                      {refusedAt("a"), Listing{true, later, set("b"), set("a"), 1}, "[]", "[a]"},
+		"one gone, another one listed alone":          {refusedAt("a", "b"), Listing{true, later, set("b"), set("a"), 1}, "[insertion b]", "[a]"},
+		"refused while the walk was under way":        {refusedAt("a"), Listing{true, epoch.Add(-time.Second), set("a"), nil, 1}, "[]", "[]"},
+		"two before the walk and one while under way": {refusedAt("a", "b", "c"), Listing{true, epoch.Add(90 * time.Second), all, nil, 4}, "[]", "[]"},
+		"a partial walk":                              {refusedAt("a"), Listing{false, later, nil, nil, 0}, "[]", "[]"},
+		"a partial walk after an hour":                {refusedAt("a"), Listing{false, epoch.Add(time.Hour), nil, nil, 0}, "[insertion a]", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			halts, gone := test.refused.Decide(test.access, test.walk)
-			if got := scopes(halts); got != test.halt || fmt.Sprint(gone) != test.gone {
+			c, gone := test.access.Decide(test.walk, nil, test.walk.Began)
+			if got := scopes(c); got != test.halt || fmt.Sprint(gone) != test.gone {
 				t.Errorf("halts %v, gone %v; want %v and %v", got, gone, test.halt, test.gone)
 			}
 		})
 	}
 }
 
-func scopes(halts []HaltDue) string {
+func scopes(c AccessChange) string {
 	list := []string{}
-	for _, h := range halts {
-		if h.StatusError == nil || h.Scope.Reference != "" && h.Request.Reference != h.Scope.Reference {
-			return "the refusal of another one"
-		}
-		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", h.Scope.Scope, h.Scope.Reference)))
+	for _, h := range c.Halted {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", h.Scope, h.Reference)))
 	}
+	slices.Sort(list)
 	return fmt.Sprint(list)
 }
 
 func TestWhereOthersAreAnsweredEachRefusedInsertionHalts(t *testing.T) {
-	r := refusedAt("c", "b", "a")
-	r.LastAnswer = epoch.Add(time.Second)
-	halts, _ := r.Decide(Access{}, Listing{epoch.Add(time.Hour), set("a", "b", "c", "d"), nil, 4})
-	if got := scopes(halts); got != "[insertion a insertion b insertion c]" {
+	x := refusedAt("c", "b", "a")
+	x.LastAnswer = epoch.Add(time.Second)
+	c, _ := x.Decide(Listing{true, epoch.Add(30 * time.Minute), set("a", "b", "c", "d"), nil, 4}, nil, epoch.Add(30*time.Minute))
+	if got := scopes(c); got != "[insertion a insertion b insertion c]" || len(c.Events) != 3 {
 		t.Error(got)
 	}
 }
 
-func TestThreeRefusalsWithoutAnAnswerBetweenLetAllWaitForTheWalk(t *testing.T) {
-	r := refusedAt("a", "b")
-	if r.AllWait {
-		t.Error("two")
+func TestThreeRefusalsWithoutAGoodResponseBetweenLetAllWaitForTheWalk(t *testing.T) {
+	if refusedAt("a", "b").AllWait || !refusedAt("a", "b", "c").AllWait || refusedAt("a", "b", "c").Walked().AllWait {
+		t.Error("three, until the walk is over")
 	}
-	r.LastAnswer = epoch.Add(30 * time.Second) // between the two
-	answer := &listings.StatusError{Status: 403}
-	for n, reference := range []string{"b", "c", "d"} {
-		r.refuse(reference, answer, epoch.Add(time.Hour), epoch.Add(time.Hour))
-		if want := n == 2; r.AllWait != want {
-			t.Errorf("%d refused since an answer: all wait is %v", n+1, r.AllWait)
-		}
-	}
-	if !r.Walked() || r.AllWait || r.Walked() || len(r.Waiting) != 4 {
-		t.Errorf("after the walk: %+v", r)
+	x := refusedAt("a", "b")
+	x.LastAnswer = epoch.Add(time.Second)
+	at := epoch.Add(2 * time.Minute)
+	if x.Observed(askedOf("c"), &listings.StatusError{Status: 403}, at, at).AllWait {
+		t.Error("one was answered after the first")
 	}
 }
 
 func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 	x := Access{AgencyID: "A100", Key: oneKey}
 	for scope, decides := range map[events.Scope]bool{events.ScopeAgency: false, events.ScopeContactRequests: false, events.ScopeInsertion: true} {
-		r := refusedAt("a", "b")
-		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "a"}[decides]})
+		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "b"}[decides]})
 		ended := epoch.Add(time.Hour)
-		over := r.Follow(halted.Resume("", ended), ended)
-		if _, waits := r.Waiting["b"]; waits != decides || !slices.Contains(over, "a") {
-			t.Errorf("%s: %v wait no longer", scope, over)
-		}
-		q := listings.Request{Operation: listings.OperationContactRequests, Reference: "a", Key: oneKey.Fingerprint()}
+		after := halted.After(halted.Resume("", ended))
 		for asked, decides := range map[time.Duration]bool{-time.Second: decides, time.Second: true} {
-			r.Observe(q, &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
-			if _, waits := r.Waiting["a"]; waits != decides {
-				t.Errorf("%s: refused %s after its end: waits is %v", scope, asked, waits)
+			got := after.Observed(askedOf("a"), &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
+			if _, waits := got.Silent("a"); waits != decides {
+				t.Errorf("%s: refused %s after its end: halted is %v", scope, asked, waits)
 			}
-			delete(r.Waiting, "a")
 		}
 	}
 }
 
 func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
-	x := Access{AgencyID: "A100", Key: oneKey}
-	key := oneKey.Fingerprint()
-	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: key}
-	poll := func(reference string) listings.Request {
-		return listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: reference, Key: key}
-	}
-	allowed := func(r *Refusals, x Access, q listings.Request) bool { return r.Allow(x, q, epoch) == nil }
-	r := refusedAt("a")
-	if allowed(r, x, poll("a")) || !allowed(r, x, poll("b")) || !allowed(r, x, list) {
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: oneKey.Fingerprint()}
+	allowed := func(x Access, q listings.Request) bool { _, err := x.Allow(q, epoch); return err == nil }
+	x := refusedAt("a")
+	if allowed(x, askedOf("a")) || !allowed(x, askedOf("b")) || !allowed(x, list) {
 		t.Error("one insertion was refused")
 	}
-	no := &listings.StatusError{Status: 403}
-	r.Observe(poll("b"), no, epoch, epoch)
-	if allowed(r, x, poll("b")) || !allowed(r, x, poll("c")) || !allowed(r, x, list) {
-		t.Error("another one was refused")
-	}
-	r.Observe(list, no, epoch, epoch)
-	if allowed(r, x, poll("d")) || allowed(r, x, list) {
+	x = x.Observed(list, refusedList(x), epoch, epoch)
+	if allowed(x, askedOf("d")) || allowed(x, list) {
 		t.Error("the list was refused, and it is not decided yet what follows")
 	}
-	if r.Walked(); !allowed(r, x, list) {
+	if x = x.Walked(); !allowed(x, list) {
 		t.Error("it is decided")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-
-	"doorbell/store"
 )
 
 // Backoff is how one thing fails: an insertion, an operation of an agency, a key, the base URL. It counts failures in a row and
@@ -87,30 +85,6 @@ func (b Backoff) Wait(now time.Time) time.Duration {
 		return max(b.Until.Sub(now), time.Second)
 	}
 	return max(b.Until.Sub(now), 0)
-}
-
-// Restored is the back-off that goes on where a process before this one was, if that waits for longer. A moment that is implausibly
-// far away, because a clock jumped, is not waited for.
-func (b Backoff) Restored(t store.Failure, now time.Time) Backoff {
-	if t.Failures <= 0 || b.Failures > 0 && !t.Until.After(b.Until) {
-		return b
-	}
-	b.Failures, b.Since, b.Last, b.probe = t.Failures, t.Since, t.Last, time.Time{}
-	b.failedAt, b.Until = now, t.Until
-	if t.Until.Before(now) { // the failure was before that; what was answered since counts
-		b.failedAt = t.Until
-	}
-	if latest := now.Add(b.longest); b.Until.After(latest) {
-		b.Until = latest
-	}
-	return b
-}
-
-// Failure is what a restart must know; without failures there is none.
-func (b Backoff) Failure(scope, name string) store.Failure {
-	return store.Failure{
-		Scope: scope, Name: name, Failures: b.Failures, Since: b.Since.UTC().Round(0), Until: b.Until.UTC().Round(0), Last: b.Last,
-	}
 }
 
 // Delay is how long to wait after so many failures in a row: twice as long each time, up to the longest, and a fifth more or less.

@@ -3,8 +3,6 @@ package watch
 import (
 	"testing"
 	"time"
-
-	"doorbell/store"
 )
 
 func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
@@ -47,29 +45,5 @@ func TestAfterAFailureOneRequestGoesAtATime(t *testing.T) {
 	}
 	if b.Dismissed(at(3)).Wait(at(3)) != 0 || b.Failed("", at(3), at(4)).Wait(at(9)) != 0 {
 		t.Error("it is over, and none goes")
-	}
-}
-
-func TestARestartIsNoLessPatientAndBelievesNoClockThatJumped(t *testing.T) {
-	was := NewBackoff(time.Minute, time.Hour).Failed("a", at(0), at(1)).Failed("b", at(2), at(3)).Failure("scope", "name")
-	b := NewBackoff(time.Minute, time.Hour).Restored(was, at(4))
-	if again := b.Failure("scope", "name"); again != was || b.Failed("c", at(5), at(6)).Failures != 3 {
-		t.Errorf("%+v became %+v", was, again)
-	}
-	if b.Succeeded(at(4)) != b || b.Succeeded(at(5)).Failures != 0 {
-		t.Error("what was sent before the restart has ended it, or what was sent after it has not")
-	}
-	far := was
-	far.Until = at(1e8)
-	if got := NewBackoff(time.Minute, time.Hour).Restored(far, at(4)); got.Until != at(4+3600) {
-		t.Errorf("waits until %v", got.Until)
-	}
-	if got := b.Restored(store.Failure{Failures: 1, Until: b.Until}, at(4)); got != b {
-		t.Errorf("one that waits for no longer: %+v", got)
-	}
-	past := was
-	past.Until = at(4)
-	if got := NewBackoff(time.Minute, time.Hour).Restored(past, at(100)); got.Succeeded(at(50)).Failures != 0 {
-		t.Error("an answer after the end of the wait is no news")
 	}
 }

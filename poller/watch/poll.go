@@ -54,18 +54,17 @@ type Effects struct {
 	Reference string // the insertion of the following
 	Contacts  []store.ContactRequest
 
-	Failures, Ended []store.Failure // that go on, and that are over
-	Unhalted        []string        // insertions whose halt goes with them
-	Access          []AccessChange
-	Raised          []store.Alarm
-	Cleared         []store.AlarmID
+	Unhalted []string // insertions whose halt goes with them
+	Access   []AccessChange
+	Raised   []store.Alarm
+	Cleared  []store.AlarmID
 
 	Events []events.Payload
 }
 
 // Empty reports whether there is nothing to write.
 func (e Effects) Empty() bool {
-	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Failures)+len(e.Ended)+len(e.Unhalted)+
+	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Unhalted)+
 		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +36,6 @@ func (a *agency) failThrice(reference string) {
 	for range 3 {
 		a.retry(reference).failed(reference, time.Now(), time.Now())
 	}
-	a.markDirty(failureInsertion, reference)
 }
 
 func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *testing.T) {
@@ -49,7 +47,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 		a.health[listings.OperationContactRequests].Good = long // others are answered
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := a.keepFailures(); err != nil {
+			if err := a.endForgotten(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -60,8 +58,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 			both.Wait()
 		}
 		a.retry(reference).succeeded(long)
-		a.markDirty(failureInsertion, reference)
-		if err := a.keepFailures(); err != nil { // of another poll
+		if err := a.endForgotten(); err != nil { // of another poll
 			t.Fatal(err)
 		}
 		if err := a.clear(long, watch.AlarmOf(watch.Unreadable, "contact_requests", reference)); err != nil {
@@ -105,7 +102,7 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 	const reference = "a#1##"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		a.forget(reference) // as the end of a walk does
-		if err := a.keepFailures(); err != nil {
+		if err := a.endForgotten(); err != nil {
 			t.Error(err)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -133,10 +130,8 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 	if err := a.noteSuccess(listings.OperationContactRequests, "a#2##", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	left, err := a.failures()
-	left = slices.DeleteFunc(left, func(f store.Failure) bool { return f.Scope != failureInsertion })
-	if all := a.published().alarms; err != nil || len(left) != 0 || len(all) != 0 {
-		t.Errorf("left %v, %v: %v", all, left, err)
+	if all := a.published().alarms; len(all) != 0 {
+		t.Errorf("left %v", all)
 	}
 	told, _, err := s.EventsAfter(a.id, 0, 10, 1<<20)
 	if err != nil || len(told) != 2 || told[0].Type != events.TypeWatchSchemaDrifted || told[1].Type != events.TypeWatchRecovered {

@@ -162,42 +162,24 @@ func TestOneOddBodyIsADriftOfThatInsertionAlone(t *testing.T) {
 	})
 }
 
-func TestARestartAsksNoSoonerThanTheProcessBeforeWouldHave(t *testing.T) {
-	for name, c := range map[string]struct {
-		fault func(sandbox.Call) *sandbox.Fault
-		most  int // requests of an hour of crashing every five seconds
-	}{
-		"everything fails":      {failing("", 500), 50},
-		"contact requests fail": {failing("contact_requests", 500), 160}, // walks go on, every two minutes
-		"the key is to wait": {func(sandbox.Call) *sandbox.Fault {
+func TestAKeyThatIsToWaitWaitsOverRestarts(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault {
 			return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"1800"}}}
-		}, 6},
-	} {
-		if raced && name != "everything fails" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
-				w.start()
-				w.pass(10 * time.Minute)
-				w.model.SetFault(c.fault)
-				w.pass(time.Minute)
-				before := w.model.Requests(sandbox.Filter{})
-				polls := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests})
-				for range 720 {
-					w.restart()
-					w.pass(5 * time.Second)
-				}
-				if n := w.model.Requests(sandbox.Filter{}) - before; n > c.most {
-					t.Errorf("%d requests in an hour of crashes, want at most %d", n, c.most)
-				}
-				if n := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - polls; n > 60 {
-					t.Errorf("%d failing polls in an hour of crashes", n)
-				}
-			})
 		})
-	}
+		w.pass(time.Minute)
+		before := w.model.Requests(sandbox.Filter{})
+		for range 720 {
+			w.restart()
+			w.pass(5 * time.Second)
+		}
+		if n := w.model.Requests(sandbox.Filter{}) - before; n > 6 {
+			t.Errorf("%d requests in an hour of crashes", n)
+		}
+	})
 }
 
 func TestARefusedInsertionIsNotAskedAgainByARestart(t *testing.T) {

@@ -87,7 +87,7 @@ func TestWhereAllContactRequestsAreRefusedWalksGoOn(t *testing.T) {
 		w.publish("A100", "a#5##")
 		w.restart()
 		w.pass(time.Hour)
-		if n := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - asked; n > 0 {
+		if n := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - asked; n != 1 { // a new insertion tries again
 			t.Errorf("%d contact requests were asked for though halted", n)
 		}
 		w.wants(w.since("A100", before), events.TypeAccessHalted, events.TypeInsertionAppeared)

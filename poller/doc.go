@@ -28,16 +28,17 @@
 // # What is asked
 //
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
-// another key ends the halt. Everything that fails is tried again,
-// after a back-off that grows and outlives a restart, for ever. What an error means is said in one place, see
+// another key ends the halt. Everything that fails is tried again, after a back-off that grows; that of a key outlives a restart.
+// What an error means is said in one place, see
 // watch.Classify. Without a successful response for too long an event says so, and another one that it is over: an alarm, see
 // the table in poller/watch. Each commit publishes a snapshot of the agency with its alarms; the status reads that.
 //
 // # The files
 //
 // All files share two values, Poller and agency, with their fields. The functions of a file call those of files further down only:
-// status and poller; load, for the start; walk and poll, which read; failures, dialect and alarms; admission, dispatcher and budget, which stand before every request; access and commit, which
-// change what is remembered; pollstate, registry, agency, scheduler, backoff and stats, which hold it.
+// status and poller; load, for the start; walk and poll, which read; forgotten, dialect and alarms; admission, dispatcher and budget, which
+// stand before every request; access and commit, which change what is remembered; pollstate, registry, agency, scheduler, backoff and
+// stats, which hold it.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

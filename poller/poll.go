@@ -60,6 +60,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference)
 	case watch.ClassHalted:
+		a.pause() // it was given out before the halt, or another request tries the halt
 		return a.haltedUntil(reference, due), nil
 	case watch.ClassWaiting:
 		var early *watch.WaitError

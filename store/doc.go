@@ -23,8 +23,7 @@
 // may be tried again. After ErrUnknownOutcome the commit may have happened: the process has to end and read again. Reads have no
 // errors of their own: what is damaged ends the transaction.
 //
-// A person is in the event log alone. Erase (whoever asks for it) and ErasePeople (by age) take the person out of events, which keep
-// their places and ids. The snapshot remembers whom Erase has erased, so that no poll brings anybody back. What
+// A person is in the event log alone. Erase takes the person out of events, which keep their places and ids. The snapshot remembers whom Erase has erased, so that no poll brings anybody back. What
 // bbolt has overwritten stays in pages that it takes for free, until Scrub overwrites them.
 //
 // bbolt has no checksums, so every value is sealed with one (codec.go). Where a seal does not hold, View and Update return an

@@ -346,13 +346,7 @@ func TestErasingLeavesTimeToOthers(t *testing.T) {
 		wants := func(times int) {
 			t.Helper()
 			began, commits := time.Now(), s.Commits()
-			if times == 1 {
-				if p, err := s.ErasePeople(time.Now().Add(time.Hour), 0); err != nil || p.Erased != 1 {
-					t.Errorf("%+v, %v", p, err)
-				}
-			} else {
-				erases(t, s, request(1))
-			}
+			erases(t, s, request(1))
 			if n, left := s.Commits()-commits, time.Since(began); n != int64(times) || left < time.Duration(n)*time.Millisecond || left > time.Duration(n)*100*time.Millisecond {
 				t.Errorf("%d commits, and %v left", n, left)
 			}
@@ -362,60 +356,7 @@ func TestErasingLeavesTimeToOthers(t *testing.T) {
 		}
 		wants(2)
 		wants(0)
-		publish(t, s, 3)
-		time.Sleep(time.Minute) // virtual: what was recorded is past then
-		wants(1)
 	})
-}
-
-// TestAClockThatWasWrongKeepsNobody is of events that were recorded in a time to come.
-func TestAClockThatWasWrongKeepsNobody(t *testing.T) {
-	now := era.Add(time.Hour)
-	s := openAt(t, t.TempDir(), &now)
-	holds := func(request int, at time.Duration) {
-		t.Helper()
-		right := now
-		now = era.Add(at)
-		e := appended(t, s, asked(t, store.Request{Reference: "a", ID: fmt.Sprint("c", request)}, 0, era))
-		now = right
-		publish(t, s, e.Sequence)
-	}
-	want := func(before time.Duration, after uint64, want store.People) {
-		t.Helper()
-		if got, err := s.ErasePeople(era.Add(before), after); err != nil || got != want {
-			t.Errorf("before %v after %d: %+v, %v; want %+v", before, after, got, err, want)
-		}
-	}
-	const wrong = 9999 * time.Hour
-	holds(1, wrong)
-	want(0, 0, store.People{})
-	holds(2, 0)
-	holds(3, wrong)
-	holds(4, wrong)
-	holds(5, 30*time.Minute)
-	want(0, 0, store.People{Oldest: era}) // the first may be as young
-	want(time.Minute, 0, store.People{Erased: 2, Next: 2, Oldest: era.Add(30 * time.Minute)})
-	want(time.Minute, 2, store.People{Next: 2, Oldest: era.Add(30 * time.Minute)})
-	if left := holding(t, s); !slices.Equal(left, []string{"c3", "c4", "c5"}) {
-		t.Errorf("%v hold a person", left)
-	}
-	want(40*time.Minute, 2, store.People{Erased: 3, Next: 5})
-	holds(6, wrong)
-	update(t, s, func(tx *store.Tx) (err error) {
-		for range 1500 {
-			_, failed := tx.Append(event(t, "A100"))
-			err = errors.Join(err, failed)
-		}
-		return err
-	})
-	now = now.Add(wrong - 2*time.Hour)
-	appended(t, s, asked(t, request(7), 0, era))
-	publish(t, s, 1507)
-	want(wrong, 5, store.People{Next: 1005}) // far from the next one
-	want(wrong, 1005, store.People{Erased: 1, Next: 1507})
-	appended(t, s, asked(t, request(8), 0, era))
-	now = era
-	want(0, 1507, store.People{Next: 1507}) // one of ours, and unsent
 }
 
 func TestAFullStoreErases(t *testing.T) {
@@ -429,44 +370,6 @@ func TestAFullStoreErases(t *testing.T) {
 	erases(t, s, request(1))
 	if left := holding(t, s); len(left) > 0 {
 		t.Error("the person is still there")
-	}
-}
-
-func TestOnlyOldPublishedEventsLoseThePerson(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	for n := range 10 {
-		now = era.Add(time.Duration(n) * time.Minute)
-		appended(t, s, asked(t, request(n), 0, now))
-		appended(t, s, event(t, "A100"))
-	}
-	publish(t, s, 14) // up to the one at 6 minutes
-	want := func(before int, after uint64, want store.People, holds int) {
-		t.Helper()
-		commits := s.Commits()
-		got, err := s.ErasePeople(era.Add(time.Duration(before)*time.Minute), after)
-		if err != nil || got != want || len(holding(t, s)) != holds || s.Commits()-commits != int64(min(1, want.Erased)) {
-			t.Errorf("before %d min after %d: %+v, want %+v; %d hold a person: %v", before, after, got, want, len(holding(t, s)), err)
-		}
-	}
-	at := func(minutes int) time.Time { return era.Add(time.Duration(minutes) * time.Minute) }
-	want(0, 0, store.People{Oldest: at(0)}, 10)
-	want(3, 0, store.People{Erased: 3, Next: 6, Oldest: at(3)}, 7)
-	want(3, 6, store.People{Next: 6, Oldest: at(3)}, 7)
-	want(-1<<20, 0, store.People{Next: 6, Oldest: at(3)}, 7)
-	want(60, 6, store.People{Erased: 4, Next: 14, Oldest: at(7)}, 3) // which is unsent
-	publish(t, s, 20)
-	want(60, 14, store.People{Erased: 3, Next: 20}, 0)
-	for n := range 700 {
-		update(t, s, func(tx *store.Tx) error { _, err := tx.Append(asked(t, request(n), 1, now)); return err })
-	}
-	publish(t, s, 720)
-	for after, calls := uint64(20), 0; calls < 4; calls++ {
-		p, err := s.ErasePeople(now.Add(time.Hour), after)
-		if want := []int{300, 300, 100, 0}[calls]; err != nil || p.Erased != want {
-			t.Errorf("call %d: %+v, %v", calls, p, err)
-		}
-		after = p.Next
 	}
 }
 

@@ -127,6 +127,6 @@ func (c *checker) mayErase(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
 	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream}
 	if err := places.MayErase(ctx); err != nil {
-		c.report.warn(SectionNATS, err.Error(), "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
+		c.report.warn(SectionNATS, err.Error(), "`doorbell forget` needs it")
 	}
 }

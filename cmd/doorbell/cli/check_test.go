@@ -451,7 +451,7 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "duplicate window is 72h0m0s, should be 720h0m0s",
-		"stream LISTINGS: messages may not be erased: it was made with deny_delete", "`doorbell forget` and DOORBELL_PEOPLE_RETENTION need it")
+		"stream LISTINGS: messages may not be erased: it was made with deny_delete", "`doorbell forget` needs it")
 	foreign.MaxMsgSize = 1000
 	if _, err := js.UpdateStream(ctx, foreign); err == nil {
 		r, _ = checked(t, s, exit.CodeFailed, environ, "it takes only small messages", "doorbell changes no stream of an external server")

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
@@ -68,7 +66,7 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 	b := c.Base
 	o := daemon.Options{
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen, CheckStore: soundFile,
-		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention, PeopleRetention: cmp.Or(time.Duration(b.PeopleRetention), b.Retention),
+		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
 		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}

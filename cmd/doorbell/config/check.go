@@ -80,9 +80,6 @@ var (
 )
 
 func (r *reader) checkBase(c *Config) {
-	if kept := time.Duration(c.Base.PeopleRetention); kept > c.Base.Retention && r.good("DOORBELL_PEOPLE_RETENTION", "DOORBELL_RETENTION") {
-		r.wrong("DOORBELL_PEOPLE_RETENTION", "is longer than DOORBELL_RETENTION, after which the events go; write a shorter one, or auto")
-	}
 	b := c.Base
 	if !subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100 {
 		r.wrong("DOORBELL_SUBJECT_PREFIX", "is not a NATS subject; write letters, digits, - and _, parts separated by dots")

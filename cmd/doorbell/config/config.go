@@ -25,7 +25,6 @@ type Base struct {
 	Stream          string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage    string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
 	Retention       time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
-	PeopleRetention AutoDuration  `split_words:"true" default:"auto" min:"24h" max:"87600h" desc:"How long events hold the person of a contact request. After it, within an hour, the person is erased from the events of the log, and the messages are erased from the stream, replays and dead letters: what a receiver has not accepted by then is not sent to it. auto is as long as DOORBELL_RETENTION."`
 	StoreMax        Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
 	StreamMax       Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
 	HTTPListen      string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN."`

@@ -26,6 +26,11 @@ var removed = []removedSetting{
 		name: "DOORBELL_CONFIRM_DISAPPEARED",
 		text: "no longer has an effect: an insertion has disappeared when two complete walks miss it; remove it",
 	},
+	{
+		name: "DOORBELL_PEOPLE_RETENTION",
+		text: "no longer has an effect: events hold people for as long as DOORBELL_RETENTION keeps them; " +
+			"set that shorter, or DOORBELL_PEOPLE to contact or none",
+	},
 }
 
 // removedSetting is a setting that doorbell no longer has.

@@ -29,6 +29,10 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 			"DOORBELL_CONFIRM_DISAPPEARED=3", "DOORBELL_CONFIRM_DISAPPEARED no longer has an effect: " +
 				"an insertion has disappeared when two complete walks miss it; remove it", "",
 		},
+		{
+			"DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_PEOPLE_RETENTION no longer has an effect: events hold people for as long as " +
+				"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none", "",
+		},
 		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION=", "", ""},

@@ -25,7 +25,6 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -66,7 +65,6 @@ type Options struct {
 	SubjectPrefix, Stream string
 	ManageStream          bool // make the stream where it is missing
 	Retention             time.Duration
-	PeopleRetention       time.Duration // how long events hold people; 0: as long as they are kept
 	StoreMax, StreamMax   int64         // bytes
 
 	HTTPListen string // empty: no status page, health and metrics
@@ -111,7 +109,6 @@ type Daemon struct {
 	follower     *ops.Follower
 	agencies     agencies
 	erasing      erasing
-	ages         people.Ages
 	forwarders   []*running
 	deadLetters  atomic.Uint64 // as counted last
 
@@ -176,7 +173,7 @@ func (a *Daemon) openStore(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.store, a.ages.Store = s, s
+	a.store = s
 	a.logOpened()
 	a.openHousekeeping()
 	a.follower = ops.NewFollower(s)
@@ -255,9 +252,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	if a.web != nil {
 		parts = append(parts, a.serveHTTP)
-	}
-	if a.o.PeopleRetention > 0 {
-		parts = append(parts, a.agePeople)
 	}
 	if a.o.PingURL != "" {
 		parts = append(parts, a.ping)

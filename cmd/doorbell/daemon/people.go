@@ -9,7 +9,6 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
-	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -156,59 +155,4 @@ func (a *Daemon) sentBy() (list []string) {
 		list = append(list, "what forwarder "+f.Name+" has sent")
 	}
 	return list
-}
-
-// ageEvery is how often people are erased who are older than PeopleRetention, and scrubEvery after how many times free pages of the store
-// are overwritten. That a stream denies it is said every deniedEvery.
-const (
-	ageEvery    = time.Hour
-	scrubEvery  = 24
-	deniedEvery = 24 * time.Hour
-)
-
-// aging is what is known from one time to the next.
-type aging struct {
-	turns  int
-	scrub  bool      // pages of the store wait to be overwritten
-	denied time.Time // when it was said that a stream denies it
-}
-
-// agePeople erases people from events that are older than PeopleRetention. Where that is as long as events are kept, the streams are left
-// alone: messages go by their own age.
-func (a *Daemon) agePeople(ctx context.Context) error {
-	var s aging
-	every(ctx, ageEvery, func() {
-		retry(ctx, func(ctx context.Context) error { return a.age(ctx, &s) }, func(err error) {
-			a.o.Log.Warn("people who are held too long are not erased; retrying", "err", err.Error())
-		})
-		s.turns++
-	})
-	return nil
-}
-
-func (a *Daemon) age(ctx context.Context, s *aging) error {
-	before := time.Now().Add(-a.o.PeopleRetention)
-	n, err := a.ages.Logged(before)
-	if s.scrub = s.scrub || n > 0; a.o.PeopleRetention < a.o.Retention {
-		more, failed := a.places().EraseOld(ctx, before)
-		if errors.Is(failed, stream.ErrMayNotErase) { // nor in ten seconds
-			if time.Since(s.denied) >= deniedEvery {
-				s.denied = time.Now()
-				a.o.Log.Error("people who are held too long stay in the stream", "err", failed.Error())
-			}
-			failed = nil
-		}
-		n, err = n+more, errors.Join(err, failed)
-	}
-	if n > 0 {
-		a.o.Log.Info("people were erased from events that are too old", "count", n)
-	}
-	if s.scrub && s.turns%scrubEvery == 0 && err == nil {
-		err = a.store.Scrub(ctx)
-		s.scrub = err != nil
-	}
-	if a.failed(err) {
-		return nil
-	}
-	return err
 }

@@ -71,9 +71,6 @@ func (a *Daemon) status() (ops.Status, error) {
 	ready := a.Health().Ready
 	s.Ready = &ready
 	var err error
-	if s.Store.OldestPerson, err = a.ages.Oldest(); err != nil {
-		return s, err
-	}
 	s.Relay, err = a.relayed(w.Agencies, r)
 	return s, err
 }

@@ -136,8 +136,6 @@ type StoreStatus struct {
 
 	File    int64 `json:"fileBytes,omitempty"` // what is not in use of it, the next commits take
 	Commits int64 `json:"commits,omitempty"`   // since the start of the process
-
-	OldestPerson time.Time `json:"oldestPerson,omitzero"` // when the oldest event was recorded that holds a person
 }
 
 const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +

@@ -69,9 +69,6 @@ func (s Status) facts(o TextOptions) (lines []string) {
 			style = Red
 		}
 		add(style, "%s", s.NATS.text())
-		if oldest := s.Store.OldestPerson; !oldest.IsZero() {
-			add(styleNone, "People: the oldest one has been held for %s", age(oldest, s.Watch.At))
-		}
 		if s.Page != "" {
 			add(styleNone, "Page: %s", s.Page)
 		}

@@ -135,18 +135,3 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 		t.Errorf("%d are overdue when all is done", len(left))
 	}
 }
-
-func TestAnErasureForItsAgeThatWasCutShortIsUnfinished(t *testing.T) {
-	p := world(t)
-	cut, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := p.EraseOld(cut, time.Now()); err == nil || !Unfinished(p.Dir) {
-		t.Errorf("it was cut short: %v, and counts as finished: %t", err, !Unfinished(p.Dir))
-	}
-	if n, err := p.EraseOld(t.Context(), time.Now().Add(-time.Hour)); n != 0 || err != nil || Unfinished(p.Dir) {
-		t.Errorf("%d young ones were erased, %v", n, err)
-	}
-	if n, err := p.EraseOld(t.Context(), time.Now()); n != 2 || err != nil || Unfinished(p.Dir) {
-		t.Errorf("%d old ones were erased, %v", n, err)
-	}
-}

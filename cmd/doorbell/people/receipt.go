@@ -125,11 +125,10 @@ func Receipts(dir string) (all []Receipt, err error) {
 	return all, err
 }
 
-// Unfinished says whether an erasure was begun and not finished, for its age too, or a receipt cannot be read.
+// Unfinished says whether an erasure was begun and not finished, or a receipt cannot be read.
 func Unfinished(dir string) bool {
 	all, err := Receipts(dir)
-	_, aging := os.Stat(filepath.Join(dir, Folder, agingFile))
-	return err != nil || aging == nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
+	return err != nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
 }
 
 // ErrNoReceipt: a file is no receipt.

@@ -365,36 +365,3 @@ func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 	m.mustBeGone(t, "after the next start")
 	d.Stop(t)
 }
-
-func TestWhoIsHeldTooLongIsErased(t *testing.T) {
-	t.Parallel()
-	m, d, _, _ := newErasureScene(t)
-	oldest := func() time.Time {
-		s, err := ops.NewClient(filepath.Join(m.Dir, daemon.SocketFile)).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Store.OldestPerson
-	}
-	if at := oldest(); at.IsZero() || time.Since(at) > time.Hour {
-		t.Errorf("the oldest person is of %s", at)
-	}
-	d.Stop(t)
-	a := m.Open(t, "127.0.0.1:0", func(o *daemon.Options) { o.Retention, o.PeopleRetention = time.Hour, time.Millisecond })
-	doorbelltest.RunUntilTheEnd(t, a)
-	doorbelltest.Eventually(t, "nobody is held", func() bool {
-		return oldest().IsZero() && len(m.gone.traces(t, m.Dir))+len(m.stays.traces(t, m.Dir)) == 0
-	})
-	url := doorbelltest.NatsURL(t, m.Dir)
-	last := m.Ring(t, "A100")
-	doorbelltest.SubscribeTo(t, url).Request(t, last)
-	if oldest().IsZero() { // until the next time
-		t.Error("the new one is not counted")
-	}
-	m.GoesOn(t, "A100", 30)
-	for _, e := range m.logged(t) {
-		if e.HoldsPerson() && !strings.Contains(string(e.Data), last) || e.Type == events.TypeContactRequestRedacted {
-			t.Errorf("event %d, %s: somebody is held, or the age told", e.Sequence, e.Type)
-		}
-	}
-}

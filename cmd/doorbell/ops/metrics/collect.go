@@ -184,5 +184,4 @@ func (out sink) store(s ops.Status) {
 	out.value(storeCommits, float64(s.Store.Commits))
 	out.truth(storeAlarm, s.Store.Alarm)
 	out.truth(storeFull, s.Store.Full || s.Watch.NoSpace)
-	out.moment(oldestPerson, s.Store.OldestPerson)
 }

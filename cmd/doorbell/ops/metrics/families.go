@@ -126,6 +126,4 @@ var (
 	storeCommits = add("store_commits_total", counter, "Transactions that were written, each with an fsync.")
 	storeAlarm   = add("store_nearly_full", gauge, "1 while the store holds at least 80 % of what it may.")
 	storeFull    = add("store_full", gauge, "1 while the store holds all that it may, or its disk is full: polling stops then.")
-	oldestPerson = add("store_oldest_person_timestamp_seconds", gauge,
-		"When the oldest event was recorded that holds a person, in seconds since 1970; see DOORBELL_PEOPLE_RETENTION. Left out where none does.")
 )

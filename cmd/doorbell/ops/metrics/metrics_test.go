@@ -54,7 +54,7 @@ func busy() ops.Status {
 			Embedded: true, Connected: true, URL: "nats://user:sentinel0key@host", Problem: "problem-zq7", StreamMax: 1000,
 			Server: &ops.NATSServer{Connections: 2, Streams: []ops.NATSStream{{Name: "LISTINGS", Messages: 9, Bytes: 900, Consumers: 1}}},
 		},
-		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true, File: 96, Commits: 33, OldestPerson: now.Add(-time.Hour)},
+		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true, File: 96, Commits: 33},
 		Forwarders: []ops.ForwarderStatus{
 			{Name: "slack", Kind: "leads", Destination: "host-zq7 a", Waiting: 1, Sent: 2, Events: 3, DeadLetters: 1, LastSent: now.Add(-time.Minute), Off: true},
 			{Name: "slack", Kind: "leads", Destination: "host-zq7 b", Waiting: 2, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
@@ -124,7 +124,6 @@ func TestFiguresAreThoseOfTheStatus(t *testing.T) {
 		`doorbell_forwarder_off{forwarder="slack",kind="alerts"} 0`,
 		`doorbell_forwarder_failing_seconds{forwarder="slack",kind="leads"} 600`,
 		`doorbell_forwarder_last_sent_timestamp_seconds{forwarder="slack",kind="leads"} 1.79516514e+09`,
-		`doorbell_store_oldest_person_timestamp_seconds 1.7951616e+09`,
 		`doorbell_store_in_use_bytes 80`,
 		`doorbell_store_limit_bytes 100`,
 		`doorbell_store_file_bytes 96`,

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"doorbell/cmd/doorbell/bytesearch"
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
@@ -66,10 +65,9 @@ func (f *PersonFlags) valid() error {
 // ForgetCmd is `doorbell forget`.
 type ForgetCmd struct {
 	PersonFlags
-	DryRun bool   `help:"Only say what is held."`
-	Verify string `placeholder:"RECEIPT" help:"Search again for a person who was forgotten, in the files too: the receipt's file."`
-	Yes    bool   `help:"Do not ask. More than 100 contact requests are erased only so."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	DryRun bool `help:"Only say what is held."`
+	Yes    bool `help:"Do not ask. More than 100 contact requests are erased only so."`
+	JSON   bool `name:"json" help:"Print JSON."`
 }
 
 func (ForgetCmd) Help() string {
@@ -77,29 +75,22 @@ func (ForgetCmd) Help() string {
 		"replays and dead letters, and from the free pages of the store. The events stay without the person, contact_request.redacted tells " +
 		"consumers, and no later answer of the API brings the person back. The receipt in the data directory, erasures, says what was erased and what " +
 		"is out of reach: it names no person. What is cut short is finished by the next start. Works with the daemon and without.\n\n" +
-		"Exit codes: 0 erased, or nothing found by --verify, 1 nothing is held, or not finished.\n\n" +
-		"Examples:\n  doorbell forget --email nora.beispiel@example.org --dry-run\n" +
-		"  doorbell forget --verify RECEIPT.json --email nora.beispiel@example.org"
+		"Exit codes: 0 erased, 1 nothing is held, or not finished.\n\n" +
+		"Examples:\n  doorbell forget --email nora.beispiel@example.org --dry-run"
 }
 
 // Validate refuses what cannot be.
 func (c *ForgetCmd) Validate() error {
-	if c.Verify != "" && (c.DryRun || c.Yes || c.Agency != "") {
-		return errors.New("--verify: takes the address alone")
-	}
 	return c.valid()
 }
 
 // mostForgotten is how many contact requests are erased after a question.
 const mostForgotten = 100
 
-// Run erases a person, or looks whether one is erased.
+// Run erases a person.
 func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if err := c.read(p); err != nil {
 		return err
-	}
-	if c.Verify != "" {
-		return c.verify(ctx, p, cfg)
 	}
 	service, err := openService(ctx, cfg)
 	if err != nil {
@@ -145,7 +136,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		err = printReceipt(p, cfg, r)
 	}
 	if err == nil && r.Finished.IsZero() {
-		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon goes on with it every minute, and the next start does; --verify says when nothing is left")
+		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon goes on with it every minute, and the next start does; --dry-run says when nothing is left")
 	}
 	return err
 }
@@ -211,96 +202,6 @@ func printReceipt(p *program, cfg *config.Config, r people.Receipt) error {
 	return p.print(b.String())
 }
 
-// verify searches once more for somebody who was forgotten.
-func (c *ForgetCmd) verify(ctx context.Context, p *program, cfg *config.Config) error {
-	r, err := people.ReadReceipt(c.Verify)
-	if err != nil {
-		return exit.Failed(err, "give the file that doorbell forget has named")
-	}
-	dir, w := cfg.Base.DataDir, c.wanted()
-	w.AgencyID = r.Searched.AgencyID
-	same, err := r.Is(filepath.Dir(c.Verify), w)
-	if err != nil {
-		return exit.Failed(err, "it is made with the first receipt, and stands beside them")
-	}
-	if !same {
-		return exit.Failed(errors.New("this is the receipt of another search, or its key was lost"), "give what was searched for then: it was by "+r.Searched.By)
-	}
-	if r.Finished.IsZero() {
-		return exit.Failed(errors.New("this erasure is not finished: "+r.Problem), "the daemon goes on with it every minute; else start doorbell run")
-	}
-	service, err := openService(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer service.close()
-	found, err := service.find(ctx, w)
-	if err != nil {
-		return personError(err)
-	}
-	again := verifiedErasure{Receipt: r.ID, Requests: found.Requests, Unreadable: found.Unreadable}
-	if texts := w.Texts(); texts != nil {
-		again.Files = []foundInFile{}
-		hits, err := bytesearch.Search(ctx, dir, texts)
-		if err != nil {
-			return exit.IO(err, "")
-		}
-		for _, h := range hits {
-			again.Files = append(again.Files, foundInFile{h.File, h.Offset, h.Encoding})
-		}
-	}
-	if c.JSON {
-		err = p.printJSON(again)
-	} else {
-		err = again.print(p, cfg)
-	}
-	if err == nil && len(again.Requests)+len(again.Files) > 0 {
-		return exit.Failed(errors.New("the person is still there, or there again"), "forget the new contact requests; a file that doorbell set aside is yours to delete; in a file a longer address that "+
-			"ends or begins like this one looks the same")
-	}
-	return err
-}
-
-// verifiedErasure is what `forget --verify` prints.
-type verifiedErasure struct {
-	Receipt  string           `json:"receipt"`
-	Requests []people.Request `json:"requests"` // in which the person is held
-	Files    []foundInFile    `json:"files"`    // in which the address stands; null: there is none to search for
-	// Unreadable are messages that are no events: nobody knows whom they hold.
-	Unreadable int `json:"unreadable,omitempty"`
-}
-
-type foundInFile struct {
-	File     string `json:"file"`
-	Offset   int64  `json:"offset"`
-	Encoding string `json:"encoding"`
-}
-
-func (v verifiedErasure) print(p *program, cfg *config.Config) error {
-	var b strings.Builder
-	for _, r := range v.Requests {
-		fmt.Fprintf(&b, "held: contact request %s of %s, agency %s\n", printable(r.ContactRequestID), printable(r.PropertyReferenceID), printable(r.AgencyID))
-	}
-	for _, f := range v.Files {
-		fmt.Fprintf(&b, "in a file: %s at byte %d (%s)\n", printable(f.File), f.Offset, f.Encoding)
-	}
-	if b.Len() == 0 {
-		fmt.Fprintln(&b, "nothing is held: no event of the log, the stream, replays and dead letters")
-		switch {
-		case v.Files == nil:
-			fmt.Fprintln(&b, "files were not searched: ids stay in them, and no address is known here")
-		case cfg.NATS.URL != "":
-			fmt.Fprintf(&b, "no byte in the files of %s; the files of the external NATS cannot be searched from here\n", cfg.Base.DataDir)
-		default:
-			fmt.Fprintf(&b, "no byte in the files of %s\n", cfg.Base.DataDir)
-		}
-	}
-	if v.Unreadable > 0 {
-		fmt.Fprintf(&b, "messages that stand where contact requests do and cannot be read: %d; nobody knows whom they hold\n", v.Unreadable)
-	}
-	return p.print(b.String())
-}
-
 // ExportCmd is `doorbell export`.
 type ExportCmd struct {
 	PersonFlags
@@ -360,11 +261,7 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err := finishOverdue(ctx, p); err != nil {
 		return r, err
 	}
-	by, err := p.Searched(w)
-	if err != nil {
-		return r, err
-	}
-	if r, err = p.Begin(ctx, by, found, nil); err != nil {
+	if r, err = p.Begin(ctx, w, found, nil); err != nil {
 		return r, err
 	}
 	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {

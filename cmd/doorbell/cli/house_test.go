@@ -37,7 +37,6 @@ var house = map[string][]string{
 	"store":                    {"events"},
 	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure
 	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},
-	"cmd/doorbell/bytesearch":  {},
 	"cmd/doorbell/people":      {"poller/listings", "store", "events", "events/stream"},
 	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
@@ -59,8 +58,9 @@ var house = map[string][]string{
 	"cmd/doorbell/cli": everything,
 	"cmd/doorbell":     {"cmd/doorbell/cli"},
 
-	"cmd/doorbell/doorbelltest": everything, // but cli, whose tests import it
-	"cmd/doorbell/torture":      everything,
+	"cmd/doorbell/bytesearchtest": {},
+	"cmd/doorbell/doorbelltest":   everything, // but cli, whose tests import it
+	"cmd/doorbell/torture":        everything,
 
 	"poller/listings/listingstest": {},
 	"events/natsd/natsdtest":       {"events/natsd"},
@@ -71,7 +71,7 @@ var house = map[string][]string{
 var everything = []string{"*"}
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest", "events/natsd/natsdtest", "cmd/doorbell/doorbelltest"}
+var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest", "events/natsd/natsdtest", "cmd/doorbell/bytesearchtest", "cmd/doorbell/doorbelltest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{

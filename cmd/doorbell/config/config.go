@@ -19,21 +19,21 @@ import (
 // case, and the page of settings, the environment example and `doorbell config` are made from them. min, max and choice are checked
 // for every field alike.
 type Base struct {
-	DataDir         string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
-	NATSListen      string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
-	SubjectPrefix   string        `split_words:"true" default:"listings" desc:"First part of every subject."`
-	Stream          string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
-	StreamManage    string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
-	Retention       time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
-	StoreMax        Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
-	StreamMax       Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
-	HTTPListen      string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN."`
-	HTTPToken       Secret        `split_words:"true" desc:"Token of at least 16 characters. Where it is set, everything over HTTP but health, metrics and schemas needs it, on loopback too, and its holder may do everything that the commands do. Without it the page is read-only and answers direct requests from this machine only."`
-	ShowPeople      bool          `split_words:"true" default:"false" desc:"Show names on the status page, to everybody who may open it: without DOORBELL_HTTP_TOKEN all users of this machine."`
-	PingURL         Secret        `split_words:"true" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
-	LogLevel        string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
-	LogFormat       string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
-	AllowPlaintext  Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
+	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
+	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
+	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
+	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
+	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
+	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
+	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
+	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
+	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN."`
+	HTTPToken      Secret        `split_words:"true" desc:"Token of at least 16 characters. Where it is set, everything over HTTP but health, metrics and schemas needs it, on loopback too, and its holder may do everything that the commands do. Without it the page is read-only and answers direct requests from this machine only."`
+	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names on the status page, to everybody who may open it: without DOORBELL_HTTP_TOKEN all users of this machine."`
+	PingURL        Secret        `split_words:"true" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
+	LogLevel       string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
+	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
+	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
 }
 
 // HasHTTP says whether an address for HTTP is configured.

@@ -65,7 +65,7 @@ type Options struct {
 	SubjectPrefix, Stream string
 	ManageStream          bool // make the stream where it is missing
 	Retention             time.Duration
-	StoreMax, StreamMax   int64         // bytes
+	StoreMax, StreamMax   int64 // bytes
 
 	HTTPListen string // empty: no status page, health and metrics
 	HTTPToken  string

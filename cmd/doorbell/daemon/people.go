@@ -134,14 +134,10 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 			return r, err
 		}
 	}
-	by, err := p.Searched(q.Wanted)
-	if err != nil {
-		return r, err
-	}
 	if len(found.Requests) == 0 {
 		return r, people.ErrNothing
 	}
-	if r, err = p.Begin(ctx, by, found, a.sentBy()); err != nil {
+	if r, err = p.Begin(ctx, q.Wanted, found, a.sentBy()); err != nil {
 		return r, err
 	}
 	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))

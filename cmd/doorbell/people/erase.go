@@ -33,7 +33,7 @@ func (p *Places) MayErase(ctx context.Context) error {
 
 // Begin writes the receipt of an erasure of what was found, which thereby will be done, whatever happens. outOfReach is what the caller knows
 // of that to which events went.
-func (p *Places) Begin(ctx context.Context, by Searched, found Found, outOfReach []string) (Receipt, error) {
+func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
@@ -49,7 +49,7 @@ func (p *Places) Begin(ctx context.Context, by Searched, found Found, outOfReach
 	now := time.Now().UTC()
 	r := Receipt{
 		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: by, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
+		Searched: Searched{By: w.By(), AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
 		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
 	}
 	return r, p.Save(r)

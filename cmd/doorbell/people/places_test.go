@@ -82,11 +82,7 @@ func begun(t *testing.T, p *Places) Receipt {
 	if err != nil || len(found.Requests) != 2 {
 		t.Fatalf("%d contact requests, %v", len(found.Requests), err)
 	}
-	by, err := p.Searched(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.Begin(t.Context(), by, found, nil)
+	r, err := p.Begin(t.Context(), w, found, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,6 @@ package people
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +15,6 @@ import (
 
 // Folder is where receipts stand in the data directory.
 const Folder = "erasures"
-
-// keyFile holds the key of the hashes in receipts: a receipt that is handed out does not let anybody try addresses.
-const keyFile = "key"
 
 // Receipt says what an erasure has done, without the person, and is the job until it is finished. It is one file in Folder.
 type Receipt struct {
@@ -52,54 +45,10 @@ type Receipt struct {
 	OutOfReach []string `json:"outOfReach"`
 }
 
-// Searched is what was searched for: its kind, and a keyed hash of it.
+// Searched is the kind of what was searched for. The address itself would be the person.
 type Searched struct {
 	By       string `json:"by"`
-	Hash     string `json:"hash"` // HMAC-SHA256, its key is in the data directory
 	AgencyID string `json:"agencyId,omitempty"`
-}
-
-// Is says whether it is the receipt of a search for the same person. Its folder has the key.
-func (r Receipt) Is(folder string, w Wanted) (bool, error) {
-	key, err := readKey(folder)
-	if err != nil {
-		return false, err
-	}
-	return r.Searched.By == w.By() && r.Searched.AgencyID == w.AgencyID && hmac.Equal([]byte(r.Searched.Hash), []byte(keyed(key, w))), nil
-}
-
-// keySize is that of the key, in bytes.
-const keySize = 32
-
-func readKey(folder string) ([]byte, error) {
-	key, err := os.ReadFile(filepath.Join(folder, keyFile))
-	if err == nil && len(key) != keySize {
-		err = errors.New("it is not what was written")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the key of the receipts, %s: %w", filepath.Join(folder, keyFile), err)
-	}
-	return key, nil
-}
-
-func keyed(key []byte, w Wanted) string {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(w.By() + "\x00" + w.normal()))
-	return "hmac-sha256:" + hex.EncodeToString(h.Sum(nil))
-}
-
-// Searched is what a receipt says of a search; the key of its hash is made at the first time.
-func (p *Places) Searched(w Wanted) (Searched, error) {
-	key, err := readKey(filepath.Join(p.Dir, Folder))
-	if errors.Is(err, fs.ErrNotExist) {
-		key = make([]byte, keySize)
-		_, _ = rand.Read(key) // never fails
-		err = p.write(keyFile, key)
-	}
-	if err != nil {
-		return Searched{}, err
-	}
-	return Searched{By: w.By(), Hash: keyed(key, w), AgencyID: w.AgencyID}, nil
 }
 
 // Receipts are those in a data directory, the oldest first. A file that is none is an ErrNoReceipt, beside those that are.

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"doorbell/events"
@@ -66,53 +64,9 @@ func (w Wanted) By() string {
 	return "propertyReferenceId"
 }
 
-// normal is what is searched for, in the one form that is compared.
-func (w Wanted) normal() string {
-	switch {
-	case w.Email != "":
-		return w.email()
-	case w.Phone != "":
-		return w.phone()
-	}
-	return w.ContactRequestID + "\x00" + w.PropertyReferenceID
-}
-
-// Texts are the forms in which an address may stand in a file; of a request and an insertion there are none, as their ids stay. A number is
-// written in any way, and here in the usual ones.
-func (w Wanted) Texts() []string {
-	if w.Email != "" {
-		return []string{w.email()}
-	}
-	if w.Phone == "" {
-		return nil
-	}
-	texts := map[string]bool{strings.TrimSpace(w.Phone): true, listings.E164(w.Phone): true}
-	if d := w.digits(); len(d) == 9 { // Swiss
-		groups := []string{d[:2], d[2:5], d[5:7], d[7:]}
-		for _, separator := range []string{"", " ", ".", "-"} {
-			texts[strings.Join(groups, separator)] = true
-		}
-		for _, slash := range []string{"/", " / "} {
-			texts[d[:2]+slash+strings.Join(groups[1:], " ")] = true
-			texts[d[:2]+slash+strings.Join(groups[1:], ".")] = true
-			texts[d[:2]+slash+d[2:]] = true
-		}
-		texts[d[:2]+" "+d[2:]] = true
-	} else {
-		texts[d] = true
-	}
-	delete(texts, "")
-	return slices.Sorted(maps.Keys(texts))
-}
-
 // email is the address without its case: mail servers that tell Nora from nora are not to be found.
 func (w Wanted) email() string {
 	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(w.Email)), "mailto:")
-}
-
-// phone is the number as E.164 where it is clearly one, else its digits.
-func (w Wanted) phone() string {
-	return cmp.Or(listings.E164(strings.TrimSpace(w.Phone)), digits(w.Phone))
 }
 
 // digits are those that the number has however it is written: of a Swiss one those behind +41, 0041 or 0, of another one those behind + or 00.

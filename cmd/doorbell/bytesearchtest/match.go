@@ -1,4 +1,4 @@
-package bytesearch
+package bytesearchtest
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-// Package bytesearch finds texts in the bytes of files, whatever the files are, and in whatever form they hold a text: to show that
+// Package bytesearchtest finds texts in the bytes of files, whatever the files are, and in whatever form they hold a text: to show that
 // something which was erased, or should never have been written, is in none of them.
 //
 // A text is found
@@ -12,7 +12,7 @@
 //
 // ASCII letters are found in any case; all else as it is given. It is not found where it was encrypted, compressed in another
 // way, encoded twice (base64 of UTF-16), or cut in two, and not in names of files.
-package bytesearch
+package bytesearchtest
 
 import (
 	"context"

@@ -13,15 +13,19 @@ import (
 )
 
 // commit is the one way to change what is remembered of the agency: it reads and decides, writes the changes and their events in one
-// transaction, then publishes the snapshot and logs the events. Where nothing changes there is no transaction. decide may be called
-// twice. The caller holds committing from before its reading to the end. What is owed since the disk was full is written first.
+// transaction, then publishes the snapshot and logs the events. Where nothing changes nothing is committed. The caller
+// holds committing from before its reading to the end. What is owed since the disk was full is written first.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
-	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
-		e, err = decide(tx)
-		e.Access = append(slices.Clip(a.owed), e.Access...)
-		return !e.Empty(), err
-	}, func(tx *store.Tx) error { return write(tx, a.id, e) })
+	err := a.p.store.Update(func(tx *store.Tx) (err error) {
+		if e, err = decide(tx); err != nil {
+			return err
+		}
+		if e.Access = append(slices.Clip(a.owed), e.Access...); e.Empty() {
+			return store.ErrUnchanged
+		}
+		return write(tx, a.id, e)
+	})
 	if err != nil || e.Empty() {
 		return err
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"testing"
 )
@@ -15,41 +14,6 @@ func openEmpty(t *testing.T) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-func TestNamesThatAreLearnedAndNotCommittedAreForgotten(t *testing.T) {
-	s, err := Open(Options{Dir: t.TempDir(), BaseURL: "https://api.example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	put := func(id string, fields ...string) func(*Tx) error {
-		c := ContactRequest{ID: id, Rules: 1}
-		for _, f := range fields {
-			c.Fields = append(c.Fields, Field{f, FieldDigest{1, 2, 0x30}})
-		}
-		return func(tx *Tx) error { return tx.PutContactRequests("A100", "a", c) }
-	}
-	if err := s.Update(put("1", "email")); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Update(func(tx *Tx) error {
-		_ = put("2", "email", "gone")(tx)
-		return errUnchanged
-	})
-	if err := s.Update(put("3", "phone", "gone")); err != nil {
-		t.Fatal(err)
-	}
-	err = s.View(func(tx *Tx) error {
-		all, names := tx.ContactRequests("A100", "a"), tx.FieldNames("A100")
-		if !reflect.DeepEqual(names, []string{"email", "phone", "gone"}) || len(all) != 2 || len(all[1].Fields) != 2 || all[1].Fields[0].Name != "phone" {
-			t.Errorf("%v are known, with %v", all, names)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestWhatIsWrittenIsSeenByItsTransactionAloneUntilItIsCommitted(t *testing.T) {
@@ -116,18 +80,6 @@ func TestATransactionThatStaysReadsWhatWasThereWhenItBegan(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestAUUIDIsKeptIn16Bytes(t *testing.T) {
-	for id, short := range map[string]bool{
-		"7f0c2b1e-6d1f-4a53-9a57-00000000000b": true, "7f0c2b1e6d1f4a539a5700000000000b": false, "7F0C2B1E-6D1F-4A53-9A57-00000000000B": false,
-		"7f0c2b1e-6d1f-4a53-9a570-0000000000b": false, "4001234567": false, "-": false, "": false,
-	} {
-		packed, flag := packUUID(id)
-		if short != (flag == contactUUID && len(packed) == 16 && unpackUUID(packed) == id) || !short && string(packed) != id {
-			t.Errorf("%s becomes %q, %d", id, packed, flag)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -15,7 +14,7 @@ import (
 
 // Backup writes a consistent copy of the store while it is in use. sized is called with their number before the first byte.
 //
-// As long as it takes, what is changed cannot be overwritten, and the file grows by it. Nobody waits: the file is mapped far
+// As long as it takes, what is changed cannot be overwritten, and the file grows by it. No commit waits: the file is mapped far
 // beyond its end, so that a commit never has to move it.
 func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 	err := s.View(func(tx *Tx) error {
@@ -29,22 +28,30 @@ func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 	return nil
 }
 
-// ReceiveBackup makes the file of a backup at path: from what copy writes, in a Scratch beside it, until all of it is on disk
+// partial is behind the name of a backup that is not finished.
+const partial = ".part"
+
+// CopyFile is the name of a copy beside the store that is only looked at. A start removes it if it was left behind.
+const CopyFile = fileName + ".copy"
+
+// compacting is behind the name of the store that a compaction makes.
+const compacting = ".compact"
+
+// scratchFiles are behind the name of the store what processes that were killed may have left beside it.
+var scratchFiles = []string{compacting, ".copy", ".copy" + partial}
+
+// ReceiveBackup makes the file of a backup at path: from what copy writes, under another name beside it until all of it is on disk
 // and verified. A file that is there is replaced only if so asked. On failure no file is left behind.
-func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifier, copy func(io.Writer) error) (r Report, err error) {
+func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.Writer) error) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}
-	dir, done, err := Scratch(filepath.Dir(path))
-	if err != nil {
-		return r, err
-	}
-	defer done()
-	made := filepath.Join(dir, fileName)
+	made := path + partial
+	defer os.Remove(made)
 	if err := writeFile(made, copy); err != nil {
 		return r, err
 	}
-	if r, err = verify(ctx, made); err != nil || len(r.Findings) > 0 {
+	if r, err = Verify(ctx, made); err != nil || len(r.Findings) > 0 {
 		return r, errors.Join(err, r.Damage())
 	}
 	r.Path = path
@@ -54,8 +61,9 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifi
 	return r, syncDir(filepath.Dir(path))
 }
 
-// writeFile writes a new file, for its owner only, and brings it to the disk.
+// writeFile writes a file, for its owner only, and brings it to the disk.
 func writeFile(path string, copy func(io.Writer) error) error {
+	_ = os.Remove(path) // of a process that was killed
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -82,69 +90,74 @@ func (r *remembering) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Compaction is what a start has made of a file of which much was free, in bytes. With an Err the file is as it was.
+type Compaction struct {
+	Before, After int64
+	Err           error
+}
+
+// Compaction is that of the start; zero if there was none.
+func (s *Store) Compaction() Compaction { return s.compaction }
+
+// leastCompacted is the size of a file below which it is not worth while.
+const leastCompacted = 4 * growBy
+
 // compactBytes is how much goes into one transaction of a new file.
 const compactBytes = 1 << 20
 
-// Compacted is what Compact did, in bytes of the file.
-type Compacted struct {
-	Before int64 `json:"beforeBytes"`
-	After  int64 `json:"afterBytes"`
+var keyCompact = []byte("compact")
+
+// wantCompaction lets the next start compact the file, whatever its size.
+func (tx *Tx) wantCompaction() error { return tx.put(bucketMeta, keyCompact, []byte("true")) }
+
+// HoldsErased reports whether free pages of the file may hold people who were erased since its last compaction.
+func (s *Store) HoldsErased() (bool, error) {
+	return read(s, func(tx *Tx) bool { return tx.get(bucketMeta, keyCompact) != nil })
 }
 
-// Compact writes the store in o.Dir into a new file, without the space that it does not use, verifies it and puts it in the place
-// of the old one, which is not changed until then. room is asked before whether there is space for so many bytes. Nobody else
-// may have the store open: LockedError.
-func Compact(ctx context.Context, o Options, verify Verifier, room func(bytes int64) error) (c Compacted, err error) {
-	if _, err := os.Stat(filepath.Join(o.Dir, fileName)); err != nil {
-		return c, fmt.Errorf("store: %w", err)
+func (s *Store) wantsCompaction() (bool, error) {
+	erased, err := s.HoldsErased()
+	if erased || err != nil {
+		return erased, err
 	}
-	s, err := Open(o)
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }() // until then nobody opens what is replaced
 	inUse, err := s.InUse()
 	if err != nil {
-		return c, err
+		return false, err
 	}
-	if err := room(inUse + inUse/4); err != nil {
-		return c, err
-	}
-	dir, done, err := Scratch(o.Dir)
-	if err != nil {
-		return c, err
-	}
-	defer done()
-	made := filepath.Join(dir, fileName)
-	if err := s.copyInto(ctx, made); err != nil {
-		return c, err
-	}
-	return s.replace(ctx, made, verify)
+	size, err := read(s, func(tx *Tx) int64 { return tx.tx.Size() })
+	return size >= leastCompacted && inUse < size/2, err
 }
 
-// copyInto copies every entry into a new file and brings it to the disk.
-func (s *Store) copyInto(ctx context.Context, path string) error {
-	into, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true, InitialMmapSize: mapAhead})
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
+// reopenCompacted puts a compacted file in the place of the store, and opens it. Where the disk has no room for both the store stays as
+// it is.
+func (s *Store) reopenCompacted(o Options) (*Store, error) {
+	c, err := s.compact()
+	if errors.Is(err, ErrDamaged) {
+		return nil, errors.Join(err, s.Close())
 	}
-	into.AllocSize = compactBytes // and not much beyond what it holds
-	err = s.guard(func() error { return bolt.Compact(into, s.db, compactBytes) })
-	err = errors.Join(err, ctx.Err(), into.Sync(), into.Close())
 	if err != nil {
-		return fmt.Errorf("store: copy: %w", err)
+		s.compaction = Compaction{Err: err}
+		return s, nil
 	}
-	return nil
+	if err := s.Close(); err != nil { // until then no other process opens what is replaced
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if s, err = openOnce(o); err == nil {
+		s.compaction = c
+	}
+	return s, err
 }
 
-// replace puts a new file in the place of the old one, when it is sound and holds the same.
-func (s *Store) replace(ctx context.Context, made string, verify Verifier) (c Compacted, err error) {
-	r, err := verify(ctx, made)
+// compact writes the store into a new file without the pages that are free, verifies it, and puts it in the place of the old one.
+func (s *Store) compact() (c Compaction, err error) {
+	made := s.path + compacting
+	defer os.Remove(made)
+	if err := s.copyInto(made); err != nil {
+		return c, err
+	}
+	r, err := Verify(context.Background(), made)
 	if err = errors.Join(err, r.Damage()); err != nil {
 		return c, err
-	}
-	if r.StoreID != s.meta.StoreID {
-		return c, damaged(made, "the copy is another store")
 	}
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -153,41 +166,27 @@ func (s *Store) replace(ctx context.Context, made string, verify Verifier) (c Co
 	if err := os.Rename(made, s.path); err != nil {
 		return c, fmt.Errorf("store: %w", err)
 	}
-	return Compacted{Before: info.Size(), After: r.Bytes}, syncDir(filepath.Dir(s.path))
+	return Compaction{Before: info.Size(), After: r.Bytes}, syncDir(filepath.Dir(s.path))
 }
 
-// scratchPattern names the folders that Scratch makes.
-const scratchPattern = ".doorbell-*"
-
-// Scratch makes a folder in dir for a file that is not finished, or only looked at. done removes it. Those that killed processes
-// have left are removed before.
-func Scratch(dir string) (path string, done func(), err error) {
-	removeScratch(dir)
-	if path, err = os.MkdirTemp(dir, scratchPattern); err != nil {
-		return "", nil, fmt.Errorf("store: %w", err)
+// copyInto copies every entry into a new file and brings it to the disk.
+func (s *Store) copyInto(path string) error {
+	into, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true, InitialMmapSize: mapAhead})
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
-	release, err := lockFile(path, 0) // whoever is killed has it no more
-	if errors.As(err, new(*LockedError)) {
-		_ = os.Remove(path)
-		return "", nil, err
+	into.AllocSize = compactBytes // and not much beyond what it holds
+	err = s.guard(func() error { return bolt.Compact(into, s.db, compactBytes) })
+	copied := newStore(into, path, s.now)
+	if err == nil {
+		err = copied.update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) })
 	}
-	if err != nil { // NFS locks no folders, for the next one neither, which then leaves it alone
-		release = func() {}
+	if err == nil { // once more, so that each of the two heads of the file leads to all of it
+		err = copied.putMeta(s.meta)
 	}
-	return path, func() {
-		_ = os.RemoveAll(path)
-		release()
-	}, nil
-}
-
-// removeScratch removes from dir what killed processes have left of Scratch, and leaves alone what others are at work with.
-func removeScratch(dir string) {
-	left, _ := fs.Glob(os.DirFS(dir), scratchPattern)
-	for _, name := range left {
-		path := filepath.Join(dir, name)
-		if release, err := lockFile(path, 0); err == nil {
-			_ = os.RemoveAll(path)
-			release()
-		}
+	err = errors.Join(err, into.Sync(), into.Close())
+	if err != nil {
+		return fmt.Errorf("store: copy: %w", err)
 	}
+	return nil
 }

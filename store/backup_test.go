@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ func TestABackupHoldsWhatTheStoreHeldAtItsBeginning(t *testing.T) {
 	s := open(t, t.TempDir())
 	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
 	path := filepath.Join(t.TempDir(), "copy.db")
-	r, err := store.ReceiveBackup(t.Context(), path, false, store.Verify, into(s))
+	r, err := store.ReceiveBackup(t.Context(), path, false, into(s))
 	if err != nil || r.Events != 1 || r.StoreID != s.ID() || r.Path != path {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -34,13 +35,13 @@ func TestABackupHoldsWhatTheStoreHeldAtItsBeginning(t *testing.T) {
 	}
 	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
 	first := contents(t, filepath.Dir(path))
-	if _, err := store.ReceiveBackup(t.Context(), path, false, store.Verify, into(s)); !errors.Is(err, fs.ErrExist) {
+	if _, err := store.ReceiveBackup(t.Context(), path, false, into(s)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a backup was replaced: %v", err)
 	}
 	if again := contents(t, filepath.Dir(path)); len(again) != 1 || again["copy.db"] != first["copy.db"] {
 		t.Error("the refused backup left something behind")
 	}
-	if r, err := store.ReceiveBackup(t.Context(), path, true, store.Verify, into(s)); err != nil || r.Events != 2 {
+	if r, err := store.ReceiveBackup(t.Context(), path, true, into(s)); err != nil || r.Events != 2 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	check(t, path)
@@ -65,7 +66,7 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 		dir := t.TempDir()
 		old := filepath.Join(dir, "copy.db")
 		write(t, old, "an old backup")
-		if _, err := store.ReceiveBackup(t.Context(), old, true, store.Verify, c.copy); !errors.Is(err, c.want) {
+		if _, err := store.ReceiveBackup(t.Context(), old, true, c.copy); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if left := contents(t, dir); len(left) != 1 || left["copy.db"] != "an old backup" {
@@ -74,40 +75,14 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestABackupRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
+func TestABackupTakesThePlaceOfWhatAKilledOneLeft(t *testing.T) {
 	s, dir := open(t, t.TempDir()), t.TempDir()
-	hidden := func() []string {
-		parts, err := filepath.Glob(filepath.Join(dir, ".doorbell-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parts
-	}
-	backup := func(name string, during func()) {
-		_, err := store.ReceiveBackup(t.Context(), filepath.Join(dir, name), false, store.Verify, func(w io.Writer) error {
-			defer during()
-			return into(s)(w)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	killed := filepath.Join(dir, ".doorbell-123")
-	if err := os.Mkdir(killed, 0o700); err != nil {
+	path := filepath.Join(dir, "copy.db")
+	write(t, path+".part", "half")
+	if _, err := store.ReceiveBackup(t.Context(), path, false, into(s)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(killed, "doorbell.db"), "half")
-	backup("2026-11-21.db", func() {
-		atWork := hidden()
-		if len(atWork) != 1 || atWork[0] == killed {
-			t.Errorf("%v", atWork)
-		}
-		backup("2026-11-22.db", func() {})
-		if parts := hidden(); !slices.Equal(parts, atWork) {
-			t.Errorf("%v, want %v", parts, atWork)
-		}
-	})
-	if got := contents(t, dir); len(got) != 2 {
+	if got := contents(t, dir); len(got) != 1 {
 		t.Errorf("%d files", len(got))
 	}
 }
@@ -156,70 +131,97 @@ func TestCommitsDoNotWaitForABackup(t *testing.T) {
 	}
 }
 
-func TestACompactedStoreHoldsTheSameInLess(t *testing.T) {
+func TestAStartCompactsAFileOfWhichHalfIsFree(t *testing.T) {
 	dir := filepath.Dir(furnished(t))
-	was, err := store.Verify(t.Context(), filepath.Join(dir, "doorbell.db"))
+	path := filepath.Join(dir, "doorbell.db")
+	was, err := store.Verify(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, dir)
+	if c := s.Compaction(); c != (store.Compaction{}) {
+		t.Errorf("a small file was compacted: %+v", c)
+	}
 	update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "large", bytes.Repeat([]byte("1"), 32<<20)) })
 	update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "large", []byte("1")) })
-	o, asked := store.Options{Dir: dir, LockTimeout: 50 * time.Millisecond}, int64(0)
-	room := func(bytes int64) error { asked = bytes; return nil }
-	var locked *store.LockedError
-	if _, err := store.Compact(t.Context(), o, store.Verify, room); !errors.As(err, &locked) {
-		t.Errorf("while it is open: %v", err)
+	s.Close()
+	for _, left := range []string{"doorbell.db.compact", "doorbell.db.copy", "doorbell.db.copy.part"} {
+		write(t, filepath.Join(dir, left), "of a process that was killed")
+	}
+	s = open(t, dir)
+	if c := s.Compaction(); c.Err != nil || c.Before < 32<<20 || c.After > 2<<20 {
+		t.Errorf("%+v", c)
 	}
 	s.Close()
-	before := contents(t, dir)
-	boom := errors.New("boom")
-	if _, err := store.Compact(t.Context(), o, store.Verify, func(int64) error { return boom }); !errors.Is(err, boom) {
-		t.Errorf("without room: %v", err)
-	}
-	if after := contents(t, dir); len(after) != 1 || after["doorbell.db"] != before["doorbell.db"] {
-		t.Error("a refused compaction changed something")
-	}
-	done, err := store.Compact(t.Context(), o, store.Verify, room)
-	if err != nil || done.Before < 32<<20 || done.After > 2<<20 || asked < done.After/2 {
-		t.Errorf("%+v, %v, asked for %d bytes", done, err, asked)
-	}
-	is, err := store.Verify(t.Context(), filepath.Join(dir, "doorbell.db"))
+	is, err := store.Verify(t.Context(), path)
 	if err != nil || len(is.Findings) > 0 || is.Events != was.Events || is.ContactRequests != was.ContactRequests || is.StoreID != was.StoreID {
 		t.Errorf("%v: was %+v, is %+v", err, was, is)
 	}
 	if after := contents(t, dir); len(after) != 1 {
 		t.Errorf("%d files lie there", len(after))
 	}
-	open(t, dir)
+	if c := open(t, dir).Compaction(); c != (store.Compaction{}) {
+		t.Errorf("it was compacted again: %+v", c)
+	}
 }
 
-// What Compact makes has one commit: the other head is that of an empty file.
-func TestAStoreWhoseOnlyHeadIsUnreadableIsNotTakenForANewOne(t *testing.T) {
-	for at := int64(16); at < 80; at += 7 {
+// Where the newer head of a file is damaged, bbolt takes the older one, which must not be that of an empty file.
+func TestACompactedStoreHasTwoHeadsThatLeadToAllOfIt(t *testing.T) {
+	for at := int64(16); at < 8192; at += 7 {
+		if at > 80 && at < 4096+16 || at > 4096+80 {
+			continue
+		}
 		dir := filepath.Dir(furnished(t))
-		o := store.Options{Dir: dir, BaseURL: "https://api.example.org"}
-		if _, err := store.Compact(t.Context(), o, store.Verify, func(int64) error { return nil }); err != nil {
+		s := open(t, dir)
+		if _, err := s.Erase("A100", []store.Request{{Reference: "a#1##", ID: "c1-1"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s = open(t, dir)
+		if s.Compaction().Before == 0 {
+			t.Fatal("it was not compacted")
+		}
+		want, err := everything(s)
+		if err := errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "doorbell.db")
 		b := []byte(contents(t, dir)["doorbell.db"])
 		b[at] ^= 0x7f
 		write(t, path, string(b))
-		s, err := store.Open(o)
-		if err == nil {
-			s.Close()
+		s, err = store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+		if err != nil {
+			t.Fatalf("byte %d: %v", at, err)
 		}
-		if !errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrEmpty) {
-			t.Errorf("byte %d: opened: %v", at, err)
+		got, err := everything(s)
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := store.Verify(t.Context(), path); !errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrEmpty) {
-			t.Errorf("byte %d: verified: %v", at, err)
-		}
-		if contents(t, dir)["doorbell.db"] != string(b) {
-			t.Fatalf("byte %d: the file has changed", at)
+		if !maps.Equal(got, want) {
+			t.Fatalf("byte %d: it holds something else", at)
 		}
 	}
+}
+
+func TestErasedPeopleLeaveTheFileAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	knows(t, s)
+	appended(t, s, asked(t, request(1), 0, era))
+	holds := func(want bool) {
+		t.Helper()
+		if got, err := s.HoldsErased(); err != nil || got != want {
+			t.Errorf("%t, %v; want %t", got, err, want)
+		}
+		if inFile := strings.Contains(contents(t, dir)["doorbell.db"], nora); inFile != want {
+			t.Errorf("the person is in the file: %t, want %t", inFile, want)
+		}
+	}
+	erases(t, s, request(1))
+	holds(true)
+	s.Close()
+	s = open(t, dir)
+	holds(false)
 }
 
 // BenchmarkBackup measures the copy of a store of 1 GB while others commit 16 kB each, as fast as they can: what the longest of

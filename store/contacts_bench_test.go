@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -89,10 +90,56 @@ func remembered(insertion, n int) store.ContactRequest {
 		Fingerprint: store.Short(sum[:8]), Digest: store.Short(sum[8:16]), Rules: 0xdeadbeef,
 		CreatedAt: time.Unix(1_770_000_000+int64(sum[0])*3600, 0).UTC(),
 	}
-	for i, name := range []string{
+	for _, name := range []string{
 		"id", "createdAt", "salutation", "firstName", "lastName", "email", "phone", "language", "message", "viewingTimes", "status",
 	} {
-		c.Fields = append(c.Fields, store.Field{Name: name, Digest: store.ShortenField([3]byte(sum[i : i+3]))})
+		c.Fields = append(c.Fields, store.Field{Name: name})
 	}
 	return c
+}
+
+// BenchmarkReadContactRequests measures what each poll reads: the 20 contact requests of an insertion.
+func BenchmarkReadContactRequests(b *testing.B) {
+	s := open(b, b.TempDir())
+	remember(b, s, []int{1}, 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.View(func(tx *store.Tx) error {
+			if n := len(tx.ContactRequests("A100", "seefeld#0#H2#0001")); n != 20 {
+				b.Fatal(n)
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReadInsertions measures what a start reads of an agency with 100,000 insertions.
+func BenchmarkReadInsertions(b *testing.B) {
+	s := open(b, b.TempDir())
+	const count, together = 100_000, 1000
+	for from := 0; from < count; from += together {
+		update(b, s, func(tx *store.Tx) (err error) {
+			for n := from; n < from+together; n++ {
+				at := era.Add(time.Duration(n) * time.Millisecond)
+				err = errors.Join(err, tx.PutInsertion("A100", store.Insertion{
+					Reference: fmt.Sprintf("seefeld#%d#H2#%04d", n/7, n), Digest: sha256.Sum256(fmt.Append(nil, n)), Rules: 0xdeadbeef,
+					Episode: 1, Revision: 2, FirstSeen: at, Start: at, Polled: true, Listed: true, Baseline: true, LastPoll: at, Epoch: 3,
+				}))
+			}
+			return err
+		})
+	}
+	for b.Loop() {
+		n := 0
+		if err := s.View(func(tx *store.Tx) error {
+			for range tx.Insertions("A100") {
+				n++
+			}
+			return nil
+		}); err != nil || n != count {
+			b.Fatal(n, err)
+		}
+	}
 }

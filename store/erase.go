@@ -71,10 +71,12 @@ func (s *Store) eraseAll(agency string, requests []Request, announce bool) (eras
 	}
 	for from := uint64(endOfLog); from != 0; {
 		var next uint64
-		if err := s.erasing(func(tx *Tx) (bool, error) {
-			found, next = tx.people(agency, from, asked)
-			return len(found) > 0, nil
-		}, func(tx *Tx) error { return tx.erase(found) }); err != nil {
+		if err := s.erasing(func(tx *Tx) error {
+			if found, next = tx.people(agency, from, asked); len(found) == 0 {
+				return ErrUnchanged
+			}
+			return tx.erase(found)
+		}); err != nil {
 			return erased, err
 		}
 		for _, e := range found {
@@ -85,18 +87,25 @@ func (s *Store) eraseAll(agency string, requests []Request, announce bool) (eras
 	return erased, nil
 }
 
-// mostLeft is the most time that is left to others after a transaction, scrubPause the least.
-const mostLeft = 100 * time.Millisecond
+// leastLeft and mostLeft bound the time that is left to others after a transaction.
+const (
+	leastLeft = 5 * time.Millisecond
+	mostLeft  = 100 * time.Millisecond
+)
 
-// erasing is a change of one transaction, after which others have time to write: as much as it took, within bounds.
-func (s *Store) erasing(look func(*Tx) (bool, error), write func(*Tx) error) error {
+// erasing is update, after which others have time to write: as much as it took, within bounds. What it overwrites stays in pages that
+// are free then, so the next start compacts the file.
+func (s *Store) erasing(write func(*Tx) error) error {
 	began, wrote := time.Now(), false
-	err := s.change(s.update, look, func(tx *Tx) error {
-		wrote = true
-		return write(tx)
+	err := s.update(func(tx *Tx) error {
+		err := write(tx)
+		if wrote = err == nil; wrote {
+			err = tx.wantCompaction()
+		}
+		return err
 	})
 	if wrote {
-		time.Sleep(min(max(time.Since(began), scrubPause), mostLeft))
+		time.Sleep(min(max(time.Since(began), leastLeft), mostLeft))
 	}
 	return err
 }
@@ -105,7 +114,7 @@ func (s *Store) erasing(look func(*Tx) (bool, error), write func(*Tx) error) err
 // and where to go on; 0 at its end.
 func (tx *Tx) people(agency string, before uint64, wanted func(events.Event) bool) (found []events.Event, next uint64) {
 	var b bounds
-	for k, v := range tx.descend(bucketLog, nil, logKey(before)) {
+	for k, v := range tx.descend(bucketLog, logKey(before)) {
 		if b.reached() {
 			return found, next
 		}
@@ -184,13 +193,15 @@ const (
 // redact makes contact requests erased ones in the snapshot, and says so by events, once for each.
 func (s *Store) redact(agency string, people map[Request]*person, announce bool) error {
 	for left := toRemember(slices.Collect(maps.Keys(people))); len(left) > 0; {
-		var rows map[Request][]ContactRequest
-		known, passed := false, 0
-		if err := s.erasing(func(tx *Tx) (bool, error) {
-			_, known = tx.Agency(agency)
-			rows, passed = tx.notErased(agency, left)
-			return len(rows) > 0, nil
-		}, func(tx *Tx) error { return tx.redact(agency, rows, people, known && announce) }); err != nil {
+		passed := 0
+		if err := s.erasing(func(tx *Tx) error {
+			var rows map[Request][]ContactRequest
+			if rows, passed = tx.notErased(agency, left); len(rows) == 0 {
+				return ErrUnchanged
+			}
+			_, known := tx.Agency(agency)
+			return tx.redact(agency, rows, people, known && announce)
+		}); err != nil {
 			return err
 		}
 		left = left[passed:]
@@ -212,7 +223,7 @@ func (tx *Tx) notErased(agency string, list []Request) (rows map[Request][]Conta
 	rows = map[Request][]ContactRequest{}
 	for read := 0; passed < len(list) && read < redactReads; {
 		reference, known := list[passed].Reference, map[string][]ContactRequest{}
-		all := tx.asTheyCame(agency, reference)
+		all := tx.ContactRequests(agency, reference)
 		for _, c := range all {
 			known[c.Given()] = append(known[c.Given()], c)
 		}

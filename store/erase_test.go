@@ -119,7 +119,7 @@ func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
 	knows(t, s)
 	known := store.ContactRequest{
 		ID: "c1", Fingerprint: store.Short{1}, Digest: store.Short{2}, Rules: 3, Epoch: 1, Revision: 1, CreatedAt: era,
-		Fields: []store.Field{{Name: "lastName", Digest: store.FieldDigest{9}}},
+		Fields: []store.Field{{Name: "lastName"}},
 	}
 	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", known) })
 	for _, e := range []events.Event{
@@ -422,7 +422,7 @@ func TestAllThatBearAnIdAreErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}}}
+	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email"}}}
 	if err := s.Update(func(tx *store.Tx) error {
 		return tx.PutContactRequests("A100", "a#1##", store.ContactRequest{ID: "7", Fields: again.Fields}, again)
 	}); err != nil {

@@ -18,7 +18,7 @@ var (
 	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when they find that out. The process
 	// must end: nothing is read or written any more.
 	ErrDamaged = errors.New("damaged store")
-	// ErrEmpty is the ErrDamaged of a file that nobody has filled yet. Open fills it, if it has a base URL.
+	// ErrEmpty is the ErrDamaged of a file that was never filled. Open fills it, if it has a base URL.
 	ErrEmpty = fmt.Errorf("%w: it is empty; doorbell run fills it", ErrDamaged)
 )
 
@@ -44,21 +44,13 @@ func damaged(path, why string) error { return &DamagedError{path, why} }
 func emptyStore(path string) error { return fmt.Errorf("%s: %w", path, ErrEmpty) }
 
 // LockedError is returned by Open when another process holds the store.
-type LockedError struct {
-	Path string
-	PID  int // 0 if the system does not tell
-}
+type LockedError struct{ Path string }
 
-func (e *LockedError) Error() string {
-	if e.PID > 0 {
-		return fmt.Sprintf("%s is in use by process %d", e.Path, e.PID)
-	}
-	return e.Path + " is in use by another process"
-}
+func (e *LockedError) Error() string { return e.Path + " is in use by another process" }
 
-// guarded runs what touches the mapped file. Where the file is damaged, a page may lead to where nothing is mapped, or be none;
-// bbolt then faults or panics. That, and an entry whose seal does not hold, becomes an ErrDamaged. Any other panic is a mistake
-// in a program, and stays one.
+// guarded runs what touches the mapped file. Where the file is damaged or cut off, a page may lead to where nothing is mapped, or be
+// none; bbolt then faults or panics. That, and a value whose checksum does not hold, becomes an ErrDamaged. Any other panic is a
+// mistake in a program, and stays one.
 func guarded(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -101,7 +93,7 @@ func whyDamaged(r any) string {
 	case damage:
 		return r.why
 	case interface{ Addr() uintptr }: // of a fault: see debug.SetPanicOnFault
-		return "a page leads out of the file"
+		return "it is cut off, or a page leads out of the file"
 	}
 	if panickedInBolt() {
 		return "its pages contradict each other"

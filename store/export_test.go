@@ -6,3 +6,6 @@ func SetSchema(s *Store, schema int) error {
 	m.Schema = schema
 	return s.putMeta(m)
 }
+
+// WantCompaction lets the next start compact the file.
+func WantCompaction(s *Store) error { return s.update((*Tx).wantCompaction) }

@@ -213,18 +213,22 @@ func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 	return trimmed, nil
 }
 
-// trimSome removes up to most events in one transaction. What they are is found out before it, so that no writer waits while
-// events are read, unless something was committed in between.
+// trimSome removes up to most events in one transaction.
 func (s *Store) trimSome(before time.Time, most int) (trimmed int, err error) {
-	var old [][]byte
-	err = s.change(s.update, func(tx *Tx) (bool, error) {
-		old = tx.trimmable(before, most)
-		return len(old) > 0, nil
-	}, func(tx *Tx) error { return tx.delete(bucketLog, old...) })
+	err = s.update(func(tx *Tx) (err error) {
+		old := tx.trimmable(before, most)
+		if trimmed = len(old); trimmed == 0 {
+			return ErrUnchanged
+		}
+		for _, k := range old {
+			err = errors.Join(err, tx.delete(bucketLog, k))
+		}
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	return len(old), nil
+	return trimmed, nil
 }
 
 // trimmable are the keys of the events that may go.

@@ -6,89 +6,75 @@ import (
 	"time"
 )
 
-// Insertion is what is remembered of one insertion beside its record. Times are in our clock.
+// Insertion is what is remembered of one insertion beside its record. Times are in our clock. The names of members are short because
+// there are many of these.
 type Insertion struct {
-	Reference string
-	Digest    [32]byte // of the last record
-	Rules     uint32   // the rules that made Digest
-	Episode   int      // publications of the reference, from 1
-	Revision  int      // changes within the episode
-	FirstSeen time.Time
+	Reference string    `json:"-"`
+	Digest    [32]byte  `json:"d,omitzero"` // of the last record
+	Rules     uint32    `json:"r,omitzero"` // the rules that made Digest
+	Episode   int       `json:"e,omitzero"` // publications of the reference, from 1
+	Revision  int       `json:"v,omitzero"` // changes within the episode
+	FirstSeen time.Time `json:"f,omitzero"`
 
-	Missing   int       // complete walks in a row that did not list it
-	LastSeen  time.Time // last sighting before it went missing; zero while it is listed
-	GoneSince time.Time // since when it counts as disappeared; zero while published
+	Missing   int       `json:"m,omitzero"` // complete walks in a row that did not list it
+	LastSeen  time.Time `json:"l,omitzero"` // last sighting before it went missing; zero while it is listed
+	GoneSince time.Time `json:"g,omitzero"` // since when it counts as disappeared; zero while published
 
-	Outside   bool      // the configured filter leaves it out; GoneSince says since when
-	Baseline  bool      // it was there before we began to watch
-	Start     time.Time // contact requests created before it are old
-	Polled    bool      // the first catch-up is done
-	Listed    bool      // a catch-up showed a list, even an empty one: the start is final
-	Unordered bool      // its list is in no order and may hide some, which was reported
-	LastPoll  time.Time // last poll that wrote something
-	Epoch     int       // counts catch-ups; a contact request learned in an earlier one is an overlap
-	OpenSince time.Time // since when a window has been open; zero: closed
+	Outside   bool      `json:"o,omitzero"`  // the configured filter leaves it out; GoneSince says since when
+	Baseline  bool      `json:"b,omitzero"`  // it was there before we began to watch
+	Start     time.Time `json:"s,omitzero"`  // contact requests created before it are old
+	Polled    bool      `json:"p,omitzero"`  // the first catch-up is done
+	Listed    bool      `json:"i,omitzero"`  // a catch-up showed a list, even an empty one: the start is final
+	Unordered bool      `json:"u,omitzero"`  // its list is in no order and may hide some, which was reported
+	LastPoll  time.Time `json:"t,omitzero"`  // last poll that wrote something
+	Epoch     int       `json:"c,omitzero"`  // counts catch-ups; a contact request learned in an earlier one is an overlap
+	OpenSince time.Time `json:"os,omitzero"` // since when a window has been open; zero: closed
 }
 
-const insertionVersion = 1
-
-const (
-	insertionBaseline = 1 << iota
-	insertionPolled
-	insertionOutside
-	insertionListed
-	insertionUnordered
-)
-
-func (i Insertion) encode() []byte {
-	w := &writer{b: make([]byte, 0, 128)}
-	w.byte(insertionVersion)
-	var flags byte
-	if i.Baseline {
-		flags |= insertionBaseline
-	}
-	if i.Polled {
-		flags |= insertionPolled
-	}
-	if i.Outside {
-		flags |= insertionOutside
-	}
-	if i.Listed {
-		flags |= insertionListed
-	}
-	if i.Unordered {
-		flags |= insertionUnordered
-	}
-	w.byte(flags)
-	w.fixed(i.Digest[:])
-	w.uint(uint64(i.Rules))
-	for _, n := range []int{i.Episode, i.Revision, i.Missing, i.Epoch} {
-		w.uint(uint64(n))
-	}
-	for _, t := range []time.Time{i.FirstSeen, i.LastSeen, i.GoneSince, i.Start, i.LastPoll, i.OpenSince} {
-		w.time(t)
-	}
-	return w.b
-}
-
-func decodeInsertion(reference string, v []byte) Insertion {
-	r := &reader{b: v}
-	version, flags := r.byte(), r.byte()
-	i := Insertion{
-		Reference: reference, Baseline: flags&insertionBaseline != 0,
-		Polled:  flags&insertionPolled != 0,
-		Outside: flags&insertionOutside != 0, Listed: flags&insertionListed != 0, Unordered: flags&insertionUnordered != 0,
-	}
-	copy(i.Digest[:], r.take(len(i.Digest)))
-	i.Rules = uint32(r.uint())
-	for _, n := range []*int{&i.Episode, &i.Revision, &i.Missing, &i.Epoch} {
-		*n = r.int()
-	}
-	for _, t := range []*time.Time{&i.FirstSeen, &i.LastSeen, &i.GoneSince, &i.Start, &i.LastPoll, &i.OpenSince} {
-		*t = r.time()
-	}
-	if r.bad || version != insertionVersion {
-		panic(damagef("an entry of %s cannot be read", bucketInsertions))
+func decodeInsertion(reference string, payload []byte) Insertion {
+	i, s := Insertion{Reference: reference}, scanner{rest: payload}
+	s.object(func(name string) {
+		switch name {
+		case "d":
+			s.bytes(i.Digest[:])
+		case "r":
+			i.Rules = uint32(s.int())
+		case "e":
+			i.Episode = s.int()
+		case "v":
+			i.Revision = s.int()
+		case "f":
+			i.FirstSeen = s.time()
+		case "m":
+			i.Missing = s.int()
+		case "l":
+			i.LastSeen = s.time()
+		case "g":
+			i.GoneSince = s.time()
+		case "o":
+			i.Outside = s.truth()
+		case "b":
+			i.Baseline = s.truth()
+		case "s":
+			i.Start = s.time()
+		case "p":
+			i.Polled = s.truth()
+		case "i":
+			i.Listed = s.truth()
+		case "u":
+			i.Unordered = s.truth()
+		case "t":
+			i.LastPoll = s.time()
+		case "c":
+			i.Epoch = s.int()
+		case "os":
+			i.OpenSince = s.time()
+		default:
+			s.bad = true
+		}
+	})
+	if s.bad {
+		panic(unreadable(bucketInsertions))
 	}
 	return i
 }
@@ -104,7 +90,15 @@ func (tx *Tx) Insertion(agency, reference string) (i Insertion, exists bool) {
 
 // PutInsertion remembers an insertion. Its record is remembered by PutRecord.
 func (tx *Tx) PutInsertion(agency string, i Insertion) error {
-	return tx.put(bucketInsertions, key(agency, i.Reference), i.encode())
+	inMillis(&i.FirstSeen, &i.LastSeen, &i.GoneSince, &i.Start, &i.LastPoll, &i.OpenSince)
+	return tx.putJSON(bucketInsertions, key(agency, i.Reference), i)
+}
+
+// inMillis gives times the form that events have: what is compared with an event is equal to it.
+func inMillis(times ...*time.Time) {
+	for _, t := range times {
+		*t = t.UTC().Truncate(time.Millisecond)
+	}
 }
 
 // Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.

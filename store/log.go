@@ -68,12 +68,13 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	return e, tx.putEvent(e)
 }
 
-// lastPosition is the highest position that was ever used or reserved.
+// lastPosition is the highest position that was ever used or reserved. The sequence of the bucket has no checksum, so the last key
+// counts too: a position is not used twice.
 func (tx *Tx) lastPosition() uint64 {
-	last := tx.bucket(bucketLog).Sequence()
-	for k := range tx.descend(bucketLog, nil, logKey(endOfLog)) {
+	b := tx.bucket(bucketLog)
+	last := b.Sequence()
+	if k, _ := b.Cursor().Last(); len(k) == 8 {
 		last = max(last, binary.BigEndian.Uint64(k))
-		break
 	}
 	return last
 }
@@ -85,7 +86,7 @@ func (s *Store) LastPosition() (uint64, error) { return read(s, (*Tx).lastPositi
 func (s *Store) Reserve(position uint64) error {
 	return s.update(func(tx *Tx) error {
 		if tx.lastPosition() >= position {
-			return errUnchanged
+			return ErrUnchanged
 		}
 		return tx.bucket(bucketLog).SetSequence(position)
 	})
@@ -132,7 +133,7 @@ func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) 
 	}
 	err = s.View(func(tx *Tx) error {
 		looked, size := 0, 0
-		for k, v := range tx.descend(bucketLog, nil, logKey(before)) {
+		for k, v := range tx.descend(bucketLog, logKey(before)) {
 			l := entry(k, v)
 			if ours := agency == "" || l.agency == agency; ours {
 				if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {

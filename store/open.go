@@ -2,23 +2,33 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
-// schemaVersion is the form of the file; another one is refused. None before it was released.
+// schemaVersion is the form of the file. Older and newer ones are refused; none was released before it.
 const schemaVersion = 7
 
 const fileName = "doorbell.db"
+
+// mapAhead is how far beyond its end the file is mapped, which costs addresses and no memory. When the file outgrows that, a commit
+// has to map it again, and waits until no transaction reads.
+const mapAhead = (16 << 30) * int(^uint(0)>>63) // none where addresses are short
+
+// growBy is how much larger the file becomes when it is full.
+const growBy = 4 << 20
 
 var (
 	bucketMeta       = []byte("meta")
@@ -26,15 +36,13 @@ var (
 	bucketInsertions = []byte("insertions")
 	bucketRecords    = []byte("records")
 	bucketContacts   = []byte("contacts")
-	bucketFieldNames = []byte("field_names")
 	bucketLog        = []byte("log")
 	bucketCursors    = []byte("cursors")
 	bucketHalts      = []byte("halts")
-	bucketFailures   = []byte("troubles")
+	bucketFailures   = []byte("failures")
 
 	buckets = [][]byte{
-		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
-		bucketCursors, bucketHalts, bucketFailures,
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog, bucketCursors, bucketHalts, bucketFailures,
 	}
 	keyMeta = []byte("store")
 )
@@ -46,11 +54,15 @@ type Options struct {
 	LockTimeout time.Duration    // how long to wait for the lock; default 2 s
 	Now         func() time.Time // default time.Now
 
-	// Check is asked about a file that is there before anything is written to it: pages that it takes for free are overwritten. What it
-	// returns, Open returns. nil: nobody is asked.
-	Check func(path string) error
-
 	Moved bool // BaseURL is the new address of the API that the store remembers
+}
+
+func (o Options) withDefaults() Options {
+	o.LockTimeout = cmp.Or(o.LockTimeout, 2*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
 }
 
 // meta is the store's identity, written once.
@@ -63,52 +75,76 @@ type meta struct {
 
 // Store is an open store. Its methods are safe for concurrent use.
 type Store struct {
-	db       *bolt.DB
-	file     *os.File // of db; see Scrub
-	path     string
-	meta     meta
-	now      func() time.Time
-	onAppend atomic.Pointer[func()]
-	commits  atomic.Int64
-	reading  atomic.Int64 // Views that are open
+	db         *bolt.DB
+	path       string
+	meta       meta
+	now        func() time.Time
+	onAppend   atomic.Pointer[func()]
+	commits    atomic.Int64
+	lastCommit atomic.Int64 // number of the last one that must be there
 
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then
 
-	lastCommit atomic.Int64 // number of the last one that must be there
-
-	torn bool // see Torn
-
-	full atomic.Bool // it holds all that it may; see Housekeeping
+	compaction Compaction  // at the start
+	full       atomic.Bool // it holds all that it may; see Housekeeping
 }
 
-// Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until
-// Close; a second Open of the same directory returns a LockedError after LockTimeout. Nothing is written before the store
-// is known to be ours.
-func Open(o Options) (s *Store, err error) {
-	if o.LockTimeout == 0 {
-		o.LockTimeout = 2 * time.Second
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+// Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until Close; a second
+// Open of the same directory returns a LockedError after LockTimeout. Nothing is written before the store is known to be ours. A file of
+// which half is free, or that may still hold erased people in free pages, is compacted.
+func Open(o Options) (*Store, error) {
+	o = o.withDefaults()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	path := filepath.Join(o.Dir, fileName)
-	if err := checkFile(o, path); err != nil {
+	s, err := openOnce(o)
+	if err != nil {
 		return nil, err
 	}
-	db, file, torn, err := openFile(path, o.LockTimeout)
+	for _, left := range scratchFiles { // by processes that were killed
+		_ = os.Remove(s.path + left)
+	}
+	wanted, err := s.wantsCompaction()
+	if err == nil && wanted {
+		return s.reopenCompacted(o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func openOnce(o Options) (*Store, error) {
+	path := filepath.Join(o.Dir, fileName)
+	db, err := openFile(path, o.LockTimeout)
 	if errors.Is(err, errReplaced) {
-		return Open(o)
+		return openOnce(o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s = newStore(db, path, o.Now)
-	s.file, s.torn = file, torn
-	removeScratch(o.Dir)
+	s := newStore(db, path, o.Now)
+	if err := s.identify(o); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// OpenReadOnly opens the store in o.Dir as it is: nothing is made or compacted, and what Open would refuse is refused alike. Where
+// there is no store the error is fs.ErrNotExist. The lock is shared with other readers; a store that is open to be written is
+// a LockedError after LockTimeout. Update of a store that was opened so fails.
+func OpenReadOnly(o Options) (*Store, error) {
+	o = o.withDefaults()
+	path := filepath.Join(o.Dir, fileName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	db, err := openToRead(path, o.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(db, path, o.Now)
 	if err := s.identify(o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -119,25 +155,67 @@ func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
 }
 
-func checkFile(o Options, path string) error {
-	if info, err := os.Stat(path); o.Check == nil || err != nil || info.Size() == 0 {
-		return nil
+// errReplaced: while we waited for the lock, a compaction has put another file in the place of the one that we have opened. What is
+// written to ours would be lost, and its lock excludes no other process.
+var errReplaced = errors.New("the store was replaced")
+
+// openFile opens the bbolt file to be written, with its lock.
+func openFile(path string, wait time.Duration) (*bolt.DB, error) {
+	db, f, err := openBolt(path, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
+	if err != nil {
+		return nil, err
 	}
-	return o.Check(path)
+	db.AllocSize = growBy
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
+	}
+	if there, err := os.Stat(path); err != nil || !os.SameFile(info, there) {
+		return nil, errors.Join(errReplaced, db.Close())
+	}
+	if info.Mode().Perm()&0o077 != 0 { // as a copy or a careless hand leaves it: the file holds people
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
+		}
+	}
+	return db, nil
 }
 
-// refuseHidden refuses to take a file for a new one, and to fill it, where what it held may only be out of reach: the head that
-// leads there is torn, and the other one is that of an empty file, as after Compact.
-func refuseHidden(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
+// openToRead opens the bbolt file as it is, with a lock that it shares with other readers.
+func openToRead(path string, wait time.Duration) (*bolt.DB, error) {
+	db, _, err := openBolt(path, &bolt.Options{Timeout: wait, ReadOnly: true, PreLoadFreelist: true, FreelistType: bolt.FreelistMapType})
+	return db, err
+}
+
+// openBolt also returns the file that bbolt has open, and closes.
+func openBolt(path string, o *bolt.Options) (db *bolt.DB, f *os.File, err error) {
+	o.OpenFile = func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
+		f, err = os.OpenFile(name, flag, perm)
+		return f, err
 	}
-	defer f.Close()
-	if _, whole := readHeads(f); whole < 2 {
-		return damaged(path, "one of its two heads cannot be read, and the other one leads to nothing")
+	err = guarded(path, func() error {
+		db, err = bolt.Open(path, 0o600, o)
+		return err
+	})
+	if err == nil {
+		return db, f, nil
 	}
-	return nil
+	if f != nil {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // where bbolt has panicked, the file stays mapped, and so the lock would
+		f.Close()
+	}
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return nil, nil, err
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, nil, &LockedError{Path: path}
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch),
+		strings.Contains(err.Error(), "file size too small"):
+		return nil, nil, damaged(path, err.Error())
+	case errors.Is(err, syscall.ENOSPC):
+		return nil, nil, fmt.Errorf("%w: %s", ErrNoSpace, path)
+	}
+	return nil, nil, fmt.Errorf("store: %w", err)
 }
 
 // identify reads which store it is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
@@ -145,9 +223,6 @@ func refuseHidden(path string) error {
 func (s *Store) identify(o Options) error {
 	found, err := s.readMeta()
 	if err == nil && found == nil {
-		if err := refuseHidden(s.path); err != nil {
-			return err
-		}
 		if o.BaseURL == "" || s.db.IsReadOnly() {
 			return emptyStore(s.path)
 		}
@@ -188,17 +263,23 @@ func (s *Store) refuseForeign(o Options) error {
 // readMeta returns nil for a file without buckets: a new one.
 func (s *Store) readMeta() (m *meta, err error) {
 	err = s.View(func(tx *Tx) error {
-		s.lastCommit.Store(int64(tx.commit()))
-		b := tx.tx.Bucket(bucketMeta)
-		if b == nil {
+		info, err := os.Stat(s.path)
+		if err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+		s.lastCommit.Store(int64(tx.tx.ID()))
+		if info.Size() < tx.tx.Size() {
+			return damaged(s.path, fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), tx.tx.Size()))
+		}
+		if tx.tx.Bucket(bucketMeta) == nil {
 			if k, _ := tx.tx.Cursor().First(); k != nil {
 				return damaged(s.path, "it is no store of doorbell")
 			}
 			return nil
 		}
 		m = new(meta)
-		if v := b.Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, m) == nil {
-			return nil // until schema 5
+		if v := tx.bucket(bucketMeta).Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, m) == nil && m.Schema != schemaVersion {
+			return nil // another schema may give values another form, but for this one
 		}
 		var exists bool
 		if *m, exists = getJSON[meta](tx, bucketMeta, keyMeta); !exists {
@@ -214,7 +295,7 @@ func (s *Store) create(o Options) (*meta, error) {
 	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
 	err := s.update(func(tx *Tx) error {
 		for _, name := range buckets {
-			if err := makeBucket(tx.tx, name); err != nil {
+			if _, err := tx.tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
@@ -229,14 +310,6 @@ func (s *Store) create(o Options) (*meta, error) {
 	return m, nil
 }
 
-func makeBucket(tx *bolt.Tx, name []byte) error {
-	b, err := tx.CreateBucket(name)
-	if err != nil {
-		return err
-	}
-	return b.Put(endMark, seal(name, nil, endMark, nil))
-}
-
 // putMeta writes the identity, and nothing else.
 func (s *Store) putMeta(m meta) error {
 	return s.update(func(tx *Tx) error { return tx.putJSON(bucketMeta, keyMeta, m) })
@@ -248,12 +321,11 @@ func (s *Store) ID() string { return s.meta.StoreID }
 // BaseURL is the API that the store remembers.
 func (s *Store) BaseURL() string { return s.meta.BaseURL }
 
-// Torn reports whether one of the two heads of the file could not be read when it was opened. So a power failure may leave the
-// commit under way. If it was that of the last commit, what was seen is seen again, and the stream takes no event of it twice.
-func (s *Store) Torn() bool { return s.torn }
-
 // Path is the store's file.
 func (s *Store) Path() string { return s.path }
+
+// Commits counts the transactions that were written since the store was opened.
+func (s *Store) Commits() int64 { return s.commits.Load() }
 
 // Close releases the lock. It waits for open transactions; but not for long in a store that was found damaged, of which some may
 // never end.
@@ -269,31 +341,6 @@ func (s *Store) Close() error {
 	case <-time.After(time.Second):
 		return nil // the lock ends with the process
 	}
-}
-
-// Commits counts the transactions that were written since the store was opened.
-func (s *Store) Commits() int64 { return s.commits.Load() }
-
-// OpenReadOnly opens the store in o.Dir as it is: nothing is made, mended or migrated, and what Open would refuse is
-// refused alike. Where there is no store the error is fs.ErrNotExist. The lock is shared with other readers; a store that is
-// open to be written is a LockedError after LockTimeout. Update of a store that was opened so fails.
-func OpenReadOnly(o Options) (*Store, error) {
-	if o.LockTimeout == 0 {
-		o.LockTimeout = 2 * time.Second
-	}
-	path := filepath.Join(o.Dir, fileName)
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	db, err := openAsItIs(path, o.LockTimeout, true)
-	if err != nil {
-		return nil, err
-	}
-	s := newStore(db, path, time.Now)
-	if err := s.identify(o); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
 }
 
 func syncDir(dir string) error {

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"doorbell/events"
 	"doorbell/schemas/schematest"
 	"doorbell/store"
@@ -45,9 +43,7 @@ func check(t testing.TB, path string) {
 		t.Error(err)
 	}
 	for _, finding := range r.Findings {
-		if !strings.HasSuffix(finding, "learns it anew") {
-			t.Error(finding)
-		}
+		t.Error(finding)
 	}
 }
 
@@ -224,7 +220,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 	}
 	request := store.ContactRequest{
 		ID: "7f0c", Fingerprint: store.Short{1}, Digest: store.Short{2}, Rules: 8, Epoch: 4, Revision: 5, CreatedAt: now, Redacted: true,
-		Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1, 2, 0x30}}, {Name: "phone"}},
+		Fields: []store.Field{{Name: "email", Empty: true}, {Name: "phone"}},
 	}
 	halt := store.Halt{Scope: events.ScopeInsertion, Reference: "a#b##", Operation: "contact_requests", Status: 403, Since: now}
 	var newest events.Event
@@ -266,8 +262,8 @@ func TestASecondProcessIsRefusedInTime(t *testing.T) {
 	open(t, dir)
 	_, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 50 * time.Millisecond})
 	var locked *store.LockedError
-	if !errors.As(err, &locked) || locked.PID != os.Getpid() {
-		t.Errorf("got %v, want a LockedError that names process %d", err, os.Getpid())
+	if !errors.As(err, &locked) {
+		t.Errorf("got %v, want a LockedError", err)
 	}
 }
 
@@ -284,9 +280,7 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 			beOfSchema(t, filepath.Join(dir, "doorbell.db"), 99)
 		}, store.ErrNewer},
 		"of a version from before the first release": {func(t *testing.T, dir string) {
-			spoil(t, filepath.Join(dir, "doorbell.db"), "meta", func(b *bolt.Bucket) error {
-				return b.Put([]byte("store"), []byte(`{"schema":5,"storeId":"x","baseUrl":"https://other.example.org"}`))
-			})
+			beOfSchema(t, filepath.Join(dir, "doorbell.db"), 6)
 		}, store.ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -424,23 +418,6 @@ func beOfSchema(t *testing.T, path string, schema int) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(store.SetSchema(s, schema), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestTheNamesOfFieldsAreKeptPerAgency(t *testing.T) {
-	s := open(t, t.TempDir())
-	one := store.ContactRequest{ID: "c1", Fields: []store.Field{{Name: "email"}, {Name: "source"}}}
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", one) })
-	err := s.View(func(tx *store.Tx) error {
-		for agency, want := range map[string][]string{"A100": {"email", "source"}, "B200": nil} {
-			if got := tx.FieldNames(agency); !slices.Equal(got, want) {
-				t.Errorf("%s: %v, want %v", agency, got, want)
-			}
-		}
-		return nil
-	})
-	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,12 +2,16 @@ package store
 
 import (
 	"bytes"
-	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"iter"
 	"strings"
 	"syscall"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -22,10 +26,11 @@ type Tx struct {
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
 	return s.guard(func() error {
-		s.reading.Add(1) // before it begins; bbolt counts afterwards
-		defer s.reading.Add(-1)
-		last := s.lastCommit.Load() // likewise: others go on to commit
-		return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx, last)) })
+		last := s.lastCommit.Load() // before it begins: other goroutines commit meanwhile
+		return s.db.View(func(tx *bolt.Tx) error {
+			s.requireHead(int64(tx.ID()), last)
+			return fn(&Tx{tx: tx, store: s})
+		})
 	})
 }
 
@@ -38,40 +43,46 @@ func read[T any](s *Store, f func(*Tx) T) (value T, err error) {
 	return value, err
 }
 
-// Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
-// returned as it is and changed nothing. See ErrNoSpace, ErrUnknownOutcome and ErrDamaged for the others.
+// ErrUnchanged is what the function of an Update returns when it found nothing to write: Update returns nil, and nothing is committed.
+var ErrUnchanged = errors.New("unchanged")
+
+// Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn changes nothing and
+// is returned as it is, but for ErrUnchanged. See ErrNoSpace, ErrUnknownOutcome and ErrDamaged for the others.
 func (s *Store) Update(fn func(*Tx) error) error {
-	if s.full.Load() {
-		return fmt.Errorf("%w: it holds all that it may", ErrNoSpace)
-	}
-	return s.update(fn)
+	return s.update(func(tx *Tx) error {
+		err := fn(tx)
+		if err == nil && s.full.Load() {
+			err = fmt.Errorf("%w: it holds all that it may", ErrNoSpace)
+		}
+		return err
+	})
 }
 
 // update is Update without the question whether the store is full.
 func (s *Store) update(fn func(*Tx) error) error {
 	var own *Tx
 	err := s.guard(func() error {
-		last := s.lastCommit.Load()
 		tx, err := s.db.Begin(true)
 		if err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 		defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-		own = s.begin(tx, last)
+		s.requireHead(int64(tx.ID())-1, s.lastCommit.Load())
+		own = &Tx{tx: tx, store: s}
 		if err := fn(own); err != nil {
 			return err
 		}
-		if err := s.Damage(); err != nil { // somebody who reads has met it meanwhile
+		if err := s.Damage(); err != nil { // another goroutine has met it meanwhile
 			return err
 		}
-		id := tx.ID()
+		id := int64(tx.ID())
 		if err := tx.Commit(); err != nil {
 			return commitError(err)
 		}
-		s.lastCommit.Store(int64(id))
+		s.lastCommit.Store(id)
 		return nil
 	})
-	if errors.Is(err, errUnchanged) {
+	if errors.Is(err, ErrUnchanged) {
 		return nil
 	}
 	if err != nil {
@@ -84,44 +95,12 @@ func (s *Store) update(fn func(*Tx) error) error {
 	return nil
 }
 
-// errUnchanged ends an Update that has nothing to write after all.
-var errUnchanged = errors.New("unchanged")
-
-// Change runs look on the state as it is and then, if look asks for it, write as Update would. Where something was committed in
-// between, look has another look first, in the transaction of write. What look does not ask for costs no commit, and waits for
-// none.
-func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) error {
-	return s.change(s.Update, look, write)
-}
-
-func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool, error), write func(*Tx) error) error {
-	var commit int
-	wanted := false
-	err := s.View(func(tx *Tx) (err error) {
-		commit = tx.commit()
-		wanted, err = look(tx)
-		return err
-	})
-	if err != nil || !wanted {
-		return err
+// requireHead panics where a transaction does not see the last commit: the newer head of the file is damaged, and bbolt falls back on
+// the other one.
+func (s *Store) requireHead(seen, last int64) {
+	if seen < last {
+		panic(damagef("its head is not the one that was written last"))
 	}
-	return update(func(tx *Tx) error {
-		if tx.commit() == commit {
-			return write(tx)
-		}
-		if wanted, err := look(tx); err != nil || !wanted {
-			return cmp.Or(err, errUnchanged)
-		}
-		return write(tx)
-	})
-}
-
-// commit is the number of the last commit that tx sees.
-func (tx *Tx) commit() int {
-	if tx.tx.Writable() {
-		return tx.tx.ID() - 1
-	}
-	return tx.tx.ID()
 }
 
 // commitError tells a full disk, found while the file was to grow, from an error after which the outcome is unknown.
@@ -132,19 +111,17 @@ func commitError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// begin wraps a transaction that sees at least the last commit. If it does not, the newer head of the file is damaged: bbolt
-// falls back on the other one.
-func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
-	own := &Tx{tx: tx, store: s}
-	if int64(own.commit()) < last {
-		panic(damagef("its head is not the one that was written last"))
-	}
-	return own
-}
-
 // OnAppend registers a callback that runs after every commit that appended events, on the committing goroutine. It must not
 // block. A later call replaces it.
 func (s *Store) OnAppend(wake func()) { s.onAppend.Store(&wake) }
+
+// InUse is how many bytes of the file hold something. What is left is taken by the next commits.
+func (s *Store) InUse() (bytes int64, err error) {
+	return read(s, func(tx *Tx) int64 {
+		stats := s.db.Stats()
+		return tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
+	})
+}
 
 // Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
 func Storable(part string) bool {
@@ -152,21 +129,53 @@ func Storable(part string) bool {
 }
 
 // key joins parts with 0x00, which no part holds; see Storable.
-func key(parts ...string) []byte {
-	var b bytes.Buffer
-	for i, p := range parts {
-		if i > 0 {
-			b.WriteByte(0)
-		}
-		b.WriteString(p)
-	}
-	return b.Bytes()
-}
+func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
 
 // prefix is the beginning of all keys below parts.
 func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
-// bucket is where something is to be looked up, or written; see get, put, delete, ascend and descend.
+// A value is a version byte, a CRC32C over the bucket, the key and the payload, and the payload: JSON, but for positions in cursors.
+// bbolt keeps no checksums, so a byte that a disk has flipped would be read as something else. A value that does not hold ends the
+// transaction, and the store; see Store.guard. A key that a flipped byte hides is missed by nothing: what the snapshot does not know
+// is learned again, and the stream takes no event twice.
+const (
+	valueVersion = 1
+	valueHead    = 1 + crc32.Size
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(bucket, key, payload []byte) uint32 {
+	sum := crc32.Update(crc32.Checksum(bucket, castagnoli), castagnoli, key)
+	return crc32.Update(sum, castagnoli, payload)
+}
+
+// payloadOf returns the payload of a value, and whether it is what was written.
+func payloadOf(bucket, key, value []byte) (payload []byte, sound bool) {
+	if len(value) < valueHead || value[0] != valueVersion {
+		return nil, false
+	}
+	payload = value[valueHead:]
+	return payload, binary.BigEndian.Uint32(value[1:]) == checksum(bucket, key, payload)
+}
+
+// damage is what a transaction panics with when it meets what cannot be true.
+type damage struct{ why string }
+
+func damagef(format string, args ...any) damage { return damage{fmt.Sprintf(format, args...)} }
+
+func unreadable(bucket []byte) damage {
+	return damagef("an entry of %s does not hold what was written", bucket)
+}
+
+func mustHold(bucket, key, value []byte) []byte {
+	payload, sound := payloadOf(bucket, key, value)
+	if !sound {
+		panic(unreadable(bucket))
+	}
+	return payload
+}
+
 func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 	b := tx.tx.Bucket(name)
 	if b == nil {
@@ -175,10 +184,80 @@ func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 	return b
 }
 
-// InUse is how many bytes of the file hold something. What is left is taken by the next commits.
-func (s *Store) InUse() (bytes int64, err error) {
-	return read(s, func(tx *Tx) int64 {
-		stats := s.db.Stats()
-		return tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
-	})
+// get returns the payload of a key, nil if there is none. It is valid as long as the transaction is.
+func (tx *Tx) get(bucket, key []byte) []byte {
+	value := tx.bucket(bucket).Get(key)
+	if value == nil {
+		return nil
+	}
+	return mustHold(bucket, key, value)
+}
+
+func (tx *Tx) put(bucket, key, payload []byte) error {
+	value := make([]byte, 1, valueHead+len(payload))
+	value[0] = valueVersion
+	value = binary.BigEndian.AppendUint32(value, checksum(bucket, key, payload))
+	return tx.bucket(bucket).Put(key, append(value, payload...))
+}
+
+func (tx *Tx) delete(bucket, key []byte) error { return tx.bucket(bucket).Delete(key) }
+
+// ascend visits the entries whose key begins with a prefix, from a key on, in order. The keys come without the prefix.
+func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, payload []byte) bool) {
+		c := tx.bucket(bucket).Cursor()
+		k, v := c.Seek(from)
+		for first := true; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			if order := bytes.Compare(k, from); order < 0 || order == 0 && !first {
+				panic(damagef("a page of %s leads elsewhere", bucket))
+			}
+			if !yield(k[len(prefix):], mustHold(bucket, k, v)) {
+				return
+			}
+			from, first = k, false
+		}
+	}
+}
+
+// descend visits the entries before a key, backwards.
+func (tx *Tx) descend(bucket, before []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, payload []byte) bool) {
+		c := tx.bucket(bucket).Cursor()
+		k, v := c.Seek(before)
+		if k == nil {
+			k, v = c.Last()
+		} else {
+			k, v = c.Prev()
+		}
+		for ; k != nil; k, v = c.Prev() {
+			if bytes.Compare(k, before) >= 0 {
+				panic(damagef("a page of %s leads elsewhere", bucket))
+			}
+			if !yield(k, mustHold(bucket, k, v)) {
+				return
+			}
+			before = k
+		}
+	}
+}
+
+// getJSON reads what putJSON has written.
+func getJSON[T any](tx *Tx, bucket, key []byte) (value T, exists bool) {
+	v := tx.get(bucket, key)
+	return decodeJSON[T](bucket, v), v != nil
+}
+
+func decodeJSON[T any](bucket, payload []byte) (value T) {
+	if payload != nil && json.Unmarshal(payload, &value) != nil {
+		panic(unreadable(bucket))
+	}
+	return value
+}
+
+func (tx *Tx) putJSON(bucket, key []byte, value any) error {
+	v, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // no text of an API may stop all commits
+	if err != nil {
+		return err
+	}
+	return tx.put(bucket, key, v)
 }

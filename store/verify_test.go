@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ func furnishInto(s *store.Store) error {
 					tx.PutRecord(agency, reference, []byte(`{"text":"`+strings.Repeat("Guten Tag ", 80)+`"}`)))
 				for c := range 20 {
 					err = errors.Join(err, tx.PutContactRequests(agency, reference, store.ContactRequest{
-						ID: fmt.Sprintf("c%d-%d", n, c), Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}, {Name: somebody}},
+						ID: fmt.Sprintf("c%d-%d", n, c), Fields: []store.Field{{Name: "email"}, {Name: somebody}},
 					}))
 				}
 			}
@@ -115,16 +114,6 @@ func TestASoundStoreIsVerifiedAndCounted(t *testing.T) {
 	}
 }
 
-// verifyApart verifies a file in another process, as whoever wants to live does. It says what that process said, and whether it
-// found the file sound.
-func verifyApart(t *testing.T, path string) (says string, sound bool) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0])
-	c.Env = append(os.Environ(), verifyIt+"="+path)
-	out, err := c.Output()
-	return string(out), err == nil
-}
-
 // spoil changes a closed store behind its back.
 func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 	t.Helper()
@@ -138,9 +127,9 @@ func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 	}
 }
 
-// TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, moves one under another key, adds and removes some.
+// TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, and moves one under another key.
 func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
-	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "field_names", "log", "cursors", "halts", "troubles"} {
+	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "log", "cursors", "halts", "failures"} {
 		var agency string
 		if bucket != "meta" && bucket != "log" {
 			agency = "A100"
@@ -151,10 +140,8 @@ func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
 			"cut to less":   func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, v[:3]) },
 			"empty":         func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, nil) },
 			"of a person":   func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, []byte(somebody)) },
-			"removed":       func(b *bolt.Bucket, k, v []byte) error { return b.Delete(k) },
 			"under another": func(b *bolt.Bucket, k, v []byte) error { return b.Put(append(k, 1), v) },
 			"renamed":       func(b *bolt.Bucket, k, v []byte) error { return errors.Join(b.Delete(k), b.Put(append(k, 1), v)) },
-			"no end":        func(b *bolt.Bucket, k, v []byte) error { return b.Delete([]byte{0xff}) },
 		} {
 			path := furnished(t)
 			spoil(t, path, bucket, func(b *bolt.Bucket) error {
@@ -225,12 +212,12 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		says string
 	}{
 		"empty":                    {nil, store.ErrDamaged, "it is empty"},
-		"a few bytes":              {whole[:100], store.ErrDamaged, "it is cut off"},
-		"cut in the first page":    {whole[:5000], store.ErrDamaged, "it is cut off"},
+		"a few bytes":              {whole[:100], store.ErrDamaged, "invalid database"},
+		"cut in the first page":    {whole[:5000], store.ErrDamaged, "file size too small"},
 		"cut in the middle":        {whole[:used(t, whole)/2], store.ErrDamaged, "it is cut off"},
 		"without its last page":    {whole[:used(t, whole)-4096], store.ErrDamaged, "it is cut off"},
-		"not a database":           {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "it does not begin as a store does"},
-		"without heads":            {zeroed, store.ErrDamaged, "it does not begin as a store does"},
+		"not a database":           {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
+		"without heads":            {zeroed, store.ErrDamaged, "invalid database"},
 		"of a newer program":       {read(newer), store.ErrNewer, "schema 99"},
 		"a database of others":     {read(other), store.ErrDamaged, "it is no store of doorbell"},
 		"pages that are not there": {astray(t, whole, 1<<30), store.ErrDamaged, ""},
@@ -239,12 +226,14 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "doorbell.db")
 			write(t, path, string(c.text))
-			if says, sound := verifyApart(t, path); sound || !strings.Contains(says, c.says) {
-				t.Errorf("Verify: %s, want %v: %s", says, c.want, c.says)
+			if r, err := store.Verify(t.Context(), path); err == nil && r.Damage() == nil || err != nil && (!errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("Verify: %v %q, want %v: %s", err, r.Findings, c.want, c.says)
 			}
 			if name != "empty" && name != "pages that are not there" {
-				if _, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL}); !errors.Is(err, c.want) {
-					t.Errorf("Open: %v, want %v", err, c.want)
+				for range 2 { // the second time the lock is free
+					if _, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL}); !errors.Is(err, c.want) {
+						t.Errorf("Open: %v, want %v", err, c.want)
+					}
 				}
 			}
 			if got := contents(t, dir); len(got) != 1 || got["doorbell.db"] != string(c.text) {

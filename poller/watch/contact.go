@@ -684,7 +684,7 @@ func personFields(f identified) []store.Field {
 	list := []store.Field{}
 	for _, p := range f.PersonFields() {
 		if !p.Empty {
-			list = append(list, store.Field{Name: p.Name, Digest: store.ShortenField([3]byte{})})
+			list = append(list, store.Field{Name: p.Name})
 		}
 	}
 	return list
@@ -698,7 +698,7 @@ func emptiedFields(k store.ContactRequest, f identified) (names []string) {
 			continue
 		}
 		for _, held := range k.Fields {
-			if !held.Empty() && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
+			if !held.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}
@@ -711,7 +711,7 @@ func without(list []store.Field, names []string) []store.Field {
 	list = slices.Clone(list)
 	for n, f := range list {
 		if slices.Contains(names, f.Name) {
-			list[n].Digest = store.FieldDigest{}
+			list[n].Empty = true
 		}
 	}
 	return list
@@ -723,7 +723,7 @@ const leastEmptied = 3
 // countEmptied counts the people of a response that were known before, and those of them that have vanished.
 func countEmptied(matches []match) (emptied, people int) {
 	for _, m := range matches {
-		if m.known == nil || m.twin || !slices.ContainsFunc(m.known.Fields, func(f store.Field) bool { return !f.Empty() }) {
+		if m.known == nil || m.twin || !slices.ContainsFunc(m.known.Fields, func(f store.Field) bool { return !f.Empty }) {
 			continue
 		}
 		people++

@@ -10,8 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +26,9 @@ import (
 
 // Options are what a check needs to know.
 type Options struct {
-	Config   *config.Config          // with the groups Poll and Forward
-	Version  string                  // of doorbell
-	Sound    func(path string) error // says whether a store's file is damaged
-	Progress io.Writer               // hears what takes long
+	Config   *config.Config // with the groups Poll and Forward
+	Version  string         // of doorbell
+	Progress io.Writer      // hears what takes long
 }
 
 // Run looks at everything. The error is that of the context.
@@ -154,17 +151,9 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	return c.readStore()
 }
 
-// readStore reads what a stopped daemon remembers, if there is anything. It looks at the file first as run does.
+// readStore reads what a stopped daemon remembers, if there is anything.
 func (c *checker) readStore() bool {
 	b := c.Config.Base
-	path := filepath.Join(b.DataDir, daemon.StoreFile)
-	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-		var damage *store.DamagedError
-		if err := c.Sound(path); errors.As(err, &damage) {
-			c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
-			return true
-		}
-	}
 	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.Config.Poll.BaseURL)})
 	var locked *store.LockedError
 	switch {

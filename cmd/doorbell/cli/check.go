@@ -37,7 +37,7 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	var r *check.Report
 	switch {
 	case err == nil:
-		if r, err = check.Run(ctx, check.Options{Config: cfg, Version: release, Sound: soundFile, Progress: p.stderr}); err != nil {
+		if r, err = check.Run(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr}); err != nil {
 			return exit.Failed(errors.New("interrupted"), "")
 		}
 	case cmd.JSON:

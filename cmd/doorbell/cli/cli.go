@@ -44,9 +44,8 @@ type grammar struct {
 	Forget ForgetCmd `cmd:"" group:"people" help:"Erase what is held of a person, and prove it."`
 	Export ExportCmd `cmd:"" group:"people" help:"Print what is held of a person."`
 
-	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
-	Compact CompactCmd `cmd:"" group:"store" help:"Shrink the store's file."`
-	Verify  VerifyCmd  `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
+	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
+	Verify VerifyCmd `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
 
 	Schema SchemaCmd `cmd:"" group:"contract" help:"Print what events look like, for machines."`
 }

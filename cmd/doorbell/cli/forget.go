@@ -72,9 +72,9 @@ type ForgetCmd struct {
 
 func (ForgetCmd) Help() string {
 	return "Finds the contact requests of a person and, after a question, erases the person from their events in the event log, the stream, " +
-		"replays and dead letters, and from the free pages of the store. The events stay without the person, contact_request.redacted tells " +
+		"replays and dead letters. The events stay without the person, contact_request.redacted tells " +
 		"consumers, and no later answer of the API brings the person back. The receipt in the data directory, erasures, says what was erased and what " +
-		"is out of reach: it names no person. What is cut short is finished by the next start. Works with the daemon and without.\n\n" +
+		"is out of reach: it names no person. What is cut short is finished by the next start, which also takes the person out of free pages of the store. Works with the daemon and without.\n\n" +
 		"Exit codes: 0 erased, 1 nothing is held, or not finished.\n\n" +
 		"Examples:\n  doorbell forget --email nora.beispiel@example.org --dry-run"
 }
@@ -198,6 +198,9 @@ func printReceipt(p *program, cfg *config.Config, r people.Receipt) error {
 		fmt.Fprintln(&b, "  "+printable(what))
 	}
 	places := people.Places{Dir: cfg.Base.DataDir}
+	if r.FreePages == people.AtNextStart {
+		fmt.Fprintln(&b, "\nFree pages of the store's file may hold the person until the next start compacts it.")
+	}
 	fmt.Fprintf(&b, "\nReceipt: %s\n", places.Path(r))
 	return p.print(b.String())
 }

@@ -48,7 +48,7 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 	if slices.Contains(noRestart(t), got.Code) || got.Code != exit.CodeIO {
 		t.Errorf("%+v", got)
 	}
-	doorbelltest.Has(t, got.Stderr, "in use by process", "if it is a command such as verify, wait for it")
+	doorbelltest.Has(t, got.Stderr, "in use by another process", "if it is a command such as verify, wait for it")
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,6 @@ import (
 // Process runs the command line of this process and returns its exit code.
 func Process() int {
 	log.SetOutput(io.Discard) // net/http logs bytes that a server sends beyond its response, which may hold personal data
-	if asVerifier() {
-		return exit.Done
-	}
 	ctx := untilSignal(context.Background())
 	return Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }

@@ -14,6 +14,7 @@ import (
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/stream"
+	"doorbell/store"
 )
 
 // service does what needs both the store and NATS: the daemon, or this process where none runs.
@@ -43,13 +44,33 @@ func openService(ctx context.Context, c *config.Config) (*service, error) {
 	return &service{
 		find: p.Search, export: p.Export,
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
-			return forgetStopped(ctx, p, w, f)
+			r, err := forgetStopped(ctx, p, w, f)
+			if err != nil {
+				return r, err
+			}
+			return compacted(p, r)
 		},
 		close: func() {
 			hangUp()
-			kept.Close()
+			p.Store.Close()
 		},
 	}, nil
+}
+
+// compacted opens the store again, which compacts it, so that nothing is left in its free pages.
+func compacted(p *people.Places, r people.Receipt) (people.Receipt, error) {
+	if err := p.Store.Close(); err != nil {
+		return r, exit.Store(err, p.Dir)
+	}
+	kept, err := store.Open(store.Options{Dir: p.Dir})
+	if err != nil {
+		return r, exit.Store(err, p.Dir)
+	}
+	p.Store = kept
+	if err := p.NoteCompaction(); err != nil {
+		return r, err
+	}
+	return people.ReadReceipt(p.Path(r))
 }
 
 // serviceOf is that of the daemon.

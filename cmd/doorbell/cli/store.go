@@ -29,15 +29,6 @@ func (BackupCmd) Help() string {
 		"doorbell.db in the data directory, and start the daemon again.\n\nExample:\n  doorbell backup /backup/doorbell-$(date +%F).db"
 }
 
-// CompactCmd is `doorbell compact`.
-type CompactCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
-}
-
-func (CompactCmd) Help() string {
-	return "Needs the daemon stopped, and space for a second file. Trimmed events leave space in the file that is used again; this gives it back.\n\nExample:\n  doorbell compact"
-}
-
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
 func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
@@ -46,7 +37,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if same(c.File, filepath.Join(cfg.Base.DataDir, daemon.StoreFile)) {
 		return exit.Usage("FILE is the store itself", "give a backup another name, best on another disk")
 	}
-	r, err := store.ReceiveBackup(ctx, c.File, c.Force, verifyFile, func(w io.Writer) error {
+	r, err := store.ReceiveBackup(ctx, c.File, c.Force, func(w io.Writer) error {
 		return copyStore(ctx, cfg.Base, w, filepath.Dir(c.File))
 	})
 	if err != nil {
@@ -121,7 +112,7 @@ func openStopped(b config.Base) (*store.Store, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, stoppedError(err, b.DataDir)
 	}
-	s, err := store.Open(store.Options{Dir: b.DataDir, Check: soundFile})
+	s, err := store.Open(store.Options{Dir: b.DataDir})
 	return s, stoppedError(err, b.DataDir)
 }
 
@@ -142,20 +133,4 @@ func stoppedError(err error, dir string) error {
 		return exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
 	}
 	return exit.Store(err, dir)
-}
-
-// Run gives back space that the store does not use.
-func (c *CompactCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	dir := cfg.Base.DataDir
-	done, err := store.Compact(ctx, store.Options{Dir: dir, Check: soundFile}, verifyFile, func(bytes int64) error { return needSpace(dir, bytes) })
-	var locked *store.LockedError
-	switch {
-	case errors.As(err, &locked):
-		return exit.Failed(err, "stop the daemon first: its store cannot be replaced while it is open")
-	case errors.Is(err, fs.ErrNotExist):
-		return exit.Failed(fmt.Errorf("there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
-	case err != nil:
-		return stoppedError(err, dir)
-	}
-	return p.answer(c.JSON, done, "%s takes %s; it took %s", filepath.Join(dir, daemon.StoreFile), ops.BytesText(done.After), ops.BytesText(done.Before))
 }

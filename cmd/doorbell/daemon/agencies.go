@@ -77,14 +77,12 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 			continue
 		}
 		waits, since := true, began
-		look := func(tx *store.Tx) (bool, error) {
+		err := a.store.Update(func(tx *store.Tx) error {
 			state, exists := tx.Agency(k.ID)
 			if exists {
 				waits, since = state.AwaitsStream, state.WatchStart
+				return store.ErrUnchanged
 			}
-			return !exists, nil
-		}
-		err := a.store.Change(look, func(tx *store.Tx) error {
 			return tx.PutAgency(k.ID, store.Agency{WatchStart: began, Filter: a.o.Poller.Filter.Encode(), AwaitsStream: true})
 		})
 		if err != nil {

@@ -56,8 +56,6 @@ type Options struct {
 	Poller  poller.Options // Store, Logger and the version of its API client are set by the Daemon
 	// Moved accepts Poller.API.BaseURL as the new address of the API that the store remembers.
 	Moved bool
-	// CheckStore looks at the store's file as store.Options.Check.
-	CheckStore func(path string) error
 
 	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
 	NATSListen string     // address of the embedded server, or off
@@ -169,7 +167,7 @@ func (a *Daemon) checkSocket() error {
 }
 
 func (a *Daemon) openStore(context.Context) error {
-	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Check: a.o.CheckStore})
+	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved})
 	if err != nil {
 		return err
 	}

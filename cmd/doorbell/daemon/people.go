@@ -39,8 +39,9 @@ func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(event
 // Nobody has read the log by then. What it cannot read or write is no reason to watch nobody.
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
-	left, restored, err := p.Overdue()
-	if ends(err) {
+	err := p.NoteCompaction()
+	left, restored, failed := p.Overdue()
+	if err = errors.Join(err, failed); ends(err) {
 		return err
 	}
 	if err != nil {

@@ -29,9 +29,11 @@ func (a *Daemon) tellSpace(is store.Space) {
 // logOpened logs what is unusual about the store that was opened.
 func (a *Daemon) logOpened() {
 	log := a.o.Log.With("store", a.store.ID())
-	if a.store.Torn() {
-		log.Warn("one of the two heads of the store is unreadable: the last commit may be missing, as after a power failure; the watch goes on from the "+
-			"commit before; if there was no power failure, look at the disk", "path", a.store.Path())
+	switch c := a.store.Compaction(); {
+	case c.Err != nil:
+		log.Warn("the store could not be compacted; the next start tries it again", "err", c.Err.Error())
+	case c.Before > 0:
+		log.Info("the store was compacted", "from", c.Before, "to", c.After)
 	}
 	if a.o.Moved {
 		log.Info("--moved: the store remembers the API at this address; leave the flag out at the next start", "to", natsd.Redact(a.store.BaseURL()))

@@ -59,7 +59,7 @@ func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []
 func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	err := p.erase(ctx, r)
 	if err == nil {
-		r.StoreOverwritten = true
+		err = p.lookAtFreePages(r)
 	}
 	r.Problem = ""
 	if err != nil {
@@ -68,6 +68,31 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 		r.Finished = time.Now().UTC()
 	}
 	return errors.Join(err, p.Save(*r))
+}
+
+// lookAtFreePages notes whether the store was compacted since it was erased.
+func (p *Places) lookAtFreePages(r *Receipt) error {
+	holds, err := p.Store.HoldsErased()
+	if r.FreePages = Compacted; holds {
+		r.FreePages = AtNextStart
+	}
+	return err
+}
+
+// NoteCompaction is called after the store was opened again, and so compacted. It notes that in receipts that waited for it.
+func (p *Places) NoteCompaction() error {
+	all, err := Receipts(p.Dir)
+	for _, r := range all {
+		if r.FreePages != AtNextStart {
+			continue
+		}
+		failed := p.lookAtFreePages(&r)
+		if failed == nil && r.FreePages == Compacted {
+			failed = p.Save(r)
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 func (p *Places) erase(ctx context.Context, r *Receipt) error {
@@ -109,7 +134,7 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 			return err
 		}
 	}
-	return p.Store.Scrub(ctx)
+	return nil
 }
 
 // eraseLogged takes the person out of the log, and lets the snapshot remember it.
@@ -144,7 +169,7 @@ func (p *Places) Overdue() (all []Receipt, restored int, err error) {
 		}
 		if !r.Finished.IsZero() {
 			r.FinishedFirst = cmp.Or(r.FinishedFirst, r.Finished)
-			r.Again, r.Finished, r.LogErased, r.StoreOverwritten = append(r.Again, time.Now().UTC()), time.Time{}, false, false
+			r.Again, r.Finished, r.LogErased, r.FreePages = append(r.Again, time.Now().UTC()), time.Time{}, false, ""
 			err = errors.Join(err, p.Save(r))
 		}
 		if !known || !r.LogErased { // a backup may be of the middle of an erasure

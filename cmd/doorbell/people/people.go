@@ -6,8 +6,8 @@
 //
 // An erasure begins with a [Receipt] in the data directory, which is the proof for later, and the job until it is done: a receipt that
 // is not finished is finished by whoever opens the places next. The events of the log stay and lose the person, the request is
-// remembered as redacted, messages are overwritten on the disk, and so is what the file of the store has free. Every step may be
-// repeated.
+// remembered as redacted, messages are overwritten on the disk. What the file of the store has free goes when it is compacted, at the next start. Every step
+// may be repeated.
 //
 // The receipts also say what a restored backup must not bring back; see [Places.Overdue].
 package people

@@ -37,13 +37,19 @@ type Receipt struct {
 	Erased map[string]int `json:"erased"`
 	// LogErased says that nothing is left of it in the event log.
 	LogErased bool `json:"logErased"`
-	// StoreOverwritten says that nothing is left of it in pages of the store's file that are free.
-	StoreOverwritten bool `json:"storeOverwritten"`
+	// FreePages says whether bytes of it may still stand in pages of the store's file that are free: AtNextStart, or Compacted.
+	FreePages string `json:"freePages,omitempty"`
 	// Problem is why it is not finished, of the last try.
 	Problem string `json:"problem,omitempty"`
 	// OutOfReach is what doorbell cannot erase, in words: the operator's.
 	OutOfReach []string `json:"outOfReach"`
 }
+
+// What Receipt.FreePages says. Free pages go when the file is compacted.
+const (
+	Compacted   = "compacted"
+	AtNextStart = "until the next start"
+)
 
 // Searched is the kind of what was searched for. The address itself would be the person.
 type Searched struct {

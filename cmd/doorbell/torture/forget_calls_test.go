@@ -123,5 +123,8 @@ func (s struckForget) finish(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	d.Stop(t)
+	if got := doorbelltest.Run(t, s.Environ, "export", "--email", s.gone.email); got.Code != exit.CodeFailed { // opens the store, and so compacts it
+		t.Errorf("there is something to export: exit %d", got.Code)
+	}
 	s.mustBeGone(t, "after the next start")
 }

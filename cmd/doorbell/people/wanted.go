@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"regexp"
 	"strings"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -64,10 +68,26 @@ func (w Wanted) By() string {
 	return "propertyReferenceId"
 }
 
-// email is the address without its case: mail servers that tell Nora from nora are not to be found.
-func (w Wanted) email() string {
-	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(w.Email)), "mailto:")
+// email is the address as it is compared.
+func (w Wanted) email() string { return address(w.Email) }
+
+func address(s string) string {
+	return strings.TrimPrefix(spelled(strings.TrimSpace(s)), "mailto:")
 }
+
+// spelled is a text in the one spelling that addresses are compared in. It has no case, for mail servers that tell Nora from nora are
+// not to be found; composed characters and an @ of the usual width; and names of hosts in letters, not as xn--….
+func spelled(s string) string {
+	s = strings.ToLower(norm.NFKC.String(s))
+	return aLabel.ReplaceAllStringFunc(s, func(label string) string {
+		if letters, err := idna.Punycode.ToUnicode(label); err == nil {
+			return letters
+		}
+		return label
+	})
+}
+
+var aLabel = regexp.MustCompile(`\bxn--[a-z0-9-]+`)
 
 // digits are those that the number has however it is written: of a Swiss one those behind +41, 0041 or 0, of another one those behind + or 00.
 func (w Wanted) digits() string {
@@ -116,13 +136,13 @@ func (w Wanted) match(e events.Event) match {
 // matchText says how a text is of the person.
 func (w Wanted) matchText() func(string) match {
 	if w.Email != "" {
-		address := w.email()
-		mentioned := mentions(address)
+		wanted := w.email()
+		mentioned := mentions(wanted)
 		return func(s string) match {
 			switch {
-			case strings.EqualFold(strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "mailto:"), address):
+			case address(s) == wanted:
 				return own
-			case mentioned(s):
+			case mentioned(spelled(s)):
 				return names
 			}
 			return none
@@ -151,11 +171,10 @@ func numbers(s string) iter.Seq[string] {
 	})
 }
 
-// mentions finds an address in a text, and not at the end or the begin of a longer one.
+// mentions finds an address in a text that is spelled, and not at the end or the begin of a longer one.
 func mentions(address string) func(string) bool {
 	inName := func(r byte) bool { return isAlnum(r) || strings.IndexByte("._%+-", r) >= 0 }
 	return func(s string) bool {
-		s = strings.ToLower(s)
 		for from := 0; ; {
 			n := strings.Index(s[from:], address)
 			if n < 0 {

@@ -3,18 +3,14 @@ package natsd
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Users of this process, all with the password that exists only in memory.
-const (
-	relayUser = "relay"
-	probeUser = "probe"
-)
+// relayUser is this process. Its password exists only in memory.
+const relayUser = "relay"
 
 // authenticator decides who comes in, and as which user.
 type authenticator struct{ logins []login }
@@ -28,14 +24,12 @@ type login struct {
 // admit fills it in, once the server has the accounts.
 func (d *authenticator) admit(o Options, password string, s *server.Server) error {
 	streams, err := s.LookupAccount(account)
-	probes, errProbes := s.LookupAccount(probeAccount)
-	if err := errors.Join(err, errProbes); err != nil {
-		return fmt.Errorf("accounts: %w", err)
+	if err != nil {
+		return fmt.Errorf("account: %w", err)
 	}
 	guest := &server.User{Username: "guest", Account: streams, Permissions: guestLimits(o)}
 	d.logins = []login{
 		{relayUser, password, "", &server.User{Username: relayUser, Account: streams}},
-		{probeUser, password, "", &server.User{Username: probeUser, Account: probes}},
 	}
 	if o.GuestToken != "" {
 		d.logins = append(d.logins, login{"", "", o.GuestToken, guest})

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
-	"runtime/metrics"
 	"strconv"
 	"syscall"
 	"time"
@@ -44,7 +43,7 @@ func (s *Server) serverOptions() (*server.Options, error) {
 	}
 	// An account made in code gets JetStream only after the start, when guests are in already: one made by
 	// configuration has it from the beginning.
-	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled }, " + probeAccount + " { jetstream: enabled } }"); err != nil {
+	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled } }"); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -108,17 +107,14 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	}
 	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}
 	inner.SetLoggerV2(log, false, false, false)
-	s.mostHeap.Store(heap() + s.options.mostMemory)
 	started := make(chan struct{})
 	go func() { inner.Start(); close(started) }()
 	if err := s.await(ctx, inner, started, log.fatal); err != nil {
 		s.stop(inner, started)
-		if !errors.Is(err, ErrTooMuchMemory) {
-			if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
-				err = errors.Join(err, s.countFailed())
-			}
-			_ = s.gone(context.Background(), stopLimit) // whoever starts the next one waits longer
+		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
+			err = errors.Join(err, s.countFailed())
 		}
+		_ = s.gone(context.Background(), stopLimit) // whoever starts the next one waits longer
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	return inner, nil
@@ -149,44 +145,18 @@ func bytesIn(folder string) (n int64, err error) {
 	return n, err
 }
 
-// ErrTooMuchMemory: one flipped bit in the sequence of a message makes the server take memory without end when it reads that block,
-// at a start or whenever somebody reads a message of it: it lists all sequences in between (indexCacheBuf of nats-server 2.15.2; its
-// issue 7549 tells what else such bits do). Nothing ends it but the end of the process, which has to come at once; the start is counted
-// as one that failed.
-var ErrTooMuchMemory = fmt.Errorf("%w: it allocates memory without end, as it does when its files are damaged", ErrWillNotEnd)
-
-// tooMuchMemory is ErrTooMuchMemory if the heap has grown by too much since the start. It counts the start as failed before it returns,
-// as the kernel may end the process at any moment. Later than five healthy minutes after a start the count begins at one again; it
-// still comes to three, because the comparison of stream and log reads all of the stream three minutes after each start.
-func (s *Server) tooMuchMemory() error {
-	if heap() <= s.mostHeap.Load() {
-		return nil
-	}
-	return errors.Join(ErrTooMuchMemory, s.countFailed())
-}
-
 var errNotReady = errors.New("not ready")
 
 // await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
 // ever.
 func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string) error {
 	limit := s.startLimit()
-	deadline := time.After(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-started:
-			waiting = false
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			return fmt.Errorf("%w after %s", errNotReady, limit)
-		case <-tick.C:
-			if err := s.tooMuchMemory(); err != nil {
-				return err
-			}
-		}
+	select {
+	case <-started:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(limit):
+		return fmt.Errorf("%w after %s", errNotReady, limit)
 	}
 	select {
 	case text := <-fatal: // it logs what is fatal, and returns
@@ -197,12 +167,4 @@ func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan
 		return errors.New("takes no connections")
 	}
 	return nil
-}
-
-// heap is how many bytes of this process were in use at the end of the last garbage collection: what others of it read and throw away, as
-// when a long stream is compared, is none of the server's.
-func heap() uint64 {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	return live[0].Value.Uint64()
 }

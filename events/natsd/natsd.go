@@ -13,12 +13,11 @@
 // consumer or choose a reply subject make the server itself publish somewhere. Whoever must be kept out has to be kept
 // off the port: Listen "off", or credentials.
 //
-// A second account, which nobody else can enter, holds the write probe: a stream of one message, written anew at every check of
-// [Server.Run], because only a write shows that writes work. A server that does not is restarted.
+// [Server.Run] asks the server for its health, and restarts one that is ill for four checks in a row while the disk has space: a
+// server that met a full disk takes no write until then.
 //
 // Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to
-// make it anew. So is that stream after three starts in a row that failed in the server, then or later ([ErrTooMuchMemory]), and
-// everything after six.
+// make it anew. So is that stream after three starts in a row that failed in the server, and everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd
@@ -74,9 +73,7 @@ type Options struct {
 	Logger            *slog.Logger  // default: nothing is logged
 	StartTimeout      time.Duration // default 30 s
 	CheckEvery        time.Duration // how often Run checks whether the server works; default 15 s
-	StuckAfter        time.Duration // how long a write may take before it counts as one that never ends; default 38 s
-
-	mostMemory uint64 // by which the heap may grow after a start; a healthy server holds some blocks, of 8 MiB each; default 1 GiB
+	StuckAfter        time.Duration // how long the server may take to answer a question; default 30 s
 }
 
 func (o Options) withDefaults() Options {
@@ -85,8 +82,7 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
 	o.CheckEvery = cmp.Or(o.CheckEvery, 15*time.Second)
-	o.StuckAfter = cmp.Or(o.StuckAfter, 38*time.Second)
-	o.mostMemory = cmp.Or(o.mostMemory, 1<<30)
+	o.StuckAfter = cmp.Or(o.StuckAfter, 30*time.Second)
 	return o
 }
 
@@ -102,7 +98,6 @@ type Server struct {
 
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
-	mostHeap atomic.Uint64   // see tooMuchMemory
 	failed   atomic.Int64    // starts in a row, before the last one
 
 	mu      sync.Mutex // never held while anything is waited for

@@ -96,9 +96,6 @@ func (s *Server) prepare() error {
 	if err := os.MkdirAll(s.options.StoreDir, 0o700); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.folder(probeAccount)); err != nil { // ours, and worth nothing
-		return err
-	}
 	if s.options.Stream == "" {
 		return nil
 	}
@@ -148,7 +145,7 @@ func (s *Server) moveBroken(ctx context.Context, inner *server.Server) (found bo
 // broken are the folders of streams that the server refuses to tell of, with its reason: it could not recover the stream, or has taken
 // it offline for a consumer.
 func (s *Server) broken(ctx context.Context, inner *server.Server) (map[string]string, error) {
-	nc, js, err := s.ask(inner, relayUser)
+	nc, js, err := s.ask(inner)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +167,8 @@ func (s *Server) broken(ctx context.Context, inner *server.Server) (map[string]s
 var unserved = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, 10194}
 
 // ask makes a connection to one server, for one question.
-func (s *Server) ask(inner *server.Server, user string) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(user, s.password), nats.NoReconnect(),
+func (s *Server) ask(inner *server.Server) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password), nats.NoReconnect(),
 		nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter)) // a machine under load takes its time
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect: %w", err)

@@ -3,14 +3,11 @@ package natsd
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,112 +113,6 @@ func TestAProcessThatIsAskedToDieIsNoDamage(t *testing.T) {
 	}
 	if n := (&Server{options: Options{StoreDir: dir}}).failedStarts(); n != 0 {
 		t.Errorf("it counts: %d", n)
-	}
-}
-
-// TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds flips one bit in the sequence of a message, in a block in the middle, which
-// no start reads, and reads that message as anybody may.
-func TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds(t *testing.T) {
-	const folder = "DOORBELL_TEST_NATSD_GROWS"
-	if dir := os.Getenv(folder); dir != "" {
-		growUntilItEnds(t, Options{StoreDir: dir, Stream: "LISTINGS", mostMemory: 64 << 20})
-		return
-	}
-	t.Parallel()
-	o := Options{StoreDir: filepath.Join(t.TempDir(), "jetstream"), Stream: "LISTINGS"}
-	s, _ := startAndLook(t, o)
-	_, js := connect(t, s)
-	c := jetstream.StreamConfig{
-		Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxBytes: 125_000, // makes several blocks
-		Duplicates: 100 * time.Millisecond, // a start reads all that is younger
-	}
-	if _, err := js.CreateStream(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	for range 90 {
-		if _, err := js.Publish(t.Context(), "listings.v1.A100.test", make([]byte, 1000)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-time.After(c.Duplicates)
-	s.Shutdown()
-	const block = "DOORBELL/streams/LISTINGS/msgs/2.blk"
-	path := filepath.Join(o.StoreDir, "jetstream", block)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := binary.LittleEndian.Uint32(b) + 4 // of the second message: its sequence, behind its length
-	sequence := binary.LittleEndian.Uint64(b[at:])
-	binary.LittleEndian.PutUint64(b[at:], sequence^1<<40)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if last, err := os.Stat(filepath.Join(filepath.Dir(path), "3.blk")); err != nil || last.Size() == 0 || sequence > 90 {
-		t.Fatal(last, err, sequence)
-	}
-	for n := 1; n <= failuresBeforeStream; n++ {
-		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		c.Env = append(os.Environ(), "GOGC=100", folder+"="+o.StoreDir, fmt.Sprint(sequenceRead, "=", sequence))
-		out, err := c.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "started\nembedded NATS server: "+ErrTooMuchMemory.Error()) {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if failed := (&Server{options: o}).failedStarts(); failed != n {
-			t.Fatalf("%d starts count as failed, want %d\n%s", failed, n, out)
-		}
-	}
-	s, said := startAndLook(t, o)
-	kept, err := filepath.Glob(filepath.Join(filepath.Dir(o.StoreDir), quarantinePrefix+"*", block))
-	if err != nil || len(kept) != 1 || len(s.quarantined()) != 1 {
-		t.Fatalf("%v %v\n%s", kept, err, said)
-	}
-	_, js = connect(t, s)
-	makeStream(t, js, 2) // it is gone, so it can be made
-	if n := messages(t, js); n != 2 {
-		t.Errorf("%d messages", n)
-	}
-}
-
-// sequenceRead is which message growUntilItEnds reads.
-const sequenceRead = "DOORBELL_TEST_NATSD_READS"
-
-// growUntilItEnds reads the damaged message, for which the server takes memory until this process ends: by Run, or here by a bound that is
-// much higher.
-func growUntilItEnds(t *testing.T, o Options) {
-	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, js := connect(t, s)
-	stream, err := js.Stream(t.Context(), o.Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sequence, err := strconv.ParseUint(os.Getenv(sequenceRead), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("started")
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(t.Context()) }()
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // else the library's own limit would be first
-		defer cancel()
-		m, err := stream.GetMsg(ctx, sequence)
-		ended <- fmt.Errorf("it was read: %v, %v", m, err)
-	}()
-	for tick := time.Tick(20 * time.Millisecond); ; {
-		select {
-		case err := <-ended:
-			fmt.Println(err)
-			os.Exit(1)
-		case <-tick:
-			if heap() > 16*o.mostMemory {
-				fmt.Println("nothing ends it")
-				os.Exit(1)
-			}
-		}
 	}
 }
 

@@ -1,24 +1,18 @@
 package natsd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A server that met a full disk answers no publish any more, also when there is space again, until it is restarted; other
-// faults of a disk do the same. Nobody would notice but by silence, so Run checks: Healthz, which knows of failed writes,
-// and a write of our own, which knows of everything else.
+// A server that met a full disk answers no publish any more, also when there is space again, until it is restarted; other faults of a
+// disk do the same. The server's own health check knows of failed writes.
 
 // Status is how the server stood when Run checked last.
 type Status struct {
@@ -36,44 +30,17 @@ func (s *Server) Status() Status {
 
 var (
 	errDown   = errors.New("the server is not running")
-	errStuck  = errors.New("a write is not acknowledged")
+	errStuck  = errors.New("the server does not answer")
 	errNoRoom = errors.New("nothing can be written")
-	errLimit  = errors.New("the limit of JetStream is reached")
 )
 
-// probeAccount holds the stream of the write probe. Guests cannot see it.
-const (
-	probeAccount = "PULSE"
-	probeStream  = "PULSE"
-)
+// illChecks is after how many intervals between two checks a server that is ill is restarted. A stream that is being made has a folder
+// and does not exist yet, on a slow disk for seconds: that is no illness.
+const illChecks = 4
 
-// Run checks the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
-// to write. Slow is not stuck: a write may take Options.StuckAfter. It returns an error only when the server neither works
-// nor ends, and a new process is needed: at once where it is ErrTooMuchMemory, whatever a check waits for.
+// Run checks the server until ctx ends, and then returns nil: one that stays ill is restarted, if there is space to write. It returns
+// an error only when the server neither works nor ends, and a new process is needed.
 func (s *Server) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- s.checkAgain(ctx) }()
-	tick := time.NewTicker(s.options.CheckEvery / memoryChecks)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-tick.C:
-			if err := s.tooMuchMemory(); err != nil {
-				return fmt.Errorf("embedded NATS server: %w", err)
-			}
-		}
-	}
-}
-
-// memoryChecks is how often the memory is looked at between two checks: every 250 ms, in which a damaged one takes 250 MB.
-const memoryChecks = 60
-
-// checkAgain checks until ctx ends, or a check says ErrWillNotEnd.
-func (s *Server) checkAgain(ctx context.Context) error {
 	tick := time.NewTicker(s.options.CheckEvery)
 	defer tick.Stop()
 	for {
@@ -103,7 +70,7 @@ func (s *Server) RunOnce(ctx context.Context) error {
 		err = full
 	}
 	changed := s.setProblem(err)
-	if !errors.Is(err, errNoRoom) && !errors.Is(err, errLimit) && s.backoff.due(time.Now()) {
+	if ill := time.Since(s.Status().Since); !errors.Is(err, errNoRoom) && ill >= illChecks*s.options.CheckEvery && s.backoff.due(time.Now()) {
 		return s.restartFor(ctx, err)
 	}
 	if changed {
@@ -163,84 +130,26 @@ func (s *Server) setProblem(err error) bool {
 	return was != text
 }
 
-// check is nil if the server answers for its streams and takes a write. It waits for that for StuckAfter.
+// check is nil if the server says that it is healthy. It waits for that for StuckAfter.
 func (s *Server) check(ctx context.Context) error {
 	inner := s.current()
 	if inner == nil {
 		return errDown
 	}
-	limited, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
-	defer cancel()
-	// What is asked may wait for a lock that is never given back: then the asking is left behind.
 	found := make(chan error, 1)
-	go func() { found <- s.checkNow(limited, inner) }()
+	go func() { // it may wait for a lock that is never given back: then it is left behind
+		s.measure(inner)
+		found <- health(inner)
+	}()
 	select {
 	case err := <-found:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(s.options.StuckAfter * 11 / 10):
+	case <-time.After(s.options.StuckAfter):
 		return errStuck
 	}
 }
-
-// checkNow is check without a limit of its own. A stream that is being made has a folder but does not exist yet, on a slow disk for
-// seconds: so bad health that may pass is asked again. A write that failed is never answered, but the health tells.
-func (s *Server) checkNow(ctx context.Context, inner *server.Server) error {
-	s.measure(inner)
-	wrote := make(chan error, 1)
-	go func() { wrote <- s.write(ctx, inner) }()
-	tick := time.NewTicker(min(time.Second, s.options.StuckAfter/10))
-	defer tick.Stop()
-	for written := false; ; {
-		ill := health(inner)
-		if written && ill == nil || ill != nil && final(ill) {
-			return ill
-		}
-		select {
-		case err := <-wrote:
-			if err != nil {
-				return err
-			}
-			written = true
-		case <-tick.C:
-		case <-ctx.Done():
-			return cmp.Or(ill, errStuck)
-		}
-	}
-}
-
-// write has the server write one message, into a stream that is made if it is not there.
-func (s *Server) write(ctx context.Context, inner *server.Server) error {
-	nc, js, err := s.ask(inner, probeUser)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	_, err = js.Publish(ctx, probeStream, nil)
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: probeStream, Subjects: []string{probeStream}, MaxMsgs: 1, Description: "written to see whether writes work",
-		})
-		if err == nil {
-			_, err = js.Publish(ctx, probeStream, nil)
-		}
-	}
-	var refused *jetstream.APIError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &refused) && slices.Contains(atLimit, refused.ErrorCode):
-		return fmt.Errorf("%w: %w", errLimit, err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return errStuck
-	}
-	return fmt.Errorf("write: %w", err)
-}
-
-// atLimit are the codes by which the server refuses for want of room under its own limit, which no restart changes: resources,
-// storage, bytes of the stream.
-var atLimit = []jetstream.ErrorCode{10023, 10047, 10077}
 
 // health is what the server says of itself.
 func health(inner *server.Server) error {
@@ -249,12 +158,6 @@ func health(inner *server.Server) error {
 		return fmt.Errorf("the server's own health check says: %d %s", h.StatusCode, h.Error)
 	}
 	return nil
-}
-
-// final says of a bad health whether it stays, whatever happens: the server remembers a failed write, and does not turn
-// JetStream on again.
-func final(err error) bool {
-	return strings.Contains(err.Error(), "write error") || strings.Contains(err.Error(), "not enabled")
 }
 
 // tryToWrite says whether there is space: before there is, a restart would only do harm.

@@ -13,7 +13,6 @@ import (
 
 	"doorbell/schemas/skiptest"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -85,6 +84,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	var out buffer
 	s := start(t, func(o *Options) {
 		o.StoreDir, o.Logger, o.StuckAfter = filepath.Join(dir, "jetstream"), slog.New(slog.NewTextHandler(&out, nil)), 5*time.Second
+		o.CheckEvery = time.Millisecond
 	})
 	_, js := connect(t, s)
 	makeStream(t, js, 3)
@@ -132,15 +132,16 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 
 func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, func(o *Options) { o.CheckEvery = 50 * time.Millisecond })
 	_, js := connect(t, s)
 	makeStream(t, js, 3)
 	if err := s.running.ShutdownJetStream(); err != nil { // what it does to itself when it believes that the disk is full
 		t.Fatal(err)
 	}
-	if err := s.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts > 0 {
+		t.Fatalf("%v, %d restarts: it may become well by itself", err, s.Status().Restarts)
 	}
+	eventually(t, "restarted", func() bool { return s.RunOnce(t.Context()) == nil })
 	eventually(t, "published", func() bool { return publish(t, js) == nil })
 	if n := messages(t, js); n != 4 || s.Status().Restarts != 1 {
 		t.Fatalf("%d messages, %d restarts", n, s.Status().Restarts)
@@ -150,45 +151,6 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 	}
 	if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts != 1 {
 		t.Fatalf("%v, %d restarts: the next one waits", err, s.Status().Restarts)
-	}
-}
-
-// silence makes a server not answer the write of a look, though Healthz finds nothing wrong.
-func silence(t *testing.T, s *Server) {
-	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo(probeUser, s.password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	if _, err := nc.SubscribeSync(probeStream); err != nil { // hears it, and says nothing
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAServerThatDoesNotAnswerAWriteIsRestarted(t *testing.T) {
-	s := start(t, func(o *Options) { o.StuckAfter, o.CheckEvery = 500*time.Millisecond, 50*time.Millisecond })
-	silence(t, s)
-	if err := health(s.running); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	eventually(t, "restarted", func() bool { return s.Status().Restarts == 1 })
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAWedgeIsNoticedWithinAMinute(t *testing.T) {
-	o := Options{}.withDefaults()
-	if longest := o.CheckEvery + o.StuckAfter*11/10; longest > 58*time.Second || o.StuckAfter < 30*time.Second {
-		t.Fatalf("a wedge is noticed after %s, and a write may take %s", longest, o.StuckAfter)
 	}
 }
 

@@ -145,6 +145,11 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 		if err == nil {
 			break
 		}
+		if strings.Contains(string(out), tooMuchMemory) { // a person moves the folder away
+			if err := os.Rename(filepath.Join(dir, "jetstream"), filepath.Join(dir, "jetstream.damaged-by-memory")); err != nil {
+				return "", err
+			}
+		}
 		if outcome = "started late, "; n == 8 {
 			return "never started", fmt.Errorf("%w: %.2000s", err, out)
 		}
@@ -193,9 +198,10 @@ func embedded(folder string, log io.Writer) natsd.Options {
 }
 
 func startOnce(folder string) {
+	go endWithMemory()
 	s, err := natsd.Start(context.Background(), embedded(folder, os.Stderr))
 	if err == nil {
-		err = readSupervised(s)
+		err = readAll(s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -204,25 +210,39 @@ func startOnce(folder string) {
 	s.Shutdown()
 }
 
-// readSupervised reads the stream as far as it can be read, and returns why the server had to end meanwhile.
-func readSupervised(s *natsd.Server) error {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	go func() {
-		defer stop()
-		nc, err := s.Connect("relay")
-		if err != nil {
+// tooMuchMemory is what a process says that endWithMemory ends.
+const tooMuchMemory = "the server takes memory without end"
+
+// endWithMemory ends the process, as the system would, where one flipped bit in the sequence of a message makes the server take memory
+// without end when it reads that block.
+func endWithMemory() {
+	for range time.Tick(10 * time.Millisecond) {
+		var total, resident int
+		text, err := os.ReadFile("/proc/self/statm")
+		if _, failed := fmt.Sscan(string(text), &total, &resident); err != nil || failed != nil {
 			return
 		}
-		defer nc.Close()
-		c := stream.Client{Conn: stream.Conn{Conn: nc}, Stream: "LISTINGS", Wait: 10 * time.Second}
-		for _, a := range []string{"A100", "B200"} {
-			_, _ = c.ReadToEnd(ctx, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil }) // what is missing is for the parent
+		if resident*os.Getpagesize() > 1<<30 {
+			fmt.Fprintln(os.Stderr, tooMuchMemory)
+			os.Exit(2)
 		}
-	}()
-	return <-ended
+	}
+}
+
+// readAll reads the stream as far as it can be read. What is missing is for the parent.
+func readAll(s *natsd.Server) error {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	nc, err := s.Connect("relay")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	c := stream.Client{Conn: stream.Conn{Conn: nc}, Stream: "LISTINGS", Wait: 10 * time.Second}
+	for _, a := range []string{"A100", "B200"} {
+		_, _ = c.ReadToEnd(ctx, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil })
+	}
+	return nil
 }
 
 // consumed reads the stream as a consumer does, until all of the log was there.

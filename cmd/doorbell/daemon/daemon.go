@@ -114,9 +114,7 @@ type Daemon struct {
 	conn  stream.Conn // without a Conn until it is made
 	relay *relay.Relay
 
-	abandon   chan error // the end of a server that takes memory without end
-	abandoned bool       // for that: nothing is closed any more
-	closers   []func()   // last in, first out
+	closers []func() // last in, first out
 }
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
@@ -124,7 +122,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.agencies.open(o.Poller.Agencies)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
@@ -201,9 +199,6 @@ func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
 
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
-	if a.abandoned {
-		return
-	}
 	a.mu.Lock()
 	conn := a.conn
 	a.mu.Unlock()
@@ -223,8 +218,7 @@ func (a *Daemon) Close() {
 }
 
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until Options.Drain after the
-// end of ctx. The first part that fails ends all others. A server that takes memory without end leaves no time for that: what waits
-// stays in the event log, as after a kill.
+// end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.Renew(time.Now())
 	watching, stop := context.WithCancel(ctx)
@@ -268,9 +262,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 		a.notNotified(err)
 	}
 	err := a.wait(&watch)
-	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory); a.abandoned {
-		return a.ended(err)
-	}
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
 	if err := a.o.Notify.stopping(); err != nil {
 		a.notNotified(err)
@@ -304,21 +295,17 @@ func (a *Daemon) damage(ctx context.Context) error {
 	}
 }
 
-// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory.
+// wait waits for all parts; but not for long for those that a damaged store holds up.
 func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
 	select {
 	case err := <-done:
 		return err
-	case err := <-a.abandon:
-		return err
 	case <-a.store.Damaged():
 	}
 	select {
 	case err := <-done:
-		return err
-	case err := <-a.abandon:
 		return err
 	case <-time.After(a.o.Drain):
 		return a.store.Damage()
@@ -332,9 +319,6 @@ func (a *Daemon) ended(err error) error {
 	}
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
-	}
-	if errors.Is(err, natsd.ErrTooMuchMemory) {
-		return exit.IO(err, a.adviceOnMemory())
 	}
 	if errors.Is(err, natsd.ErrWillNotEnd) {
 		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))

@@ -10,13 +10,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
-	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/relay"
 	"doorbell/poller"
@@ -133,39 +130,6 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 	if len(a.agencies.waiting()) != 1 {
 		t.Error("the watch begins")
 	}
-}
-
-// TestAServerThatTakesMemoryWithoutEndEndsTheProcessWithoutWaitingForAnything is about a process in which a part hangs, and that has
-// something left to close.
-func TestAServerThatTakesMemoryWithoutEndEndsTheProcessWithoutWaitingForAnything(t *testing.T) {
-	a, _ := open(t, "A100")
-	hangs, goOn := make(chan struct{}), make(chan struct{})
-	returned := make(chan struct{})
-	a.o.Keys = func(context.Context, func([]poller.AgencyKeys) error) error {
-		defer close(returned)
-		close(hangs)
-		<-goOn
-		return nil
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(t.Context()) }()
-	<-hangs
-	a.abandon <- natsd.ErrTooMuchMemory
-	select {
-	case err := <-ended:
-		if code, said, hint := exit.Outcome(err); code != exit.CodeIO || !strings.Contains(fmt.Sprint(said), "memory") || !strings.Contains(hint, "aside") {
-			t.Errorf("%d %s, %s", code, said, hint)
-		}
-	case <-time.After(patience):
-		t.Error("it waits for the part that hangs")
-	}
-	a.Close()
-	if err := a.store.View(func(*store.Tx) error { return nil }); err != nil {
-		t.Errorf("the store is closed: %v", err)
-	}
-	close(goOn)
-	<-returned
-	a.abandoned = false // for the end of the test
 }
 
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {

@@ -63,9 +63,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	if refused := listenError(o.NATSListen, err); refused != nil {
 		return refused
 	}
-	if errors.Is(err, natsd.ErrTooMuchMemory) {
-		return exit.IO(fmt.Errorf("embedded NATS: %w", err), a.adviceOnMemory())
-	}
 	if err != nil {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
@@ -76,13 +73,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 }
 
 // superviseNATS looks after the embedded server.
-func (a *Daemon) superviseNATS(ctx context.Context) error {
-	err := a.server.Run(ctx)
-	if errors.Is(err, natsd.ErrTooMuchMemory) {
-		a.abandon <- err
-	}
-	return err
-}
+func (a *Daemon) superviseNATS(ctx context.Context) error { return a.server.Run(ctx) }
 
 // restartServer restarts the embedded server, which then knows the ids of all messages in the window.
 func (a *Daemon) restartServer(ctx context.Context) error { return a.server.Restart(ctx) }
@@ -109,12 +100,6 @@ func (a *Daemon) setBack(agency string) error {
 		state.SetBack = true
 		return tx.PutAgency(agency, state)
 	})
-}
-
-// adviceOnMemory says what happens next where the server takes memory without end.
-func (a *Daemon) adviceOnMemory() string {
-	return fmt.Sprintf("start it again: after three such ends in a row a start moves the stream in %s aside and makes it again from the event log, "+
-		"where waiting events stay; look at the disk", filepath.Join(a.o.DataDir, StreamFolder))
 }
 
 // connect makes the relay's connection and the relay on it.

@@ -1,11 +1,8 @@
 package poller
 
 import (
-	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"net/url"
-	"strings"
 	"time"
 
 	"doorbell/events"
@@ -40,19 +37,6 @@ type AgencyKeys struct {
 	ID     string
 	Key    listings.Key
 	People events.People
-}
-
-// Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
-// where the record cannot be compared.
-func (o Options) Digest(t events.Type, record json.RawMessage) string {
-	sum, err := listings.Digest(record, o.IgnoreInsertion)
-	if strings.HasPrefix(string(t), "contact_request.") {
-		sum, err = listings.ContactRequestDigest(record, o.IgnoreContact, o.IDFields)
-	}
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum[:])
 }
 
 func (o Options) withDefaults() Options {

@@ -396,7 +396,8 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
 		prior := watch.Prior{
-			State: p.a.published().state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
+			State: p.a.published().state, Insertion: i, Known: tx.ContactRequests(id, p.reference),
+			Record: func() []byte { return tx.Record(id, p.reference) },
 		}
 		prior.Elsewhere = elsewhere(tx, id, i)
 		return decide(prior)

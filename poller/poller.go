@@ -93,14 +93,33 @@ func (p *Poller) Run(ctx context.Context) error {
 	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error {
+		turns := make(chan schedule.Turn)
 		return p.dispatcher.run(ctx, func(t schedule.Turn) {
-			g.Go(func() error { return p.serve(ctx, t) })
+			select {
+			case turns <- t: // the stack of one that has polled before is large enough
+			default:
+				g.Go(func() error { return p.work(ctx, t, turns) })
+			}
 		})
 	})
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// work serves one turn after the other.
+func (p *Poller) work(ctx context.Context, t schedule.Turn, turns <-chan schedule.Turn) error {
+	for {
+		if err := p.serve(ctx, t); err != nil {
+			return err
+		}
+		select {
+		case t = <-turns:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // serve polls an insertion. Without a good response it is put back into the schedule.

@@ -302,26 +302,3 @@ func (w *world) remembered(agency, reference string) (list []store.ContactReques
 	w.must(w.store.View(func(tx *store.Tx) error { list = tx.ContactRequests(agency, reference); return nil }))
 	return list
 }
-
-func TestWhatIsIgnoredIsNotComparedWithTheStreamEither(t *testing.T) {
-	o := poller.Options{IgnoreInsertion: []string{"/views"}, IgnoreContact: []string{"/read"}}
-	for _, c := range []struct {
-		kind      events.Type
-		one, two  string
-		different bool
-	}{
-		{events.TypeInsertionChanged, `{"rent":1.50,"views":1}`, `{"views":2,"rent":1.50}`, false},
-		{events.TypeInsertionAppeared, `{"rent":1,"read":1}`, `{"rent":1,"read":2}`, true},
-		{events.TypeInsertionAppeared, `{"rent":1,"score":1}`, `{"rent":1,"score":2}`, true},
-		{events.TypeContactRequestChanged, `{"id":1,"read":false,"score":1}`, `{"id":1,"read":true,"score":2}`, false},
-		{events.TypeContactRequestChanged, `{"id":1,"views":1}`, `{"id":1,"views":2}`, true},
-	} {
-		one, two := o.Digest(c.kind, []byte(c.one)), o.Digest(c.kind, []byte(c.two))
-		if one == "" || (one != two) != c.different {
-			t.Errorf("%s: %s and %s: %q and %q", c.kind, c.one, c.two, one, two)
-		}
-	}
-	if o.Digest(events.TypeInsertionChanged, []byte(`{"a":1,"a":2}`)) != "" {
-		t.Error("a record with a name twice is compared")
-	}
-}

@@ -293,10 +293,9 @@ var idWords = []string{
 	"Id", "ID", "Uuid", "UUID", "Guid", "GUID", "Ref", "Reference", "Key", "id", "uuid", "guid", "ref", "reference", "key",
 }
 
-// Digest is that of the record without what the pointers in ignore lead to, and without the score, ids and references, however
-// they are spelled, its own and one level down. ids are the candidates for the id beside the usual ones.
-func (c ContactRequest) Digest(ignore, ids []string) [32]byte {
-	return c.value().digest(tokens(ignore), outsideDigest(ids), outsideLevels)
+// Digest is that of the record without what is outside.
+func (c ContactRequest) Digest(o Outside) [32]byte {
+	return c.value().digest(o.ignored, o.ids, outsideLevels)
 }
 
 // Prints are two hashes by which a contact request is recognised, whatever its id, its score, and the style of names.
@@ -323,7 +322,7 @@ func (c ContactRequest) Prints(reference string) (fingerprint [16]byte, content 
 		parts = append(parts, email, phone)
 	}
 	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
-		digest := c.Digest(nil, nil)
+		digest := c.Digest(Outside{})
 		parts = append(parts, string(digest[:]))
 	}
 	sum := hashParts(parts)

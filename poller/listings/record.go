@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,7 +28,7 @@ const maxRecordDepth = 64
 // else stays as it was written. record is what it then says.
 func compact(v value) (record value, text json.RawMessage, defects []string) {
 	if v.isCompact(1) {
-		return v, bytes.Clone(v.raw()), nil
+		return v, json.RawMessage(v.raw()), nil
 	}
 	c := compacter{text: make([]byte, 0, len(v.raw()))}
 	c.value(v, 1)
@@ -50,7 +51,7 @@ func (v value) isCompact(depth int) bool {
 	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
 	for n, m := range v.inner {
 		if m.name != nil {
-			if n > 0 && v.inner[n-1].name.text == m.name.text || isBroken(m.name.quoted) {
+			if n > 0 && v.inner[n-1].name.text == m.name.text || m.name.broken {
 				return false
 			}
 			length += len(m.name.quoted) + len(":")
@@ -63,15 +64,15 @@ func (v value) isCompact(depth int) bool {
 }
 
 // isBroken reports whether a JSON string holds bytes or half surrogates that are no text.
-func isBroken[T ~string | ~[]byte](quoted T) bool {
-	for i := range len(quoted) {
-		if quoted[i] >= utf8.RuneSelf || quoted[i] == '\\' {
-			var room [512]byte
-			_, err := jsontext.AppendUnquote(room[:0], quoted)
-			return err != nil
-		}
+func isBroken(quoted []byte) bool {
+	if !utf8.Valid(quoted) {
+		return true
 	}
-	return false
+	if !bytes.Contains(quoted, []byte(`\u`)) {
+		return false
+	}
+	_, err := jsontext.AppendUnquote(nil, quoted)
+	return err != nil
 }
 
 type compacter struct {
@@ -92,7 +93,7 @@ func (c *compacter) value(v value, depth int) {
 			if n > 0 {
 				c.text = append(c.text, ',')
 			}
-			c.string(m.name.quoted)
+			c.string([]byte(m.name.quoted))
 			c.text = append(c.text, ':')
 			c.value(m, depth+1)
 		}
@@ -108,7 +109,7 @@ func (c *compacter) value(v value, depth int) {
 		}
 		c.text = append(c.text, ']')
 	case v.kind() == jsontext.KindString:
-		c.string(string(v.raw()))
+		c.string(v.raw())
 	default:
 		c.text = append(c.text, v.raw()...)
 	}
@@ -129,7 +130,7 @@ func (c *compacter) members(v value) []value {
 	return list
 }
 
-func (c *compacter) string(quoted string) {
+func (c *compacter) string(quoted []byte) {
 	if !isBroken(quoted) {
 		c.text = append(c.text, quoted...)
 		return
@@ -145,15 +146,6 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // in ignore lead to: the order of members and white space do not matter. Unlike in the RFC, numbers
 // keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, nil, 0)
-}
-
-// ContactRequestDigest is that of a contact request's record, as [ContactRequest.Digest].
-func ContactRequestDigest(record json.RawMessage, ignore, ids []string) (digest [32]byte, err error) {
-	return digestRecord(record, ignore, outsideDigest(ids), outsideLevels)
-}
-
-func digestRecord(record json.RawMessage, ignore, outside []string, levels int) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if wrong != "" {
 		return digest, errNoJSON
@@ -161,7 +153,7 @@ func digestRecord(record json.RawMessage, ignore, outside []string, levels int) 
 	if _, _, defects := compact(root); len(defects) > 0 {
 		return digest, errNoJSON
 	}
-	return root.digest(tokens(ignore), outside, levels), nil
+	return root.digest(tokens(ignore), nil, 0), nil
 }
 
 // outsideLevels is how many levels of a contact request's objects lack what is outside of its digest.
@@ -170,18 +162,32 @@ const outsideLevels = 2
 // usuallyOutside is what is outside of the digest of every contact request.
 var usuallyOutside = wordsOf([]string{"score"}, referenceNames, plainNames(IDFields))
 
-// outsideDigest is what is outside beside that, because it is a candidate for the id.
-func outsideDigest(ids []string) []string {
-	if slices.Equal(ids, IDFields) {
-		return nil
+// Outside is what is outside of the digests of contact requests beside the score, ids and references,
+// which are so wherever they stand in the first levels, however they are spelled.
+type Outside struct {
+	ignored [][]string // pointers
+	ids     []string   // names, plain
+}
+
+// NewOutside takes the pointers to what is ignored, and the candidates for the id.
+func NewOutside(ignore, ids []string) Outside {
+	o := Outside{ignored: tokens(ignore)}
+	if !slices.Equal(ids, IDFields) { // which are outside in any case
+		o.ids = plainNames(ids)
 	}
-	return plainNames(ids)
+	return o
 }
 
 // digest is that of a record; of a contact request's, levels of its objects lack what is outside.
 func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte {
-	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, outside, levels))
+	room := rooms.Get().(*[]byte)
+	defer rooms.Put(room)
+	*room = v.appendCanonical((*room)[:0], ignore, outside, levels)
+	return sha256.Sum256(*room)
 }
+
+// rooms are for canonical forms.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendCanonical appends the canonical form without what is ignored. The first levels of objects
 // lack the members outside, too.
@@ -200,7 +206,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 			if drop || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
 				continue
 			}
-			b = append(appendCanonicalString(separate(b), m.name.quoted), ':')
+			b = append(append(separate(b), m.name.canonical...), ':')
 			b = m.appendCanonical(b, deeper, outside, levels-1)
 		}
 		return append(b, '}')
@@ -224,15 +230,28 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 }
 
 // appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.
-func appendCanonicalString[T ~string | ~[]byte](b []byte, quoted T) []byte {
-	from := len(b)
-	if b = append(b, quoted...); bytes.IndexByte(b[from:], '\\') < 0 {
-		return b
+func appendCanonicalString(b, quoted []byte) []byte {
+	if isCanonicalString(quoted) {
+		return append(b, quoted...)
 	}
-	var room [512]byte                                  // what is escaped may be written in several ways
-	text, _ := jsontext.AppendUnquote(room[:0], quoted) // the error is about UTF-8, which is mended
-	b, _ = jsontext.AppendQuote(b[:from], text)
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
+	b, _ = jsontext.AppendQuote(b, text)
 	return b
+}
+
+// isCanonicalString reports whether nothing in a JSON string is escaped that could be written in
+// another way.
+func isCanonicalString(quoted []byte) bool {
+	for {
+		n := bytes.IndexByte(quoted, '\\')
+		if n < 0 {
+			return true
+		}
+		if c := quoted[n+1]; c == 'u' || c == '/' {
+			return false
+		}
+		quoted = quoted[n+2:]
+	}
 }
 
 func tokens(pointers []string) [][]string {

@@ -408,7 +408,7 @@ func assertProper(t *testing.T, record json.RawMessage) {
 
 func TestScoreAndIdsAreInNoDigestHoweverTheyAreSpelled(t *testing.T) {
 	digest := func(record string) [32]byte {
-		return ContactRequest{Record: []byte(record)}.Digest([]string{"/views", "/a/0"}, []string{"ticket"})
+		return ContactRequest{Record: []byte(record)}.Digest(NewOutside([]string{"/views", "/a/0"}, []string{"ticket"}))
 	}
 	const bare = `{"id":1,"lead":{"x":2},"a":[true,{"score":3}]}`
 	for _, same := range []string{

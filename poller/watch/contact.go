@@ -56,7 +56,7 @@ func identify(reference string, requests []listings.ContactRequest, rules Rules)
 		r := &requests[n]
 		f := identified{
 			ContactRequest: r, id: hex.EncodeToString(prints[n][:]), identity: events.IdentityFingerprint,
-			fingerprint: store.Short(prints[n][:8]), content: contents[n], other: others[n], digest: contactDigest(*r, rules),
+			fingerprint: store.Short(prints[n][:8]), content: contents[n], other: others[n], digest: contactDigest(r, rules),
 		}
 		if id := boundedID(ids[n]); id != "" {
 			f.id, f.identity = id, events.IdentityID
@@ -160,8 +160,8 @@ func boundedID(id string) string {
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-func contactDigest(r listings.ContactRequest, rules Rules) store.Short {
-	digest := r.Digest(rules.ignoreContactRequest, rules.ids)
+func contactDigest(r *listings.ContactRequest, rules Rules) store.Short {
+	digest := r.Digest(rules.outside)
 	return store.Short(digest[:8])
 }
 
@@ -558,7 +558,7 @@ func (d *contacts) remember(s sight, id string, f identified) {
 
 // reading compares what was read of a known contact request with what is read now.
 func (s sight) reading(k store.ContactRequest, f identified) Reading {
-	r := Reading{ID: k.ID, Left: s.leftOut(f)}
+	r := Reading{ID: k.ID, Left: s.leftOut(f.ContactRequest)}
 	if k.Digest != f.digest && k.Rules == s.rules.contactRequest {
 		r.Leaves = f.Leaves()
 	}
@@ -566,11 +566,11 @@ func (s sight) reading(k store.ContactRequest, f identified) Reading {
 }
 
 // leftOut returns the members of a contact request that are volatile.
-func (s sight) leftOut(f identified) map[string]uint64 {
+func (s sight) leftOut(r *listings.ContactRequest) map[string]uint64 {
 	if len(s.volatile) == 0 {
 		return nil
 	}
-	left, leaves := map[string]uint64{}, f.Leaves()
+	left, leaves := map[string]uint64{}, r.Leaves()
 	for _, path := range s.volatile {
 		left[path] = leaves[path]
 	}
@@ -634,7 +634,7 @@ func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved b
 		d.Events = append(d.Events, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(),
 			Identity: identityOf(k), RedactedFields: emptied, CreatedAt: f.CreatedAt,
-			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
+			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.outside),
 		})
 	default:
 		k.Emptied = time.Time{}
@@ -669,7 +669,7 @@ func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent
 	d.Events = append(d.Events, &events.ContactRequestChanged{
 		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k),
 		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary(), Defects: f.Defects, Record: record,
-		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest, s.rules.ids),
+		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.outside),
 	})
 }
 

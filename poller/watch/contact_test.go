@@ -51,7 +51,7 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{
-		Prior: Prior{Insertion: store.Insertion{Reference: reference, Start: epoch.Add(-time.Hour)}}, at: epoch.Add(24 * time.Hour),
+		Prior: Prior{Record: func() []byte { return nil }, Insertion: store.Insertion{Reference: reference, Start: epoch.Add(-time.Hour)}}, at: epoch.Add(24 * time.Hour),
 		poll: Poll{AgencyID: "A100", Rules: contactRules, Apart: 2 * time.Minute, HoldFor: 30 * time.Minute, Longest: 100},
 	}
 }

@@ -323,13 +323,15 @@ type Rules struct {
 	ignoreInsertion      []string
 	ignoreContactRequest []string // beside the score and the ids
 	ids                  []string // candidates for the id of contact requests
-	insertion            uint32   // names the rules of insertions
-	contactRequest       uint32   // names the rules of contact requests
+	outside              listings.Outside
+	insertion            uint32 // names the rules of insertions
+	contactRequest       uint32 // names the rules of contact requests
 }
 
 func NewRules(ignoreInsertion, ignoreContactRequest, ids []string) Rules {
 	return Rules{
 		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest, ids: ids,
+		outside:   listings.NewOutside(ignoreContactRequest, ids),
 		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, slices.Concat(ignoreContactRequest, ids)),
 	}
 }

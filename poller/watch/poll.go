@@ -15,7 +15,7 @@ type Prior struct {
 	State     store.Agency
 	Insertion store.Insertion // with its last poll
 	Known     []store.ContactRequest
-	Record    []byte // of the insertion, as last read
+	Record    func() []byte // of the insertion, as last read; most responses do not need it
 	// Elsewhere are those of insertions of which this one may be another name, one of which is new and one listed no more. It is
 	// asked only where something is unknown; nil: there are none.
 	Elsewhere iter.Seq[store.ContactRequest]
@@ -23,7 +23,7 @@ type Prior struct {
 
 // summary is what events say of the insertion. Most responses make none.
 func (p Prior) summary() events.InsertionSummary {
-	return summary(listings.Insertion{Reference: p.Insertion.Reference, Record: p.Record})
+	return summary(listings.Insertion{Reference: p.Insertion.Reference, Record: p.Record()})
 }
 
 // Poll is the poll that a response belongs to.
@@ -89,11 +89,10 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	}
 	p.Rules = p.Rules.without(volatilePaths(prior.State, listings.OperationContactRequests))
 	s := p.sight(prior, r, at.UTC())
-	found, same := unchanged(r.Requests, prior.Known, p.Rules)
+	d, same := unchanged(s, prior.Known, r.Requests)
 	if !same {
-		found = identify(prior.Insertion.Reference, r.Requests, p.Rules)
+		d = diffContactRequests(s, prior.Known, prior.Elsewhere, identify(prior.Insertion.Reference, r.Requests, p.Rules))
 	}
-	d := diffContactRequests(s, prior.Known, prior.Elsewhere, found)
 	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
 	if s.view.ordered {
 		j.Newest = s.view.newest

@@ -1,40 +1,50 @@
 package watch
 
 import (
-	"doorbell/events"
+	"slices"
+	"strings"
+	"time"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
-// unchanged identifies the contact requests of a response by their ids alone. That is enough where each of them is known by its id,
-// and reads as it did: then persons and texts, by which the others are recognised, are as they were, too.
-func unchanged(requests []listings.ContactRequest, known []store.ContactRequest, rules Rules) (found []identified, all bool) {
-	byID := make(map[string]*store.ContactRequest, len(known))
-	for n := range known {
-		byID[known[n].Given()] = &known[n]
+// unchanged is what a response says of which each contact request is known by its id and reads as it did, as most are. It needs
+// their ids and digests alone: persons and texts, by which others are recognised, are as they were, too. all is false where
+// something is new or has changed. known is sorted by id.
+func unchanged(s sight, known []store.ContactRequest, requests []listings.ContactRequest) (d contacts, all bool) {
+	d = contacts{
+		missing: len(known) - len(requests), fresh: map[string]time.Time{},
+		shown: make([]string, 0, len(requests)), before: make([]bool, 0, len(requests)),
 	}
+	taken := make([]bool, len(known))
 	field := ""
 	for n := range requests {
-		f := identified{ContactRequest: &requests[n], identity: events.IdentityID}
-		named := ""
-		for _, named = range rules.ids {
-			if f.id = boundedID(f.ID(named)); f.id != "" {
+		r, id, named := &requests[n], "", ""
+		for _, named = range s.rules.ids {
+			if id = boundedID(r.ID(named)); id != "" {
 				break
 			}
 		}
 		if n == 0 {
 			field = named
 		}
-		k := byID[f.id]
-		if f.id == "" || named != field || k == nil || k.Nameless || k.Redacted || k.Rules != rules.contactRequest {
-			return nil, false
+		at, found := slices.BinarySearchFunc(known, id, func(k store.ContactRequest, id string) int { return strings.Compare(k.ID, id) })
+		if id == "" || named != field || !found || taken[at] { // another one with this id is not known by it
+			return d, false
 		}
-		f.fingerprint, f.content, f.digest = k.Fingerprint, k.Content, contactDigest(requests[n], rules)
-		if f.digest != k.Digest || !f.CreatedAt.Equal(k.CreatedAt) {
-			return nil, false
+		taken[at] = true
+		k := known[at]
+		if k.Nameless || k.Redacted || !k.Emptied.IsZero() || k.Rules != s.rules.contactRequest || !r.CreatedAt.Equal(k.CreatedAt) ||
+			contactDigest(r, s.rules) != k.Digest {
+			return d, false
 		}
-		delete(byID, f.id) // another one with this id is not known by it
-		found = append(found, f)
+		before := k.Epoch < s.insertion.Epoch
+		d.shown, d.before = append(d.shown, k.ID), append(d.before, before)
+		if !before {
+			d.fresh[k.ID] = k.CreatedAt
+		}
+		d.readings = append(d.readings, Reading{ID: k.ID, Left: s.leftOut(r)})
 	}
-	return found, true
+	return d, true
 }

@@ -62,6 +62,9 @@ func (v *Volatility) Observe(reference string, readings []Reading) (volatile []s
 		v.seen = map[string]*rotating{}
 	}
 	for _, r := range readings {
+		if r.Leaves == nil && len(v.seen) == 0 {
+			continue
+		}
 		key := reference + "\x00" + r.ID
 		was := v.seen[key]
 		switch {

@@ -81,6 +81,8 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 // run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
 // calls end.
 func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for ctx.Err() == nil {
 		d.alive.beat()
 		now := time.Now()
@@ -95,21 +97,20 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 		case t.Why != schedule.None:
 			begin(t)
 		default:
-			d.idle(ctx, wait)
+			d.idle(ctx, timer, wait)
 		}
 	}
 	return ctx.Err()
 }
 
 // idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
-func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
+func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Duration) {
 	if wait == 0 || wait > time.Minute {
 		wait = time.Minute
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
+	timer.Reset(wait)
 	select {
-	case <-t.C:
+	case <-timer.C:
 	case <-d.scheduler.nudge:
 	case <-ctx.Done():
 	}

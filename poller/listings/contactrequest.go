@@ -103,7 +103,9 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 		page.Path = ""
 	}
 	strangers, other := 0, ""
-	for _, element := range l.records() {
+	records := l.records()
+	page.ContactRequests = make([]ContactRequest, 0, len(records))
+	for _, element := range records {
 		if !isFilled(element) {
 			page.Unreadable++
 			continue
@@ -232,15 +234,15 @@ func (c ContactRequest) ID(name string) string {
 
 // styled is the member of that name, else the first whose name is like it.
 func (o object) styled(name string) (found value, ok bool) {
-	for m := range o.all(plain(name)) {
-		if m.called().text == name {
+	for _, m := range o {
+		if m.name.text == name {
 			return m, true
 		}
-		if !ok {
-			found, ok = m, true
-		}
 	}
-	return found, ok
+	for m := range o.all(plain(name)) {
+		return m, true
+	}
+	return value{}, false
 }
 
 // otherThings are what members called …Id or …Ref are about that name something else than the contact request.

@@ -18,7 +18,6 @@ import (
 type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records; "" is the root
-	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
 	// Unreadable counts elements of the list that are no record: nobody knows what they stand for, so that a page with

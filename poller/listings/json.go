@@ -34,6 +34,7 @@ type name struct {
 	quoted string // as it is written
 	text   string
 	plain  string // without what differs by style only
+	prefix uint64 // of the text, in which most names differ; 0 where it is not all ASCII
 
 	canonical string // as RFC 8785 writes it
 	broken    bool   // it is no text
@@ -73,7 +74,7 @@ func decode(text []byte) (root value, wrong string) {
 	case err == nil:
 		return root, ""
 	case errors.Is(err, errTooManyValues):
-	case len(bytes.TrimLeft(text, jsonSpace)) == 0:
+	case len(bytes.TrimLeft(text, " \t\r\n")) == 0:
 		return value{}, "an empty body"
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")):
 		return value{}, "HTML"
@@ -82,8 +83,6 @@ func decode(text []byte) (root value, wrong string) {
 	}
 	return value{}, err.Error()
 }
-
-const jsonSpace = " \t\r\n"
 
 // readers are those that are not used, with what they have allocated.
 var readers = sync.Pool{New: func() any { return &reader{names: map[string]*name{}} }}
@@ -121,8 +120,10 @@ func (r *reader) next() byte {
 }
 
 func (r *reader) skipSpace() {
-	for r.at < len(r.text) && strings.IndexByte(jsonSpace, r.text[r.at]) >= 0 {
-		r.at++
+	for ; r.at < len(r.text); r.at++ {
+		if c := r.text[r.at]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return
+		}
 	}
 }
 
@@ -196,7 +197,7 @@ func (r *reader) inside(open byte, depth int) ([]value, error) {
 	list := r.keep(r.stack[first:])
 	r.stack = r.stack[:first]
 	if open == '{' {
-		slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
+		slices.SortStableFunc(list, func(a, b value) int { return a.name.compare(b.name) })
 	}
 	return list, nil
 }
@@ -205,12 +206,13 @@ func (r *reader) inside(open byte, depth int) ([]value, error) {
 func (r *reader) string() error {
 	for r.at++; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
+		case c >= ' ' && c != '"' && c != '\\':
 		case c == '"':
 			r.at++
 			return nil
 		case c < ' ':
 			return r.wrong()
-		case c == '\\':
+		default:
 			r.at++
 			switch c := r.next(); {
 			case c == 'u':
@@ -293,13 +295,33 @@ func (r *reader) intern(quoted []byte) *name {
 	n := r.names[string(quoted)]
 	if n == nil {
 		n = &name{quoted: string(quoted), text: unquote(quoted)}
-		n.plain = plain(n.text)
+		n.plain, n.prefix = plain(n.text), asciiPrefix(n.text)
 		n.canonical, n.broken = string(appendCanonicalString(nil, quoted)), isBroken(quoted)
 		n.outside = usuallyOutside[n.plain]
 		r.names[n.quoted] = n
 		r.named += len(quoted)
 	}
 	return n
+}
+
+// compare orders names as RFC 8785 does.
+func (n *name) compare(other *name) int {
+	if n.prefix != 0 && other.prefix != 0 && n.prefix != other.prefix {
+		return cmp.Compare(n.prefix, other.prefix)
+	}
+	return compareUTF16(n.text, other.text)
+}
+
+func asciiPrefix(text string) (prefix uint64) {
+	for i := range 8 {
+		if prefix <<= 8; i < len(text) {
+			if text[i] >= utf8.RuneSelf {
+				return 0
+			}
+			prefix |= uint64(text[i])
+		}
+	}
+	return prefix
 }
 
 // compareUTF16 orders names as RFC 8785 does. That differs from their order in bytes only between

@@ -245,7 +245,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 }
 
 func (c *Client) envelope(x *exchange, size int) Envelope {
-	return Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
+	return Envelope{Total: -1, Sent: x.sent, Received: x.received, Size: size}
 }
 
 // errEncoding is about one that we did not ask for.

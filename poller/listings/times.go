@@ -75,10 +75,15 @@ func instant(v value, zone *time.Location) (at time.Time, form string) {
 	if s = strings.TrimSpace(s); len(s) > 100 {
 		return time.Time{}, FormUnreadable
 	}
-	if at, form = epoch(s); form == FormUnreadable {
-		if at, form = calendar(spelledOut(s), zone); !isPlausible(at.Unix(), earliestDate) {
-			return time.Time{}, FormUnreadable
+	at, err := time.Parse(time.RFC3339, s) // as most are written
+	if form = FormOffset; err != nil {
+		if at, form = epoch(s); form != FormUnreadable {
+			return at.UTC(), form
 		}
+		at, form = calendar(spelledOut(s), zone)
+	}
+	if !isPlausible(at.Unix(), earliestDate) {
+		return time.Time{}, FormUnreadable
 	}
 	return at.UTC(), form
 }
@@ -266,9 +271,6 @@ var calendarText = regexp.MustCompile(`(?i)^(?:[a-z]{3}, *)?([^:]*[0-9])(?:T|,? 
 var dateLayouts = []string{"2006-01-02", "2006/01/02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
 
 func calendar(s string, zone *time.Location) (time.Time, string) {
-	if at, err := time.Parse(time.RFC3339, s); err == nil { // most are
-		return at, FormOffset
-	}
 	parts := calendarText.FindStringSubmatch(s)
 	if parts == nil {
 		return time.Time{}, FormUnreadable

@@ -373,6 +373,9 @@ func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) (fre
 	limit := s.Cap().Seconds()
 	for _, g := range s.agencies {
 		for _, i := range g.queues[planned] {
+			if free {
+				break
+			}
 			rises := i.due-i.last < seconds(i.share*limit)
 			free = free || most > 1 && rises || least < 1 && i.due-i.last > s.o.Interval
 		}

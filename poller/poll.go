@@ -283,6 +283,9 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 
 // noneStatus reports whether a response says by its status that there are no contact requests.
 func noneStatus(err error) (code int, none bool) {
+	if err == nil {
+		return 0, false
+	}
 	var status *listings.StatusError
 	var drift *listings.DriftError
 	switch {

@@ -24,16 +24,13 @@ type heartbeats struct {
 }
 
 // heartbeat is the last one of a loop.
-type heartbeat struct{ at atomic.Pointer[time.Time] }
+type heartbeat struct{ at atomic.Int64 }
 
-func (h *heartbeat) beat() {
-	now := time.Now()
-	h.at.Store(&now)
-}
+func (h *heartbeat) beat() { h.at.Store(time.Now().UnixNano()) }
 
 func (h *heartbeat) last() time.Time {
-	if at := h.at.Load(); at != nil {
-		return *at
+	if at := h.at.Load(); at != 0 {
+		return time.Unix(0, at)
 	}
 	return time.Time{}
 }

@@ -31,13 +31,14 @@ var ErrHalted = errors.New("halted")
 
 // Classify is the one place that says what an error means. What is not there is our own doing, or the store's.
 func Classify(err error) Class {
+	if err == nil {
+		return ClassNone
+	}
 	var waits *WaitError
 	var answer *listings.StatusError
 	var broken *listings.TransportError
 	var drift *listings.DriftError
 	switch {
-	case err == nil:
-		return ClassNone
 	case errors.As(err, &waits):
 		return ClassWaiting
 	case errors.Is(err, ErrHalted):

@@ -310,7 +310,7 @@ func TestTheEnvelopeKnowsWhenAndWhat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if page.Total != 7 || page.Path != "/results" || page.Size != 50 || page.Received.Before(page.Sent) || page.Sent.IsZero() {
+	if page.Total != 7 || page.Path != "/results" || page.Size != 50 || !page.Date().Equal(time.Date(2026, 11, 20, 9, 41, 7, 0, time.UTC)) || page.Received.Before(page.Sent) || page.Sent.IsZero() {
 		t.Errorf("%+v", page.Envelope)
 	}
 }

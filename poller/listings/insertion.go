@@ -19,6 +19,7 @@ type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records; "" is the root
 	Sent, Received time.Time // our clock, before the request and after the last byte
+	date           string    // the header
 	Size           int       // how many records were asked for; 0: it was left to the API
 	// Unreadable counts elements of the list that are no record: nobody knows what they stand for, so that a page with
 	// one of them does not show all that is there.
@@ -29,6 +30,9 @@ type Envelope struct {
 	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
 	Found bool
 }
+
+// Date is the API's clock, to the second; zero if the response does not say.
+func (e *Envelope) Date() time.Time { return readDate(e.date) }
 
 // found notes where the records were found, and what is said of them.
 func (e *Envelope) found(l found) {

@@ -208,7 +208,7 @@ func refusal(r Request, resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return &DriftError{Request: r, Expected: "status 200", Found: http.StatusText(resp.StatusCode), Status: resp.StatusCode}
 	}
-	now := dateOf(resp.Header)
+	now := readDate(resp.Header.Get("Date"))
 	if now.IsZero() {
 		now = time.Now()
 	}
@@ -218,8 +218,8 @@ func refusal(r Request, resp *http.Response) error {
 	}
 }
 
-func dateOf(h http.Header) time.Time {
-	t, err := http.ParseTime(strings.TrimSpace(h.Get("Date")))
+func readDate(header string) time.Time {
+	t, err := http.ParseTime(strings.TrimSpace(header))
 	if err != nil {
 		return time.Time{}
 	}
@@ -245,7 +245,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 }
 
 func (c *Client) envelope(x *exchange, size int) Envelope {
-	return Envelope{Total: -1, Sent: x.sent, Received: x.received, Size: size}
+	return Envelope{Total: -1, date: x.header.Get("Date"), Sent: x.sent, Received: x.received, Size: size}
 }
 
 // errEncoding is about one that we did not ask for.

@@ -90,10 +90,10 @@ func (c *checker) Done(listings.Request, listings.Outcome) {}
 // difference counts: a slow answer adds to it.
 func (c *checker) clock(e listings.Envelope) {
 	a := c.report.Answers
-	if c.answered = true; e.Date.IsZero() {
+	if c.answered = true; e.Date().IsZero() {
 		return
 	}
-	skew := int64(e.Date.Add(time.Second/2).Sub(e.Sent.Add(e.Received.Sub(e.Sent)/2)).Round(time.Second) / time.Second)
+	skew := int64(e.Date().Add(time.Second/2).Sub(e.Sent.Add(e.Received.Sub(e.Sent)/2)).Round(time.Second) / time.Second)
 	if !a.ClockTold || max(skew, -skew) < max(a.SkewSeconds, -a.SkewSeconds) {
 		a.ClockTold, a.SkewSeconds = true, skew
 	}

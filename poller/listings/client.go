@@ -81,8 +81,9 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	o       Options
 	base    *url.URL
-	ignored [][]string // of insertions
-	idNames []string   // plain
+	always  http.Header // of every request, beside the key
+	ignored [][]string  // of insertions
+	idNames []string    // plain
 }
 
 // New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a
@@ -104,6 +105,12 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		o: o, base: base, ignored: tokens(o.IgnoreInsertions),
 		idNames: plainNames(o.IDFields),
+		always: http.Header{
+			"Accept":          {"application/json"},
+			"Accept-Encoding": {"gzip"},
+			"Cache-Control":   {"no-cache"},
+			"User-Agent":      {"doorbell/" + o.Version},
+		},
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptrace"
@@ -117,13 +118,9 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 // header is what goes along with a request. None is conditional: that nothing has changed is seen by the answer itself, and an API
 // that is wrong about its own changes hides nothing.
 func (c *Client) header(key Key) http.Header {
-	return http.Header{
-		"Authorization":   {"ApiKey " + key.reveal()},
-		"Accept":          {"application/json"},
-		"Accept-Encoding": {"gzip"},
-		"Cache-Control":   {"no-cache"},
-		"User-Agent":      {"doorbell/" + c.o.Version},
-	}
+	h := maps.Clone(c.always)
+	h["Authorization"] = []string{"ApiKey " + key.reveal()}
+	return h
 }
 
 // exchange is one request and its good answer, the body read to its end.

@@ -70,6 +70,7 @@ type Schedule struct {
 	count    int     // insertions
 	added    int     // ever
 	price    float64 // S, in seconds·√(1/s)
+	pinned   bool    // each is due by the cap, so that S cannot rise
 	turns    int
 	order    time.Duration // of urgent insertions
 }
@@ -184,6 +185,7 @@ func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.
 	_, spread := math.Modf(float64(s.added) * math.Phi)
 	i.share = 0.75 + 0.1*spread
 	s.added++
+	s.pinned = false
 	g.items[reference] = i
 	g.flying++
 	if s.count++; s.count == 1 {
@@ -203,6 +205,7 @@ func (s *Schedule) Remove(agencyID, reference string) {
 	i.agency.seen.add(i.seen, -1)
 	delete(i.agency.items, reference)
 	s.count--
+	s.pinned = false
 }
 
 // Urge lets an insertion be polled soon. One that is urgent already keeps its place, one that is in
@@ -277,8 +280,9 @@ func (i *item) move(to int8, due time.Duration) {
 
 // after is when an insertion is due.
 func (s *Schedule) after(i *item) time.Duration {
-	wait := s.price / math.Sqrt(i.rate)
-	return i.last + max(s.o.Interval, seconds(min(wait, i.share*s.Cap().Seconds())))
+	wait, limit := s.price/math.Sqrt(i.rate), i.share*s.Cap().Seconds()
+	s.pinned = s.pinned && wait >= limit
+	return i.last + max(s.o.Interval, seconds(min(wait, limit)))
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -370,6 +374,9 @@ func (s *Schedule) regular(now time.Duration) (i *item, pressed bool) {
 // reports false, and changes nothing, where the cap or Options.Interval alone decides when each is
 // due.
 func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) (free bool) {
+	if most > 1 && s.pinned {
+		return false
+	}
 	limit := s.Cap().Seconds()
 	for _, g := range s.agencies {
 		for _, i := range g.queues[planned] {
@@ -380,7 +387,7 @@ func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) (fre
 			free = free || most > 1 && rises || least < 1 && i.due-i.last > s.o.Interval
 		}
 	}
-	if !free {
+	if s.pinned = most > 1 && !free; !free {
 		return false
 	}
 	s.price *= min(max(float64(now-i.last)/max(float64(i.due-i.last), 1), least), most)

@@ -73,6 +73,7 @@ func (m *memory) judge(w *Window, r Response) Judged {
 			m.Known = append(slices.Clip(m.Known), put)
 		}
 	}
+	slices.SortFunc(m.Known, func(a, b store.ContactRequest) int { return strings.Compare(a.ID, b.ID) }) // as the store lists them
 	if len(j.Insertions) > 0 {
 		m.Insertion = j.Insertions[0]
 	}

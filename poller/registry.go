@@ -24,13 +24,16 @@ type heartbeats struct {
 }
 
 // heartbeat is the last one of a loop.
-type heartbeat struct{ at atomic.Int64 }
+type heartbeat struct{ at atomic.Pointer[time.Time] }
 
-func (h *heartbeat) beat() { h.at.Store(time.Now().UnixNano()) }
+func (h *heartbeat) beat() {
+	now := time.Now() // with its monotonic reading: the wall clock may be set
+	h.at.Store(&now)
+}
 
 func (h *heartbeat) last() time.Time {
-	if at := h.at.Load(); at != 0 {
-		return time.Unix(0, at)
+	if at := h.at.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }

@@ -78,7 +78,6 @@ func isBroken(quoted []byte) bool {
 type compacter struct {
 	text    []byte
 	defects []string
-	stack   []value // of the objects that are open
 }
 
 func (c *compacter) value(v value, depth int) {
@@ -87,7 +86,6 @@ func (c *compacter) value(v value, depth int) {
 		c.defects = append(c.defects, DefectTooDeep)
 		c.text = append(c.text, "null"...)
 	case v.isObject():
-		first := len(c.stack)
 		c.text = append(c.text, '{')
 		for n, m := range c.members(v) {
 			if n > 0 {
@@ -98,7 +96,6 @@ func (c *compacter) value(v value, depth int) {
 			c.value(m, depth+1)
 		}
 		c.text = append(c.text, '}')
-		c.stack = c.stack[:first]
 	case v.isArray():
 		c.text = append(c.text, '[')
 		for n, e := range v.inner {
@@ -116,16 +113,14 @@ func (c *compacter) value(v value, depth int) {
 }
 
 // members are those of an object in the order of the text, the last one of each name.
-func (c *compacter) members(v value) []value {
-	first := len(c.stack)
+func (c *compacter) members(v value) (list []value) {
 	for n, m := range v.inner {
 		if n+1 < len(v.inner) && v.inner[n+1].name.text == m.name.text {
 			c.defects = append(c.defects, DefectDuplicateName)
 			continue
 		}
-		c.stack = append(c.stack, m)
+		list = append(list, m)
 	}
-	list := c.stack[first:]
 	slices.SortFunc(list, func(a, b value) int { return cmp.Compare(a.from, b.from) })
 	return list
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -53,10 +54,9 @@ func (w *Window) Shown() int { return len(w.shown) }
 func (w *Window) with(r Response, d contacts, v view) *Window {
 	next := *w
 	next.shown = make(map[string]bool, len(w.shown)+len(d.shown))
-	for _, list := range [][]string{d.shown, mapKeys(w.shown)} {
-		for _, id := range list {
-			next.shown[id] = true
-		}
+	maps.Copy(next.shown, w.shown)
+	for _, id := range d.shown {
+		next.shown[id] = true
 	}
 	if r.newestFirst() {
 		next.newest, next.view = d.shown, v
@@ -66,13 +66,6 @@ func (w *Window) with(r Response, d contacts, v view) *Window {
 	}
 	next.list, next.total = w.list || r.List, r.Total
 	return &next
-}
-
-func mapKeys(m map[string]bool) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	return keys
 }
 
 // view is how a response stands in time. Order is checked, not believed.

@@ -40,10 +40,10 @@ type Options struct {
 	Act bool
 }
 
-// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/. The page posts
-// forms to actions/resume and actions/approve (agency, insertion) and actions/poll (agency), which are not served here. The
-// response to them may redirect to ../?done=WORD&agency=ID, and the page says so; the words are those of notices. All links
-// are relative, so the page works below any path of a reverse proxy.
+// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/, and
+// responds to /favicon.ico with no content. The page posts forms to actions/resume and actions/approve (agency, insertion) and
+// actions/poll (agency), which are not served here. The response to them may redirect to ../?done=WORD&agency=ID, and the page
+// says so; the words are those of notices. All links are relative, so the page works below any path of a reverse proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
@@ -51,6 +51,8 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
+	// A browser asks for it beside /status and every other document that names no icon of its own.
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux
 }
 

@@ -391,6 +391,15 @@ func TestFilesBesideThePageAreKeptByTheirVersion(t *testing.T) {
 	}
 }
 
+// TestABrowserThatAsksForAnIconIsNotRefused: documents beside the page, as /status, name none.
+func TestABrowserThatAsksForAnIconIsNotRefused(t *testing.T) {
+	w := httptest.NewRecorder()
+	Handler(of(busyScene(now))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/favicon.ico", nil))
+	if w.Code != http.StatusNoContent {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestThePageOf200AgenciesStaysSmall bounds what a browser fetches each five seconds, as it travels.
 func TestThePageOf200AgenciesStaysSmall(t *testing.T) {
 	page := shown(t, of(manyScene(now, 200)), "/fragment", true)

@@ -127,7 +127,7 @@ func TestAListWithoutAStableOrderMakesNothingVanish(t *testing.T) {
 				})
 				w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 10*time.Minute
 				w.start()
-				w.pass(7 * 24 * time.Hour)
+				w.pass(time.Duration(*rounds) * 48 * time.Hour)
 				list := w.log("A100")
 				if n := count(list, events.TypeInsertionDisappeared); n > 0 || count(list, events.TypeWatchGapDetected) == 0 {
 					t.Errorf("%d disappeared, %d gaps", n, count(list, events.TypeWatchGapDetected))

@@ -25,7 +25,7 @@ func TestEveryWalkAsksForOneSize(t *testing.T) {
 			return nil
 		}))
 		w.start()
-		w.pass(time.Hour)
+		w.pass(10 * time.Minute) // five walks
 		mu.Lock()
 		defer mu.Unlock()
 		slices.Sort(sizes)

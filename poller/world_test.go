@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,6 +29,9 @@ const (
 	testKey = "11111111-2222-4333-8444-555555555555"
 	newKey  = "99999999-2222-4333-8444-555555555555"
 )
+
+// rounds is how much of long rows of faults, and how many days, are tried.
+var rounds = flag.Int("rounds", 1, "quarters of the faults in a catch-up and of the floods, and times two days of lists without an order")
 
 // TestMain lets garbage lie for longer: hundreds of small worlds would else spend a quarter of their time on it. Stores stand in
 // memory where it has room for them: here the process ends, never the machine, and no disk has to be waited for. Under the race

@@ -13,7 +13,7 @@ import (
 
 // noneForms are ways to say that an insertion has no contact requests, and responses that are of no use.
 var noneForms = map[string]sandbox.Fault{
-	"204": {Status: 204}, "404": {Status: 404}, "410": {Status: 410}, "null": {Body: []byte("null")}, "no body": {Body: []byte(" ")},
+	"404": {Status: 404}, "no body": {Body: []byte(" ")},
 	"a list that is null":      {Body: []byte(`{"results":null}`)},
 	"a list that is an {}":     {Body: []byte(`{"results":{}}`)},
 	"an empty list":            {Body: []byte(`{"results":[]}`)},

@@ -65,7 +65,7 @@ func TestACopyOfTheDirectoryBesideTheFirstDoublesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stopFirst := w.start()
-		w.o.Dir, w.o.Routes = tempDir(t), []Route{leadsTo(second)}
+		w.o.Dir, w.o.Routes = t.TempDir(), []Route{leadsTo(second)}
 		if err := os.WriteFile(filepath.Join(w.o.Dir, "forward-slack.json"), state, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
 		w := newWorld(t, leadsTo(one, "A100"))
 		w.start()
 		time.Sleep(2 * time.Second)
-		w.o.Dir, w.o.Routes = tempDir(t), []Route{leadsTo(two, "B200")} // on another machine, say
+		w.o.Dir, w.o.Routes = t.TempDir(), []Route{leadsTo(two, "B200")} // on another machine, say
 		second, _ := w.start()
 		time.Sleep(2 * time.Second)
 		var want []events.Event
@@ -171,7 +171,7 @@ func TestAForwarderWithoutAStateOrWithAnOlderOneGoesOnWhereItsConsumerStands(t *
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		var want []events.Event
-		one, two := w.o.Dir, tempDir(t)
+		one, two := w.o.Dir, t.TempDir()
 		leads := func() { want = append(want, w.lead("A100"), w.lead("A100")) }
 		w.runIn(one, leads)
 		w.runIn(two, leads)
@@ -219,7 +219,7 @@ func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
 		var want []events.Event
 		one := w.o.Dir
 		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
-		w.o.Dir = tempDir(t)
+		w.o.Dir = t.TempDir()
 		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
 		w.halt("A100", "sha256:1")
 		stream, err := w.js.Stream(t.Context(), "LISTINGS")

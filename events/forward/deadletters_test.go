@@ -221,7 +221,7 @@ func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
 // TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
 // it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		dir := tempDir(t)
+		dir := t.TempDir()
 		open := func() *natsd.Server {
 			server, err := natsd.Start(t.Context(), natsd.Options{StoreDir: dir, Listen: "off", ProtectedSubjects: "listings.v1.>"})
 			if err != nil {

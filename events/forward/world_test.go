@@ -17,6 +17,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/stream"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
@@ -26,6 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	natsdtest.KeepInMemory()
 	ats.Register() // the server's clock goroutine must not be born in a synctest bubble
 	code := m.Run()
 	ats.Unregister()
@@ -158,7 +160,7 @@ type world struct {
 
 func newWorld(t *testing.T, routes ...Route) *world {
 	t.Helper()
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "off", ProtectedSubjects: "listings.v1.>"})
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func worldWith(t *testing.T, nc *nats.Conn) *world {
 		t.Fatal(err)
 	}
 	w.o = Options{
-		Conn: stream.Conn{Conn: w.nc}, Prefix: "listings", Stream: "LISTINGS", Dir: tempDir(t), Name: "slack",
+		Conn: stream.Conn{Conn: w.nc}, Prefix: "listings", Stream: "LISTINGS", Dir: t.TempDir(), Name: "slack",
 		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	w.makeStream()
@@ -351,18 +353,4 @@ func wantIDs(t *testing.T, s *script, want []events.Event) {
 
 func leadsTo(o Receiver, agencies ...string) Route {
 	return Route{Receiver: o, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
-}
-
-// tempDir is in memory where there is such a place: nothing here is about a disk.
-func tempDir(t *testing.T) string {
-	t.Helper()
-	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "forward")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	natsdtest.Parallel(4, 8)
+	natsdtest.KeepInMemory()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()
 	code := m.Run()

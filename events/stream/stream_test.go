@@ -8,12 +8,16 @@ import (
 	"time"
 
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	natsdtest.KeepInMemory()
+	goleak.VerifyTestMain(m)
+}
 
 func newServer(t *testing.T) jetstream.JetStream {
 	t.Helper()

@@ -42,7 +42,7 @@ func RunTests(m *testing.M, process func() int, program Program, onDisk bool) {
 	underTest = program
 	natsdtest.Parallel(4, 8)
 	debug.SetGCPercent(200) // a tenth of the time would go into garbage
-	memory := InMemory()
+	memory := natsdtest.InMemory()
 	if onDisk || natsdtest.Given("test.bench") {
 		memory = ""
 	}

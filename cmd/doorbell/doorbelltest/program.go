@@ -112,16 +112,6 @@ func RunEnviron(dir, api, key string, agencies ...string) []string {
 
 const TestKey = "11111111-2222-4333-8444-sentinel0key"
 
-// InMemory is where no disk has to be waited for; empty where memory has no room, or runs no program.
-func InMemory() string {
-	const dir, noExec = "/dev/shm", 8
-	var memory syscall.Statfs_t
-	if err := syscall.Statfs(dir, &memory); err != nil || memory.Flags&noExec != 0 || memory.Bavail*uint64(memory.Bsize) < 2<<30 {
-		return ""
-	}
-	return dir
-}
-
 // Fit is an environment that is good enough to run; more comes after it and wins.
 func Fit(more ...string) []string {
 	return append([]string{

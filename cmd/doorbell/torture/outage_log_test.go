@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/cli"
-	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
@@ -113,7 +113,7 @@ func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 	defer ats.Unregister()
 	for n, o := range outages {
 		t.Run(strings.ReplaceAll(o.name, " ", "_"), func(t *testing.T) {
-			dir, err := os.MkdirTemp(doorbelltest.InMemory(), "db")
+			dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,6 +24,7 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -118,7 +119,7 @@ func liveDays(t *testing.T, seed, last, step uint64) {
 
 // liveADay returns how many requests and events there were.
 func liveADay(t *testing.T, seed uint64) (requests, events int) {
-	dir, err := os.MkdirTemp(doorbelltest.InMemory(), "db")
+	dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strconv"
+	"syscall"
 )
 
 // Loopback is an address of this machine that nobody else uses, so that the port of a server that is away goes to nobody: neither to
@@ -18,6 +20,24 @@ func Loopback() string {
 		return "127.0.0.1"
 	}
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
+}
+
+// InMemory is where no disk has to be waited for; empty where memory has no room, or runs no program.
+func InMemory() string {
+	const dir, noExec = "/dev/shm", 8
+	var memory syscall.Statfs_t
+	if err := syscall.Statfs(dir, &memory); err != nil || memory.Flags&noExec != 0 || memory.Bavail*uint64(memory.Bsize) < 2<<30 {
+		return ""
+	}
+	return dir
+}
+
+// KeepInMemory puts the temporary directories of all tests there: here processes end, never the machine. A server syncs each
+// message, and to wait for a disk costs more than everything else that tests of it do.
+func KeepInMemory() {
+	if dir := InMemory(); dir != "" && os.Getenv("TMPDIR") == "" {
+		os.Setenv("TMPDIR", dir)
+	}
 }
 
 // Parallel reads the flags and lets so many tests run in parallel on any machine, unless -test.parallel says how many: next to servers they

@@ -42,7 +42,7 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	b.log.ring(t, "B200", 5)
 	published := func() bool { return b.published("A100") && b.published("B200") }
 	eventually(t, "published", published)
-	for range 3 {
+	for range *rounds {
 		b.log.ring(t, "A100", 200)
 		b.log.ring(t, "B200", 7)
 		lost := c.Leader("LISTINGS")

@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	rounds     = flag.Int("rounds", 1, "how many times 12 damaged folders are tried")
+	rounds     = flag.Int("rounds", 1, "how many times 12 damaged folders, 10 happenings, 4 kills of a server and one of a leader are tried")
 	damageSeed = flag.Uint64("damage-seed", 0, "the seed of one damage that failed; 0: all")
 )
 

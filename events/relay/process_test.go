@@ -219,7 +219,7 @@ func TestAServerThatIsKilledAnywhereGetsEveryEventOnce(t *testing.T) {
 	b.log.ring(t, "A100", 1)
 	b.log.ring(t, "B200", 1)
 	eventually(t, "published", func() bool { return b.published("A100") && b.published("B200") })
-	for range 12 {
+	for range 4 * *rounds {
 		p.mu.Lock()
 		p.left = 1 + rand.IntN(100_000)
 		p.mu.Unlock()
@@ -232,7 +232,7 @@ func TestAServerThatIsKilledAnywhereGetsEveryEventOnce(t *testing.T) {
 		eventually(t, "published", func() bool { return b.published("A100") && b.published("B200") })
 	}
 	stop()
-	if p.kills < 6 {
+	if p.kills < 2**rounds {
 		t.Fatalf("only %d kills", p.kills)
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)

@@ -133,13 +133,14 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d.options.Poller.PollInterval, d.options.Poller.WalkInterval = 30*time.Second, 2*time.Minute
 	d.cable()
 	d.begin()
-	time.Sleep(time.Hour)
+	quiet := time.Hour
+	if *rounds == 1 {
+		quiet, o.lasts = 10*time.Minute, min(o.lasts, time.Hour)
+	}
+	time.Sleep(quiet)
 	d.log.Reset()
 	began := time.Now()
 	o.begin(d)
-	if *rounds == 1 {
-		o.lasts = min(o.lasts, 2*time.Hour)
-	}
 	for range int(o.lasts / time.Hour) {
 		d.generator.Step()
 		time.Sleep(time.Hour)

@@ -141,7 +141,14 @@ func TestAReaderEndsWhenToldWhileTheStreamHasNoLeader(t *testing.T) {
 			c.Stop(n)
 		}
 	}
-	eventually(t, "it asks for another consumer again and again", func() bool { return b.nc.Stats().OutMsgs > sent+5 })
+	eventually(t, "it asks for another consumer again and again", func() bool {
+		select {
+		case text, more := <-got:
+			t.Fatalf("it reads %q, and goes on: %t", text, more)
+		default:
+		}
+		return b.nc.Stats().OutMsgs > sent+5
+	})
 	stop()
 	select {
 	case text, more := <-got:
@@ -176,9 +183,13 @@ func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
 	r := b.relay()
 	r.session.maxMessage = 1 << 20
 	for _, e := range b.log.list("A100") {
-		if _, err := b.js.PublishMsg(t.Context(), r.message(e)); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, "the server of the connection knows the stream", func() bool {
+			_, err := b.js.PublishMsg(t.Context(), r.message(e))
+			if err != nil && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 	}
 	eventually(t, "the ids are forgotten", func() bool {
 		ack, err := b.js.Publish(t.Context(), "listings.v1.B200.test", nil, jetstream.WithMsgID("clock"))

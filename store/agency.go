@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"maps"
 	"time"
 
@@ -169,45 +168,6 @@ func (tx *Tx) DeleteHalt(agency string, h Halt) error {
 
 func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope), h.Reference) }
 
-// Failure is something that fails again and again: an operation of an agency, one insertion, a key, the base URL. It is remembered so that
-// a restart asks no sooner than the process before it would have.
-type Failure struct {
-	Scope    string    `json:"scope"`            // the poller's word for what fails
-	Name     string    `json:"name,omitempty"`   // which one: a reference, the fingerprint of a key
-	Failures int       `json:"failures"`         // in a row
-	Since    time.Time `json:"since"`            // the first of them
-	Until    time.Time `json:"until"`            // nothing is asked before
-	Status   int       `json:"status,omitempty"` // of the last answer, 0 if there was none
-	Body     string    `json:"body,omitempty"`   // kind of its body, in the words of access.halted
-	Key      string    `json:"key,omitempty"`    // fingerprint of the key that was shown
-	Last     string    `json:"last,omitempty"`   // which one failed last, where several share it
-}
-
-// Failures returns the failures of an agency.
-func (tx *Tx) Failures(agency string) (all []Failure) {
-	for k, v := range tx.ascend(bucketFailures, prefix(agency), prefix(agency)) {
-		if !bytes.HasPrefix(k, prefix(alarmScope)) {
-			all = append(all, decodeJSON[Failure](bucketFailures, v))
-		}
-	}
-	return all
-}
-
-// Failure returns a failure of an agency, and whether it is remembered.
-func (tx *Tx) Failure(agency, scope, name string) (Failure, bool) {
-	return getJSON[Failure](tx, bucketFailures, key(agency, scope, name))
-}
-
-// PutFailure remembers a failure of an agency; there is one of each scope and name.
-func (tx *Tx) PutFailure(agency string, t Failure) error {
-	return tx.putJSON(bucketFailures, key(agency, t.Scope, t.Name), t)
-}
-
-// DeleteFailure forgets a failure that has ended.
-func (tx *Tx) DeleteFailure(agency string, t Failure) error {
-	return tx.delete(bucketFailures, key(agency, t.Scope, t.Name))
-}
-
 // AlarmID names an alarm of an agency; there is one of each.
 type AlarmID struct {
 	Kind      string `json:"kind"`
@@ -223,27 +183,22 @@ type Alarm struct {
 	Missing int       `json:"missing,omitempty"` // how many contact requests are, as far as a total tells
 }
 
-// alarmScope is where alarms stand among failures.
-const alarmScope = "alarm"
-
-func (a AlarmID) key(agency string) []byte {
-	return key(agency, alarmScope, a.Kind, a.Operation, a.Reference)
-}
+func (a AlarmID) key(agency string) []byte { return key(agency, a.Kind, a.Operation, a.Reference) }
 
 // Alarms returns the alarms of an agency that are on.
 func (tx *Tx) Alarms(agency string) (all []Alarm) {
-	for _, v := range tx.ascend(bucketFailures, prefix(agency, alarmScope), prefix(agency, alarmScope)) {
-		all = append(all, decodeJSON[Alarm](bucketFailures, v))
+	for _, v := range tx.ascend(bucketAlarms, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Alarm](bucketAlarms, v))
 	}
 	return all
 }
 
 // PutAlarm remembers an alarm of an agency.
 func (tx *Tx) PutAlarm(agency string, a Alarm) error {
-	return tx.putJSON(bucketFailures, a.key(agency), a)
+	return tx.putJSON(bucketAlarms, a.key(agency), a)
 }
 
 // DeleteAlarm forgets an alarm that has ended.
 func (tx *Tx) DeleteAlarm(agency string, a AlarmID) error {
-	return tx.delete(bucketFailures, a.key(agency))
+	return tx.delete(bucketAlarms, a.key(agency))
 }

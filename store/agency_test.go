@@ -83,9 +83,8 @@ func TestATransactionThatStaysReadsWhatWasThereWhenItBegan(t *testing.T) {
 	}
 }
 
-func TestAlarmsAndFailuresAreKeptApart(t *testing.T) {
+func TestAlarmsAreKeptByAgency(t *testing.T) {
 	s := openEmpty(t)
-	failure := Failure{Scope: "insertion", Name: "a#b##", Failures: 3}
 	one := Alarm{AlarmID: AlarmID{Kind: "window_full", Operation: "contact_requests", Reference: "a#b##"}, Missing: 7}
 	other := Alarm{AlarmID: AlarmID{Kind: "stale", Operation: "insertions"}, Example: "a#1##"}
 	write := func(do func(tx *Tx) error) {
@@ -94,12 +93,11 @@ func TestAlarmsAndFailuresAreKeptApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := func(failures []Failure, alarms []Alarm) {
+	want := func(alarms ...Alarm) {
 		t.Helper()
 		err := s.View(func(tx *Tx) error {
-			got := tx.Failures("A100")
-			if !slices.Equal(got, failures) || !slices.Equal(tx.Alarms("A100"), alarms) || len(tx.Alarms("A1")) != 0 {
-				t.Errorf("%v, %v", got, tx.Alarms("A100"))
+			if !slices.Equal(tx.Alarms("A100"), alarms) || len(tx.Alarms("A1")) != 0 {
+				t.Errorf("%v", tx.Alarms("A100"))
 			}
 			return nil
 		})
@@ -108,12 +106,12 @@ func TestAlarmsAndFailuresAreKeptApart(t *testing.T) {
 		}
 	}
 	write(func(tx *Tx) error {
-		return errors.Join(tx.PutAlarm("A100", one), tx.PutFailure("A100", failure), tx.PutAlarm("A100", other))
+		return errors.Join(tx.PutAlarm("A100", one), tx.PutAlarm("A100", other))
 	})
-	want([]Failure{failure}, []Alarm{other, one})
+	want(other, one)
 	write(func(tx *Tx) error {
 		one.Missing = 8
-		return errors.Join(tx.PutAlarm("A100", one), tx.DeleteAlarm("A100", other.AlarmID), tx.DeleteFailure("A100", failure))
+		return errors.Join(tx.PutAlarm("A100", one), tx.DeleteAlarm("A100", other.AlarmID))
 	})
-	want(nil, []Alarm{one})
+	want(one)
 }

@@ -272,9 +272,6 @@ func everything(s *store.Store) (map[string]string, error) {
 			for _, h := range tx.Halts(agency) {
 				note("halt "+string(h.Scope), h)
 			}
-			for _, f := range tx.Failures(agency) {
-				note("failure "+f.Scope, f)
-			}
 			for _, a := range tx.Alarms(agency) {
 				note("alarm "+a.Kind, a)
 			}

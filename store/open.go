@@ -39,10 +39,10 @@ var (
 	bucketLog        = []byte("log")
 	bucketCursors    = []byte("cursors")
 	bucketHalts      = []byte("halts")
-	bucketFailures   = []byte("failures")
+	bucketAlarms     = []byte("alarms")
 
 	buckets = [][]byte{
-		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog, bucketCursors, bucketHalts, bucketFailures,
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog, bucketCursors, bucketHalts, bucketAlarms,
 	}
 	keyMeta = []byte("store")
 )

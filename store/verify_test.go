@@ -76,7 +76,7 @@ func furnishInto(s *store.Store) error {
 				err = errors.Join(err, failed)
 			}
 			return errors.Join(err, tx.PutAgency(agency, store.Agency{WatchStart: era}),
-				tx.PutHalt(agency, store.Halt{Scope: events.ScopeAgency, Since: era}), tx.PutFailure(agency, store.Failure{Scope: "x"}), tx.PutAlarm(agency, store.Alarm{AlarmID: store.AlarmID{Kind: "stale"}, Since: era}))
+				tx.PutHalt(agency, store.Halt{Scope: events.ScopeAgency, Since: era}), tx.PutAlarm(agency, store.Alarm{AlarmID: store.AlarmID{Kind: "stale"}, Since: era}))
 		})
 		if err != nil {
 			return err

@@ -130,7 +130,7 @@ var promises = []struct {
 		"events": "TestTheBytesOfEveryTypeNeverChange TestIDsNeverChange",
 	}},
 	{"The embedded server acknowledges what it has written, and is started anew when it wedges.", map[string]string{
-		"events/natsd": "TestTheServerWritesBeforeItAcknowledges TestAServerThatDoesNotAnswerAWriteIsRestarted TestAStreamThatTheServerCannotRecoverIsMovedAside",
+		"events/natsd": "TestTheServerWritesBeforeItAcknowledges TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore TestAStreamThatTheServerCannotRecoverIsMovedAside",
 		"events/relay": "TestAServerThatIsKilledAnywhereGetsEveryEventOnce",
 	}},
 	{"A NATS that hangs holds up neither the polling nor the end.", map[string]string{

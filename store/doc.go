@@ -23,17 +23,16 @@
 // may be tried again. After ErrUnknownOutcome the commit may have happened: the process has to end and read again. Reads have no
 // errors of their own: what is damaged ends the transaction.
 //
-// A person is in the event log alone. Erase takes the person out of events, which keep their places and ids. The snapshot remembers whom Erase has erased, so that no poll brings anybody back. What
-// bbolt has overwritten stays in pages that it takes for free, until Scrub overwrites them.
+// A person is in the event log alone. Erase takes the person out of events, which keep their places and ids. The snapshot remembers
+// whom Erase has erased, so that no poll brings the person back. What bbolt has overwritten stays in free pages until the next start,
+// which compacts the file.
 //
-// bbolt has no checksums, so every value is sealed with one (codec.go). Where a seal does not hold, View and Update return an
-// ErrDamaged, and nothing is read or written any more (Damaged). Verify says what is wrong with a file. A damaged file can crash
-// or hang whoever reads all of it, so others run Verify in a process of its own. If the head of the last commit is unreadable, the
-// file is used as of the commit before it (Torn).
+// bbolt has no checksums, so every value has one (tx.go). Where it does not hold, or a page cannot be one, View and Update return an
+// ErrDamaged, and nothing is read or written any more (Damaged). A key that a flipped byte hides is not missed: what the snapshot has
+// lost is learned again, and the stream takes no event twice. Verify reads a whole file.
 //
-// Two kinds of damage crash even a process that has the file open, because bbolt follows them before there is a value to look at:
-// branch pages that lead in a circle (stack overflow), and a huge length of an entry beside one that is written (out of memory).
-// Nothing is written then, and the next start finds the damage.
+// Two kinds of damage end the process, because bbolt follows them before there is a value to look at: branch pages that lead in a
+// circle (stack overflow), and a huge length of an entry beside one that is written (out of memory). Nothing is written then.
 //
 // The store knows no HTTP and no NATS, and not what a field means. Of a contact request it holds no content, only what it takes to
 // know it again: its id, a fingerprint and digests.

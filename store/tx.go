@@ -223,13 +223,11 @@ func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 func (tx *Tx) descend(bucket, before []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, payload []byte) bool) {
 		c := tx.bucket(bucket).Cursor()
-		k, v := c.Seek(before)
-		if k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
+		first := c.Prev
+		if k, _ := c.Seek(before); k == nil {
+			first = c.Last
 		}
-		for ; k != nil; k, v = c.Prev() {
+		for k, v := first(); k != nil; k, v = c.Prev() {
 			if bytes.Compare(k, before) >= 0 {
 				panic(damagef("a page of %s leads elsewhere", bucket))
 			}

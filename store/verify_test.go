@@ -129,7 +129,7 @@ func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 
 // TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, and moves one under another key.
 func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
-	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "log", "cursors", "halts", "failures"} {
+	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "log", "cursors", "halts", "alarms"} {
 		var agency string
 		if bucket != "meta" && bucket != "log" {
 			agency = "A100"

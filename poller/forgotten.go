@@ -27,7 +27,7 @@ func (a *agency) endForgotten() error {
 				continue
 			}
 			if h, silent := a.access().Silent(reference); silent {
-				e.Access = append(e.Access, watch.AccessChange{Access: a.access(), Ended: []store.Halt{h}})
+				e.Access = append(e.Access, watch.AccessChange{AgencyID: a.id, Ended: []store.Halt{h}})
 			}
 			e.Clear(a.published().alarms, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference), a.id, time.Now())
 		}

@@ -233,7 +233,7 @@ func Remembered(s *store.Store) (Status, error) {
 
 func remembered(tx *store.Tx, id string) AgencyStatus {
 	state, _ := tx.Agency(id)
-	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, tx.Halts(id))
+	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, watch.RestoreAccess(id, tx.Halts(id), time.Now()).List(""))
 	s.State, s.LastSequence = "stopped", tx.LastSequence(id)
 	for i := range tx.Insertions(id) {
 		if i.GoneSince.IsZero() {
@@ -254,7 +254,8 @@ type Access struct {
 // RememberedAccess holds the halts that are remembered against the key that is configured now.
 func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
 	state, _ := tx.Agency(k.ID)
-	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now()).Configure(k.Key, time.Now())
+	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now())
+	x = x.After(x.Configure(k.Key, time.Now()))
 	access := Access{Key: k.Key, Dialects: dialects(state)}
 	for s, h := range x.Halts {
 		if s.Scope != events.ScopeInsertion {

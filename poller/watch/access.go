@@ -37,12 +37,19 @@ type Access struct {
 	ListRefused bool      // the list was refused, until what follows is in force
 }
 
-// AccessChange is a decision about access: the access before it, and what goes into one transaction.
+// AccessChange is a decision about access: what changes, and goes into one transaction. [Access.After] makes it so.
 type AccessChange struct {
-	Access
+	AgencyID      string
 	At            time.Time
 	Halted, Ended []store.Halt // a halt that is there is replaced
 	Events        []events.Payload
+
+	before Access
+}
+
+// change is a decision that changes nothing yet.
+func (x Access) change(at time.Time) AccessChange {
+	return AccessChange{AgencyID: x.AgencyID, At: at, before: x}
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
@@ -255,7 +262,7 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChang
 			overdue = append(overdue, h)
 		}
 	}
-	c.Access, c.At = x, now
+	c.AgencyID, c.At, c.before = x.AgencyID, now, x
 	halted := x.HaltedInsertions(func(reference string) bool { _, is := l.Seen[reference]; return is })
 	switch {
 	case !answered && len(listed) >= RefusalLimit:
@@ -280,12 +287,12 @@ func (c *AccessChange) announce(h store.Halt, others []Access) {
 	h.Silent, h.ProbableReason = false, Reason(h.Scope, e)
 	h.Advice = Advice(h.ProbableReason, c.AgencyID, h.Reference)
 	c.Halted = append(c.Halted, h)
-	c.Events = append(c.Events, c.haltEvent(h, e.OtherAgenciesOfKey, c.Good))
+	c.Events = append(c.Events, c.before.haltEvent(h, e.OtherAgenciesOfKey, c.before.Good))
 }
 
 // Refuse is the change after a refusal of the list: the agency halts. Where it is halted already nothing changes.
 func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) AccessChange {
-	c := AccessChange{Access: x, At: now}
+	c := x.change(now)
 	if _, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
 		return c
 	}
@@ -299,7 +306,7 @@ func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.
 
 // endSilent ends the silent halts, which a halt of more than one insertion answers.
 func (c *AccessChange) endSilent() {
-	for _, h := range c.all("") {
+	for _, h := range c.before.all("") {
 		if h.Silent {
 			c.Ended = append(c.Ended, h)
 		}
@@ -327,7 +334,7 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 // Retried is the change after an insertion was refused again: what was halted waits for another day, without a word. A silent halt is
 // stored.
 func (x Access) Retried(reference string, now time.Time) AccessChange {
-	c := AccessChange{Access: x, At: now}
+	c := x.change(now)
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
 		c.Halted = []store.Halt{h} // Allow has noted the try
 	} else if h, halted := x.Insertion(reference); halted {
@@ -341,7 +348,7 @@ func (x Access) Retried(reference string, now time.Time) AccessChange {
 
 // Answered is the change after a good response about an insertion: its halt ends, and that of all contact requests, if this was the try.
 func (x Access) Answered(reference string, sent, now time.Time) AccessChange {
-	c := AccessChange{Access: x, At: now}
+	c := x.change(now)
 	if h, halted := x.Insertion(reference); halted {
 		c.end([]store.Halt{h}, "retry_succeeded")
 	}
@@ -353,7 +360,7 @@ func (x Access) Answered(reference string, sent, now time.Time) AccessChange {
 
 // Resume is the change after a person has ended halts: all, or that of one insertion.
 func (x Access) Resume(reference string, now time.Time) AccessChange {
-	c := AccessChange{Access: x, At: now}
+	c := x.change(now)
 	c.end(x.all(reference), "operator")
 	return c
 }
@@ -362,7 +369,7 @@ func (x Access) Resume(reference string, now time.Time) AccessChange {
 func (x Access) Configure(key listings.Key, now time.Time) AccessChange {
 	over := slices.DeleteFunc(x.all(""), func(h store.Halt) bool { return h.Key == key.Fingerprint() })
 	x.Key = key
-	c := AccessChange{Access: x, At: now}
+	c := x.change(now)
 	c.end(over, "key_changed")
 	return c
 }

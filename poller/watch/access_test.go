@@ -120,7 +120,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 				}
 			}
 			remembered := RestoreAccess("A100", slices.Collect(maps.Values(stored)), now)
-			if again := remembered.Configure(oneKey, now); len(again.Ended) > 0 || len(again.Halts) != len(x.Halts) {
+			if again := remembered.Configure(oneKey, now); len(again.Ended) > 0 || len(remembered.Halts) != len(x.Halts) {
 				rt.Fatalf("after a restart %+v, before %+v", again, x)
 			}
 			if again := remembered.Configure(otherKey, now); len(again.Ended) != len(stored) || len(again.Events) != len(x.List("")) {

@@ -100,8 +100,8 @@ var promises = []struct {
 		"poller/listings":  "TestAKeyCannotPrintItself TestNoRedirectIsEverFollowed",
 		"cmd/doorbell/cli": "TestASecretNeverPrintsItself",
 	}},
-	{"What fails alone backs off alone; what fails as a whole backs off as a whole, and a restart is no less patient.", map[string]string{
-		"poller": "TestOneInsertionThatAlwaysFailsStopsNobodyElse TestARestartAsksNoSoonerThanTheProcessBeforeWouldHave TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart",
+	{"What fails alone backs off alone; what fails as a whole backs off as a whole, and a key that is to wait waits over a restart.", map[string]string{
+		"poller": "TestOneInsertionThatAlwaysFailsStopsNobodyElse TestAKeyThatIsToWaitWaitsOverRestarts TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart",
 	}},
 	{"A full disk stops the asking and ends nothing; any other commit that fails ends the process.", map[string]string{
 		"poller":               "TestAFullDiskStopsTheAskingAndLosesNothing TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing",

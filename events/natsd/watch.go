@@ -69,11 +69,11 @@ func (s *Server) RunOnce(ctx context.Context) error {
 	if full := s.tryToWrite(ctx); full != nil {
 		err = full
 	}
-	changed := s.setProblem(err)
+	begins := s.setProblem(err)
 	if ill := time.Since(s.Status().Since); !errors.Is(err, errNoRoom) && ill >= illChecks*s.options.CheckEvery && s.backoff.due(time.Now()) {
 		return s.restartFor(ctx, err)
 	}
-	if changed {
+	if begins {
 		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log", "err", err.Error())
 	}
 	return err
@@ -117,17 +117,15 @@ func (s *Server) setHealthy() {
 	}
 }
 
-// setProblem notes that it does not, and says whether it is another problem than before.
-func (s *Server) setProblem(err error) bool {
-	text := err.Error()
+// setProblem notes that it does not, and reports whether it did before.
+func (s *Server) setProblem(err error) (begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.status.Problem
-	if was == "" {
+	if begins = s.status.Problem == ""; begins {
 		s.status.Since = time.Now()
 	}
-	s.status.Problem = text
-	return was != text
+	s.status.Problem = err.Error()
+	return begins
 }
 
 // check is nil if the server says that it is healthy. It waits for that for StuckAfter.

@@ -152,13 +152,13 @@ func (a *agency) refused(cause error) error {
 }
 
 // answeredWell takes a good response about the contact requests of an insertion. The halt that it tried ends.
-func (a *agency) answeredWell(reference string, sent time.Time) error {
+func (a *agency) answeredWell(reference string) error {
 	now := time.Now()
 	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { x.LastAnswer = now; return x, nil })
 	if !a.access().IsHalted(listings.Request{Operation: listings.OperationContactRequests, Reference: reference}) {
 		return nil
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, sent, now) })
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, now) })
 	return err
 }
 

@@ -266,12 +266,11 @@ func (p *poll) askOther(ctx context.Context, q watch.Question) error {
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	q.Dialect = p.a.dialect(listings.OperationContactRequests)
-	sent := time.Now()
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	if _, none := noneStatus(err); err != nil && !none {
 		return nil, err
 	}
-	if err := p.a.answeredWell(p.reference, sent); err != nil {
+	if err := p.a.answeredWell(p.reference); err != nil {
 		return nil, err
 	}
 	if err != nil {

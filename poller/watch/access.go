@@ -35,6 +35,7 @@ type Access struct {
 	HaltEnded   time.Time // the last halt of more than one insertion
 	AllWait     bool      // several insertions were refused and none was answered since: all wait for the walk
 	ListRefused bool      // the list was refused, until what follows is in force
+	Trying      string    // the insertion that tries the halt of all contact requests, or has tried it last
 }
 
 // AccessChange is a decision about access: what changes, and goes into one transaction. [Access.After] makes it so.
@@ -148,6 +149,7 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 			case s.Scope == events.ScopeContactRequests:
 				h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
 				x = x.With(h)
+				x.Trying = q.Reference
 			}
 		}
 	}
@@ -335,7 +337,7 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 // stored.
 func (x Access) Retried(reference string, now time.Time) AccessChange {
 	c := x.change(now)
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference {
 		c.Halted = []store.Halt{h} // Allow has noted the try
 	} else if h, halted := x.Insertion(reference); halted {
 		if !h.Silent {
@@ -347,12 +349,12 @@ func (x Access) Retried(reference string, now time.Time) AccessChange {
 }
 
 // Answered is the change after a good response about an insertion: its halt ends, and that of all contact requests, if this was the try.
-func (x Access) Answered(reference string, sent, now time.Time) AccessChange {
+func (x Access) Answered(reference string, now time.Time) AccessChange {
 	c := x.change(now)
 	if h, halted := x.Insertion(reference); halted {
 		c.end([]store.Halt{h}, "retry_succeeded")
 	}
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && !sent.Before(h.Tried) && h.Tried.After(h.Since) {
+	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference && h.Tried.After(h.Since) {
 		c.end([]store.Halt{h}, "retry_succeeded")
 	}
 	return c

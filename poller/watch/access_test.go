@@ -94,7 +94,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 				}
 				c = x.Retried(reference, now)
 			case 2:
-				c = x.Answered(reference, now, now)
+				c = x.Answered(reference, now)
 			case 3:
 				c, _ = x.Decide(Listing{Complete: true, Began: now, Seen: set(references...), Published: len(references)}, nil, now)
 			case 4:
@@ -161,8 +161,8 @@ func TestWhereAllContactRequestsAreHaltedOneRequestADayTriesAgain(t *testing.T) 
 	if tries(RetryRefused-1) != 0 || tries(RetryRefused) != 1 || tries(RetryRefused+time.Hour) != 0 {
 		t.Error("not one after a day")
 	}
-	late := x.Answered("a", epoch.Add(-time.Second), epoch) // was under way when it halted
-	if good := x.Answered("a", epoch.Add(RetryRefused), epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good).Halts) != 0 {
+	late := x.Answered("b", epoch.Add(RetryRefused)) // was under way when it halted
+	if good := x.Answered("a", epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good).Halts) != 0 {
 		t.Errorf("a good response: %+v, one of before: %+v", good, late)
 	}
 	if x = x.TryNow(epoch.Add(30 * time.Hour)); tries(30*time.Hour) != 1 {

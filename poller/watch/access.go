@@ -53,12 +53,16 @@ func (x Access) change(at time.Time) AccessChange {
 	return AccessChange{AgencyID: x.AgencyID, At: at, before: x}
 }
 
-// RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
+// RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now, and
+// so does a refusal that no walk has decided about.
 func RestoreAccess(agencyID string, halts []store.Halt, now time.Time) Access {
 	x := Access{AgencyID: agencyID, Halts: make(map[Scope]store.Halt, len(halts))}
 	for _, h := range halts {
 		if h.Tried.After(now) {
 			h.Tried = now
+		}
+		if h.Silent && h.Since.After(now) {
+			h.Since = now.UTC()
 		}
 		x.Halts[scopeOf(h)] = h
 	}

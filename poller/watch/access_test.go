@@ -186,6 +186,14 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 	}
 }
 
+func TestASilentHaltFromAfterAClockThatIsSetBackIsDecided(t *testing.T) {
+	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Since: epoch.AddDate(1, 0, 0), Silent: true}
+	x := RestoreAccess("A100", []store.Halt{h}, epoch)
+	if c, _ := x.Decide(Listing{Began: epoch.Add(time.Hour)}, nil, epoch.Add(2*time.Hour)); len(c.Events) != 1 {
+		t.Errorf("neither asked nor announced: %+v", c)
+	}
+}
+
 func set(references ...string) map[string]struct{} {
 	all := map[string]struct{}{}
 	for _, reference := range references {

@@ -45,7 +45,8 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 	switch {
 	case err == nil:
 		a.apply(c)
-	case errors.Is(err, store.ErrNoSpace) && len(c.Ended) == 0:
+	case errors.Is(err, store.ErrNoSpace) && len(c.Halted) > 0: // what ends with it are silent halts, which it answers
+		a.apply(c)
 		a.owed = append(a.owed, c)
 	}
 	for _, h := range c.Ended {

@@ -43,7 +43,7 @@ func (*unready) Error() string { return "it is too early to ask" }
 
 // admit decides whether a request is sent now. After a failure of its key or the base URL it is the one that may try.
 func (p *Poller) admit(r listings.Request, now time.Time) error {
-	if err := p.mayAsk(r); err != nil {
+	if _, err := p.byID[r.AgencyID].access().Allow(r, now); err != nil {
 		return err
 	}
 	if p.full.Load() {
@@ -52,6 +52,9 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	key := p.keyBackoff(r.Key)
 	if wait := max(key.state().Wait(now), p.base.state().Wait(now)); wait > 0 {
 		return &unready{now.Add(wait)}
+	}
+	if err := p.mayAsk(r); err != nil { // a try of a halt is spent on what is sent
+		return err
 	}
 	key.try(now)
 	p.base.try(now)

@@ -146,6 +146,28 @@ func TestWhatIsOwedGoesInFrontOfTheEndOfAnInsertion(t *testing.T) {
 	}
 }
 
+// TestAHaltThatEndsSilentOnesIsOwedToo refuses the list on a full disk while an insertion is halted silently.
+func TestAHaltThatEndsSilentOnesIsOwedToo(t *testing.T) {
+	a := anAgency(t)
+	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}})
+	holdAtMost := func(bytes int64) {
+		h := store.NewHousekeeping(store.HousekeepingOptions{Store: a.p.store, Retention: time.Hour, Max: bytes})
+		if err := h.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holdAtMost(1)
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
+	if err := a.refused(&listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}); !errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	holdAtMost(0)
+	if err := a.p.tryToWrite(); err != nil {
+		t.Fatal(err)
+	}
+	a.mustHold(t, 1)
+}
+
 // oweHalt is what a refusal leaves whose commit found no space.
 func (a *agency) oweHalt(scope watch.Scope) {
 	refusal := &listings.StatusError{

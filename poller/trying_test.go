@@ -43,3 +43,18 @@ func TestTheTryOfAHaltOfAllContactRequestsEndsIt(t *testing.T) {
 		t.Errorf("a good response has not ended %v", list)
 	}
 }
+
+// TestATryThatCannotBeSentIsLeftForLater admits it while the disk is full.
+func TestATryThatCannotBeSentIsLeftForLater(t *testing.T) {
+	a, dayAgo := anAgency(t), time.Now().Add(-25*time.Hour)
+	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
+	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: a.key().Fingerprint()}
+	a.p.full.Store(true)
+	if err := a.p.admit(q, time.Now()); err == nil {
+		t.Fatal("it is sent though the disk is full")
+	}
+	a.p.full.Store(false)
+	if err := a.p.admit(q, time.Now()); err != nil {
+		t.Errorf("with space: %v", err)
+	}
+}

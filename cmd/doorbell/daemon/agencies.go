@@ -160,6 +160,7 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	d.mu.Lock()
 	d.configured = list
 	d.mu.Unlock()
+	signal(d.waits) // one that is configured only now
 	signal(d.changed)
 	return nil
 }
@@ -247,11 +248,7 @@ func (a *Daemon) admit(ctx context.Context) error {
 // askStream admits the agencies of which the stream says since when they were watched.
 func (a *Daemon) askStream(ctx context.Context) error {
 	d := &a.agencies
-	waiting := d.waiting()
-	if len(waiting) > 0 {
-		defer signal(d.changed)
-	}
-	for _, id := range waiting {
+	for _, id := range d.waiting() {
 		since, err := a.currentRelay().WatchedSince(ctx, id)
 		if err != nil {
 			return err
@@ -266,6 +263,7 @@ func (a *Daemon) askStream(ctx context.Context) error {
 		d.mu.Lock()
 		d.admitted[id] = true
 		d.mu.Unlock()
+		signal(d.changed)
 	}
 	return nil
 }

@@ -272,3 +272,43 @@ func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
 	}
 	eventually(t, "one agency is left", a.watching("B200"))
 }
+
+// TestAnAgencyThatWaitedWhenItWasTakenOutIsAdmittedWhenItComesBack lets the stream be asked in between.
+func TestAnAgencyThatWaitedWhenItWasTakenOutIsAdmittedWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	runUntilTheEnd(t, a)
+	eventually(t, "one agency is watched", a.watching("A100"))
+	if err := a.await(listed("B200")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stream was asked", func() bool { return len(a.agencies.waits) == 0 })
+	time.Sleep(2 * askAgain)
+	if err := a.setAgencies(listed("A100", "B200")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both agencies are watched", a.watching("A100", "B200"))
+}
+
+// silent is an event log that cannot be read for now.
+type silent struct{ *store.Store }
+
+func (silent) Cursor() (events.Cursor, error) { return events.Cursor{}, errors.New("not now") }
+
+func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	r, err := relay.New(relay.Options{
+		Log: silent{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.relay = r
+	if err := a.askStream(t.Context()); err == nil {
+		t.Fatal("the stream was asked")
+	}
+	if len(a.agencies.changed) > 0 {
+		t.Error("another poller is due, of the same agencies")
+	}
+}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"maps"
 	"time"
 
 	"doorbell/poller/listings"
@@ -34,8 +35,14 @@ func (a *agency) endForgotten() error {
 		ended = e.Access
 		return e, nil
 	})
+	if err != nil {
+		a.mu.Lock()
+		maps.Copy(a.forgotten, forgotten)
+		a.mu.Unlock()
+		return err
+	}
 	for _, c := range ended {
 		a.apply(c)
 	}
-	return err
+	return nil
 }

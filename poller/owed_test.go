@@ -150,22 +150,55 @@ func TestWhatIsOwedGoesInFrontOfTheEndOfAnInsertion(t *testing.T) {
 func TestAHaltThatEndsSilentOnesIsOwedToo(t *testing.T) {
 	a := anAgency(t)
 	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}})
-	holdAtMost := func(bytes int64) {
-		h := store.NewHousekeeping(store.HousekeepingOptions{Store: a.p.store, Retention: time.Hour, Max: bytes})
-		if err := h.RunOnce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	holdAtMost(1)
+	a.holdAtMost(t, 1)
 	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
 	if err := a.refused(&listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatalf("it is not full: %v", err)
 	}
-	holdAtMost(0)
+	a.holdAtMost(t, 0)
 	if err := a.p.tryToWrite(); err != nil {
 		t.Fatal(err)
 	}
 	a.mustHold(t, 1)
+}
+
+// TestWhatWasForgottenOnAFullDiskEndsLater forgets an insertion that is halted silently.
+func TestWhatWasForgottenOnAFullDiskEndsLater(t *testing.T) {
+	a := anAgency(t)
+	silent := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
+		return watch.AccessChange{Access: x, Halted: []store.Halt{silent}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.forget("a#1##")
+	a.holdAtMost(t, 1)
+	if err := a.endForgotten(); !errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	a.holdAtMost(t, 0)
+	if err := a.endForgotten(); err != nil {
+		t.Fatal(err)
+	}
+	err = a.p.store.View(func(tx *store.Tx) error {
+		if list := tx.Halts(a.id); len(list)+len(a.access().Halts) > 0 {
+			t.Errorf("stored: %v, in force: %v", list, a.access().Halts)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// holdAtMost bounds the store; 0 lifts that.
+func (a *agency) holdAtMost(t *testing.T, bytes int64) {
+	t.Helper()
+	h := store.NewHousekeeping(store.HousekeepingOptions{Store: a.p.store, Retention: time.Hour, Max: bytes})
+	if err := h.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // oweHalt is what a refusal leaves whose commit found no space.

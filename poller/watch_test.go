@@ -675,3 +675,28 @@ func TestAKeyThatChangesWhileRunningEndsAHalt(t *testing.T) {
 		}
 	})
 }
+
+func TestAWithdrawnInsertionThatWasRefusedIsPolledAgainOnMonday(t *testing.T) {
+	long(t)
+	for _, restarted := range []bool{false, true} {
+		inBubble(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+			w.publish("A100", "a#1##", "a#2##", "a#3##")
+			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
+			w.start()
+			w.pass(time.Hour)
+			w.must(w.model.Withdraw("A100", "a#1##"))
+			w.pass(62 * time.Hour)
+			if restarted {
+				w.restart()
+				w.pass(time.Hour)
+			}
+			w.publish("A100", "a#1##")
+			w.pass(time.Hour)
+			id := w.write("A100", "a#1##", 0)
+			w.pass(time.Hour)
+			if got := announced(w.log("A100")); got[id] != 1 {
+				t.Errorf("restarted %t: announced %v, halts %v; %v", restarted, got, w.status("A100").Halts, types(w.log("A100")))
+			}
+		})
+	}
+}

@@ -139,7 +139,8 @@ func (s *Store) reopenCompacted(o Options) (*Store, error) {
 		s.compaction = Compaction{Err: err}
 		return s, nil
 	}
-	if err := s.Close(); err != nil { // until then no other process opens what is replaced
+	// From here on ours is the file of before, into which nothing may be written. Until it is closed no other process opens the new one.
+	if err := errors.Join(syncDir(filepath.Dir(s.path)), s.Close()); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if s, err = openOnce(o); err == nil {
@@ -166,7 +167,7 @@ func (s *Store) compact() (c Compaction, err error) {
 	if err := os.Rename(made, s.path); err != nil {
 		return c, fmt.Errorf("store: %w", err)
 	}
-	return Compaction{Before: info.Size(), After: r.Bytes}, syncDir(filepath.Dir(s.path))
+	return Compaction{Before: info.Size(), After: r.Bytes}, nil
 }
 
 // copyInto copies every entry into a new file and brings it to the disk.

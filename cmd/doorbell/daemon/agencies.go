@@ -141,6 +141,13 @@ func (a *Daemon) pollUntilChanged(ctx context.Context) error {
 		return err
 	case <-d.changed:
 	}
+	for d.poller.Load().NoSpace() { // it asks nothing, and knows halts that could not be written
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(askAgain):
+		}
+	}
 	d.steering.Lock()
 	defer d.steering.Unlock()
 	stop()

@@ -312,3 +312,55 @@ func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
 		t.Error("another poller is due, of the same agencies")
 	}
 }
+
+// TestAHaltThatFoundNoSpaceOutlivesItsPoller replaces the poller while what it owes cannot be written.
+func TestAHaltThatFoundNoSpaceOutlivesItsPoller(t *testing.T) {
+	t.Parallel()
+	a, model := open(t, "A100")
+	a.agencies.admitted["A100"] = true
+	if err := a.openPoller(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.poll(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	asked := func() int { return model.Requests(sandbox.Filter{AgencyID: "A100"}) }
+	eventually(t, "it is polled", func() bool { return asked() > 20 })
+	holdAtMost := func(bytes int64) {
+		h := store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Retention: time.Hour, Max: bytes})
+		if err := h.RunOnce(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation == sandbox.OperationContactRequests {
+			return nil
+		}
+		holdAtMost(1)
+		return &sandbox.Fault{Status: 403}
+	})
+	eventually(t, "there is no space", func() bool {
+		is := a.agencies.poller.Load()
+		return is.NoSpace() && len(is.Status().Agencies[0].Halts) > 0
+	})
+	before := asked()
+	if err := a.setAgencies(listed("A100")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if n := asked() - before; n > 0 {
+		t.Errorf("%d requests after the agency was refused", n)
+	}
+	model.SetFault(nil)
+	holdAtMost(0)
+	eventually(t, "the halt is announced", func() bool {
+		all, _, err := a.store.EventsAfter("A100", 0, 1000, 1<<20)
+		return err == nil && slices.ContainsFunc(all, func(e events.Event) bool { return e.Type == events.TypeAccessHalted })
+	})
+}

@@ -167,7 +167,7 @@ func TestWhatWasForgottenOnAFullDiskEndsLater(t *testing.T) {
 	a := anAgency(t)
 	silent := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}
 	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return watch.AccessChange{Access: x, Halted: []store.Halt{silent}}
+		return watch.AccessChange{AgencyID: x.AgencyID, Halted: []store.Halt{silent}}
 	})
 	if err != nil {
 		t.Fatal(err)

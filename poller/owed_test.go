@@ -231,3 +231,18 @@ func (a *agency) mustHold(t *testing.T, halts int) {
 		t.Errorf("told: %v, %v", log, err)
 	}
 }
+
+// TestAStoppedDaemonTellsOfNoHaltThatIsNotAnnounced stops it before a walk has decided about a refused insertion.
+func TestAStoppedDaemonTellsOfNoHaltThatIsNotAnnounced(t *testing.T) {
+	a := anAgency(t)
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
+		return watch.AccessChange{Access: x, Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Remembered(a.p.store)
+	if err != nil || len(s.Agencies) != 1 || len(s.Agencies[0].Halts) > 0 {
+		t.Errorf("%+v, %v", s.Agencies, err)
+	}
+}

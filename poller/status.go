@@ -233,7 +233,8 @@ func Remembered(s *store.Store) (Status, error) {
 
 func remembered(tx *store.Tx, id string) AgencyStatus {
 	state, _ := tx.Agency(id)
-	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, watch.RestoreAccess(id, tx.Halts(id), time.Now()).List(""))
+	halts := watch.RestoreAccess(id, tx.Halts(id), time.Now()).List("")
+	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, halts)
 	s.State, s.LastSequence = "stopped", tx.LastSequence(id)
 	for i := range tx.Insertions(id) {
 		if i.GoneSince.IsZero() {

@@ -227,6 +227,9 @@ func (x Access) Walked() Access {
 // After is the access after a decision.
 func (x Access) After(c AccessChange) Access {
 	x = x.Without(c.Ended...).With(c.Halted...)
+	if KeyWasRefused(c.Halted) { // which answers what was refused since the decision, too
+		maps.DeleteFunc(x.Halts, func(_ Scope, h store.Halt) bool { return h.Silent })
+	}
 	if KeyWasRefused(c.Ended) {
 		x.HaltEnded = c.At
 	}

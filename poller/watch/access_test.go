@@ -186,6 +186,20 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 	}
 }
 
+// TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile reads one between the decision and the moment from which it is in force.
+func TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile(t *testing.T) {
+	refuse := func(x Access, reference string) Access {
+		return x.Observed(askedOf(reference), &listings.StatusError{Status: 403, Request: askedOf(reference)}, epoch, epoch)
+	}
+	x := refuse(refuse(refuse(Access{AgencyID: "A100"}, "a"), "b"), "c")
+	l := Listing{Complete: true, Began: epoch, Seen: set("a", "b", "c", "d", "e"), Published: 5}
+	c, _ := x.Decide(l, nil, epoch)
+	x = refuse(x, "d").After(c)
+	if again, _ := x.Decide(l, nil, epoch.Add(2*time.Hour)); len(c.Events) != 1 || len(again.Events) != 0 {
+		t.Errorf("announced %v, and then %v", c.Events, again.Events)
+	}
+}
+
 func TestASilentHaltFromAfterAClockThatIsSetBackIsDecided(t *testing.T) {
 	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Since: epoch.AddDate(1, 0, 0), Silent: true}
 	x := RestoreAccess("A100", []store.Halt{h}, epoch)

@@ -236,7 +236,7 @@ func (a *agency) mustHold(t *testing.T, halts int) {
 func TestAStoppedDaemonTellsOfNoHaltThatIsNotAnnounced(t *testing.T) {
 	a := anAgency(t)
 	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return watch.AccessChange{Access: x, Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}}
+		return watch.AccessChange{AgencyID: x.AgencyID, Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}}
 	})
 	if err != nil {
 		t.Fatal(err)

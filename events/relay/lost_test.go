@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -345,6 +346,33 @@ func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
 	b.deliver()
 	if all := b.log.list("A100"); tries != 2 || all[2].Sequence != 4 {
 		t.Errorf("tried %d times; the log goes on with position %d", tries, all[2].Sequence)
+	}
+}
+
+// TestADoorbellThatPublishesItsFirstMessageMeanwhileHasNotWatchedForDays is about two doorbells that begin together.
+func TestADoorbellThatPublishesItsFirstMessageMeanwhileHasNotWatchedForDays(t *testing.T) {
+	b := newBell(t)
+	b.deliver()
+	began, r := time.Now(), b.relay()
+	for n := range 50 {
+		agency := fmt.Sprintf("A%d", n)
+		b.log.ringAt(t, agency, 1, began)
+		var publishing sync.WaitGroup
+		publishing.Go(func() {
+			if _, err := b.js.PublishMsg(t.Context(), r.message(b.log.list(agency)[0])); err != nil {
+				t.Error(err)
+			}
+		})
+		for since := (time.Time{}); since.IsZero() && !t.Failed(); {
+			var err error
+			if since, err = r.WatchedSince(t.Context(), agency); err != nil {
+				t.Fatal(err)
+			}
+			if !since.IsZero() && since.Before(began.Add(-time.Minute)) {
+				t.Fatalf("%s was watched since %s", agency, since)
+			}
+		}
+		publishing.Wait()
 	}
 }
 

@@ -236,26 +236,30 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	if err := r.ready(ctx); err != nil {
 		return since, r.explain(err)
 	}
-	at := func(q stream.Query) time.Time {
+	at := func(q stream.Query) (recorded time.Time, found bool) {
 		var m *stream.Message
 		if err == nil {
 			m, err = r.stream.Get(ctx, q)
 		}
 		if err != nil || m == nil {
-			return time.Time{}
+			return recorded, false
 		}
 		if e, foreign := events.Decode(m.Header, m.Data); foreign == nil {
-			return e.RecordedTime
+			recorded = e.RecordedTime
 		}
-		return time.Time{}
+		return recorded, true
 	}
-	oldest := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	// A redaction does not show that the agency was polled: an operator may ask for one at any
 	// time.
-	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
-	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	created, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	// The oldest is read last: another doorbell may just be publishing the first message of the agency.
+	oldest, found := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	if err != nil {
 		return time.Time{}, r.explain(err)
+	}
+	if !found {
+		return time.Time{}, r.applyRedactions(ctx, agency)
 	}
 	newest := created
 	if changed.After(newest) {

@@ -203,24 +203,24 @@ func (a *Daemon) watch() poller.Status {
 // Waiting is how many agencies wait for the stream: nothing is asked of them yet.
 func (a *Daemon) Waiting() int { return len(a.agencies.waiting()) }
 
-// Steering waits for the poller that is just being made, so that no command changes one that has ended.
+// steer lets a command change what the poller does. It waits for one that is just being made: what a poller is asked after its end
+// would be lost.
+func steer[T any](d *agencies, change func(*poller.Poller) (T, error)) (T, error) {
+	d.steering.RLock()
+	defer d.steering.RUnlock()
+	return change(d.poller.Load())
+}
 
 func (a *Daemon) resume(agencyID, reference string) (int, error) {
-	a.agencies.steering.RLock()
-	defer a.agencies.steering.RUnlock()
-	return a.agencies.poller.Load().Resume(agencyID, reference)
+	return steer(&a.agencies, func(p *poller.Poller) (int, error) { return p.Resume(agencyID, reference) })
 }
 
 func (a *Daemon) approve(agencyID string) (bool, error) {
-	a.agencies.steering.RLock()
-	defer a.agencies.steering.RUnlock()
-	return a.agencies.poller.Load().Approve(agencyID)
+	return steer(&a.agencies, func(p *poller.Poller) (bool, error) { return p.Approve(agencyID) })
 }
 
 func (a *Daemon) pollNow(agencyID string) (poller.PolledNow, error) {
-	a.agencies.steering.RLock()
-	defer a.agencies.steering.RUnlock()
-	return a.agencies.poller.Load().PollNow(agencyID)
+	return steer(&a.agencies, func(p *poller.Poller) (poller.PolledNow, error) { return p.PollNow(agencyID) })
 }
 
 // admit asks the stream since when the waiting agencies were watched, and lets their watch begin.

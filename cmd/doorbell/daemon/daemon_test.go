@@ -283,7 +283,8 @@ func TestAnAgencyThatWaitedWhenItWasTakenOutIsAdmittedWhenItComesBack(t *testing
 		t.Fatal(err)
 	}
 	eventually(t, "the stream was asked", func() bool { return len(a.agencies.waits) == 0 })
-	time.Sleep(2 * askAgain)
+	signal(a.agencies.waits) // is received when the stream was asked
+	eventually(t, "that is over", func() bool { return len(a.agencies.waits) == 0 })
 	if err := a.setAgencies(listed("A100", "B200")); err != nil {
 		t.Fatal(err)
 	}
@@ -353,14 +354,14 @@ func TestAHaltThatFoundNoSpaceOutlivesItsPoller(t *testing.T) {
 	if err := a.setAgencies(listed("A100")); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
-	if n := asked() - before; n > 0 {
-		t.Errorf("%d requests after the agency was refused", n)
-	}
+	eventually(t, "another poller is due", func() bool { return len(a.agencies.changed) == 0 })
 	model.SetFault(nil)
 	holdAtMost(0)
 	eventually(t, "the halt is announced", func() bool {
 		all, _, err := a.store.EventsAfter("A100", 0, 1000, 1<<20)
 		return err == nil && slices.ContainsFunc(all, func(e events.Event) bool { return e.Type == events.TypeAccessHalted })
 	})
+	if n := asked() - before; n > 0 {
+		t.Errorf("%d requests after the agency was refused", n)
+	}
 }

@@ -60,7 +60,7 @@ func (c *checker) open() (err error) {
 	if len(c.o.IDFields) == 0 {
 		c.o.IDFields = listings.IDFields
 	}
-	c.every, c.next = time.Duration(float64(time.Second)/c.o.RequestsPerSecond), time.Now()
+	c.spacing = spaced(c.o.RequestsPerSecond)
 	c.o.API.IDFields, c.o.API.Gate = c.o.IDFields, c
 	c.report.Answers = &checkedAnswers{}
 	c.client, err = listings.New(c.o.API)
@@ -68,17 +68,14 @@ func (c *checker) open() (err error) {
 }
 
 // Wait is that of listings.Gate.
-func (c *checker) Wait(ctx context.Context, _ listings.Request) error {
+func (c *checker) Wait(ctx context.Context, r listings.Request) error {
 	if c.left <= 0 {
 		return errEnough
 	}
 	c.left--
-	select {
-	case <-time.After(time.Until(c.next)):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := c.spacing.Wait(ctx, r); err != nil {
+		return err
 	}
-	c.next = time.Now().Add(c.every)
 	c.report.Requests++
 	return nil
 }

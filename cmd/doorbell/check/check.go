@@ -62,9 +62,8 @@ type checker struct {
 
 	o        poller.Options
 	client   *listings.Client
-	left     int           // requests for the agency that is asked about
-	every    time.Duration // between two requests
-	next     time.Time
+	left     int // requests for the agency that is asked about
+	spacing  *spacing
 	size     int  // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
 	answered bool // the API gave a good answer
 }

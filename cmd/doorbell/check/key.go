@@ -16,7 +16,7 @@ import (
 // is returned; refused counts the agencies that the key does not open.
 func Key(ctx context.Context, o Options, key listings.Key, out io.Writer) (refused int, err error) {
 	p := options.Poller(o.Config, o.Version)
-	p.API.Gate = &spacing{every: time.Duration(float64(time.Second) / p.RequestsPerSecond)}
+	p.API.Gate = spaced(p.RequestsPerSecond)
 	client, err := listings.New(p.API)
 	if err != nil {
 		return 0, err
@@ -52,6 +52,10 @@ func opened(ctx context.Context, w *listings.Walk) (text string, opens bool) {
 type spacing struct {
 	every time.Duration
 	next  time.Time
+}
+
+func spaced(perSecond float64) *spacing {
+	return &spacing{every: time.Duration(float64(time.Second) / perSecond)}
 }
 
 func (s *spacing) Wait(ctx context.Context, _ listings.Request) error {

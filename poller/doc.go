@@ -37,7 +37,7 @@
 //
 // All files share two values, Poller and agency, with their fields. The functions of a file call those of files further down only:
 // status and poller; load, for the start; walk and poll, which read; forgotten, dialect and alarms; admission, dispatcher and budget, which
-// stand before every request; access and commit, which change what is remembered; pollstate, registry, agency, scheduler, backoff and
+// stand before every request; access and commit, which change what is remembered; pollstate, agency, scheduler, backoff, heartbeat and
 // stats, which hold it.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which

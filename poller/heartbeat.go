@@ -3,19 +3,7 @@ package poller
 import (
 	"sync/atomic"
 	"time"
-
-	"doorbell/poller/watch"
 )
-
-// keyBackoff is what a key waits for, by its fingerprint.
-func (p *Poller) keyBackoff(name string) *backoff {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[name] == nil {
-		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
-	}
-	return p.keys[name]
-}
 
 // heartbeats say when the loops of Run turned last.
 type heartbeats struct {

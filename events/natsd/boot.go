@@ -114,7 +114,7 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
 			err = errors.Join(err, s.countFailed())
 		}
-		_ = s.gone(context.Background(), stopLimit) // whoever starts the next one waits longer
+		_ = s.gone(context.Background(), stopLimit) // the next start waits longer
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	return inner, nil

@@ -16,8 +16,8 @@
 // [Server.Run] asks the server for its health, and restarts one that is ill for four checks in a row while the disk has space: a
 // server that met a full disk takes no write until then.
 //
-// Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to
-// make it anew. So is that stream after three starts in a row that failed in the server, and everything after six.
+// Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, so that the
+// publisher makes it again. So is that stream after three starts in a row that failed in the server, and everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd

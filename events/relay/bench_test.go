@@ -16,7 +16,9 @@ import (
 // SyncAlways, cursor back into bbolt. The server syncs each event, so no more of them go through than the disk can sync, which is
 // measured in the same run.
 //
-//	go test ./events/relay -run '^$' -bench Drain -benchtime 5000x
+//	TMPDIR=/var/tmp go test ./events/relay -run '^$' -bench Drain -benchtime 5000x
+//
+// Without TMPDIR the tests of this package keep their files in memory.
 func BenchmarkDrain(b *testing.B) {
 	s, err := store.Open(store.Options{Dir: b.TempDir(), BaseURL: "http://127.0.0.1:1"})
 	if err != nil {

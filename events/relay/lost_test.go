@@ -353,13 +353,14 @@ func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
 func TestADoorbellThatPublishesItsFirstMessageMeanwhileHasNotWatchedForDays(t *testing.T) {
 	b := newBell(t)
 	b.deliver()
-	began, r := time.Now(), b.relay()
+	began, r, other := time.Now(), b.relay(), b.relay()
 	for n := range 50 {
 		agency := fmt.Sprintf("A%d", n)
 		b.log.ringAt(t, agency, 1, began)
+		first := other.message(b.log.list(agency)[0])
 		var publishing sync.WaitGroup
 		publishing.Go(func() {
-			if _, err := b.js.PublishMsg(t.Context(), r.message(b.log.list(agency)[0])); err != nil {
+			if _, err := b.js.PublishMsg(t.Context(), first); err != nil {
 				t.Error(err)
 			}
 		})

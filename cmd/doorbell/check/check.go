@@ -1,6 +1,7 @@
-// Package check says whether `doorbell run` would work, with this configuration, here and now: the access of each agency, how the API
-// answers, NATS, the receivers, the disk. It sends a few requests within the budget, none beside a running daemon, and leaves nothing
-// behind.
+// Package check reports whether `doorbell run` would work with this configuration, here and now: whether its key opens
+// each agency, what one response shows, NATS and its stream, and the disk. Each finding is one line, with what to do about
+// it. A check sends one request for each agency and a few more, beside a running daemon at most one a second, and changes
+// nothing.
 package check
 
 import (
@@ -9,9 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -19,29 +18,35 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
-// Options are what a check needs to know.
+// Options configure a check. All are required.
 type Options struct {
 	Config   *config.Config // with the groups Poll and Forward
 	Version  string         // of doorbell
-	Progress io.Writer      // hears what takes long
+	Progress io.Writer      // gets a line before a long wait
 }
 
-// Run looks at everything. The error is that of the context.
+// Run checks everything. It returns an error only when the context ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	c := &checker{Options: o, o: options.Poller(o.Config, o.Version), report: newReport(), keys: map[string]poller.Access{}}
-	if err := c.run(ctx); err != nil {
-		return nil, err
+	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Dialect{}}
+	c.configuration()
+	c.receivers()
+	if c.findDaemon(ctx) {
+		c.disk()
+		c.nats(ctx)
+		c.page()
+		c.api(ctx)
 	}
 	c.report.conclude()
-	return c.report, nil
+	return c.report, ctx.Err()
 }
 
-// Refused is the report where the configuration was refused.
+// Refused is the report of a configuration that has errors.
 func Refused(err error) *Report {
 	r := newReport()
 	r.refuse(sectionConfig, err)
@@ -49,51 +54,21 @@ func Refused(err error) *Report {
 	return r
 }
 
-func newReport() *Report { return &Report{Lines: []checkLine{}, Agencies: []checkedAgency{}} }
-
-// checker looks at everything that run needs, and writes what it finds into its report.
+// checker writes what it finds into its report.
 type checker struct {
 	Options
-	report  *Report
-	daemon  ops.Status               // if one runs
-	storeID string                   // if there is a store
-	keys    map[string]poller.Access // by agency: which key run would show
-	notes   []*notes
-
-	o        poller.Options
-	client   *listings.Client
-	left     int // requests for the agency that is asked about
-	spacing  *spacing
-	size     int  // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
-	answered bool // the API gave a good answer
+	report *Report
+	daemon *ops.Status                 // of the running daemon; nil: none runs
+	halts  map[string]halt             // by agency: scopes that run does not request
+	places map[string]listings.Dialect // by agency: where its list stood before
+	shared []*shared
 }
 
-func (c *checker) run(ctx context.Context) error {
-	for _, k := range c.o.Agencies {
-		c.keys[k.ID] = poller.Access{Key: k.Key}
-	}
-	c.configuration()
-	c.receivers()
-	if !c.findDaemon(ctx) {
-		return nil
-	}
-	c.receiversOfDaemon()
-	c.disk()
-	c.nats(ctx)
-	c.page()
-	if err := c.api(ctx); err != nil {
-		return err
-	}
-	c.inOrder()
-	return ctx.Err()
-}
-
-// inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
-func (c *checker) inOrder() {
-	order := []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk}
-	slices.SortStableFunc(c.report.Lines, func(a, b checkLine) int {
-		return slices.Index(order, a.Section) - slices.Index(order, b.Section)
-	})
+// halt is why an agency, or all its contact requests, are not requested.
+type halt struct {
+	scope          events.Scope
+	status         int
+	reason, advice string
 }
 
 func (c *checker) configuration() {
@@ -101,59 +76,47 @@ func (c *checker) configuration() {
 	for _, a := range c.Config.Agencies {
 		keys[a.Key.Fingerprint()] = true
 	}
-	text := fmt.Sprintf("%s at %s", ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked())
+	with := fmt.Sprintf("%d keys", len(keys))
 	if len(keys) == 1 {
-		text += ", with one key, " + c.Config.Agencies[0].Key.Fingerprint()
-	} else {
-		text += fmt.Sprintf(", with %d keys", len(keys))
+		with = "key " + c.Config.Agencies[0].Key.Fingerprint()
 	}
-	c.report.ok(sectionConfig, "%s%s", text, c.keySources())
+	c.report.ok(sectionConfig, "%s at %s, with %s", ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked(), with)
 	for _, w := range c.Config.Warnings {
 		c.report.warn(sectionConfig, w, "")
 	}
 }
 
-// keySources names the variables that keys are read from: there a refused one is replaced.
-func (c *checker) keySources() string {
-	var names []string
-	for _, s := range c.Config.Settings {
-		if !strings.HasPrefix(s.Name, "DOORBELL_API_KEY") || s.Source == config.SourceDefault {
-			continue
-		}
-		name := s.Name
-		if path, is := strings.CutPrefix(s.Source, config.SourceFile); is {
-			name += " (file " + path + ")"
-		}
-		names = append(names, name)
-	}
-	return " from " + strings.Join(names, " and ")
-}
-
-// findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
+// findDaemon asks the daemon over its socket, or reads the store if none runs. It reports whether anything else can be
+// checked.
 func (c *checker) findDaemon(ctx context.Context) bool {
-	b := c.Config.Base
-	s, err := options.Client(b).Status(ctx)
-	if err == nil {
-		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
-		c.report.ok(sectionDaemon, "running since %s; this report is about it, a second one would be refused",
-			s.Started.Format(time.RFC3339))
-		if s.Watch.BaseURL != string(c.Config.Poll.BaseURL) {
-			c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
-		}
-		return true
-	}
-	if !errors.Is(err, ops.ErrNoAnswer) {
-		c.report.DaemonRunning = true
-		c.report.fail(sectionDaemon, "the daemon answers, but does not say how it is: "+err.Error(), "look at its log")
+	s, err := options.Client(c.Config.Base).Status(ctx)
+	switch {
+	case errors.Is(err, ops.ErrNoAnswer):
+		return c.readStore()
+	case err != nil:
+		c.report.fail(sectionDaemon, "the daemon does not report its state: "+err.Error(), "look at its log")
 		return false
 	}
-	return c.readStore()
+	c.daemon, c.report.DaemonRunning = &s, true
+	c.report.ok(sectionDaemon, "running since %s; `doorbell status` shows how it does", s.Started.Format(time.RFC3339))
+	if s.Watch.BaseURL != string(c.Config.Poll.BaseURL) {
+		c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
+	}
+	for _, a := range s.Watch.Agencies {
+		c.places[a.AgencyID] = a.Dialects[listings.OperationInsertions]
+		for _, h := range a.Halts {
+			if h.Scope != events.ScopeInsertion {
+				c.halts[a.AgencyID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
+			}
+		}
+	}
+	return true
 }
 
-// readStore reads what a stopped daemon remembers, if there is anything.
+// readStore reads what a stopped daemon remembers.
 func (c *checker) readStore() bool {
-	b := c.Config.Base
-	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.Config.Poll.BaseURL)})
+	dir := c.Config.Base.DataDir
+	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: string(c.Config.Poll.BaseURL)})
 	var locked *store.LockedError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -162,31 +125,30 @@ func (c *checker) readStore() bool {
 		c.report.refuse(sectionDaemon, exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder))
 		return false
 	case err != nil:
-		c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
+		c.report.refuse(SectionDisk, exit.Store(err, dir))
 		return true
 	}
 	defer kept.Close()
-	c.storeID = kept.ID()
 	err = kept.View(func(tx *store.Tx) error {
-		for _, k := range c.o.Agencies {
-			c.keys[k.ID] = poller.RememberedAccess(tx, k)
+		for _, k := range options.Poller(c.Config, c.Version).Agencies {
+			access := poller.RememberedAccess(tx, k)
+			c.places[k.ID] = access.Dialects[listings.OperationInsertions]
+			if h := access.Halt; h != nil {
+				c.halts[k.ID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
+		c.report.refuse(SectionDisk, exit.Store(err, dir))
 	}
 	return true
 }
 
-// page says where status page, health and metrics would be, or are.
+// page tries the address of the page, as run does.
 func (c *checker) page() {
-	b := c.Config.Base
-	switch {
-	case c.report.DaemonRunning:
-		if c.daemon.Page != "" {
-			c.report.ok(SectionPage, "the daemon's is at %s", c.daemon.Page)
-		}
+	switch b := c.Config.Base; {
+	case c.daemon != nil:
 	case !b.HasHTTP():
 		c.report.ok(SectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
 	default:
@@ -194,18 +156,17 @@ func (c *checker) page() {
 			c.report.refuse(SectionPage, err)
 			return
 		}
-		c.report.ok(SectionPage, "at %s, which is free%s", b.HTTPListen, forWhom(b))
+		c.report.ok(SectionPage, "at %s, which is free", b.HTTPListen)
 	}
 }
 
-// forWhom says who may see the page and do something.
-func forWhom(b config.Base) string {
-	host, _, _ := net.SplitHostPort(b.HTTPListen)
-	switch {
-	case !b.HTTPToken.IsZero():
-		return "; actions need DOORBELL_HTTP_TOKEN"
-	case config.Loopback(host):
-		return "; read-only, for this machine alone (DOORBELL_HTTP_TOKEN is not set)"
-	}
-	return "; other machines see health, metrics and schemas only (DOORBELL_HTTP_TOKEN is not set)"
+// sections are in the order of a reader. What takes the least time is checked first.
+var sections = []string{
+	sectionConfig, sectionDaemon, SectionAPI, SectionResponses, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk,
+}
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Lines, func(a, b Line) int {
+		return slices.Index(sections, a.Section) - slices.Index(sections, b.Section)
+	})
 }

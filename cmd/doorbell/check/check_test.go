@@ -24,12 +24,12 @@ func TestAFailureNamesNoInsertion(t *testing.T) {
 }
 
 func TestWhatEndsSeveralHaltsIsNotToldOfOneAgencyAlone(t *testing.T) {
-	c := &checker{report: &Report{}}
+	c := &checker{report: newReport()}
 	for _, id := range []string{"A100", "B200"} {
-		c.note(LevelFail, checkedAgency{AgencyID: id}, "halted", watch.Advice("key_rejected", id, ""))
+		c.share(LevelFail, id, "halted", watch.Advice("key_rejected", id, ""))
 	}
-	c.note(LevelFail, checkedAgency{AgencyID: "C300"}, "halted otherwise", watch.Advice("unknown", "C300", ""))
-	c.access()
+	c.share(LevelFail, "C300", "halted otherwise", watch.Advice("unknown", "C300", ""))
+	c.accessLines()
 	both, one := c.report.Lines[0].Remedy, c.report.Lines[1].Remedy
 	if !strings.HasSuffix(both, "run for each of them: doorbell resume AGENCY") || !strings.HasSuffix(one, "run: doorbell resume C300") {
 		t.Errorf("%q\n%q", both, one)

@@ -23,7 +23,7 @@ import (
 // nats looks at where events would go. It makes no stream and changes none.
 func (c *checker) nats(ctx context.Context) {
 	switch {
-	case c.report.DaemonRunning:
+	case c.daemon != nil:
 		c.natsOfDaemon()
 	case c.Config.NATS.URL == "":
 		c.embedded()

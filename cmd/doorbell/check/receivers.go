@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
@@ -17,7 +18,7 @@ func (c *checker) onlyStrangers(f daemon.Forwarder) (names []string) {
 			return nil
 		}
 		for _, id := range r.Filter.Agencies {
-			if _, watched := c.keys[id]; watched {
+			if slices.ContainsFunc(c.Config.Agencies, func(a config.Agency) bool { return a.ID == id }) {
 				return nil
 			}
 			names = append(names, id)
@@ -71,24 +72,6 @@ func served(f daemon.Forwarder, receiver forward.Receiver) string {
 		parts = append(parts, string(one.Only)+" of "+one.Whose())
 	}
 	return strings.Join(parts, " and ")
-}
-
-// receiversOfDaemon says what the daemon has found of its receivers.
-func (c *checker) receiversOfDaemon() {
-	for _, t := range c.daemon.Problems() {
-		if t.Kind != "outlet" && t.Kind != "letters" {
-			continue
-		}
-		text := t.Title
-		if t.Error != "" {
-			text += ": " + t.Error
-		}
-		if remedy := t.Text + " → " + t.Do.Command; t.Bad {
-			c.report.fail(sectionReceivers, text, remedy)
-		} else {
-			c.report.warn(sectionReceivers, text, remedy)
-		}
-	}
 }
 
 // some are the first five of a list, and how many there are more.

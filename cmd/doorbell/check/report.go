@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,7 +23,7 @@ const (
 	sectionConfig    = "configuration"
 	sectionDaemon    = "daemon"
 	SectionAPI       = "API"
-	SectionAnswers   = "answers"
+	SectionResponses = "responses"
 	sectionBudget    = "budget"
 	SectionNATS      = "NATS"
 	SectionPage      = "page"
@@ -32,37 +31,37 @@ const (
 	SectionDisk      = "disk"
 )
 
-// Report is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.
+// Report is what `doorbell check` found, and what it prints with --json. It holds no key and no value from a record.
 type Report struct {
-	OK            bool            `json:"ok"` // run would work; warnings are allowed
-	ExitCode      int             `json:"exitCode"`
-	DaemonRunning bool            `json:"daemonRunning"`
-	Requests      int             `json:"requests"` // that were sent to the API
-	Lines         []checkLine     `json:"lines"`
-	Agencies      []checkedAgency `json:"agencies"`
-	Answers       *checkedAnswers `json:"answers,omitempty"`
-	Learned       *learned        `json:"learned,omitempty"`
+	OK            bool     `json:"ok"` // run would work; warnings are allowed
+	ExitCode      int      `json:"exitCode"`
+	DaemonRunning bool     `json:"daemonRunning"`
+	Requests      int      `json:"requests"` // begun at the API
+	Lines         []Line   `json:"lines"`
+	Agencies      []Agency `json:"agencies"`
 }
 
-// checkLine is one finding.
-type checkLine struct {
+// Line is one finding.
+type Line struct {
 	Section string `json:"section"`
 	Level   string `json:"level"` // ok, warn, fail
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"` // what to do about it
 
-	code int // exit code with which run would end because of it; 0: it would go on
+	code int // exit code with which run would end because of it; 0: it would continue
 }
 
-// checkedAgency is how an agency answers.
-type checkedAgency struct {
+// Agency is the access to one agency.
+type Agency struct {
 	AgencyID       string `json:"agencyId"`
 	Access         string `json:"access"` // ok, refused, failed, halted, not_asked
 	Status         int    `json:"status,omitempty"`
 	ProbableReason string `json:"probableReason,omitempty"`
-	Insertions     int    `json:"insertions"` // that the API tells of; -1: unknown
+	Insertions     int    `json:"insertions"` // that its list has; -1: unknown
 	AtLeast        bool   `json:"atLeast"`    // there may be more
 }
+
+func newReport() *Report { return &Report{Lines: []Line{}, Agencies: []Agency{}} }
 
 // Access of an agency.
 const (
@@ -74,27 +73,27 @@ const (
 )
 
 func (r *Report) ok(section, format string, args ...any) {
-	r.add(checkLine{Section: section, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
+	r.add(Line{Section: section, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
 }
 
 func (r *Report) warn(section, text, remedy string) {
-	r.add(checkLine{Section: section, Level: levelWarn, Text: text, Remedy: remedy})
+	r.add(Line{Section: section, Level: levelWarn, Text: text, Remedy: remedy})
 }
 
 func (r *Report) fail(section, text, remedy string) {
-	r.add(checkLine{Section: section, Level: LevelFail, Text: text, Remedy: remedy})
+	r.add(Line{Section: section, Level: LevelFail, Text: text, Remedy: remedy})
 }
 
 // refuse notes an error with which run would end.
 func (r *Report) refuse(section string, err error) {
 	code, sentences, hint := exit.Outcome(err)
 	for _, s := range sentences {
-		r.add(checkLine{Section: section, Level: LevelFail, Text: s, Remedy: hint, code: code})
+		r.add(Line{Section: section, Level: LevelFail, Text: s, Remedy: hint, code: code})
 		hint = ""
 	}
 }
 
-func (r *Report) add(l checkLine) { r.Lines = append(r.Lines, l) }
+func (r *Report) add(l Line) { r.Lines = append(r.Lines, l) }
 
 func (r *Report) count(level string) (n int) {
 	for _, l := range r.Lines {
@@ -105,8 +104,10 @@ func (r *Report) count(level string) (n int) {
 	return n
 }
 
-// conclude decides: 69, 78 and 74 where run would end with them, in this order, 1 for everything else that would not work.
+// conclude sorts the lines and sets the exit code: 69, 78 and 74, in this order, where run would end with them, and 1
+// where anything else would not work.
 func (r *Report) conclude() {
+	r.sort()
 	codes := []int{exit.Done, exit.CodeFailed, exit.CodeIO, exit.CodeConfig, exit.CodeUnavailable}
 	worst := 0
 	for _, l := range r.Lines {
@@ -117,24 +118,19 @@ func (r *Report) conclude() {
 	r.OK, r.ExitCode = worst == 0, codes[worst]
 }
 
-// Err is the report as the outcome of the command.
+// Err is the outcome of the command.
 func (r *Report) Err() error {
 	if r.OK {
 		return nil
 	}
-	text := "doorbell run would not start: "
+	text := "doorbell run would not start"
 	switch {
 	case r.DaemonRunning:
-		text = "the daemon does not work as it should: "
+		text = "the daemon does not work as it should"
 	case r.ExitCode == exit.CodeFailed:
-		text = "doorbell run would start, but not work as it should: "
+		text = "doorbell run would start, but not work as it should"
 	}
-	if n := r.count(LevelFail); n > 1 {
-		text += fmt.Sprintf("%d things fail", n)
-	} else {
-		text += "one thing fails"
-	}
-	return &exit.Error{Code: r.ExitCode, Err: errors.New(text), Hint: "the report says of each what to do"}
+	return &exit.Error{Code: r.ExitCode, Err: fmt.Errorf("%s: %s failed", text, ops.Counted(r.count(LevelFail), "check")), Hint: "the report says what to do about each"}
 }
 
 // WriteText writes the report for people.

@@ -19,9 +19,9 @@ type CheckCmd struct {
 }
 
 func (CheckCmd) Help() string {
-	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
-		"and changes nothing. Beside a running daemon it sends no requests and shows what the daemon knows.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, or the daemon does not, " +
-		"69 the daemon holds the store and does not answer.\n\nWith --api-key-file it asks the list of every agency once with that key, beside the requests of a running daemon, and " +
+	return "Reads the configuration of run, requests the list of every agency once and contact requests at most twice, checks NATS and disk, " +
+		"and changes nothing. Beside a running daemon it begins at most one request a second.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, or the daemon does not, " +
+		"69 the daemon holds the store and does not answer.\n\nWith --api-key-file it requests the list of every agency once with that key, beside the requests of a running daemon, and " +
 		"exits with 1 if an agency refuses it.\n\nExamples:\n  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key"
 }
 

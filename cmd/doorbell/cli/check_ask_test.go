@@ -2,12 +2,8 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,242 +13,141 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// habits are those of an API that check is to find out.
-type habits struct {
-	insertions, standard, most int // in all, on a page without a size, on a page at most
-	first                      int // number of the first page
-	deaf                       bool
-	ends                       bool     // pages past the end are refused
-	refuses                    []string // sizes
-	hidesTotal                 bool
-	requests                   int // of every insertion
-	created                    func(at time.Time) any
-	unsorted                   bool
-	withoutID                  bool
-}
-
-func (h habits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var answer map[string]any
-	if strings.Contains(r.URL.Path, "/insertions") {
-		answer = h.page(r)
-	} else {
-		answer = h.window(r)
-	}
-	if answer == nil {
-		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-		return
-	}
-	if h.hidesTotal {
-		delete(answer, "total")
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
-func (h habits) page(r *http.Request) map[string]any {
-	q := r.URL.Query()
-	if slices.Contains(h.refuses, q.Get("pageSize")) {
-		return nil
-	}
-	size, number := h.standard, 0
-	if n, err := strconv.Atoi(q.Get("pageSize")); err == nil {
-		size = min(n, h.most)
-	}
-	if n, err := strconv.Atoi(q.Get("page")); err == nil && !h.deaf {
-		number = n - h.first
-	}
-	if h.ends && number > 0 && number*size >= h.insertions {
-		return nil
-	}
-	list := []any{}
-	for i := number * size; i < min(h.insertions, (number+1)*size); i++ {
-		list = append(list, map[string]any{"propertyReferenceId": fmt.Sprintf("geheim#%d##", i)})
-	}
-	return map[string]any{"results": list, "total": h.insertions}
-}
-
-func (h habits) window(r *http.Request) map[string]any {
-	q := r.URL.Query()
-	list := []any{}
-	for i := range h.requests {
-		one := map[string]any{"createdAt": h.created(time.Unix(1_760_000_000+int64(i)*3600, 0).UTC()), "name": sandbox.Marker, "id": 1000 + i}
-		if h.withoutID {
-			delete(one, "id")
-		}
-		list = append(list, one)
-	}
-	if q.Get("sortOrder") == "desc" && !h.unsorted {
-		slices.Reverse(list)
-	}
-	if n, err := strconv.Atoi(q.Get("numberOfItemsPerPage")); err == nil && !h.unsorted {
-		list = list[:min(n, len(list))]
-	}
-	return map[string]any{"leads": list, "total": h.requests}
-}
-
-func rfc(at time.Time) any { return at.Format(time.RFC3339) }
-
-// askedBy runs `doorbell check` against an API of such habits. It may exit with the codes that are wanted, and says nothing of a record.
-func askedBy(t *testing.T, h http.Handler, settings ...string) (check.Report, []string) {
+// checkAPI runs `doorbell check` against an API of two insertions and one body for contact requests. It may say nothing of
+// a record.
+func checkAPI(t *testing.T, contactRequests http.HandlerFunc, want int, words ...string) check.Report {
 	t.Helper()
-	var mu sync.Mutex
-	var asked []string
 	s := doorbelltest.NewScene(t, "A100")
-	environ := append(faced(t, s, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		asked = append(asked, r.RequestURI)
-		mu.Unlock()
-		h.ServeHTTP(w, r)
-	}), settings...)
-	got := doorbelltest.Run(t, environ, "check", "--json")
-	var r check.Report
-	if err := json.Unmarshal([]byte(got.Stdout), &r); err != nil {
-		t.Fatalf("%v: %s%s", err, got.Stdout, got.Stderr)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(asked) > check.MostAsked || len(asked) != r.Requests {
-		t.Errorf("%d requests, %d counted:\n%s", len(asked), r.Requests, strings.Join(asked, "\n"))
-	}
-	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "1760000000", "1760003600", doorbelltest.TestKey} {
+	environ := faced(t, s, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/insertions") {
+			_, _ = w.Write([]byte(`{"results":[{"propertyReferenceId":"geheim#1##"},{"propertyReferenceId":"geheim#2##"},{}],"total":3}`))
+			return
+		}
+		contactRequests(w, r)
+	})
+	got := doorbelltest.Run(t, environ, "check")
+	doorbelltest.Has(t, strings.Join(strings.Fields(got.Stdout), " "), words...)
+	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "17600000", "heute", doorbelltest.TestKey} {
 		if strings.Contains(got.Stdout+got.Stderr, secret) {
 			t.Errorf("%q is in %s", secret, got.Stdout)
 		}
 	}
-	return r, asked
+	r, _ := checked(t, s, want, environ)
+	return r
 }
 
-func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
+func TestCheckShowsHowContactRequestsAreNamedAndDated(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		h             habits
-		first, heeded string
-		requests      int
-	}{
-		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", check.Yes, 5},
-		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", check.Yes, 4},
-		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", check.Yes, 4},
-		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", check.Yes, 5},
-		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", check.Yes, 5},
-		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", check.Yes, 6},
-		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, check.Unknown, check.No, 5},
-		"no insertion to see it": {habits{standard: 20, most: 500}, check.Unknown, check.Unknown, 1},
+	for created, words := range map[string][]string{
+		`"2025-10-09T10:00:00+0200"`: {"their id is /id", "date and time with an offset"},
+		`"2025-10-09 10:00:00"`:      {"it is read as Europe/Zurich (DOORBELL_TIMEZONE)"},
+		`1760000000`:                 {"in seconds since 1970"},
+		`1760000000000`:              {"in milliseconds since 1970"},
+		`"heute"`:                    {"warn their creation time is unreadable", "ask the provider for createdAt as RFC 3339"},
+		`null`:                       {"warn their creation time is absent"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(created, func(t *testing.T) {
 			t.Parallel()
-			got, asked := askedBy(t, tt.h)
-			if i := got.Learned.Insertions; i.FirstPage != tt.first || i.PageHeeded != tt.heeded {
-				t.Errorf("first page %s, heeded %s", i.FirstPage, i.PageHeeded)
-			}
-			if len(asked) != tt.requests {
-				t.Errorf("%d requests:\n%s", len(asked), strings.Join(asked, "\n"))
-			}
+			checkAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(`{"leads":[{"id":"7","createdAt":` + created + `,"name":"` + sandbox.Marker + `"}],"total":1}`))
+			}, exit.Done, append(words, "insertions are at /results, with a total", "elements of the list without a propertyReferenceId: 1", "contact requests are at /leads, with a total")...)
 		})
 	}
+	t.Run("without an id", func(t *testing.T) {
+		t.Parallel()
+		checkAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`[{"createdAt":"2025-10-09T10:00:00Z","name":"` + sandbox.Marker + `"}]`))
+		}, exit.Done, "contact requests are at the top of the response, without a total; no known member tells them apart", "name one in DOORBELL_CONTACT_ID_FIELDS")
+	})
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		r := checkAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, exit.Done,
+			"the insertions that were read have no contact request")
+		if r.Requests != 3 {
+			t.Errorf("%d requests", r.Requests)
+		}
+	})
 }
 
-func TestCheckFindsOutIdentityAndTimes(t *testing.T) {
+func TestCheckStopsWhereItIsRefusedOrThrottled(t *testing.T) {
 	t.Parallel()
-	h := habits{insertions: 3, standard: 20, most: 500, first: 1, requests: 8, created: rfc}
-	got, _ := askedBy(t, h)
-	if c := got.Learned.ContactRequests; c.IDField != "id" || c.CreatedForm != "rfc3339" || c.Path != "/leads" || !c.TotalTold {
-		t.Errorf("%+v", c)
-	}
-	unsorted := h
-	unsorted.unsorted, unsorted.withoutID, unsorted.hidesTotal = true, true, true
-	unsorted.created = func(at time.Time) any { return at.UnixMilli() }
-	got, _ = askedBy(t, unsorted)
-	if c := got.Learned.ContactRequests; c.IDField != "" || len(c.IDCandidates) > 0 || c.CreatedForm != "milliseconds" || c.TotalTold {
-		t.Errorf("%+v", c)
-	}
-	for form, created := range map[string]func(time.Time) any{
-		"seconds":    func(at time.Time) any { return at.Unix() },
-		"zoneless":   func(at time.Time) any { return at.Format("2006-01-02 15:04:05") },
-		"unreadable": func(time.Time) any { return "heute" },
-		"absent":     func(time.Time) any { return nil },
-		"mixed": func(at time.Time) any {
-			if at.Hour()%2 == 0 {
-				return nil
-			}
-			return rfc(at)
-		},
+	for status, words := range map[int]string{
+		http.StatusForbidden:       "contact requests of an insertion that the list shows are refused: status 403 Forbidden",
+		http.StatusTooManyRequests: "contact requests: status 429 Too Many Requests",
 	} {
-		h.created = created
-		if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != form {
-			t.Errorf("%s: %s", form, got.Learned.ContactRequests.CreatedForm)
+		r := checkAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, exit.CodeFailed, words)
+		failsOnlyIn(t, r, check.SectionResponses)
+		if r.Requests != 2 {
+			t.Errorf("%d: %d requests", status, r.Requests)
 		}
-	}
-	h.requests = 0
-	if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != check.Unknown || !got.Learned.ContactRequests.Read {
-		t.Errorf("%+v", got.Learned.ContactRequests)
 	}
 }
 
-func TestCheckStopsWhereItIsRefusedOrAskedForPatience(t *testing.T) {
+func TestCheckAsksForSmallerPagesWhereTheSizeIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
-		r, asked := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-		if r.Agencies[0].Status != status || len(asked) != 1 || r.Learned != nil {
-			t.Errorf("%+v after %d requests", r.Agencies, len(asked))
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: []string{"A100"}, Insertions: 70, History: 8}).Seed()
+	model.AddKey(doorbelltest.TestKey, "A100")
+	behind := sandbox.New(model, sandbox.Nested())
+	s := doorbelltest.NewScene(t, "A100")
+	s.Model = model
+	refusing := faced(t, s, func(w http.ResponseWriter, r *http.Request) {
+		if size := r.URL.Query().Get("pageSize"); size != "" && size != "20" {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			return
 		}
-		h := habits{insertions: 90, standard: 20, most: 500, first: 1}
-		r, asked = askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.Contains(r.URL.Path, "/insertions") {
-				w.WriteHeader(status)
-				return
-			}
-			h.ServeHTTP(w, r)
-		}))
-		if c := r.Learned.ContactRequests; len(asked) != 2 || c.Read || len(c.Troubles) != 1 {
-			t.Errorf("%d requests: %+v", len(asked), c)
-		}
+		behind.ServeHTTP(w, r)
+	})
+	r, _ := checked(t, s, exit.Done, refusing, "A100: access, 70 insertions")
+	if r.Requests > 1+check.MaxFurther {
+		t.Errorf("%d requests", r.Requests)
 	}
 }
 
-func TestCheckComparesTheClocks(t *testing.T) {
-	t.Parallel()
-	h := habits{insertions: 3, standard: 20, most: 500, first: 1}
-	r, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-		h.ServeHTTP(w, r)
-	}))
-	if a := r.Answers; !a.ClockTold || a.SkewSeconds < -3602 || a.SkewSeconds > -3598 {
-		t.Errorf("%+v", a)
-	}
-}
-
-// TestCheckSaysWhatTheStoreRemembers has an API that writes its answers otherwise than it did when it was watched.
-func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
+// TestCheckKnowsAnEmptyListWhereRecordsWereBefore has an API whose list has an unusual name, and becomes empty.
+func TestCheckKnowsAnEmptyListWhereRecordsWereBefore(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
-	s.Ring(t, "A100")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-	sub.Baselined(t, "A100")
-	sub.Request(t, s.Ring(t, "A100"))
-	r, _ := checked(t, s, exit.Done, s.Environ, "the daemon works", "insertions are at /results, with a total; pages count from 1")
-	if r.Learned.Insertions.FirstPage != "1" || r.Learned.ContactRequests.CreatedForm != "rfc3339" {
-		t.Errorf("beside the daemon: %+v", r.Learned)
-	}
-	d.Stop(t)
-	s.Model.KeepLog()
-	r, _ = checked(t, s, exit.Done, s.Environ, "insertions are at /results, with a total; pages count from 1", "their id is /id", "date and time with an offset")
-	if r.Learned.ContactRequests.IDField != "id" {
-		t.Errorf("the id: %+v", r.Learned.ContactRequests)
-	}
-	if n := len(s.Model.Log(sandbox.Filter{Operation: sandbox.OperationInsertions})); n != 2 {
-		t.Errorf("%d requests of two reports for the list, whose pages are known", n)
-	}
-
-	answer := func(body string) {
+	body := func(text string) {
 		s.Model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Operation == sandbox.OperationInsertions {
-				return &sandbox.Fault{Body: []byte(body)}
+				return &sandbox.Fault{Body: []byte(text)}
 			}
 			return nil
 		})
 	}
-	answer(`{"elsewhere":[{"propertyReferenceId":"` + s.Model.Truth().Insertions[0].Reference + `"}],"total":1}`)
-	checked(t, s, exit.Done, s.Environ, "insertions are at /elsewhere", "they were at /results before", "run would publish watch.schema_drifted")
-	answer(`{"elsewhere":[]}`) // is none only where records were
-	checked(t, s, exit.CodeFailed, s.Environ, "not the answer of this API: expected an array of objects with propertyReferenceId at /results")
+	body(`{"elsewhere":[{"propertyReferenceId":"` + s.Model.Truth().Insertions[0].Reference + `"}],"meta":[],"total":1}`)
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
+	d.Stop(t)
+	body(`{"elsewhere":[],"meta":[]}`)
+	checked(t, s, exit.Done, s.Environ, "A100: access, but no insertion", "right if none is published")
+	if got := doorbelltest.Run(t, s.With("DOORBELL_DATA_DIR="+t.TempDir()), "check"); got.Code != exit.CodeFailed {
+		t.Errorf("an empty list of an unknown name is taken for none:\n%s", got.Stdout)
+	}
+}
+
+func TestCheckBesideADaemonSendsOneRequestASecond(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	label := s.Model.AddKey(doorbelltest.OtherKey, "A100", "B200")
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100", "B200")
+	s.Model.KeepLog()
+	got := doorbelltest.Run(t, s.With("DOORBELL_API_KEY="+doorbelltest.OtherKey), "check", "--json")
+	var r check.Report
+	if err := json.Unmarshal([]byte(got.Stdout), &r); err != nil || !r.OK || !r.DaemonRunning {
+		t.Errorf("%v: %s%s", err, got.Stdout, got.Stderr)
+	}
+	var before time.Time
+	for _, call := range s.Model.Log(sandbox.Filter{Key: label}) {
+		if gap := call.At.Sub(before); gap < 900*time.Millisecond {
+			t.Errorf("a request %s after another", gap)
+		}
+		before = call.At
+	}
+	if n := len(s.Model.Log(sandbox.Filter{Key: label})); n != r.Requests || n < 3 {
+		t.Errorf("%d requests, %d reported", n, r.Requests)
+	}
+	d.Stop(t)
 }

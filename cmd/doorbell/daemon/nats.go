@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -56,7 +55,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
 		Stream:    o.Stream,
-		Erasing:   func() bool { return people.Unfinished(o.DataDir) },
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})

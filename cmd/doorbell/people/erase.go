@@ -141,7 +141,7 @@ func (p *Places) erase(ctx context.Context, r *Receipt) error {
 func (p *Places) eraseLogged(r *Receipt) error {
 	for _, agency := range agenciesOf(r.Requests) {
 		erased, err := p.Store.Erase(agency, requestsOf(r.Requests, agency))
-		if r.Erased[inLog] += len(erased); err != nil {
+		if r.Erased[inLog] += erased; err != nil {
 			return err
 		}
 	}

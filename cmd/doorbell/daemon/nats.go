@@ -114,7 +114,7 @@ func (a *Daemon) connect() error {
 	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack,
+		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
 	})
 	if err != nil {
 		conn.Close()

@@ -30,7 +30,7 @@ type HousekeepingOptions struct {
 	Changed   func(Space)   // is called when Alarm or Full has changed; may be nil
 }
 
-// Space is how much the store holds of what it may.
+// Space is how much the store holds of what it may hold.
 type Space struct {
 	InUse int64
 	Max   int64 // 0: no bound
@@ -38,10 +38,11 @@ type Space struct {
 	Full  bool  // nothing more may go: Update is refused with ErrNoSpace until there is room
 }
 
-// Housekeeping keeps the store from growing for ever: it trims the event log, and watches the size. A store that holds all that
-// it may loses its oldest acknowledged events before their time. Where that is not enough, because what is in it is not
-// acknowledged or is the snapshot, Update refuses as on a full disk: who would write has to wait, so that nothing is lost. What
-// the relay writes goes on, for it makes room.
+// Housekeeping keeps the store from growing without end: it trims the event log, and watches the size.
+// A store that holds all that it may loses its oldest acknowledged events before their time. Where that
+// is not enough, because the rest is not acknowledged or is the snapshot, Update refuses as on a full
+// disk: the caller has to wait, so that nothing is lost. What the relay writes continues, for it makes
+// room.
 type Housekeeping struct {
 	o  HousekeepingOptions
 	mu sync.Mutex
@@ -55,8 +56,8 @@ func NewHousekeeping(o HousekeepingOptions) *Housekeeping {
 	return &Housekeeping{o: o, is: Space{Max: o.Max}}
 }
 
-// Run trims at once and every hour, and looks at the size every few seconds, until ctx is done; then it returns nil. Any other
-// end is an error after which the process must end: see ErrUnknownOutcome.
+// Run trims immediately and every hour, and looks at the size every few seconds, until ctx is done; then
+// it returns nil. After any other error the process must end: see ErrUnknownOutcome.
 func (h *Housekeeping) Run(ctx context.Context) error {
 	trim, look := time.NewTicker(trimEvery), time.NewTicker(lookEvery)
 	defer trim.Stop()
@@ -84,14 +85,15 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 	return h.check(ctx)
 }
 
-// Space is how it was at the last look.
+// Space is the result of the last measurement.
 func (h *Housekeeping) Space() Space {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.is
 }
 
-// Turned says when Run turned last, which it does every few seconds, or after each of many small steps; zero before it.
+// Turned is the time of the last loop iteration of Run, every few seconds or after each of many small
+// steps; zero before the first.
 func (h *Housekeeping) Turned() time.Time {
 	if at := h.turned.Load(); at != nil {
 		return *at
@@ -121,7 +123,7 @@ func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// check finds out how much the store holds, makes room where it is too much, and says what has changed.
+// check measures the store, makes room where it holds too much, and reports what has changed.
 func (h *Housekeeping) check(ctx context.Context) error {
 	inUse, err := h.o.Store.InUse()
 	if err != nil {
@@ -146,10 +148,11 @@ func (h *Housekeeping) check(ctx context.Context) error {
 	return nil
 }
 
-// NewSpace judges a size by itself.
+// NewSpace judges a size without a history.
 func NewSpace(inUse, most int64) Space { return Space{Max: most}.after(inUse) }
 
-// after is what has become of it. Alarm and Full end a little below where they begin, so that they do not come and go.
+// after is the state at another size. Alarm and Full end a little below where they begin, so that they
+// do not flap.
 func (s Space) after(inUse int64) Space {
 	s.InUse = inUse
 	if s.Max > 0 {
@@ -160,8 +163,7 @@ func (s Space) after(inUse int64) Space {
 	return s
 }
 
-// makeRoom trims the oldest events that may go, a twentieth of the time that they span after the other, until there is room or
-// nothing left that may go.
+// makeRoom trims the oldest acknowledged events, whatever their age, until there is room or none is left.
 func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 	s, target := h.o.Store, h.o.Max/100*roomDownTo
 	for {
@@ -169,13 +171,9 @@ func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 		if inUse, err = s.InUse(); err != nil || inUse <= target || ctx.Err() != nil {
 			return inUse, err
 		}
-		oldest, err := s.oldestTrimmable()
-		if err != nil || oldest.IsZero() {
-			return inUse, err
-		}
 		most := min(max(1, (inUse-target)/largeEvent), trimEvents)
-		n, err := s.Trim(oldest.Add(max(s.now().Sub(oldest)/20, time.Millisecond)), int(most))
-		if n == 0 || err != nil { // the disk is full, too
+		n, err := s.Trim(s.now().Add(time.Hour), int(most))
+		if n == 0 || err != nil { // the disk may be full, too
 			return inUse, ignoreNoSpace(err)
 		}
 	}
@@ -197,41 +195,35 @@ const (
 	trimBytes  = 8 << 20
 )
 
-// Trim removes events that were recorded before a moment, the oldest first, at most a given number of them. What is not acknowledged
-// stays, and so does the event of the cursor: the relay looks at it. What was seen of insertions and contact requests stays as
-// well, so nothing is announced again.
+// Trim removes acknowledged events that were recorded before a moment, the oldest first, at most a given
+// number of them. The event of the cursor stays: the relay looks at it. What was seen of insertions and
+// contact requests stays as well, so nothing is announced again.
 //
-// It works in small transactions, between which others commit. After an error, or the end of the process, the next call goes
-// on where this one was.
+// It works in small transactions, between which others commit. After an error, or the end of the
+// process, the next call continues.
 func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 	for trimmed < most {
-		n, err := s.trimSome(before, min(most-trimmed, trimEvents))
-		if trimmed += n; err != nil || n == 0 {
+		n := 0
+		if err := s.update(func(tx *Tx) error {
+			old := tx.trimmable(before, min(most-trimmed, trimEvents))
+			for _, k := range old {
+				if err := tx.delete(bucketLog, k); err != nil {
+					return err
+				}
+			}
+			if n = len(old); n == 0 {
+				return ErrUnchanged
+			}
+			return nil
+		}); err != nil || n == 0 {
 			return trimmed, err
 		}
+		trimmed += n
 	}
 	return trimmed, nil
 }
 
-// trimSome removes up to most events in one transaction.
-func (s *Store) trimSome(before time.Time, most int) (trimmed int, err error) {
-	err = s.update(func(tx *Tx) (err error) {
-		old := tx.trimmable(before, most)
-		if trimmed = len(old); trimmed == 0 {
-			return ErrUnchanged
-		}
-		for _, k := range old {
-			err = errors.Join(err, tx.delete(bucketLog, k))
-		}
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return trimmed, nil
-}
-
-// trimmable are the keys of the events that may go.
+// trimmable returns the keys of the events that may go.
 func (tx *Tx) trimmable(before time.Time, most int) (old [][]byte) {
 	keep, size := tx.cursor().Position, 0
 	for k, v := range tx.ascend(bucketLog, nil, logKey(0)) {
@@ -242,17 +234,4 @@ func (tx *Tx) trimmable(before time.Time, most int) (old [][]byte) {
 		old, size = append(old, logKey(l.position)), size+len(v)
 	}
 	return old
-}
-
-// oldestTrimmable is when the oldest event was recorded that may go; zero if none may.
-func (s *Store) oldestTrimmable() (time.Time, error) {
-	return read(s, func(tx *Tx) (oldest time.Time) {
-		for k, v := range tx.ascend(bucketLog, nil, logKey(0)) {
-			if l := entry(k, v); l.position < tx.cursor().Position {
-				oldest = l.event().RecordedTime
-			}
-			break
-		}
-		return oldest
-	})
 }

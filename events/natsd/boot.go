@@ -1,21 +1,26 @@
 package natsd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TryListen binds an address once, and says with ErrPortInUse or ErrAddress why that cannot be done. The server itself would only log
-// it, and look alive.
+// TryListen binds an address once. It returns ErrPortInUse or ErrAddress where that fails, which the
+// server itself would only log.
 func TryListen(address string) error {
 	l, err := net.Listen("tcp", address)
 	switch {
@@ -41,56 +46,68 @@ func (s *Server) serverOptions() (*server.Options, error) {
 		JetStreamMaxMemory: 64 << 20, // nothing of ours is in memory
 		SyncAlways:         true,
 	}
-	// An account made in code gets JetStream only after the start, when guests are in already: one made by
-	// configuration has it from the beginning.
+	// An account made in code would get JetStream only after the start, when guests may already be
+	// connected. One made by configuration has it from the beginning.
 	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled } }"); err != nil {
 		return nil, err
 	}
 	return o, nil
 }
 
-// boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
+// mostFailed is how many starts in a row may fail before the folder is renamed.
+const mostFailed = 3
+
+// errNotServed: the server runs, but does not serve the stream whose files are in its folder.
+var errNotServed = errors.New("the stream is damaged")
+
+// boot starts a server and waits for it. The caller holds s.changing, or is the only one that knows s.
 func (s *Server) boot(ctx context.Context) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if s.options.Listen != "off" && s.port != server.RANDOM_PORT {
-			if err := TryListen(net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
-				return err
-			}
-		}
-		s.mu.Lock()
-		s.booted = time.Now()
-		s.mu.Unlock()
-		if err := s.prepare(); err != nil {
-			return err
-		}
-		if err := s.finishErasing(); err != nil {
-			return err
-		}
-		inner, err := s.launch(ctx)
-		if err != nil {
-			return err
-		}
-		moved, err := s.moveBroken(ctx, inner)
-		if !moved && err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if a, ok := inner.Addr().(*net.TCPAddr); ok {
-				s.port = a.Port
-			}
-			s.running = inner
-			return nil
-		}
-		s.stop(inner, nil)
-		if err = errors.Join(err, s.gone(ctx, endLimit)); err != nil {
+	for failed := 0; ; failed++ {
+		err := s.bootOnce(ctx)
+		if !errors.Is(err, errNotServed) || failed == mostFailed { // other failures need a new process
 			return err
 		}
 	}
 }
 
-// launch starts an inner server that nobody else knows yet. One that fails by itself is counted, see prepare.
+// bootOnce is one start. It counts if it fails, or ends the process by a panic; but not if it was
+// called off, if the process was killed, or if the disk is full.
+func (s *Server) bootOnce(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.options.Listen != "off" && s.port != server.RANDOM_PORT {
+		if err := TryListen(net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
+			return err
+		}
+	}
+	failed, err := s.beginStart()
+	if err != nil {
+		return err
+	}
+	inner, err := s.launch(ctx)
+	if err == nil {
+		if err = s.serves(ctx, inner); err != nil {
+			s.stop(inner, nil)
+			err = errors.Join(err, s.waitEnded(ctx, endLimit))
+		}
+	}
+	if err == nil || ctx.Err() == nil && s.space() == nil {
+		err = errors.Join(err, s.endStart(failed, err))
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := inner.Addr().(*net.TCPAddr); ok {
+		s.port = a.Port
+	}
+	s.running = inner
+	return nil
+}
+
+// launch starts a server that is not published yet.
 func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	o, err := s.serverOptions()
 	if err != nil {
@@ -111,44 +128,16 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	go func() { inner.Start(); close(started) }()
 	if err := s.await(ctx, inner, started, log.fatal); err != nil {
 		s.stop(inner, started)
-		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
-			err = errors.Join(err, s.countFailed())
-		}
-		_ = s.gone(context.Background(), stopLimit) // the next start waits longer
+		_ = s.waitEnded(context.Background(), stopLimit) // the next start waits longer
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	return inner, nil
 }
 
-// slowDisk is how many bytes a second are read of a folder at least: after a crash the server may read all of it before it is
-// ready. A healthy one must not be taken for one that hangs.
-const slowDisk = 32 << 20
-
-// startLimit is how long a start may take.
-func (s *Server) startLimit() time.Duration {
-	bytes, _ := bytesIn(s.options.StoreDir) // what cannot be read counts nothing
-	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
-}
-
-// bytesIn is how much the files of a folder hold.
-func bytesIn(folder string) (n int64, err error) {
-	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			n += info.Size()
-		}
-		return err
-	})
-	return n, err
-}
-
 var errNotReady = errors.New("not ready")
 
-// await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
-// ever.
+// await returns nil when the server takes connections, or why it does not. A damaged folder can keep
+// a server busy without end.
 func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string) error {
 	limit := s.startLimit()
 	select {
@@ -159,12 +148,148 @@ func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan
 		return fmt.Errorf("%w after %s", errNotReady, limit)
 	}
 	select {
-	case text := <-fatal: // it logs what is fatal, and returns
+	case text := <-fatal: // Start returns after it
 		return errors.New(text)
 	default:
 	}
 	if !inner.ReadyForConnections(time.Second) {
 		return errors.New("takes no connections")
 	}
+	return nil
+}
+
+// slowDisk is how many bytes a second a slow disk reads. After a crash the server may read the whole
+// folder before it is ready: a start that takes long is not one that hangs.
+const slowDisk = 32 << 20
+
+// startLimit is how long a start may take.
+func (s *Server) startLimit() time.Duration {
+	bytes := bytesIn(s.folder())
+	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
+}
+
+// folder returns the path of one of the server's folders.
+func (s *Server) folder(path ...string) string {
+	return filepath.Join(append([]string{s.options.StoreDir, "jetstream"}, path...)...)
+}
+
+// bytesIn returns the size of the files in a folder, as far as it can be read.
+func bytesIn(folder string) (n int64) {
+	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// serves returns errNotServed where the folder holds our stream, and the server could not recover it
+// or has taken it offline. It says so itself; nothing here reads its files.
+func (s *Server) serves(ctx context.Context, inner *server.Server) error {
+	if s.options.Stream == "" || bytesIn(s.folder(account, "streams", s.options.Stream)) == 0 {
+		return nil
+	}
+	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password),
+		nats.NoReconnect(), nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
+	defer cancel()
+	var refused *jetstream.APIError
+	if _, err := js.Stream(ctx, s.options.Stream); errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamNotFound || refused.ErrorCode == offline) {
+		return fmt.Errorf("stream %s: %w: %s", s.options.Stream, errNotServed, refused.Description)
+	}
+	return nil
+}
+
+// offline is the code of a stream that the server has taken offline, as for a damaged consumer.
+const offline jetstream.ErrorCode = 10194
+
+func (s *Server) startsFile() string { return filepath.Join(s.options.StoreDir, ".starts") }
+
+// failedStarts returns how many starts in a row have failed. A panic writes its trace behind the
+// number, and is a failed start too.
+func (s *Server) failedStarts() int {
+	text, _ := os.ReadFile(s.startsFile())
+	line, trace, _ := bytes.Cut(text, []byte("\n"))
+	n, _ := strconv.Atoi(string(line)) // 0 if it cannot be read
+	if len(trace) > 0 {
+		n++
+	}
+	return n
+}
+
+// beginStart makes the folder ready for a start. A stream without a byte is removed: the process was
+// killed while it made the stream, and its health would never be good again.
+func (s *Server) beginStart() (failed int, err error) {
+	if err := os.MkdirAll(s.options.StoreDir, 0o700); err != nil || s.options.Stream == "" {
+		return 0, err
+	}
+	if failed = s.failedStarts(); failed >= mostFailed {
+		if err := s.moveAside(failed); err != nil {
+			return failed, err
+		}
+		failed = 0
+	}
+	streams, _ := filepath.Glob(s.folder(account, "streams", "*"))
+	for _, stream := range streams {
+		if bytesIn(stream) == 0 {
+			err = errors.Join(err, os.RemoveAll(stream))
+		}
+	}
+	return failed, errors.Join(err, s.noteStarts(failed))
+}
+
+// endStart ends what beginStart began, and counts a start that failed.
+func (s *Server) endStart(failed int, why error) error {
+	switch {
+	case s.options.Stream == "":
+		return nil
+	case why != nil:
+		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(), "in_a_row", failed+1)
+		return s.noteStarts(failed + 1)
+	}
+	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), os.Remove(s.startsFile()))
+}
+
+// noteStarts writes the number of failed starts, and lets a panic add its trace.
+func (s *Server) noteStarts(failed int) error {
+	f, err := os.OpenFile(s.startsFile(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, failed)
+	return errors.Join(err, debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
+}
+
+// asidePrefix begins the name of a folder that was renamed. It stays until a person deletes it: it
+// may be the last copy of something.
+const asidePrefix = "jetstream.damaged-"
+
+// moveAside renames the server's folder, with all streams and consumers in it. The new place is
+// beside StoreDir, or inside it where that is a file system of its own.
+func (s *Server) moveAside(failed int) error {
+	name := asidePrefix + time.Now().UTC().Format("20060102T150405.000Z")
+	to := filepath.Join(filepath.Dir(s.options.StoreDir), name)
+	err := os.Rename(s.folder(), to)
+	if err != nil {
+		to = filepath.Join(s.options.StoreDir, name)
+		err = os.Rename(s.folder(), to)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move %s aside: %w", s.folder(), err)
+	}
+	s.options.Logger.Error("the damaged folder of JetStream was moved aside", "why", fmt.Sprintf("%d starts in a row failed", failed), "now", to,
+		"then", "the stream is made again from the event log; other streams, and consumers, have to be made again by their owners",
+		"advice", "check the disk, and delete the folder when it is not needed: it may hold people's data")
 	return nil
 }

@@ -1,18 +1,39 @@
 package relay
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 )
 
 // anybody wants all of an agency's people erased.
 func anybody(e events.Event) bool { return e.HoldsPerson() }
 
+// erase erases an agency's messages for which match returns true, as what is pending.
+func (r *Relay) erase(ctx context.Context, agency string, match func(events.Event) bool) (n int, err error) {
+	pending := r.o.Pending
+	defer func() { r.o.Pending = pending }()
+	r.o.Pending = func() func(context.Context, func()) error {
+		return func(ctx context.Context, progress func()) (err error) {
+			n, err = r.stream.Erase(ctx, events.Subject(r.o.Prefix, agency, "contact_request.>"), func(m *stream.Message) bool {
+				progress()
+				e, err := events.Decode(m.Header, m.Data)
+				return err == nil && match(e)
+			})
+			return err
+		}
+	}
+	err = r.Prepare(ctx)
+	return n, err
+}
+
 func wantErased(t *testing.T, r *Relay, want int) {
 	t.Helper()
-	if n, err := r.Erase(t.Context(), "A100", anybody); n != want || err != nil {
+	if n, err := r.erase(t.Context(), "A100", anybody); n != want || err != nil {
 		t.Fatalf("%d erased, want %d: %v", n, want, err)
 	}
 }
@@ -64,4 +85,27 @@ func TestAnEventWithoutAnAcknowledgementIsErased(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingIsPublishedBeforeWhatIsPendingIsDone has a task that fails once.
+func TestNothingIsPublishedBeforeWhatIsPendingIsDone(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	failures := 1
+	b.o.Pending = func() func(context.Context, func()) error {
+		return func(context.Context, func()) error {
+			if failures--; failures >= 0 {
+				return errors.New("not erased yet")
+			}
+			return nil
+		}
+	}
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err == nil || len(held(t, b.js, "listings.v1.>")) > 0 {
+		t.Fatalf("published: %v", err)
+	}
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

@@ -22,7 +22,7 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 			}
 			last := b.log.list("A100")[4].ID
 			b.log.erase(5)
-			if n, err := r.Erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {
+			if n, err := r.erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			p.kill()
@@ -58,7 +58,7 @@ func TestReadingTheStreamIsProgress(t *testing.T) {
 		"present": func() error { _, err := r.present(t.Context(), 0); return err },
 		"mend":    func() error { _, err := r.mend(t.Context()); return err },
 		"Erase": func() error {
-			_, err := r.Erase(t.Context(), "A100", func(events.Event) bool { return false })
+			_, err := r.erase(t.Context(), "A100", func(events.Event) bool { return false })
 			return err
 		},
 	} {

@@ -89,6 +89,9 @@ func (r *Relay) prepare(ctx context.Context) error {
 	if err := r.meetOthers(ctx); err != nil {
 		return err
 	}
+	if err := r.erasePending(ctx); err != nil {
+		return err
+	}
 	s.prepared = time.Now()
 	r.opened()
 	return nil

@@ -245,15 +245,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	return p.printJSON(exported{list, "of each contact request: its id, time and hashes of its fields, to know it again; no content"})
 }
 
-// finishOverdue finishes what a daemon or a command before had begun.
-func finishOverdue(ctx context.Context, p *people.Places) error {
-	left, _, err := p.Overdue()
-	for _, r := range left {
-		err = errors.Join(err, p.Finish(ctx, &r))
-	}
-	return err
-}
-
+// forgetStopped erases without a daemon, first what a daemon or a command before had begun.
 func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found people.Found) (r people.Receipt, err error) {
 	if owner, other := exit.Owner(p.Dir); other {
 		return r, exit.Failed(fmt.Errorf("%s is owned by %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
@@ -261,14 +253,19 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
-	if err := finishOverdue(ctx, p); err != nil {
+	left, _, err := p.Overdue()
+	for _, one := range left {
+		err = errors.Join(err, p.Finish(ctx, &one))
+	}
+	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(ctx, w, found, nil); err != nil {
+	if r, err = p.Begin(ctx, w, found, nil); r.ID == "" {
 		return r, err
 	}
-	if err := p.Finish(ctx, &r); errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
+	err = errors.Join(err, p.Finish(ctx, &r))
+	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
 		return r, err
 	}
-	return r, nil // a problem stands in it
+	return r, nil // a problem is in the receipt
 }

@@ -67,7 +67,7 @@ func compacted(p *people.Places, r people.Receipt) (people.Receipt, error) {
 		return r, exit.Store(err, p.Dir)
 	}
 	p.Store = kept
-	if err := p.NoteCompaction(); err != nil {
+	if _, _, err := p.Overdue(); err != nil { // notes the compaction
 		return r, err
 	}
 	return people.ReadReceipt(p.Path(r))
@@ -94,7 +94,7 @@ func openNATS(ctx context.Context, c *config.Config) (conn stream.Conn, hangUp f
 	if c.NATS.URL == "" {
 		folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
 		server, err := natsd.Start(ctx, natsd.Options{
-			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(), Erasing: func() bool { return people.Unfinished(c.Base.DataDir) },
+			StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(),
 		})
 		if err != nil {
 			return conn, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)

@@ -124,10 +124,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.agencies.open(o.Poller.Agencies)
+	a.erasing.fatal = make(chan error, 1)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
-	a.erasing.fatal = make(chan error, 1)
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -238,7 +238,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.damage, a.finishErasures, a.watchErasures}
+	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.damage, a.watchErasures}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -56,7 +55,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
 		Stream:    o.Stream,
-		Erasing:   func() bool { return people.Unfinished(o.DataDir) },
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})
@@ -116,7 +114,7 @@ func (a *Daemon) connect() error {
 	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack,
+		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
 	})
 	if err != nil {
 		conn.Close()

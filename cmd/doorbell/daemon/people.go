@@ -3,45 +3,39 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
-	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
-	"doorbell/events"
+	"doorbell/events/relay"
 	"doorbell/store"
 )
 
-// erasing are the erasures of people's data that are under way.
+// erasing are the erasures of people's data that are not finished. The log is erased already; the
+// relay does the rest before it publishes the next event, and tries again until it succeeds.
 type erasing struct {
-	mu    sync.Mutex       // one at a time
-	left  []people.Receipt // that could not be finished
-	fatal chan error       // the end of the process
+	mu    sync.Mutex
+	left  []people.Receipt
+	fatal chan error // the process has to end with it
 }
 
-// places are where people's data stand.
+// places are where people's data is.
 func (a *Daemon) places() *people.Places {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &people.Places{
-		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir,
-		Version: a.o.Version, EraseLive: a.eraseLive,
+		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
 	}
 }
 
-// eraseLive lets the relay do what it publishes.
-func (a *Daemon) eraseLive(ctx context.Context, agency string, wanted func(events.Event) bool) (int, error) {
-	n, err := a.currentRelay().Erase(ctx, agency, wanted)
-	return n, a.explained(err)
-}
-
-// eraseAgain takes those out of the log who were erased before, if the store is from before that, and remembers what was not finished.
-// Nobody has read the log by then. What it cannot read or write is no reason to watch nobody.
+// eraseAgain takes people out of the log who were erased before, if the store is older than that, and
+// remembers what is not finished. Nothing has read the log by then. What cannot be read or written is
+// no reason not to start.
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
-	err := p.NoteCompaction()
-	left, restored, failed := p.Overdue()
-	if err = errors.Join(err, failed); ends(err) {
+	left, restored, err := p.Overdue()
+	if ends(err) {
 		return err
 	}
 	if err != nil {
@@ -54,12 +48,12 @@ func (a *Daemon) eraseAgain(context.Context) error {
 	return nil
 }
 
-// ends says whether the process has to end with an error of the store; see store.Update.
+// ends reports whether the process has to end with an error of the store; see store.Update.
 func ends(err error) bool {
 	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged)
 }
 
-// watchErasures ends the process where an erasure has to.
+// watchErasures ends the process where an erasure on request met an error that ends it.
 func (a *Daemon) watchErasures(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -69,49 +63,53 @@ func (a *Daemon) watchErasures(ctx context.Context) error {
 	}
 }
 
-// failed says whether an error is none that is tried again: it ends the process.
-func (a *Daemon) failed(err error) bool {
-	if !ends(err) {
-		return false
+// pendingErasures is what the relay has to do before it publishes; nil if there is nothing.
+func (a *Daemon) pendingErasures() func(ctx context.Context, progress func()) error {
+	if _, found := a.nextErasure(); !found {
+		return nil
 	}
-	select {
-	case a.erasing.fatal <- err:
-	default:
-	}
-	return true
-}
-
-// finishErasures tries again what could not be finished, or was cut short by the end of a process.
-func (a *Daemon) finishErasures(ctx context.Context) error {
-	every(ctx, time.Minute, func() {
-		a.erasing.mu.Lock()
-		left := a.erasing.left
-		a.erasing.left = nil
-		a.erasing.mu.Unlock()
-		for _, r := range left {
-			a.finish(ctx, &r)
+	return func(ctx context.Context, progress func()) error {
+		p := a.places()
+		p.Progress = progress
+		for {
+			r, found := a.nextErasure()
+			if !found {
+				return nil
+			}
+			err := p.Finish(ctx, &r)
+			a.noteErasure(r, err == nil)
+			switch {
+			case ends(err):
+				return fmt.Errorf("%w: %w", relay.ErrLog, err)
+			case err != nil:
+				a.o.Log.Warn("an erasure is not finished; it is tried again, and nothing is published before", "receipt", r.ID, "err", err.Error())
+				return fmt.Errorf("an erasure is not finished: %w", err)
+			}
+			a.o.Log.Info("an erasure is finished", "receipt", r.ID)
 		}
-	})
-	return nil
+	}
 }
 
-// finish does an erasure, or notes that it is to be tried again.
-func (a *Daemon) finish(ctx context.Context, r *people.Receipt) {
+// nextErasure returns the first one that is not finished.
+func (a *Daemon) nextErasure() (r people.Receipt, found bool) {
 	a.erasing.mu.Lock()
 	defer a.erasing.mu.Unlock()
-	log := a.o.Log.With("receipt", r.ID)
-	err := a.places().Finish(ctx, r)
-	switch {
-	case a.failed(err):
-	case err != nil:
-		a.erasing.left = append(a.erasing.left, *r)
-		log.Warn("an erasure is not finished; it is tried again", "err", err.Error())
-	default:
-		log.Info("an erasure is finished")
+	if len(a.erasing.left) == 0 {
+		return r, false
+	}
+	return a.erasing.left[0], true
+}
+
+// noteErasure remembers what an attempt at the first one has done.
+func (a *Daemon) noteErasure(r people.Receipt, finished bool) {
+	a.erasing.mu.Lock()
+	defer a.erasing.mu.Unlock()
+	if a.erasing.left[0] = r; finished {
+		a.erasing.left = a.erasing.left[1:]
 	}
 }
 
-// find is what this store and the streams hold of a person.
+// find returns what this store and the streams hold of a person.
 func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error) {
 	return a.places().Search(ctx, w)
 }
@@ -120,7 +118,7 @@ func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported
 	return a.places().Export(ctx, w)
 }
 
-// forget erases what is held of a person. Once it has begun it goes on, also when nobody waits for it any more.
+// forget erases what is held of a person. Once begun it continues, even if the caller goes away.
 func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Receipt, err error) {
 	p := a.places()
 	if err := p.MayErase(ctx); err != nil {
@@ -138,12 +136,30 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	if len(found.Requests) == 0 {
 		return r, people.ErrNothing
 	}
-	if r, err = p.Begin(ctx, q.Wanted, found, a.sentBy()); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	r, err = p.Begin(ctx, q.Wanted, found, a.sentBy())
+	if r.ID == "" {
 		return r, err
 	}
 	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))
-	a.finish(context.WithoutCancel(ctx), &r)
-	return r, nil
+	a.erasing.mu.Lock()
+	a.erasing.left = append(a.erasing.left, r)
+	a.erasing.mu.Unlock()
+	if !ends(err) {
+		err = a.explained(a.currentRelay().Prepare(ctx))
+	}
+	if ends(err) {
+		select {
+		case a.erasing.fatal <- err:
+		default:
+		}
+		return r, err
+	}
+	why := err
+	if r, err = people.ReadReceipt(p.Path(r)); err == nil && r.Finished.IsZero() && why != nil {
+		r.Problem = why.Error()
+	}
+	return r, err
 }
 
 // sentBy names the forwarders by which events went to where nothing can be erased.

@@ -1,14 +1,10 @@
 package people
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +14,10 @@ import (
 	"doorbell/store"
 )
 
-// answerLimit is how long an answer of the NATS server is waited for.
+// answerLimit is how long to wait for a reply of the NATS server.
 const answerLimit = 5 * time.Second
 
-// MayErase says, before anything is changed, whether everything can be erased: nil, or why a stream does not let us.
+// MayErase tests, before anything is changed, whether the streams let us erase. It returns why not.
 func (p *Places) MayErase(ctx context.Context) error {
 	for _, m := range p.streams("") {
 		if err := p.client(m).MayErase(ctx); err != nil {
@@ -31,14 +27,16 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure of what was found, which thereby will be done, whatever happens. outOfReach is what the caller knows
-// of that to which events went.
+// Begin writes the receipt of an erasure of what was found, and takes the person out of the log. Once
+// the receipt is written the erasure will be finished, whatever happens: what Begin returns beside an
+// error is for Finish, unless it is the zero Receipt. outOfReach is what the caller knows of where
+// events went.
 func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
 	}
-	for _, agency := range agenciesOf(found.Requests) {
+	for agency := range byAgency(found.Requests) {
 		if !slices.Contains(agencies, agency) {
 			outOfReach = append(outOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
 		}
@@ -52,14 +50,28 @@ func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []
 		Searched: Searched{By: w.By(), AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
 		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
 	}
-	return r, p.Save(r)
+	if err := p.Save(r); err != nil {
+		return Receipt{}, err
+	}
+	err = p.eraseLogged(&r)
+	return r, err
 }
 
-// Finish does what is left of an erasure. After an error it may be called again.
+// Finish does what is left of an erasure. After an error it may be called again. Nothing may be on its
+// way into the stream meanwhile.
 func (p *Places) Finish(ctx context.Context, r *Receipt) error {
-	err := p.erase(ctx, r)
+	if r.Attempts++; r.Attempts == 2 && p.Embedded {
+		r.OutOfReach = append(r.OutOfReach, cutShort)
+	}
+	err := p.Save(*r)
 	if err == nil {
-		err = p.lookAtFreePages(r)
+		err = p.eraseLogged(r)
+	}
+	if err == nil {
+		err = p.eraseMessages(ctx, r)
+	}
+	if err == nil {
+		err = p.noteFreePages(r)
 	}
 	r.Problem = ""
 	if err != nil {
@@ -70,8 +82,46 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	return errors.Join(err, p.Save(*r))
 }
 
-// lookAtFreePages notes whether the store was compacted since it was erased.
-func (p *Places) lookAtFreePages(r *Receipt) error {
+// cutShort is out of reach where an erasure was interrupted: the server notes that a message is
+// deleted before it overwrites the bytes, and a second request finds no message.
+const cutShort = "this erasure was interrupted: files of the embedded NATS server may hold one message that is deleted and not overwritten; " +
+	"to be sure, stop doorbell, delete the folder jetstream, and start again: the stream is filled from the event log"
+
+// eraseLogged takes the person out of the log, and marks the contact requests as erased.
+func (p *Places) eraseLogged(r *Receipt) error {
+	for agency, requests := range byAgency(r.Requests) {
+		n, err := p.Store.Erase(agency, requests)
+		if r.Erased[inLog] += n; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eraseMessages erases the messages of the contact requests from the streams. They are read as they
+// were searched: a message may be below another agency than it says.
+func (p *Places) eraseMessages(ctx context.Context, r *Receipt) error {
+	wanted := map[Request]bool{}
+	for _, one := range r.Requests {
+		wanted[one] = true
+	}
+	for _, m := range p.streams(r.Searched.AgencyID) {
+		n, err := p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
+			if p.Progress != nil {
+				p.Progress()
+			}
+			e, err := events.Decode(one.Header, one.Data)
+			return err == nil && e.HoldsPerson() && wanted[requestOf(e)]
+		})
+		if r.Erased[m.place] += n; err != nil {
+			return fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err))
+		}
+	}
+	return nil
+}
+
+// noteFreePages notes whether the store was compacted since the person was erased from it.
+func (p *Places) noteFreePages(r *Receipt) error {
 	holds, err := p.Store.HoldsErased()
 	if r.FreePages = Compacted; holds {
 		r.FreePages = AtNextStart
@@ -79,125 +129,52 @@ func (p *Places) lookAtFreePages(r *Receipt) error {
 	return err
 }
 
-// NoteCompaction is called after the store was opened again, and so compacted. It notes that in receipts that waited for it.
-func (p *Places) NoteCompaction() error {
+// Overdue is called once the store is opened, and so compacted, before anything reads the log. It
+// returns the receipts that Finish has to finish: those that are not finished, and those whose contact
+// requests the store does not know as erased, because it was restored from a backup. restored counts
+// the latter. Their people are taken out of the log immediately. What could not be read or written is
+// an error beside what is returned, and no reason not to start, except store.ErrUnknownOutcome and
+// store.ErrDamaged.
+func (p *Places) Overdue() (left []Receipt, restored int, err error) {
 	all, err := Receipts(p.Dir)
+	for n := range all { // first: erasing again needs the next compaction
+		if r := &all[n]; r.FreePages == AtNextStart {
+			failed := p.noteFreePages(r)
+			if failed == nil {
+				failed = p.Save(*r)
+			}
+			err = errors.Join(err, failed)
+		}
+	}
 	for _, r := range all {
-		if r.FreePages != AtNextStart {
-			continue
-		}
-		failed := p.lookAtFreePages(&r)
-		if failed == nil && r.FreePages == Compacted {
-			failed = p.Save(r)
-		}
-		err = errors.Join(err, failed)
-	}
-	return err
-}
-
-func (p *Places) erase(ctx context.Context, r *Receipt) error {
-	if !r.LogErased { // else it waits for NATS, and is tried often
-		if err := p.eraseLogged(r); err != nil {
-			return err
-		}
-	}
-	of := map[Request]bool{}
-	for _, one := range r.Requests {
-		of[one] = true
-	}
-	wanted := func(e events.Event) bool { return e.HoldsPerson() && of[requestOf(e)] }
-	ours, err := p.Store.Agencies()
-	if err != nil {
-		return err
-	}
-	erase := func(m messages) error {
-		n, err := p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
-			e, err := events.Decode(one.Header, one.Data)
-			return err == nil && wanted(e)
-		})
-		if r.Erased[m.place] += n; err != nil {
-			return fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err))
-		}
-		return nil
-	}
-	for _, agency := range agenciesOf(r.Requests) {
-		if p.EraseLive == nil || !slices.Contains(ours, agency) { // of another one's agency nothing is on its way from here
-			continue
-		}
-		n, err := p.EraseLive(ctx, agency, wanted)
-		if r.Erased[inStream] += n; err != nil {
-			return fmt.Errorf("stream %s: %w", p.Stream, stream.Explain(p.Conn, err))
-		}
-	}
-	for _, m := range p.streams(r.Searched.AgencyID) { // as they were searched: a message may stand under another agency than it says
-		if err := erase(m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eraseLogged takes the person out of the log, and lets the snapshot remember it.
-func (p *Places) eraseLogged(r *Receipt) error {
-	for _, agency := range agenciesOf(r.Requests) {
-		erased, err := p.Store.Erase(agency, requestsOf(r.Requests, agency))
-		if r.Erased[inLog] += len(erased); err != nil {
-			return err
-		}
-	}
-	r.LogErased = true
-	return nil
-}
-
-// Overdue are the receipts whose erasure is not finished, and those whose requests the store does not remember as erased, because it
-// is from before them. Of the latter the log is erased immediately, before anything reads it, and Finish is to follow; restored counts
-// them. What could not be read or written is an error beside what is returned, and no reason not to begin, but for
-// store.ErrUnknownOutcome and store.ErrDamaged.
-func (p *Places) Overdue() (all []Receipt, restored int, err error) {
-	receipts, err := Receipts(p.Dir)
-	for _, r := range receipts {
 		known := true
-		for _, agency := range agenciesOf(r.Requests) {
-			erased, failed := p.Store.HasErased(agency, requestsOf(r.Requests, agency))
+		for agency, requests := range byAgency(r.Requests) {
+			erased, failed := p.Store.HasErased(agency, requests)
 			known, err = known && erased, errors.Join(err, failed)
 		}
-		switch finished := !r.Finished.IsZero(); {
-		case finished && known:
-			continue
-		case finished && !known:
-			restored++
-		}
 		if !r.Finished.IsZero() {
-			r.FinishedFirst = cmp.Or(r.FinishedFirst, r.Finished)
-			r.Again, r.Finished, r.LogErased, r.FreePages = append(r.Again, time.Now().UTC()), time.Time{}, false, ""
-			err = errors.Join(err, p.Save(r))
+			if known {
+				continue
+			}
+			restored++
+			r.Finished, r.Attempts, r.FreePages = time.Time{}, 0, ""
 		}
-		if !known || !r.LogErased { // a backup may be of the middle of an erasure
-			err = errors.Join(err, p.eraseLogged(&r))
-		}
-		all = append(all, r)
+		err = errors.Join(err, p.eraseLogged(&r), p.Save(r)) // a backup may be of the middle of an erasure
+		left = append(left, r)
 	}
-	return all, restored, err
+	return left, restored, err
 }
 
-func agenciesOf(requests []Request) []string {
-	all := map[string]bool{}
+// byAgency returns contact requests by agency.
+func byAgency(requests []Request) map[string][]store.Request {
+	all := map[string][]store.Request{}
 	for _, r := range requests {
-		all[r.AgencyID] = true
+		all[r.AgencyID] = append(all[r.AgencyID], store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
 	}
-	return slices.Sorted(maps.Keys(all))
+	return all
 }
 
-func requestsOf(requests []Request, agency string) (list []store.Request) {
-	for _, r := range requests {
-		if r.AgencyID == agency {
-			list = append(list, store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
-		}
-	}
-	return list
-}
-
-// outOfReach is what no erasure reaches, as far as it can be told from here.
+// outOfReach is what no erasure reaches, as far as it is known here.
 func (p *Places) outOfReach(ctx context.Context) (list []string) {
 	list = append(list, "mails, Slack messages and webhooks that were sent",
 		"the portal, which may go on to show the person",
@@ -209,29 +186,12 @@ func (p *Places) outOfReach(ctx context.Context) (list []string) {
 		list = append(list, "files of the NATS servers: their logs of replication until they are compacted, mirrors, backups")
 	}
 	if names := p.consumers(ctx); len(names) > 0 {
-		list = append(list, "what consumers of the stream have kept, whom contact_request.redacted tells to erase it too: "+strings.Join(names, ", "))
+		list = append(list, "what consumers of the stream have kept, which contact_request.redacted asks to erase it too: "+strings.Join(names, ", "))
 	}
 	return list
 }
 
-// aside are the files and folders in the data directory that are not in use, and may hold people.
-func (p *Places) aside() (names []string) {
-	_ = filepath.WalkDir(p.Dir, func(path string, e fs.DirEntry, err error) error {
-		name := filepath.Base(path)
-		damaged := strings.Contains(name, ".damaged-")
-		if err == nil && (damaged || name != "doorbell.db" && (strings.HasSuffix(name, ".db") || strings.HasPrefix(name, "doorbell.db")) && filepath.Dir(path) == filepath.Clean(p.Dir)) {
-			relative, _ := filepath.Rel(p.Dir, path)
-			names = append(names, relative)
-			if damaged && e.IsDir() {
-				return fs.SkipDir
-			}
-		}
-		return nil // what cannot be read is not named
-	})
-	return names
-}
-
-// consumers are those that remember how far they have read.
+// consumers returns the names of those that remember how far they have read.
 func (p *Places) consumers(ctx context.Context) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -1,11 +1,9 @@
 package people
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,39 +11,37 @@ import (
 	"time"
 )
 
-// Folder is where receipts stand in the data directory.
+// Folder is where receipts are in the data directory.
 const Folder = "erasures"
 
-// Receipt says what an erasure has done, without the person, and is the job until it is finished. It is one file in Folder.
+// Receipt says what an erasure has done, without the person, and is the task until it is finished. It
+// is one file in Folder.
 type Receipt struct {
 	ID       string    `json:"id"`
 	Version  string    `json:"doorbell"`
 	StoreID  string    `json:"storeId"`
 	Searched Searched  `json:"searched"`
 	Begun    time.Time `json:"begun"`
-	// Finished is zero until everything is erased.
-	Finished time.Time `json:"finished,omitzero"`
-	// Again are the moments at which it was begun again, because a store or stream from before it was put back, and FinishedFirst is when
-	// it was finished before.
-	Again         []time.Time `json:"again,omitempty"`
-	FinishedFirst time.Time   `json:"finishedFirst,omitzero"`
+	Finished time.Time `json:"finished,omitzero"` // zero until everything is erased
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
 	// Held says for each place how many events held the person when it began.
 	Held map[string]int `json:"held"`
-	// Erased says how many of them lost the person, or were removed; one that was cut short by a crash is not counted.
+	// Erased says how many of them lost the person, or were removed; without those of an attempt that
+	// was cut short.
 	Erased map[string]int `json:"erased"`
-	// LogErased says that nothing is left of it in the event log.
-	LogErased bool `json:"logErased"`
-	// FreePages says whether bytes of it may still stand in pages of the store's file that are free: AtNextStart, or Compacted.
+	// FreePages says whether free pages of the store's file may still hold the person: AtNextStart, or
+	// Compacted.
 	FreePages string `json:"freePages,omitempty"`
-	// Problem is why it is not finished, of the last try.
+	// Attempts counts how often the streams were begun.
+	Attempts int `json:"attempts"`
+	// Problem is why the last attempt failed.
 	Problem string `json:"problem,omitempty"`
 	// OutOfReach is what doorbell cannot erase, in words: the operator's.
 	OutOfReach []string `json:"outOfReach"`
 }
 
-// What Receipt.FreePages says. Free pages go when the file is compacted.
+// The words of Receipt.FreePages. Free pages go when the file is compacted.
 const (
 	Compacted   = "compacted"
 	AtNextStart = "until the next start"
@@ -57,33 +53,18 @@ type Searched struct {
 	AgencyID string `json:"agencyId,omitempty"`
 }
 
-// Receipts are those in a data directory, the oldest first. A file that is none is an ErrNoReceipt, beside those that are.
+// Receipts returns those in a data directory, the oldest first. Where a file is not one, it is an
+// ErrNoReceipt beside the others.
 func Receipts(dir string) (all []Receipt, err error) {
-	entries, err := os.ReadDir(filepath.Join(dir, Folder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("receipts: %w", err)
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") {
-			continue
-		}
-		r, failed := ReadReceipt(filepath.Join(dir, Folder, e.Name()))
-		if failed == nil {
+	files, err := filepath.Glob(filepath.Join(dir, Folder, "*.json"))
+	for _, path := range files {
+		r, failed := ReadReceipt(path)
+		if err = errors.Join(err, failed); failed == nil {
 			all = append(all, r)
 		}
-		err = errors.Join(err, failed)
 	}
 	slices.SortStableFunc(all, func(a, b Receipt) int { return a.Begun.Compare(b.Begun) })
 	return all, err
-}
-
-// Unfinished says whether an erasure was begun and not finished, or a receipt cannot be read.
-func Unfinished(dir string) bool {
-	all, err := Receipts(dir)
-	return err != nil || slices.ContainsFunc(all, func(r Receipt) bool { return r.Finished.IsZero() })
 }
 
 // ErrNoReceipt: a file is no receipt.
@@ -95,7 +76,7 @@ func ReadReceipt(path string) (r Receipt, err error) {
 	if err != nil {
 		return r, fmt.Errorf("receipt: %w", err)
 	}
-	if json.Unmarshal(b, &r) != nil || r.ID == "" || r.ID != filepath.Base(r.ID) {
+	if json.Unmarshal(b, &r) != nil || r.ID == "" || r.ID != strings.TrimSuffix(filepath.Base(path), ".json") {
 		return r, fmt.Errorf("%s: %w", path, ErrNoReceipt)
 	}
 	return r, nil
@@ -104,32 +85,23 @@ func ReadReceipt(path string) (r Receipt, err error) {
 // Path is the file of a receipt.
 func (p *Places) Path(r Receipt) string { return filepath.Join(p.Dir, Folder, r.ID+".json") }
 
-// Save writes a receipt durably, in the place of what was there of it.
+// Save writes a receipt durably, in place of what was there of it.
 func (p *Places) Save(r Receipt) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return err
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(p.Dir, Folder), 0o700)
 	}
-	if err := p.write(r.ID+".json", b.Bytes()); err != nil {
+	if err == nil {
+		err = replace(p.Path(r), append(b, '\n'))
+	}
+	if err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
 	return nil
 }
 
-// write writes a file of Folder.
-func (p *Places) write(name string, b []byte) error {
-	folder := filepath.Join(p.Dir, Folder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(folder, name), b)
-}
-
-// writeFile writes a file of the owner's, all of it or nothing, and brings it to the disk.
-func writeFile(path string, b []byte) error {
+// replace writes a file for the owner only, all of it or nothing, and brings it to the disk.
+func replace(path string, b []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -138,7 +110,7 @@ func writeFile(path string, b []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
 	folder, err := os.Open(filepath.Dir(path))
@@ -146,4 +118,18 @@ func writeFile(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// aside returns the files and folders in the data directory that are not in use and may hold people.
+func (p *Places) aside() (names []string) {
+	for _, pattern := range []string{"*.db", "doorbell.db?*", "*.damaged-*", "jetstream/*.damaged-*"} {
+		found, _ := filepath.Glob(filepath.Join(p.Dir, pattern)) // the pattern is well formed
+		for _, path := range found {
+			if name, err := filepath.Rel(p.Dir, path); err == nil && name != "doorbell.db" {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +67,7 @@ func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
 		time.Sleep(rand.N(60 * time.Millisecond)) // the moment of the kill is the point of the test
 		d.End(t, syscall.SIGKILL)
 		<-asks.Gone
-		t.Logf("%d receipts, one is unfinished: %v", len(s.receipts(t)), people.Unfinished(s.Dir))
+		t.Logf("receipts: %d", len(s.receipts(t)))
 		s.finish(t)
 	}
 }
@@ -126,5 +129,24 @@ func (s struckForget) finish(t *testing.T) {
 	if got := doorbelltest.Run(t, s.Environ, "export", "--email", s.gone.email); got.Code != exit.CodeFailed { // opens the store, and so compacts it
 		t.Errorf("there is something to export: exit %d", got.Code)
 	}
-	s.mustBeGone(t, "after the next start")
+	if !s.interrupted(t) {
+		s.mustBeGone(t, "after the next start")
+		return
+	}
+	s.mustBeGoneFrom(t, "after the next start", func(file string) bool { return !strings.HasPrefix(file, "jetstream/") })
+	if err := os.RemoveAll(filepath.Join(s.Dir, "jetstream")); err != nil { // as the receipt says
+		t.Fatal(err)
+	}
+	d = doorbelltest.Launch(t, s.Environ, "run")
+	url = doorbelltest.NatsURL(t, s.Dir)
+	s.mustBeErased(t, url)
+	d.Stop(t)
+	s.mustBeGone(t, "after the stream was filled again")
+}
+
+// interrupted reports whether the receipt says that the server may have been interrupted between
+// deleting a message and overwriting it, which no request to it can make good.
+func (m erasureScene) interrupted(t *testing.T) bool {
+	t.Helper()
+	return slices.ContainsFunc(m.receipts(t)[0].OutOfReach, func(what string) bool { return strings.Contains(what, "interrupted") })
 }

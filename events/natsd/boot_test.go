@@ -1,0 +1,249 @@
+package natsd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// onFolder makes a folder with a stream of three messages, by a server that has ended.
+func onFolder(t *testing.T) Options {
+	t.Helper()
+	o := Options{StoreDir: filepath.Join(t.TempDir(), "jetstream"), Stream: "LISTINGS"}
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	s.Shutdown()
+	return o
+}
+
+// fail starts a server that has no time, until a number of starts have failed: a fast one may be
+// ready all the same, which ends the count.
+func fail(t *testing.T, o Options, times int) {
+	t.Helper()
+	o.StartTimeout = time.Nanosecond
+	for (&Server{options: o}).failedStarts() < times {
+		s, err := Start(t.Context(), o)
+		if err == nil {
+			s.Shutdown()
+		} else if !errors.Is(err, errNotReady) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startAndLook starts a server, and returns what it logged.
+func startAndLook(t *testing.T, o Options) (s *Server, logged string) {
+	t.Helper()
+	var out buffer
+	o.Logger = slog.New(slog.NewTextHandler(&out, nil))
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s, out.String()
+}
+
+// aside are the folders that were renamed.
+func (s *Server) aside(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(s.options.StoreDir), asidePrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestAFolderIsMovedAsideOnceAfterThreeStartsThatFailed(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, mostFailed)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).failedStarts() != mostFailed {
+		t.Fatal("a start that is called off succeeds or counts")
+	}
+	s, logged := startAndLook(t, o)
+	aside := s.aside(t)
+	if len(aside) != 1 || !strings.Contains(logged, "moved aside") {
+		t.Fatalf("%q\n%s", aside, logged)
+	}
+	if _, err := os.Stat(filepath.Join(aside[0], "DOORBELL/streams/LISTINGS/msgs/1.blk")); err != nil {
+		t.Error(err)
+	}
+	_, js := connect(t, s)
+	makeStream(t, js, 1) // it is gone, so it can be made
+	for range 2 {
+		s.Shutdown()
+		s, _ = startAndLook(t, o)
+		_, js := connect(t, s)
+		if n := messages(t, js); n != 1 || len(s.aside(t)) != 1 {
+			t.Fatalf("%d messages, %d folders moved aside", n, len(s.aside(t)))
+		}
+	}
+}
+
+func TestAStartThatSucceedsEndsTheCount(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, mostFailed-1)
+	s, _ := startAndLook(t, o)
+	if n := s.failedStarts(); n != 0 || len(s.aside(t)) > 0 {
+		t.Errorf("%d starts count, %d folders moved aside", n, len(s.aside(t)))
+	}
+}
+
+func TestAProcessThatDiesDuringAStartCountsOnlyIfItPanicked(t *testing.T) {
+	const folder = "DOORBELL_TEST_NATSD_DIES"
+	if dir := os.Getenv(folder); dir != "" {
+		s := &Server{options: Options{StoreDir: dir, Stream: "LISTINGS"}}
+		if _, err := s.beginStart(); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getenv("DOORBELL_TEST_NATSD_PANICS") != "" {
+			panic("in the server")
+		}
+		os.Exit(2)
+	}
+	for panics, want := range map[string]int{"": 0, "yes": 1} {
+		dir := t.TempDir()
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		c.Env = append(os.Environ(), folder+"="+dir, "DOORBELL_TEST_NATSD_PANICS="+panics)
+		if out, err := c.CombinedOutput(); err == nil || strings.Contains(string(out), "in the server") != (panics != "") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if n := (&Server{options: Options{StoreDir: dir}}).failedStarts(); n != want {
+			t.Errorf("panics %q: %d starts count", panics, n)
+		}
+	}
+}
+
+func TestAStreamThatTheServerCannotRecoverIsMadeAgain(t *testing.T) {
+	o := onFolder(t)
+	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, logged := startAndLook(t, o)
+	if n := len(s.aside(t)); n != 1 || s.failedStarts() != 0 {
+		t.Fatalf("%d folders moved aside\n%s", n, logged)
+	}
+	if err := health(s.running); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testing.T) {
+	o := onFolder(t)
+	s, _ := startAndLook(t, o)
+	_, js := connect(t, s)
+	if _, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	meta := filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/obs/crm/meta.inf")
+	b, err := os.ReadFile(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(meta, bytes.Replace(b, []byte("durable_name"), []byte("durable_nime"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, logged := startAndLook(t, o)
+	if n := len(s.aside(t)); n != 1 {
+		t.Fatalf("%d folders moved aside\n%s", n, logged)
+	}
+	_, js = connect(t, s)
+	makeStream(t, js, 1) // nothing of it is left in the server
+}
+
+// onDisk copies a folder to a small disk.
+func onDisk(t *testing.T, folder string) Options {
+	t.Helper()
+	o := onFolder(t)
+	if err := os.CopyFS(folder, os.DirFS(o.StoreDir)); err != nil {
+		t.Fatal(err)
+	}
+	o.StoreDir = folder
+	return o
+}
+
+func TestAFolderThatIsAFileSystemOfItsOwnIsMovedAsideInsideIt(t *testing.T) {
+	o := onDisk(t, smallDisk(t, "8m"))
+	fail(t, o, mostFailed)
+	s, logged := startAndLook(t, o)
+	kept, err := filepath.Glob(filepath.Join(o.StoreDir, asidePrefix+"*", "DOORBELL/streams/LISTINGS/meta.inf"))
+	if err != nil || len(kept) != 1 || len(s.aside(t)) > 0 {
+		t.Fatalf("%v, %v\n%s", err, kept, logged)
+	}
+}
+
+func TestNoStartCountsWhileTheDiskIsFull(t *testing.T) {
+	disk := smallDisk(t, "8m")
+	o := onDisk(t, filepath.Join(disk, "jetstream"))
+	fill(t, disk)
+	o.StartTimeout = time.Nanosecond
+	s := &Server{options: o}
+	for range mostFailed {
+		if _, err := Start(t.Context(), o); err == nil || s.failedStarts() > 0 {
+			t.Fatalf("%v, %d starts count as failed", err, s.failedStarts())
+		}
+	}
+}
+
+func TestWithoutAStreamToRefillNothingIsMovedAside(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, mostFailed)
+	o.Stream = ""
+	s, logged := startAndLook(t, o)
+	_, js := connect(t, s)
+	if n := messages(t, js); n != 3 || len(s.aside(t)) != 0 || s.failedStarts() != mostFailed {
+		t.Fatalf("%d messages, %d folders moved aside\n%s", n, len(s.aside(t)), logged)
+	}
+}
+
+// A process that is killed while it makes a stream leaves a folder without one.
+func TestAStreamThatWasNeverFinishedIsRemovedAndKeepsNoServerIll(t *testing.T) {
+	o := onFolder(t)
+	if err := os.MkdirAll(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS_REPLAY/msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, logged := startAndLook(t, o)
+	if err := s.RunOnce(t.Context()); err != nil || s.Status().Restarts > 0 || len(s.aside(t)) > 0 {
+		t.Fatalf("%v, %+v\n%s", err, s.Status(), logged)
+	}
+	_, js := connect(t, s)
+	if n := messages(t, js); n != 3 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+func TestALargeFolderMayTakeLongerToStart(t *testing.T) {
+	s := &Server{options: Options{StoreDir: t.TempDir(), StartTimeout: time.Second}}
+	if got := s.startLimit(); got != time.Second {
+		t.Errorf("an empty folder has %v", got)
+	}
+	block := s.folder("msgs", "1.blk")
+	if err := os.MkdirAll(filepath.Dir(block), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(block, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(block, 4<<30); err != nil { // holes
+		t.Fatal(err)
+	}
+	if got, want := s.startLimit(), 129*time.Second; got != want {
+		t.Errorf("4 GiB have %v, want %v", got, want)
+	}
+}

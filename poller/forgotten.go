@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"maps"
 	"time"
 
 	"doorbell/poller/listings"
@@ -36,9 +35,6 @@ func (a *agency) endForgotten() error {
 		return e, nil
 	})
 	if err != nil {
-		a.mu.Lock()
-		maps.Copy(a.forgotten, forgotten)
-		a.mu.Unlock()
 		return err
 	}
 	for _, c := range ended {

@@ -40,11 +40,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 			err = a.endForgotten()
 		}
 	}
-	if err != nil {
-		wait, err := a.afterCommitError(err)
-		return false, now.Add(wait), err
-	}
-	return c == watch.ClassNone, until, nil
+	return c == watch.ClassNone && err == nil, until, err
 }
 
 // polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.

@@ -36,7 +36,7 @@ type Request struct{ Reference, ID string }
 // It works in small transactions, after each of which others have as much time, also when the store holds all that it may. What
 // somebody has read before, as the relay a batch, may reach the stream after it.
 //
-// After ErrUnknownOutcome or ErrDamaged the process has to end; the same call, then or after any other error, as ErrNoSpace, goes on. It
+// After a failure of the store, see Failed, the process has to end; the same call, then or after any other error, goes on. It
 // returns the events that held a person and were erased until then, as they are now, the newest first.
 func (s *Store) Erase(agency string, requests []Request) (erased []events.Event, err error) {
 	return s.eraseAll(agency, requests, true)
@@ -97,7 +97,7 @@ const (
 // are free then, so the next start compacts the file.
 func (s *Store) erasing(write func(*Tx) error) error {
 	began, wrote := time.Now(), false
-	err := s.update(func(tx *Tx) error {
+	err := s.Update(func(tx *Tx) error {
 		err := write(tx)
 		if wrote = err == nil; wrote {
 			err = tx.wantCompaction()

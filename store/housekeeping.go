@@ -35,13 +35,13 @@ type Space struct {
 	InUse int64
 	Max   int64 // 0: no bound
 	Alarm bool  // from 80 % on
-	Full  bool  // nothing more may go: Update is refused with ErrNoSpace until there is room
+	Full  bool  // it holds all that it may: nothing is asked until there is room
 }
 
 // Housekeeping keeps the store from growing for ever: it trims the event log, and watches the size. A store that holds all that
 // it may loses its oldest acknowledged events before their time. Where that is not enough, because what is in it is not
-// acknowledged or is the snapshot, Update refuses as on a full disk: who would write has to wait, so that nothing is lost. What
-// the relay writes goes on, for it makes room.
+// acknowledged or is the snapshot, it is full, see Store.Full: the poller asks nothing until there is room. Everything else commits as
+// before, up to the limit of the file.
 type Housekeeping struct {
 	o  HousekeepingOptions
 	mu sync.Mutex
@@ -84,6 +84,15 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 	return h.check(ctx)
 }
 
+// Look finds out how much the store holds, before Run. A store that is full from the beginning is so before anything is asked.
+func (h *Housekeeping) Look() error {
+	inUse, err := h.o.Store.InUse()
+	if err == nil {
+		h.o.Store.full.Store(NewSpace(inUse, h.o.Max).Full)
+	}
+	return err
+}
+
 // Space is how it was at the last look.
 func (h *Housekeeping) Space() Space {
 	h.mu.Lock()
@@ -104,14 +113,14 @@ func (h *Housekeeping) turn() {
 	h.turned.Store(&now)
 }
 
-// trim removes all from before a moment. Half of the time belongs to others. A full disk is no error: it is tried again.
+// trim removes all from before a moment. Half of the time belongs to others.
 func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 	for ctx.Err() == nil {
 		h.turn()
 		began := time.Now()
 		n, err := h.o.Store.Trim(before, trimEvents)
 		if n == 0 || err != nil {
-			return ignoreNoSpace(err)
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -175,21 +184,14 @@ func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 		}
 		most := min(max(1, (inUse-target)/largeEvent), trimEvents)
 		n, err := s.Trim(oldest.Add(max(s.now().Sub(oldest)/20, time.Millisecond)), int(most))
-		if n == 0 || err != nil { // the disk is full, too
-			return inUse, ignoreNoSpace(err)
+		if n == 0 || err != nil {
+			return inUse, err
 		}
 	}
 }
 
 // largeEvent says how many events go before the size is looked at again: no more than needed, if they are not larger.
 const largeEvent = 64 << 10
-
-func ignoreNoSpace(err error) error {
-	if errors.Is(err, ErrNoSpace) {
-		return nil
-	}
-	return err
-}
 
 // trimEvents and trimBytes bound one transaction of Trim: others wait for it.
 const (
@@ -215,7 +217,7 @@ func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 
 // trimSome removes up to most events in one transaction.
 func (s *Store) trimSome(before time.Time, most int) (trimmed int, err error) {
-	err = s.update(func(tx *Tx) (err error) {
+	err = s.Update(func(tx *Tx) (err error) {
 		old := tx.trimmable(before, most)
 		if trimmed = len(old); trimmed == 0 {
 			return ErrUnchanged

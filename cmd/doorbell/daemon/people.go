@@ -9,14 +9,12 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events"
-	"doorbell/store"
 )
 
 // erasing are the erasures of people's data that are under way.
 type erasing struct {
-	mu    sync.Mutex       // one at a time
-	left  []people.Receipt // that could not be finished
-	fatal chan error       // the end of the process
+	mu   sync.Mutex       // one at a time
+	left []people.Receipt // that could not be finished
 }
 
 // places are where people's data stand.
@@ -41,8 +39,9 @@ func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
 	err := p.NoteCompaction()
 	left, restored, failed := p.Overdue()
-	if err = errors.Join(err, failed); ends(err) {
-		return err
+	err = errors.Join(err, failed)
+	if failure := a.store.Failure(); failure != nil {
+		return failure
 	}
 	if err != nil {
 		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written", "err", err.Error(), "advice", "mend it, and start again")
@@ -52,33 +51,6 @@ func (a *Daemon) eraseAgain(context.Context) error {
 	}
 	a.erasing.left = left
 	return nil
-}
-
-// ends says whether the process has to end with an error of the store; see store.Update.
-func ends(err error) bool {
-	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged)
-}
-
-// watchErasures ends the process where an erasure has to.
-func (a *Daemon) watchErasures(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-a.erasing.fatal:
-		return err
-	}
-}
-
-// failed says whether an error is none that is tried again: it ends the process.
-func (a *Daemon) failed(err error) bool {
-	if !ends(err) {
-		return false
-	}
-	select {
-	case a.erasing.fatal <- err:
-	default:
-	}
-	return true
 }
 
 // finishErasures tries again what could not be finished, or was cut short by the end of a process.
@@ -102,7 +74,7 @@ func (a *Daemon) finish(ctx context.Context, r *people.Receipt) {
 	log := a.o.Log.With("receipt", r.ID)
 	err := a.places().Finish(ctx, r)
 	switch {
-	case a.failed(err):
+	case a.store.Failure() != nil: // which ends the process
 	case err != nil:
 		a.erasing.left = append(a.erasing.left, *r)
 		log.Warn("an erasure is not finished; it is tried again", "err", err.Error())

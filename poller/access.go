@@ -45,11 +45,6 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 		return c, err
 	}
 	a.apply(c)
-	for _, h := range c.Ended {
-		if h.Reference != "" {
-			a.prioritize(h.Reference)
-		}
-	}
 	a.pause()
 	return c, nil
 }
@@ -187,6 +182,11 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Resume(reference, time.Now()) })
 	if err != nil || len(c.Ended) == 0 {
 		return 0, err
+	}
+	for _, h := range c.Ended {
+		if h.Reference != "" {
+			a.prioritize(h.Reference)
+		}
 	}
 	a.wakeWalk()
 	return len(c.Events), nil

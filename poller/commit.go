@@ -31,6 +31,7 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	a.publish(e)
 	for _, reference := range e.Unhalted {
 		if h, halted := a.access().Insertion(reference); halted && !h.Silent { // those the walk decides about
+			a.forget(reference) // and it is asked no more, until it is listed again
 			_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Without(h), nil })
 		}
 	}

@@ -77,6 +77,10 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 		a.unanswered(reference, sent, now) // what is odd at one insertion says nothing about the others
 	}
 	due := a.retry(reference).failed(reference, now, now)
+	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // it was the try
+		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, now) })
+		return a.haltedUntil(reference, due), err
+	}
 	return due, a.raiseUnreadable(reference, now)
 }
 

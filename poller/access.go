@@ -31,8 +31,8 @@ func (a *agency) changeAllowed(change func(watch.Access) (watch.Access, error)) 
 }
 
 // changeAccess decides about access and makes it so, in memory and in the store. What stops requests is in force before it is
-// stored: none is started after a refusal was read, even if the commit takes long. Where the disk is full it stays in force, and is
-// written with the next change. What allows requests is stored first. The error leaves ended halts as they were.
+// stored: none is started after a refusal was read, even if the commit takes long or fails. What allows requests is stored first. The
+// error leaves ended halts as they were.
 func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (watch.AccessChange, error) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
@@ -41,21 +41,12 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 		return c, nil
 	}
 	a.apply(watch.AccessChange{Halted: c.Halted})
-	err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
-	switch {
-	case err == nil:
-		a.apply(c)
-	case errors.Is(err, store.ErrNoSpace) && len(c.Halted) > 0: // what ends with it are silent halts, which it answers
-		a.apply(c)
-		a.owed = append(a.owed, c)
+	if err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil }); err != nil {
+		return c, err
 	}
-	for _, h := range c.Ended {
-		if h.Reference != "" && err == nil {
-			a.prioritize(h.Reference)
-		}
-	}
+	a.apply(c)
 	a.pause()
-	return c, err
+	return c, nil
 }
 
 func (a *agency) apply(c watch.AccessChange) {
@@ -84,8 +75,6 @@ func (a *agency) pause() {
 		until, oneByOne = x.NextTry(), true
 	case x.IsHalted(asked):
 		until = now.Add(forever)
-	case a.p.full.Load():
-		until = now.Add(forever) // watchSpace ends it
 	case x.AllWait:
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}
@@ -193,6 +182,11 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Resume(reference, time.Now()) })
 	if err != nil || len(c.Ended) == 0 {
 		return 0, err
+	}
+	for _, h := range c.Ended {
+		if h.Reference != "" {
+			a.prioritize(h.Reference)
+		}
 	}
 	a.wakeWalk()
 	return len(c.Events), nil

@@ -8,14 +8,13 @@ import (
 
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
-	"doorbell/store"
 )
 
 // admission is the gate of a client of the API: it decides before every request, and notes how that ended.
 type admission struct{ p *Poller }
 
-// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off,
-// nor while nothing could be stored; the dispatcher decides last. A walk, which has a goroutine of
+// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs
+// off; the dispatcher decides last. A walk, which has a goroutine of
 // its own, waits where it has to; a poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
 	for {
@@ -36,7 +35,7 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 // noticeWithin is how soon a walk that waits notices a halt or another key.
 const noticeWithin = 5 * time.Second
 
-// unready says that the disk, a key or the base URL is to be waited for.
+// unready says that a key or the base URL is to be waited for.
 type unready struct{ until time.Time }
 
 func (*unready) Error() string { return "it is too early to ask" }
@@ -45,9 +44,6 @@ func (*unready) Error() string { return "it is too early to ask" }
 func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if _, err := p.byID[r.AgencyID].access().Allow(r, now); err != nil {
 		return err
-	}
-	if p.full.Load() {
-		return &unready{now.Add(spaceEvery)}
 	}
 	key := p.keyBackoff(r.Key)
 	if wait := max(key.state().Wait(now), p.base.state().Wait(now)); wait > 0 {
@@ -155,71 +151,4 @@ func (p *Poller) pauseAll() {
 	for _, a := range p.agencies {
 		a.pause()
 	}
-}
-
-// watchSpace waits for space whenever the disk was full, writes what is owed, and lets polling go on, until ctx is done. It logs that
-// only when the space has lasted as long as the wait, RetryMax at most: a little space comes and goes.
-func (p *Poller) watchSpace(ctx context.Context) error {
-	var since time.Time // when there was space again
-	lasts := time.NewTimer(0)
-	defer lasts.Stop()
-	for {
-		select {
-		case <-p.filled:
-		case <-lasts.C:
-			if !p.full.Load() && p.waiting.Swap(false) {
-				p.log.Info("there is space again: polling goes on")
-			}
-			continue
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		began := time.Now()
-		if began.Sub(since) > p.o.RetryMax {
-			p.space.succeeded(time.Now())
-		}
-		if err := p.untilWritten(ctx); err != nil {
-			return err
-		}
-		since = time.Now()
-		p.full.Store(false)
-		lasts.Reset(min(since.Sub(began), p.o.RetryMax))
-		p.pauseAll()
-	}
-}
-
-// untilWritten tries to write until it works.
-func (p *Poller) untilWritten(ctx context.Context) error {
-	if err := sleep(ctx, time.Until(p.space.state().Until)); err != nil {
-		return err
-	}
-	for {
-		if err := p.tryToWrite(); !errors.Is(err, store.ErrNoSpace) {
-			return err
-		}
-		if err := sleep(ctx, spaceEvery); err != nil {
-			return err
-		}
-	}
-}
-
-// tryToWrite writes what is owed, and something of every agency in any case.
-func (p *Poller) tryToWrite() error {
-	for _, a := range p.agencies {
-		if err := a.pay(); err != nil {
-			return err
-		}
-	}
-	return p.store.Update(func(tx *store.Tx) error {
-		for _, a := range p.agencies {
-			state, known := tx.Agency(a.id)
-			if !known {
-				continue
-			}
-			if err := tx.PutAgency(a.id, state); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

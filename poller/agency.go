@@ -32,7 +32,6 @@ type agency struct {
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
-	owed     []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
 
 	mu         sync.Mutex
 	pollStates map[string]*pollState

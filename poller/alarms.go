@@ -22,14 +22,17 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 		if err := sleep(ctx, checkEvery); err != nil {
 			return err
 		}
-		away := wasAway(checked, time.Now())
+		full := p.store.Full() // nothing is asked
+		away := full || wasAway(checked, time.Now())
 		for _, a := range p.agencies {
 			if away {
 				a.excuse(listings.OperationInsertions, time.Now(), always)
 				a.excuse(listings.OperationContactRequests, time.Now(), always)
 			}
-			err := errors.Join(a.checkStale(listings.OperationInsertions, time.Now()), a.checkStale(listings.OperationContactRequests, time.Now()))
-			if err != nil && !errors.Is(err, store.ErrNoSpace) {
+			if full {
+				continue
+			}
+			if err := errors.Join(a.checkStale(listings.OperationInsertions, time.Now()), a.checkStale(listings.OperationContactRequests, time.Now())); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package poller
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -14,14 +13,14 @@ import (
 
 // commit is the one way to change what is remembered of the agency: it reads and decides, writes the changes and their events in one
 // transaction, then publishes the snapshot and logs the events. Where nothing changes nothing is committed. The caller
-// holds committing from before its reading to the end. What is owed since the disk was full is written first.
+// holds committing from before its reading to the end.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
 	err := a.p.store.Update(func(tx *store.Tx) (err error) {
 		if e, err = decide(tx); err != nil {
 			return err
 		}
-		if e.Access = append(slices.Clip(a.owed), e.Access...); e.Empty() {
+		if e.Empty() {
 			return store.ErrUnchanged
 		}
 		return write(tx, a.id, e)
@@ -29,10 +28,10 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	if err != nil || e.Empty() {
 		return err
 	}
-	a.owed = nil
 	a.publish(e)
 	for _, reference := range e.Unhalted {
 		if h, halted := a.access().Insertion(reference); halted && !h.Silent { // those the walk decides about
+			a.forget(reference) // and it is asked no more, until it is listed again
 			_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Without(h), nil })
 		}
 	}
@@ -158,13 +157,6 @@ func appendEvent(tx *store.Tx, p events.Payload) error {
 	return err
 }
 
-// pay writes what is owed since the disk was full, if anything is.
-func (a *agency) pay() error {
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	return a.commit(func(*store.Tx) (e watch.Effects, _ error) { return e, nil })
-}
-
 // logEvents repeats in the log what events say of the watch, once they are committed.
 func (a *agency) logEvents(list []events.Payload) {
 	if len(list) == 0 {
@@ -204,33 +196,5 @@ func (a *agency) logEvents(list []events.Payload) {
 		case *events.WatchRecovered:
 			log.Info("alarm cleared", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
 		}
-	}
-}
-
-// afterCommitError lets a full disk pass: nothing was changed, it is tried again.
-func (a *agency) afterCommitError(err error) (time.Duration, error) {
-	if !errors.Is(err, store.ErrNoSpace) {
-		return 0, err
-	}
-	a.note(err)
-	a.p.outOfSpace(err)
-	return spaceEvery, nil
-}
-
-// spaceEvery is how often it is tried whether a full disk has space again.
-const spaceEvery = 5 * time.Second
-
-// outOfSpace stops all requests. What could not be written may be larger than what watchSpace tries to write, so it waits longer each
-// time.
-func (p *Poller) outOfSpace(err error) {
-	if p.full.Swap(true) {
-		return
-	}
-	p.pauseAll() // a poll that is begun and must wait loses its turn
-	now := time.Now()
-	p.space.failed("", now, now)
-	wake(p.filled)
-	if !p.waiting.Swap(true) {
-		p.log.Error("polling waits for space", "err", err)
 	}
 }

@@ -19,7 +19,8 @@ type dispatcher struct {
 	budget    *budget
 	scheduler *scheduler
 	alive     *heartbeat
-	most      int // polls under way
+	most      int         // polls under way
+	full      func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
 	waiting  []*waiter
@@ -40,11 +41,12 @@ func (w *waiter) isWalk() bool { return w.request.Operation == listings.Operatio
 
 const (
 	mostPolls = 64          // under way: what hangs backs off by itself
+	roomEvery = time.Second // a full store is looked at
 	startsIn  = time.Second // is the time in which a poll that was chosen should ask
 )
 
 func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls}
+	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls, full: func() bool { return false }}
 }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
@@ -85,6 +87,10 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		d.alive.beat()
+		if d.full() {
+			_ = sleep(ctx, roomEvery)
+			continue
+		}
 		now := time.Now()
 		if wait := d.budget.until(now); wait > 0 {
 			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile

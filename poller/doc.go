@@ -7,7 +7,7 @@
 //	              agency: one store.Update of snapshot + events (+ halt) ◄── watch (pure) ◄┘
 //
 // One goroutine is the dispatcher, one for each agency walks, and each poll under way has its own; beside them a monitor of
-// staleness, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again. What an answer
+// staleness. Whoever reads an answer commits it before it asks again. What an answer
 // means is decided in poller/watch, by what is remembered; commit makes one transaction of changes and events.
 //
 // # What is believed

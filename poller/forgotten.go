@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"maps"
 	"time"
 
 	"doorbell/poller/listings"
@@ -10,11 +9,18 @@ import (
 )
 
 // endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one transaction; nothing if there are
-// none.
+// none. One that is being polled ends after that: its halt keeps what waits to be sent.
 func (a *agency) endForgotten() error {
+	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
 	a.mu.Lock()
-	forgotten := a.forgotten
-	a.forgotten = map[string]struct{}{}
+	for reference := range a.forgotten {
+		if a.busy[reference] == nil {
+			forgotten[reference] = struct{}{}
+		} else {
+			polled[reference] = struct{}{}
+		}
+	}
+	a.forgotten = polled
 	a.mu.Unlock()
 	if len(forgotten) == 0 {
 		return nil
@@ -36,9 +42,6 @@ func (a *agency) endForgotten() error {
 		return e, nil
 	})
 	if err != nil {
-		a.mu.Lock()
-		maps.Copy(a.forgotten, forgotten)
-		a.mu.Unlock()
 		return err
 	}
 	for _, c := range ended {

@@ -20,7 +20,7 @@ import (
 func anAgency(t *testing.T) *agency {
 	t.Helper()
 	api := listings.Options{BaseURL: "http://127.0.0.1:1"}
-	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: api.BaseURL})
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: api.BaseURL, Max: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

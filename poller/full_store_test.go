@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +14,6 @@ import (
 func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		said := &journal{}
-		w.options.Logger = slog.New(slog.NewTextHandler(said, nil))
 		w.publish("A100", "a#1##", "a#2##")
 		w.start()
 		h := store.NewHousekeeping(store.HousekeepingOptions{Store: w.store, Retention: 1000 * time.Hour, Max: 1 << 20})
@@ -36,7 +33,7 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 			}
 		}
 		ring(100) // 100 × 20 kB, and nobody takes them
-		if !w.poller.Status().NoSpace || !h.Space().Full {
+		if !h.Space().Full {
 			t.Fatalf("%+v and nobody waits", h.Space())
 		}
 		turns := func() (n uint64) {
@@ -68,13 +65,11 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 			w.must(w.store.Acknowledge(events.Cursor{Position: last}, nil))
 			w.pass(time.Minute)
 		}
-		if w.poller.Status().NoSpace || h.Space().Full {
+		if h.Space().Full {
 			t.Errorf("%+v, and nobody asks", h.Space())
 		}
-		for _, line := range []string{"polling waits for space", "there is space again"} { // though it lasted less than the waiting
-			if n := len(said.lines(line)); n != 1 {
-				t.Errorf("%q is said %d times", line, n)
-			}
+		if n := count(w.log("A100"), events.TypeWatchStale); n > 0 {
+			t.Error("what is not asked is called stale")
 		}
 		for id := range written {
 			if told[id] == 0 {

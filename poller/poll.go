@@ -40,11 +40,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 			err = a.endForgotten()
 		}
 	}
-	if err != nil {
-		wait, err := a.afterCommitError(err)
-		return false, now.Add(wait), err
-	}
-	return c == watch.ClassNone, until, nil
+	return c == watch.ClassNone && err == nil, until, err
 }
 
 // polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.
@@ -81,6 +77,10 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 		a.unanswered(reference, sent, now) // what is odd at one insertion says nothing about the others
 	}
 	due := a.retry(reference).failed(reference, now, now)
+	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // it was the try
+		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, now) })
+		return a.haltedUntil(reference, due), err
+	}
 	return due, a.raiseUnreadable(reference, now)
 }
 

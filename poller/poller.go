@@ -37,10 +37,6 @@ type Poller struct {
 	mu        sync.Mutex
 	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
 	down      atomic.Bool         // the base URL did not answer, once in this process
-	full      atomic.Bool         // the disk: nothing could be remembered
-	waiting   atomic.Bool         // for space, as was said
-	space     *backoff
-	filled    chan struct{} // the disk has just become full
 
 	heartbeats heartbeats
 
@@ -48,19 +44,20 @@ type Poller struct {
 }
 
 // New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
-// the halts of those whose key has changed. The error is a setting that cannot work, or the store's.
+// the halts of those whose key has changed. It writes in any case: a disk that is full ends the start. The error is a setting that
+// cannot work, or the store's.
 func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
-		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
+		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax),
 		scheduler: newScheduler(schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
 		metrics:   o.Metrics,
 		byID:      map[string]*agency{},
-		filled:    make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
+	p.dispatcher.full = o.Store.Full
 	o.API.Gate = admission{p}
 	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
 	client, err := listings.New(o.API)
@@ -68,6 +65,9 @@ func New(o Options) (*Poller, error) {
 		return nil, err
 	}
 	p.client = client
+	if err := o.Store.RequireSpace(); err != nil {
+		return nil, err
+	}
 	for _, k := range o.Agencies {
 		if p.byID[k.ID] != nil {
 			return nil, fmt.Errorf("agency %s is named twice", k.ID)
@@ -84,14 +84,13 @@ func New(o Options) (*Poller, error) {
 }
 
 // Run watches until ctx is done, then returns nil. Any other end is a failure after which the process must end: see
-// store.ErrUnknownOutcome.
+// [store.Store.Failed].
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, a := range p.agencies {
 		g.Go(func() error { return a.walks(ctx) })
 	}
 	g.Go(func() error { return p.monitorStaleness(ctx) })
-	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error {
 		turns := make(chan schedule.Turn)
 		return p.dispatcher.run(ctx, func(t schedule.Turn) {
@@ -137,9 +136,6 @@ func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 func (p *Poller) Turned() (polls, staleness time.Time) {
 	return p.heartbeats.polls.last(), p.heartbeats.staleness.last()
 }
-
-// NoSpace says whether nothing is asked because nothing could be remembered: the disk or the store is full.
-func (p *Poller) NoSpace() bool { return p.full.Load() }
 
 // Approve believes the held changes of an agency, because a person says that they are true. The next complete walk or poll that still
 // shows one announces it; a larger mass of insertions is held again. It says whether anything was held.

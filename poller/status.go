@@ -20,9 +20,8 @@ type Status struct {
 	RequestsPerSecond float64   `json:"requestsPerSecond"`          // the ceiling
 	Effective         float64   `json:"effectiveRequestsPerSecond"` // what is left of it where the API answered 429, or 503 with Retry-After
 	LastMinute        int       `json:"requestsLastMinute"`
-	Requests          uint64    `json:"requests"`          // since the start of the process
-	Down              string    `json:"down,omitempty"`    // the base URL does not answer; the next try
-	NoSpace           bool      `json:"noSpace,omitempty"` // the disk is full: nothing is asked
+	Requests          uint64    `json:"requests"`       // since the start of the process
+	Down              string    `json:"down,omitempty"` // the base URL does not answer; the next try
 
 	Latency  Latency        `json:"latency"` // of the contact requests of all agencies
 	Agencies []AgencyStatus `json:"agencies"`
@@ -116,7 +115,7 @@ func (p *Poller) Status() Status {
 	now := time.Now()
 	s := Status{
 		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
-		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now), NoSpace: p.full.Load(),
+		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now),
 		Agencies: make([]AgencyStatus, len(p.agencies)), Metrics: p.metrics,
 	}
 	if b := p.base.state(); b.Failures > 0 {

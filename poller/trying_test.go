@@ -44,17 +44,17 @@ func TestTheTryOfAHaltOfAllContactRequestsEndsIt(t *testing.T) {
 	}
 }
 
-// TestATryThatCannotBeSentIsLeftForLater admits it while the disk is full.
+// TestATryThatCannotBeSentIsLeftForLater admits it while the key waits.
 func TestATryThatCannotBeSentIsLeftForLater(t *testing.T) {
 	a, dayAgo := anAgency(t), time.Now().Add(-25*time.Hour)
 	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
 	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: a.key().Fingerprint()}
-	a.p.full.Store(true)
-	if err := a.p.admit(q, time.Now()); err == nil {
-		t.Fatal("it is sent though the disk is full")
+	now := time.Now()
+	a.p.keyBackoff(q.Key).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, time.Minute) })
+	if err := a.p.admit(q, now); err == nil {
+		t.Fatal("it is sent though the key waits")
 	}
-	a.p.full.Store(false)
-	if err := a.p.admit(q, time.Now()); err != nil {
-		t.Errorf("with space: %v", err)
+	if err := a.p.admit(q, now.Add(2*time.Minute)); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }

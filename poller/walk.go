@@ -26,9 +26,7 @@ func (a *agency) walks(ctx context.Context) error {
 			err = a.endForgotten()
 		}
 		if err != nil {
-			if next, err = a.afterCommitError(err); err != nil {
-				return err
-			}
+			return err
 		}
 		if err := a.untilNextWalk(ctx, next); err != nil {
 			return err

@@ -690,6 +690,9 @@ func TestAWithdrawnInsertionThatWasRefusedIsPolledAgainOnMonday(t *testing.T) {
 				w.restart()
 				w.pass(time.Hour)
 			}
+			if n := w.model.Requests(sandbox.Filter{AgencyID: "A100", Reference: "a#1##", Status: 403}); n != 1 {
+				t.Errorf("restarted %t: it was refused %d times", restarted, n)
+			}
 			w.publish("A100", "a#1##")
 			w.pass(time.Hour)
 			id := w.write("A100", "a#1##", 0)
@@ -699,4 +702,61 @@ func TestAWithdrawnInsertionThatWasRefusedIsPolledAgainOnMonday(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain refuses it while it is listed.
+func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testing.T) {
+	long(t)
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(60 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{AgencyID: "A100", Reference: "a#1##", Status: 403}); n != 1 {
+			t.Errorf("it was refused %d times", n)
+		}
+		w.model.SetFault(nil)
+		w.publish("A100", "a#1##")
+		w.pass(10 * time.Minute)
+		id := w.write("A100", "a#1##", 0)
+		w.pass(10 * time.Minute)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("announced %v: %v", got, w.log("A100"))
+		}
+	})
+}
+
+// TestATryOfAHaltIsOneRequestADayWhateverTheResponse lets the tries of a halted insertion fail, also over a restart.
+func TestATryOfAHaltIsOneRequestADayWhateverTheResponse(t *testing.T) {
+	long(t)
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		status := 403
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: status}
+			}
+			return nil
+		})
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted)
+		status = 500
+		w.pass(23 * time.Hour) // the first try
+		w.restart()
+		w.pass(47 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{AgencyID: "A100", Reference: "a#1##", Status: 500}); n != 2 {
+			t.Errorf("%d tries in 72 hours", n)
+		}
+	})
 }

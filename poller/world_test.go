@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -61,6 +62,7 @@ type world struct {
 	store  *store.Store
 	poller *poller.Poller
 	stop   func()
+	ends   error                     // what Run returns; nil: nothing
 	judged map[string]map[string]any // what events say that were held against their schemas
 	logs   map[string]readSoFar      // of agencies, since the store was opened
 }
@@ -140,7 +142,7 @@ func (w *world) start() {
 	w.store, w.poller = s, p
 	w.stop = func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-ended; !errors.Is(err, w.ends) {
 			w.t.Errorf("Run: %v", err)
 		}
 		if err := s.Close(); err != nil {

@@ -180,7 +180,7 @@ func (s *Store) copyInto(path string) error {
 	err = s.guard(func() error { return bolt.Compact(into, s.db, compactBytes) })
 	copied := newStore(into, path, s.now)
 	if err == nil {
-		err = copied.update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) })
+		err = copied.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) })
 	}
 	if err == nil { // once more, so that each of the two heads of the file leads to all of it
 		err = copied.putMeta(s.meta)

@@ -61,12 +61,17 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 		t.Errorf("backup: %v", err)
 	}
 	trimmed := 0
+	var err error
 	for n := 1; n > 0; trimmed += n {
-		var err error
 		if n, err = s.Trim(now, 3); err != nil && (!errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome)) {
 			t.Fatalf("trim: %v", err)
 		}
 	}
+	if failure := s.Failure(); !errors.Is(err, failure) || !errors.Is(s.View(func(*store.Tx) error { return nil }), failure) {
+		t.Errorf("it goes on after %v", err)
+	}
+	s.Close()
+	s = openAt(t, dir, &now)
 	if got := kept(t, s); len(got) != 40-trimmed || got[len(got)-1] != 40 {
 		t.Errorf("after %d were trimmed the log holds %v", trimmed, got)
 	}

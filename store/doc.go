@@ -19,16 +19,15 @@
 // The event log is one list for all agencies. An appended event gets a position in it, which only ever rises. Published events stay
 // for a while (Trim).
 //
-// The error of Update says what the caller may do next. An error of its function changed nothing. ErrNoSpace changed nothing and
-// may be tried again. After ErrUnknownOutcome the commit may have happened: the process has to end and read again. Reads have no
-// errors of their own: what is damaged ends the transaction.
+// An error of the function of an Update changes nothing. A commit that fails may have happened: from then on View and Update return its
+// error (Failed), and the process has to end and read again. Reads have no errors of their own: what is damaged ends the transaction.
 //
 // A person is in the event log alone. Erase takes the person out of events, which keep their places and ids. The snapshot remembers
 // whom Erase has erased, so that no poll brings the person back. What bbolt has overwritten stays in free pages until the next start,
 // which compacts the file.
 //
 // bbolt has no checksums, so every value has one (tx.go). Where it does not hold, or a page cannot be one, View and Update return an
-// ErrDamaged, and nothing is read or written any more (Damaged). A key that a flipped byte hides is not missed: what the snapshot has
+// ErrDamaged, and nothing is read or written any more (Failed). A key that a flipped byte hides is not missed: what the snapshot has
 // lost is learned again, and the stream takes no event twice. Verify reads a whole file.
 //
 // Two kinds of damage end the process, because bbolt follows them before there is a value to look at: branch pages that lead in a

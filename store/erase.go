@@ -33,8 +33,8 @@ func RequestOf(e events.Event) Request {
 // marked nor announced, which would be repeated by every call.
 //
 // Erase works in small transactions, also when the store is full. What was read before, as a batch of
-// the relay, may reach the stream after it. After ErrUnknownOutcome or ErrDamaged the process has to
-// end; the same call, then or after any other error, continues.
+// the relay, may reach the stream after it. After a failure of the store, see Failed, the process has
+// to end; the same call, then or after any other error, continues.
 func (s *Store) Erase(agency string, requests []Request) (erased int, err error) {
 	return s.eraseAll(agency, requests, true)
 }
@@ -111,7 +111,7 @@ func (s *Store) eachOf(agency string, people map[Request]*person, do func([]even
 // erasing is update for a transaction that overwrites a person. The bytes stay in pages that are free
 // then, so the next start compacts the file.
 func (s *Store) erasing(write func(*Tx) error) error {
-	return s.update(func(tx *Tx) error {
+	return s.Update(func(tx *Tx) error {
 		if err := write(tx); err != nil {
 			return err
 		}

@@ -15,19 +15,17 @@ var (
 	ErrForeign = errors.New("foreign store")
 	// ErrNewer is returned when the file was written by a newer version of doorbell.
 	ErrNewer = errors.New("store of a newer version")
-	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when they find that out. The process
-	// must end: nothing is read or written any more.
+	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when they find that out.
 	ErrDamaged = errors.New("damaged store")
 	// ErrEmpty is the ErrDamaged of a file that was never filled. Open fills it, if it has a base URL.
 	ErrEmpty = fmt.Errorf("%w: it is empty; doorbell run fills it", ErrDamaged)
 )
 
-// Errors of Update.
+// Errors of a commit that failed. The process must end, see Failed, and read again.
 var (
-	// ErrNoSpace is returned when a commit found the disk full before it changed anything. It may be tried again.
+	// ErrNoSpace is returned when a commit found no space, on the disk or below the limit of the file, and changed nothing.
 	ErrNoSpace = errors.New("no space left for the store")
-	// ErrUnknownOutcome is returned when a commit failed in a way that may have left it on disk. The process must end
-	// and read again.
+	// ErrUnknownOutcome is returned when a commit failed in a way that may have left it on disk.
 	ErrUnknownOutcome = errors.New("commit of unknown outcome")
 )
 
@@ -61,28 +59,32 @@ func guarded(path string, f func() error) (err error) {
 	return f()
 }
 
-// guard is guarded for an open store, which after damage is read and written no more.
+// guard is guarded for an open store, which after a failure is read and written no more.
 func (s *Store) guard(f func() error) (err error) {
-	if err := s.Damage(); err != nil {
+	if err := s.Failure(); err != nil {
 		return err
 	}
-	if err = guarded(s.path, f); !errors.Is(err, ErrDamaged) {
-		return err
-	}
-	if s.broken.CompareAndSwap(nil, &err) {
-		close(s.damaged)
+	if err = guarded(s.path, f); errors.Is(err, ErrDamaged) {
+		s.fail(err)
 	}
 	return err
 }
 
-// Damaged is closed when damage was met. From then on View and Update return that ErrDamaged, which Damage returns too. The
-// process must end.
-func (s *Store) Damaged() <-chan struct{} { return s.damaged }
+// fail lets nothing be read or written any more. Of several failures the first counts.
+func (s *Store) fail(err error) {
+	if s.failure.CompareAndSwap(nil, &err) {
+		close(s.failed)
+	}
+}
 
-// Damage is the damage that was met, nil if none was.
-func (s *Store) Damage() error {
-	if broken := s.broken.Load(); broken != nil {
-		return *broken
+// Failed is closed when damage was met or a commit has failed. From then on View and Update return that error, which Failure returns
+// too. The process must end: what it remembers and what the file holds may differ.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Failure is the damage that was met, or the error of the commit that failed; nil if there was none.
+func (s *Store) Failure() error {
+	if failure := s.failure.Load(); failure != nil {
+		return *failure
 	}
 	return nil
 }

@@ -8,4 +8,4 @@ func SetSchema(s *Store, schema int) error {
 }
 
 // WantCompaction lets the next start compact the file.
-func WantCompaction(s *Store) error { return s.update((*Tx).wantCompaction) }
+func WantCompaction(s *Store) error { return s.Update((*Tx).wantCompaction) }

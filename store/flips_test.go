@@ -318,7 +318,7 @@ func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-s.Damaged():
+	case <-s.Failed():
 		t.Error("it is damaged from the beginning")
 	default:
 	}
@@ -346,9 +346,9 @@ func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	if err := s.View(insertions); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), s.Path()) {
 		t.Fatalf("got %v", err)
 	}
-	<-s.Damaged()
+	<-s.Failed()
 	_, err = s.InUse()
-	for _, err := range []error{err, s.View(insertions), s.Damage(), s.Update(func(*store.Tx) error { return nil }), s.Acknowledge(events.Cursor{}, nil)} {
+	for _, err := range []error{err, s.View(insertions), s.Failure(), s.Update(func(*store.Tx) error { return nil }), s.Acknowledge(events.Cursor{}, nil)} {
 		if !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("afterwards: %v", err)
 		}
@@ -378,7 +378,7 @@ func TestAMistakeOfACallerIsNoDamage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}()
 	}
-	if err := s.Damage(); err != nil {
+	if err := s.Failure(); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,14 +34,14 @@ type Space struct {
 	InUse int64
 	Max   int64 // 0: no bound
 	Alarm bool  // from 80 % on
-	Full  bool  // nothing more may go: Update is refused with ErrNoSpace until there is room
+	Full  bool  // it holds all that it may: nothing is asked until there is room
 }
 
 // Housekeeping keeps the store from growing without end: it trims the event log, and watches the size.
 // A store that holds all that it may loses its oldest acknowledged events before their time. Where that
-// is not enough, because the rest is not acknowledged or is the snapshot, Update refuses as on a full
-// disk: the caller has to wait, so that nothing is lost. What the relay writes continues, for it makes
-// room.
+// is not enough, because the rest is not acknowledged or is the snapshot, the store is full, see
+// Store.Full: the poller sends no request until there is room. Everything else commits as before, up to
+// the limit of the file.
 type Housekeeping struct {
 	o  HousekeepingOptions
 	mu sync.Mutex
@@ -85,6 +84,16 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 	return h.check(ctx)
 }
 
+// Look measures the store before Run, so that a store that is full at the start is so before anything
+// is requested.
+func (h *Housekeeping) Look() error {
+	inUse, err := h.o.Store.InUse()
+	if err == nil {
+		h.o.Store.full.Store(NewSpace(inUse, h.o.Max).Full)
+	}
+	return err
+}
+
 // Space is the result of the last measurement.
 func (h *Housekeeping) Space() Space {
 	h.mu.Lock()
@@ -106,14 +115,14 @@ func (h *Housekeeping) turn() {
 	h.turned.Store(&now)
 }
 
-// trim removes all from before a moment. Half of the time belongs to others. A full disk is no error: it is tried again.
+// trim removes all from before a moment. Half of the time belongs to others.
 func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 	for ctx.Err() == nil {
 		h.turn()
 		began := time.Now()
 		n, err := h.o.Store.Trim(before, trimEvents)
 		if n == 0 || err != nil {
-			return ignoreNoSpace(err)
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -173,21 +182,14 @@ func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 		}
 		most := min(max(1, (inUse-target)/largeEvent), trimEvents)
 		n, err := s.Trim(s.now().Add(time.Hour), int(most))
-		if n == 0 || err != nil { // the disk may be full, too
-			return inUse, ignoreNoSpace(err)
+		if n == 0 || err != nil {
+			return inUse, err
 		}
 	}
 }
 
 // largeEvent says how many events go before the size is looked at again: no more than needed, if they are not larger.
 const largeEvent = 64 << 10
-
-func ignoreNoSpace(err error) error {
-	if errors.Is(err, ErrNoSpace) {
-		return nil
-	}
-	return err
-}
 
 // trimEvents and trimBytes bound one transaction of Trim: others wait for it.
 const (
@@ -204,7 +206,7 @@ const (
 func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 	for trimmed < most {
 		n := 0
-		if err := s.update(func(tx *Tx) error {
+		if err := s.Update(func(tx *Tx) error {
 			old := tx.trimmable(before, min(most-trimmed, trimEvents))
 			for _, k := range old {
 				if err := tx.delete(bucketLog, k); err != nil {

@@ -117,34 +117,83 @@ func TestAFullStoreLosesItsOldestAcknowledgedEventsFirst(t *testing.T) {
 	})
 }
 
-func TestAFullStoreTakesOnlyWhatMakesRoom(t *testing.T) {
+func TestAFullStoreSaysSoUntilThereIsRoom(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, dir)
 		h, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 4 << 20})
-		var err error
 		written := uint64(0)
-		for ; err == nil && written < 100; written++ {
-			err = large(t, s, 100<<10)
+		for ; !s.Full() && written < 100; written++ {
+			if err := large(t, s, 100<<10); err != nil {
+				t.Fatal(err)
+			}
 			pass(time.Minute)
 		}
-		written--
-		if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || !h.Space().Full || written < 30 {
-			t.Fatalf("after %d events: %v, %+v", written, err, h.Space())
+		if !h.Space().Full || written < 30 || written == 100 {
+			t.Fatalf("after %d events: %+v", written, h.Space())
 		}
 		if got := kept(t, s); !slices.Equal(got, between(1, written)) {
 			t.Errorf("the log holds %v", got)
 		}
+		again := store.NewHousekeeping(store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 1 << 30})
+		for _, look := range []struct {
+			h    *store.Housekeeping
+			full bool
+		}{{again, false}, {h, true}} {
+			if err := look.h.Look(); err != nil || s.Full() != look.full {
+				t.Errorf("%v, at a look %v", err, s.Full())
+			}
+		}
 		publish(t, s, 20)
 		pass(time.Minute)
-		if err := large(t, s, 100<<10); err != nil || h.Space().Full {
-			t.Errorf("there is room: %v, %+v", err, h.Space())
+		if s.Full() || h.Space().Full {
+			t.Errorf("there is room: %+v", h.Space())
 		}
-		if got := kept(t, s); got[0] < 2 || got[0] > 20 || got[len(got)-1] != written+1 {
+		if got := kept(t, s); got[0] < 2 || got[0] > 20 || got[len(got)-1] != written {
 			t.Errorf("the log holds %v", got)
 		}
 		stop()
 	})
+}
+
+// TestAFileHasALimitBeyondWhatItMayHold writes until a commit fails. What is under way when polling stops finds room, and a cursor.
+func TestAFileHasALimitBeyondWhatItMayHold(t *testing.T) {
+	dir := t.TempDir()
+	bounded := func() *store.Store {
+		s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, Max: 4 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := bounded()
+	var err error
+	written := 0
+	for ; err == nil && written < 100; written++ {
+		err = large(t, s, 1<<20)
+	}
+	if !errors.Is(err, store.ErrNoSpace) || written < 50 || written > 70 {
+		t.Fatalf("after %d MiB: %v", written, err)
+	}
+	select {
+	case <-s.Failed():
+	default:
+		t.Error("the process goes on")
+	}
+	nothing := func(*store.Tx) error { return nil }
+	for _, err := range []error{s.Failure(), s.View(nothing), s.Update(nothing), s.RequireSpace(), s.Close()} {
+		if err != nil && !errors.Is(err, store.ErrNoSpace) {
+			t.Error(err)
+		}
+	}
+	s = bounded() // it is larger than it may be, and shrinks
+	publish(t, s, uint64(written-1))
+	if n, err := s.Trim(time.Now(), 1000); err != nil || n < 50 {
+		t.Errorf("%d are trimmed: %v", n, err)
+	}
+	if err := errors.Join(s.RequireSpace(), s.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestHousekeepingGivesSignsOfLife(t *testing.T) {

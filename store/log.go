@@ -84,7 +84,7 @@ func (s *Store) LastPosition() (uint64, error) { return read(s, (*Tx).lastPositi
 
 // Reserve lets the positions go on behind one that this store has used in an earlier life: it was set back since.
 func (s *Store) Reserve(position uint64) error {
-	return s.update(func(tx *Tx) error {
+	return s.Update(func(tx *Tx) error {
 		if tx.lastPosition() >= position {
 			return ErrUnchanged
 		}
@@ -174,7 +174,7 @@ func (tx *Tx) cursor() events.Cursor {
 // Acknowledge moves the cursor, and notes the newest acknowledged positions of agencies, in one durable commit, also when the store
 // holds all that it may: it is what makes room. The highest position that was ever acknowledged stays.
 func (s *Store) Acknowledge(c events.Cursor, newest map[string]uint64) error {
-	return s.update(func(tx *Tx) error {
+	return s.Update(func(tx *Tx) error {
 		c.Highest = max(c.Highest, c.Position, tx.cursor().Highest)
 		for agency, position := range newest {
 			if position <= tx.LastSequence(agency) {

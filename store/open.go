@@ -44,8 +44,13 @@ var (
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog, bucketCursors, bucketHalts, bucketAlarms,
 	}
-	keyMeta = []byte("store")
+	keyMeta      = []byte("store")
+	keyRehearsal = []byte("rehearsal")
 )
+
+// beyondMax is how much larger than what the store may hold its file may become: for what is under way when polling stops, and for what
+// still commits then, as cursors, halts and trims.
+const beyondMax = 64 << 20
 
 // Options of Open.
 type Options struct {
@@ -53,6 +58,7 @@ type Options struct {
 	BaseURL     string           // the API that this store remembers; another one is refused
 	LockTimeout time.Duration    // how long to wait for the lock; default 2 s
 	Now         func() time.Time // default time.Now
+	Max         int64            // the most bytes in use, see Housekeeping; 0: no bound
 
 	Moved bool // BaseURL is the new address of the API that the store remembers
 }
@@ -83,8 +89,8 @@ type Store struct {
 	commits    atomic.Int64
 	lastCommit atomic.Int64 // number of the last one that must be there
 
-	broken  atomic.Pointer[error] // by damage that was met
-	damaged chan struct{}         // is closed then
+	failure atomic.Pointer[error] // damage that was met, or a commit that failed
+	failed  chan struct{}         // is closed then
 
 	compaction Compaction  // at the start
 	full       atomic.Bool // it holds all that it may; see Housekeeping
@@ -117,7 +123,7 @@ func Open(o Options) (*Store, error) {
 
 func openOnce(o Options) (*Store, error) {
 	path := filepath.Join(o.Dir, fileName)
-	db, err := openFile(path, o.LockTimeout)
+	db, err := openFile(path, o)
 	if errors.Is(err, errReplaced) {
 		return openOnce(o)
 	}
@@ -152,7 +158,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 }
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
-	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
+	return &Store{db: db, path: path, now: now, failed: make(chan struct{})}
 }
 
 // errReplaced: while we waited for the lock, a compaction has put another file in the place of the one that we have opened. What is
@@ -160,8 +166,8 @@ func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 var errReplaced = errors.New("the store was replaced")
 
 // openFile opens the bbolt file to be written, with its lock.
-func openFile(path string, wait time.Duration) (*bolt.DB, error) {
-	db, f, err := openBolt(path, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
+func openFile(path string, o Options) (*bolt.DB, error) {
+	db, f, err := openBolt(path, &bolt.Options{Timeout: o.LockTimeout, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +178,9 @@ func openFile(path string, wait time.Duration) (*bolt.DB, error) {
 	}
 	if there, err := os.Stat(path); err != nil || !os.SameFile(info, there) {
 		return nil, errors.Join(errReplaced, db.Close())
+	}
+	if o.Max > 0 {
+		db.MaxSize = int(max(o.Max, info.Size()) + beyondMax) // one that has become too large has to shrink first
 	}
 	if info.Mode().Perm()&0o077 != 0 { // as a copy or a careless hand leaves it: the file holds people
 		if err := os.Chmod(path, 0o600); err != nil {
@@ -293,7 +302,7 @@ func (s *Store) readMeta() (m *meta, err error) {
 // create makes the buckets of a new store, and its identity.
 func (s *Store) create(o Options) (*meta, error) {
 	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
-	err := s.update(func(tx *Tx) error {
+	err := s.Update(func(tx *Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.tx.CreateBucket(name); err != nil {
 				return err
@@ -312,7 +321,7 @@ func (s *Store) create(o Options) (*meta, error) {
 
 // putMeta writes the identity, and nothing else.
 func (s *Store) putMeta(m meta) error {
-	return s.update(func(tx *Tx) error { return tx.putJSON(bucketMeta, keyMeta, m) })
+	return s.Update(func(tx *Tx) error { return tx.putJSON(bucketMeta, keyMeta, m) })
 }
 
 // ID is the identity of the store, made when it was.
@@ -327,10 +336,9 @@ func (s *Store) Path() string { return s.path }
 // Commits counts the transactions that were written since the store was opened.
 func (s *Store) Commits() int64 { return s.commits.Load() }
 
-// Close releases the lock. It waits for open transactions; but not for long in a store that was found damaged, of which some may
-// never end.
+// Close releases the lock. It waits for open transactions; but not for long in a store that has failed, of which some may never end.
 func (s *Store) Close() error {
-	if s.Damage() == nil {
+	if s.Failure() == nil {
 		return s.db.Close()
 	}
 	closed := make(chan error, 1)

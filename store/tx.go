@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
@@ -47,19 +48,9 @@ func read[T any](s *Store, f func(*Tx) T) (value T, err error) {
 var ErrUnchanged = errors.New("unchanged")
 
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn changes nothing and
-// is returned as it is, but for ErrUnchanged. See ErrNoSpace, ErrUnknownOutcome and ErrDamaged for the others.
+// is returned as it is, but for ErrUnchanged. After any other one, which is ErrNoSpace, ErrUnknownOutcome or ErrDamaged, the process
+// must end; see Failed.
 func (s *Store) Update(fn func(*Tx) error) error {
-	return s.update(func(tx *Tx) error {
-		err := fn(tx)
-		if err == nil && s.full.Load() {
-			err = fmt.Errorf("%w: it holds all that it may", ErrNoSpace)
-		}
-		return err
-	})
-}
-
-// update is Update without the question whether the store is full.
-func (s *Store) update(fn func(*Tx) error) error {
 	var own *Tx
 	err := s.guard(func() error {
 		tx, err := s.db.Begin(true)
@@ -72,12 +63,14 @@ func (s *Store) update(fn func(*Tx) error) error {
 		if err := fn(own); err != nil {
 			return err
 		}
-		if err := s.Damage(); err != nil { // another goroutine has met it meanwhile
+		if err := s.Failure(); err != nil { // another goroutine has met it meanwhile
 			return err
 		}
 		id := int64(tx.ID())
 		if err := tx.Commit(); err != nil {
-			return commitError(err)
+			err = commitError(err)
+			s.fail(err)
+			return err
 		}
 		s.lastCommit.Store(id)
 		return nil
@@ -103,13 +96,30 @@ func (s *Store) requireHead(seen, last int64) {
 	}
 }
 
-// commitError tells a full disk, found while the file was to grow, from an error after which the outcome is unknown.
+// commitError tells missing space, found before the commit took effect, from an error after which the outcome is unknown.
 func commitError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, berrors.ErrMaxSizeReached) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
+
+// rehearsed is more than the commit of a halt takes.
+const rehearsed = 128 << 10
+
+// RequireSpace commits more than a halt takes, and removes it again. A process that begins with it asks nothing that it could not
+// remember: pages that are free in the file serve a small commit on a full disk, and not this one, or else the next.
+func (s *Store) RequireSpace() error {
+	err := s.Update(func(tx *Tx) error { return tx.put(bucketMeta, keyRehearsal, make([]byte, rehearsed)) })
+	if err != nil {
+		return err
+	}
+	return s.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyRehearsal) })
+}
+
+// Full reports whether the store holds all that it may, as Housekeeping has found. The file has some room beyond that for what is under
+// way, and for what makes room.
+func (s *Store) Full() bool { return s.full.Load() }
 
 // OnAppend registers a callback that runs after every commit that appended events, on the committing goroutine. It must not
 // block. A later call replaces it.

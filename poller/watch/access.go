@@ -150,10 +150,12 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 			case !halted:
 			case h.Silent || now.Sub(h.Tried) < RetryRefused:
 				return x, ErrHalted
-			case s.Scope == events.ScopeContactRequests:
+			default:
 				h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
 				x = x.With(h)
-				x.Trying = q.Reference
+				if s.Scope == events.ScopeContactRequests {
+					x.Trying = q.Reference
+				}
 			}
 		}
 	}
@@ -250,7 +252,7 @@ const undecidedFor = time.Hour
 // Decide says what a walk decides about the insertions that are halted silently. One that is still listed is announced, if others are
 // answered; if none is, all contact requests of the agency halt. As long as neither is known the next walk decides, as it does
 // about what was refused while this one was under way; after an hour it is announced. One that disappeared is no longer polled,
-// which is no alarm: gone are those.
+// which is no alarm: gone are those. Their halts end with what is remembered of their polls.
 func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChange, gone []string) {
 	var listed, overdue []store.Halt
 	answered := false
@@ -266,7 +268,6 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChang
 			answered = answered || x.LastAnswer.After(h.Since)
 		case l.Complete && left:
 			gone = append(gone, h.Reference)
-			c.Ended = append(c.Ended, h)
 		case now.Sub(h.Since) >= undecidedFor:
 			overdue = append(overdue, h)
 		}
@@ -278,7 +279,6 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChang
 		h := listed[0]
 		h.Scope, h.Reference = events.ScopeContactRequests, ""
 		c.announce(h, others)
-		c.Ended = nil
 		c.endSilent()
 		return c, gone
 	case !answered && len(listed)+halted < l.Published: // one is left that may be answered
@@ -340,8 +340,8 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 	return n
 }
 
-// Retried is the change after an insertion was refused again: what was halted waits for another day, without a word. A silent halt is
-// stored.
+// Retried is the change after a request for an insertion was of no use: what was halted waits for another day, without a word. A silent
+// halt is stored.
 func (x Access) Retried(reference string, now time.Time) AccessChange {
 	c := x.change(now)
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference {

@@ -97,7 +97,7 @@ func (c *checker) space(dir string) {
 	case free < exit.LeastSpace:
 		c.report.fail(SectionDisk, text, "make space on the disk of "+b.DataDir)
 	case free < wanted:
-		c.report.warn(SectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; polling stops while a disk is full")
+		c.report.warn(SectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; doorbell ends on a full disk")
 	default:
 		c.report.ok(SectionDisk, "%s", text)
 	}

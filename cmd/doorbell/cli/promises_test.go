@@ -103,10 +103,11 @@ var promises = []struct {
 	{"What fails alone backs off alone; what fails as a whole backs off as a whole, and a key that is to wait waits over a restart.", map[string]string{
 		"poller": "TestOneInsertionThatAlwaysFailsStopsNobodyElse TestAKeyThatIsToWaitWaitsOverRestarts TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart",
 	}},
-	{"A full disk stops the asking and ends nothing; any other commit that fails ends the process.", map[string]string{
-		"poller":               "TestAFullDiskStopsTheAskingAndLosesNothing TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing",
+	{"A commit that fails, as on a full disk, ends the process, and no start asks before it could write; a full store stops polls.", map[string]string{
+		"poller": `TestAFullDiskEndsThePollerAndNoOtherAsksBeforeThereIsSpace
+			TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing`,
 		"cmd/doorbell/torture": "TestAFullDiskOfTheStreamAloneStopsNoPolling",
-		"cmd/doorbell/daemon":  "TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched",
+		"cmd/doorbell/daemon":  "TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk",
 	}},
 	{"A store that is damaged, foreign or locked is refused with a sentence and left alone.", map[string]string{
 		"store": "TestAFlippedByteIsHarmlessOrDamage TestAfterDamageNothingIsReadOrWritten TestASecondProcessIsRefusedInTime TestAStoreIsTakenForAnAPIAtANewAddressOnlyOnRequest",

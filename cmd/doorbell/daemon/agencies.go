@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,14 +55,7 @@ func signal(c chan<- struct{}) {
 
 // beginWatch stores the begin of the watch of the agencies that are new to the store.
 func (a *Daemon) beginWatch(context.Context) error {
-	err := a.await(a.agencies.configured)
-	if errors.Is(err, store.ErrNoSpace) {
-		return exit.IO(err, "")
-	}
-	if err != nil {
-		return a.ended(err)
-	}
-	return nil
+	return a.await(a.agencies.configured)
 }
 
 // await finds out which of a list wait for the stream, and begins the watch of those that are new.
@@ -109,8 +101,8 @@ func (a *Daemon) openPoller(context.Context) error {
 	d.mu.Unlock()
 	o.Store, o.Logger, o.Retention = a.store, a.o.Log, a.o.Retention
 	p, err := poller.New(o)
-	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
-		return exit.IO(err, "")
+	if a.store.Failure() != nil {
+		return err
 	}
 	if err != nil {
 		return exit.Config(err, "")
@@ -140,13 +132,6 @@ func (a *Daemon) pollUntilChanged(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-d.changed:
-	}
-	for d.poller.Load().NoSpace() { // it asks nothing, and knows halts that could not be written
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(askAgain):
-		}
 	}
 	d.steering.Lock()
 	defer d.steering.Unlock()
@@ -241,8 +226,6 @@ func (a *Daemon) admit(ctx context.Context) error {
 			return nil
 		case err == nil:
 			continue
-		case ends(err), errors.Is(err, store.ErrNoSpace):
-			return err
 		case time.Since(said) >= sayAfter:
 			said = time.Now().Add(sayEvery)
 			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may know since when they were watched",

@@ -124,7 +124,6 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.agencies.open(o.Poller.Agencies)
-	a.erasing.fatal = make(chan error, 1)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -142,6 +141,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	for _, open := range append(first, a.eraseAgain, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
 		if err := open(ctx); err != nil {
+			if a.store != nil && a.store.Failure() != nil {
+				return nil, a.ended(err)
+			}
 			return nil, exit.Store(err, o.DataDir)
 		}
 	}
@@ -165,13 +167,15 @@ func (a *Daemon) checkSocket() error {
 }
 
 func (a *Daemon) openStore(context.Context) error {
-	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved})
+	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Max: a.o.StoreMax})
 	if err != nil {
 		return err
 	}
 	a.store = s
 	a.logOpened()
-	a.openHousekeeping()
+	if err := a.openHousekeeping(); err != nil {
+		return err
+	}
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
 	a.onClose(func() {
@@ -238,7 +242,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.damage, a.watchErasures}
+	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.storeFails}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}
@@ -285,39 +289,46 @@ func (a *Daemon) Run(ctx context.Context) error {
 	return a.ended(err)
 }
 
-// damage ends everything when the store was found damaged, whoever found it: what is done from then on is done on a guess.
-func (a *Daemon) damage(ctx context.Context) error {
+// storeFails ends everything when the store was found damaged or a commit has failed, wherever that was: what is done from then on is
+// done on a guess.
+func (a *Daemon) storeFails(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-a.store.Damaged():
-		return a.store.Damage()
+	case <-a.store.Failed():
+		return a.store.Failure()
 	}
 }
 
-// wait waits for all parts; but not for long for those that a damaged store holds up.
+// wait waits for all parts; but not for long for those that a failed store holds up.
 func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
 	select {
 	case err := <-done:
 		return err
-	case <-a.store.Damaged():
+	case <-a.store.Failed():
 	}
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(a.o.Drain):
-		return a.store.Damage()
+		return a.store.Failure()
 	}
 }
 
 // ended gives the end of a part its exit code.
 func (a *Daemon) ended(err error) error {
-	if damage := a.store.Damage(); damage != nil {
-		return damage // and not what came of it
+	if failure := a.store.Failure(); failure != nil {
+		err = failure // and not what came of it
 	}
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	if errors.Is(err, store.ErrNoSpace) {
+		return exit.IO(err, fmt.Sprintf("make space on the disk of %s; a start goes on from what is in the store", a.o.DataDir))
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
 	if errors.Is(err, natsd.ErrWillNotEnd) {
@@ -326,7 +337,7 @@ func (a *Daemon) ended(err error) error {
 	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
-// publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for. Other errors end it.
+// publish keeps a relay running: a connection that was closed for good is replaced. Other errors end it.
 func (a *Daemon) publish(ctx context.Context) (ended error) {
 	closed := false
 	retry(ctx, func(ctx context.Context) error {
@@ -336,7 +347,7 @@ func (a *Daemon) publish(ctx context.Context) (ended error) {
 			}
 		}
 		err := a.currentRelay().Run(ctx)
-		if closed = errors.Is(err, relay.ErrClosed); !closed && !errors.Is(err, store.ErrNoSpace) || ctx.Err() != nil {
+		if closed = errors.Is(err, relay.ErrClosed); !closed || ctx.Err() != nil {
 			ended = err
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/relay"
@@ -46,7 +47,7 @@ func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d, err := New(t.Context(), Options{
-		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
+		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StoreMax: 8 << 20, StreamMax: 1 << 30,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: server.URL}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
@@ -129,6 +130,28 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 	}
 	if len(a.agencies.waiting()) != 1 {
 		t.Error("the watch begins")
+	}
+}
+
+// TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk lets a commit find no space that is none of the poller's.
+func TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk(t *testing.T) {
+	t.Parallel()
+	a, model := open(t, "A100")
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	eventually(t, "it is polled", func() bool { return model.Requests(sandbox.Filter{AgencyID: "A100"}) > 20 })
+	err := a.store.Update(func(tx *store.Tx) error { return tx.PutRecord("A100", "a#1##", make([]byte, 80<<20)) })
+	if !errors.Is(err, store.ErrNoSpace) {
+		t.Fatal(err)
+	}
+	err = <-ended
+	if code, _, hint := exit.Outcome(err); code != exit.CodeIO || !errors.Is(err, store.ErrNoSpace) || hint == "" {
+		t.Errorf("it ends with %d, %v (%s)", code, err, hint)
+	}
+	if ctx.Err() != nil {
+		t.Error("it had to be stopped")
 	}
 }
 
@@ -311,57 +334,5 @@ func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
 	}
 	if len(a.agencies.changed) > 0 {
 		t.Error("another poller is due, of the same agencies")
-	}
-}
-
-// TestAHaltThatFoundNoSpaceOutlivesItsPoller replaces the poller while what it owes cannot be written.
-func TestAHaltThatFoundNoSpaceOutlivesItsPoller(t *testing.T) {
-	t.Parallel()
-	a, model := open(t, "A100")
-	a.agencies.admitted["A100"] = true
-	if err := a.openPoller(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.poll(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	asked := func() int { return model.Requests(sandbox.Filter{AgencyID: "A100"}) }
-	eventually(t, "it is polled", func() bool { return asked() > 20 })
-	holdAtMost := func(bytes int64) {
-		h := store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Retention: time.Hour, Max: bytes})
-		if err := h.RunOnce(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-		if c.Operation == sandbox.OperationContactRequests {
-			return nil
-		}
-		holdAtMost(1)
-		return &sandbox.Fault{Status: 403}
-	})
-	eventually(t, "there is no space", func() bool {
-		is := a.agencies.poller.Load()
-		return is.NoSpace() && len(is.Status().Agencies[0].Halts) > 0
-	})
-	before := asked()
-	if err := a.setAgencies(listed("A100")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "another poller is due", func() bool { return len(a.agencies.changed) == 0 })
-	model.SetFault(nil)
-	holdAtMost(0)
-	eventually(t, "the halt is announced", func() bool {
-		all, _, err := a.store.EventsAfter("A100", 0, 1000, 1<<20)
-		return err == nil && slices.ContainsFunc(all, func(e events.Event) bool { return e.Type == events.TypeAccessHalted })
-	})
-	if n := asked() - before; n > 0 {
-		t.Errorf("%d requests after the agency was refused", n)
 	}
 }

@@ -62,14 +62,11 @@ func (a *Daemon) Health() ops.Health {
 	return ops.NewHealth(checks...)
 }
 
-// space is fine if what is found can be remembered.
+// space is fine if there is room for what is found.
 func (a *Daemon) space() ops.Check {
 	c := ops.Check{Name: "space", OK: true}
-	switch is := a.housekeeping.Space(); {
-	case is.Full:
+	if is := a.housekeeping.Space(); is.Full {
 		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): polling waits until there is room", is.InUse>>20, is.Max>>20)
-	case a.agencies.poller.Load().NoSpace():
-		c.OK, c.Text = false, "the disk is full: polling waits until there is space"
 	}
 	return c
 }

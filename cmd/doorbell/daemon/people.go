@@ -2,22 +2,19 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/people"
 	"doorbell/events/relay"
-	"doorbell/store"
 )
 
 // erasing are the erasures of people's data that are not finished. The log is erased already; the
 // relay does the rest before it publishes the next event, and tries again until it succeeds.
 type erasing struct {
-	mu    sync.Mutex
-	left  []people.Receipt
-	fatal chan error // the process has to end with it
+	mu   sync.Mutex
+	left []people.Receipt
 }
 
 // places are where people's data is.
@@ -35,8 +32,8 @@ func (a *Daemon) places() *people.Places {
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
 	left, restored, err := p.Overdue()
-	if ends(err) {
-		return err
+	if failure := a.store.Failure(); failure != nil {
+		return failure
 	}
 	if err != nil {
 		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written", "err", err.Error(), "advice", "mend it, and start again")
@@ -46,21 +43,6 @@ func (a *Daemon) eraseAgain(context.Context) error {
 	}
 	a.erasing.left = left
 	return nil
-}
-
-// ends reports whether the process has to end with an error of the store; see store.Update.
-func ends(err error) bool {
-	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged)
-}
-
-// watchErasures ends the process where an erasure on request met an error that ends it.
-func (a *Daemon) watchErasures(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-a.erasing.fatal:
-		return err
-	}
 }
 
 // pendingErasures is what the relay has to do before it publishes; nil if there is nothing.
@@ -78,9 +60,9 @@ func (a *Daemon) pendingErasures() func(ctx context.Context, progress func()) er
 			}
 			err := p.Finish(ctx, &r)
 			a.noteErasure(r, err == nil)
-			switch {
-			case ends(err):
-				return fmt.Errorf("%w: %w", relay.ErrLog, err)
+			switch failure := a.store.Failure(); {
+			case failure != nil:
+				return fmt.Errorf("%w: %w", relay.ErrLog, failure)
 			case err != nil:
 				a.o.Log.Warn("an erasure is not finished; it is tried again, and nothing is published before", "receipt", r.ID, "err", err.Error())
 				return fmt.Errorf("an erasure is not finished: %w", err)
@@ -145,15 +127,12 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	a.erasing.mu.Lock()
 	a.erasing.left = append(a.erasing.left, r)
 	a.erasing.mu.Unlock()
-	if !ends(err) {
-		err = a.explained(a.currentRelay().Prepare(ctx))
+	if failure := a.store.Failure(); failure != nil { // which ends the process
+		return r, failure
 	}
-	if ends(err) {
-		select {
-		case a.erasing.fatal <- err:
-		default:
-		}
-		return r, err
+	err = a.explained(a.currentRelay().Prepare(ctx))
+	if failure := a.store.Failure(); failure != nil {
+		return r, failure
 	}
 	why := err
 	if r, err = people.ReadReceipt(p.Path(r)); err == nil && r.Finished.IsZero() && why != nil {

@@ -6,11 +6,12 @@ import (
 	"doorbell/store"
 )
 
-// openHousekeeping makes what keeps the store from growing for ever.
-func (a *Daemon) openHousekeeping() {
+// openHousekeeping makes what keeps the store from growing for ever. A store that is full already stops polls from the beginning.
+func (a *Daemon) openHousekeeping() error {
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
 		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,
 	})
+	return a.housekeeping.Look()
 }
 
 // tellSpace logs that the store has become too full, or is so no more.

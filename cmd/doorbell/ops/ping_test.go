@@ -33,9 +33,8 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"A100: no good answer about ;":                            func(_ *Health, s *Status) { s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale"}} },
 		"A100: the API fails;":                                    func(_ *Health, s *Status) { s.Watch.Agencies[0].State = "backing_off" },
 		"The API does not answer;":                                func(_ *Health, s *Status) { s.Watch.Down = "in 3s" },
-		"The disk is full: polling stopped until there is space;": func(_ *Health, s *Status) { s.Watch.NoSpace = true },
 		"The store is nearly full;":                               func(_ *Health, s *Status) { s.Store.Alarm = true },
-		"The store is full: polling stopped until there is room;": func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm, s.Watch.NoSpace = true, true, true },
+		"The store is full: polling stopped until there is room;": func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm = true, true },
 		"slack is switched off, for leads and alerts; mail gets nothing from NATS": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Off: true}, {Name: "slack", Off: true}, {Name: "mail", Problem: "x"}}
 		},

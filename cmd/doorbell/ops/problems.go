@@ -300,12 +300,6 @@ func (s Status) storeProblems() (all []Problem) {
 		t.Kind, t.Title, t.Text, t.Do = "nearly", "The store is nearly full", share+"Before it is full: "+stopped(s.Store.Advice), Remedy{}
 		all = append(all, t)
 	}
-	if s.Watch.NoSpace && !s.Store.Full {
-		all = append(all, Problem{
-			Kind: "full", Key: "disk", Bad: true, Title: "The disk is full: polling stopped until there is space",
-			Text: "Make space for " + s.DataDir + "; doorbell goes on by itself.", Do: Remedy{Command: "df -h " + Shell(s.DataDir)},
-		})
-	}
 	return all
 }
 

@@ -183,5 +183,5 @@ func (out sink) store(s ops.Status) {
 	out.value(storeFile, float64(s.Store.File))
 	out.value(storeCommits, float64(s.Store.Commits))
 	out.truth(storeAlarm, s.Store.Alarm)
-	out.truth(storeFull, s.Store.Full || s.Watch.NoSpace)
+	out.truth(storeFull, s.Store.Full)
 }

@@ -125,5 +125,5 @@ var (
 	storeFile    = add("store_file_bytes", gauge, "Size of doorbell.db. Free space in it is used by later commits.")
 	storeCommits = add("store_commits_total", counter, "Transactions that were written, each with an fsync.")
 	storeAlarm   = add("store_nearly_full", gauge, "1 while the store holds at least 80 % of what it may.")
-	storeFull    = add("store_full", gauge, "1 while the store holds all that it may, or its disk is full: polling stops then.")
+	storeFull    = add("store_full", gauge, "1 while the store holds all that it may: polling stops then.")
 )

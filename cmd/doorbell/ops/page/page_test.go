@@ -186,10 +186,9 @@ func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
 // TestNothingThatIsTroubledIsCalledWell holds the page against Status.Summary, for each thing that can be wrong alone.
 func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 	for name, spoil := range map[string]func(s *ops.Status, a *poller.AgencyStatus){
-		"down":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.Down = "soon" },
-		"no space": func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.NoSpace = true },
-		"alarm":    func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Alarm = true },
-		"full":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Full, s.Store.Alarm = true, true },
+		"down":  func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.Down = "soon" },
+		"alarm": func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Alarm = true },
+		"full":  func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Full, s.Store.Alarm = true, true },
 		"halt": func(_ *ops.Status, a *poller.AgencyStatus) {
 			a.Halts = []poller.HaltStatus{{Scope: events.ScopeInsertion}}
 		},

@@ -16,7 +16,7 @@
 // it, and after a last look at its contact requests; a change that is too large to believe is held. A failed, partial or
 // odd answer changes nothing.
 //
-// A contact request is new when it is known by neither its id nor its fingerprint; see matchKnown of poller/watch. What was there
+// A contact request is new when it is known by neither its id nor its fingerprint; see pair of poller/watch. What was there
 // before we began to watch is remembered and not announced; see contactStart and startOf for where the line runs. A poll reads as
 // much as it takes to prove that nothing lies unseen between the newest and what was known before; see watch.Closed. Where that
 // cannot be proved, an event says so. None, in any form, is no failure, and closes no window where some are known.

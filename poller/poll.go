@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -159,168 +158,158 @@ type poll struct {
 	received  time.Time            // the first response
 	none      bool                 // which said that there are none
 	list      bool                 // which held a list
+	notFound  bool                 // the last response said that there is no such insertion
 }
 
 // firstSize is how many contact requests a poll asks for. A window that stays open asks for widestSize.
 const firstSize, widestSize = 100, 1000
 
+// otherOrders are those in which a window that stays open is asked for.
+var otherOrders = [][2]string{{"createdAt", "asc"}, {"score", "desc"}, {"score", "asc"}}
+
+// run asks until the window is closed or given up, and commits each response before the next question.
 func (p *poll) run(ctx context.Context) error {
 	size := firstSize
 	if p.state.wide {
 		size = widestSize
 	}
 	page, q, err := p.askNewest(ctx, size)
-	if status, none := noneStatus(err); none {
-		return p.noneAt(status)
-	}
 	if err != nil {
 		return err
 	}
-	p.received, p.none, p.list = page.Received, len(page.ContactRequests)+page.Unreadable == 0, page.Found
-	p.state.refused = p.state.refused && p.none
+	count := countOf(page)
+	p.received, p.none, p.list = page.Received, count == 0, page.Found
+	if gone, err := p.doubt(); gone || err != nil {
+		return err
+	}
 	p.window = watch.NewWindow()
-	if err := p.catchUp(ctx, page, q); err != nil {
+	if err := p.judge(page, q); err != nil {
 		return err
 	}
 	if p.closed != watch.ClosedSilent {
 		p.state.at = p.received
 	}
-	return nil
-}
-
-// catchUp commits the first response and asks on until the window is closed or given up.
-func (p *poll) catchUp(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
-	if err := p.judge(page, q); err != nil || p.closed != watch.Open {
-		return err
-	}
-	asked, count := q.NumberOfItemsPerPage, len(page.ContactRequests)+page.Unreadable
-	if count < asked { // perhaps all there is: the other end shows it sooner than a larger number
-		if err := p.askOther(ctx, watch.Ask("createdAt", "asc", asked)); err != nil || p.closed != watch.Open {
+	if size = q.NumberOfItemsPerPage; p.closed == watch.Open && p.a.sizes(widestSize, time.Now())[0] > size {
+		if page, q, err = p.askNewest(ctx, widestSize); err != nil {
+			return err
+		}
+		size, p.state.wide = q.NumberOfItemsPerPage, p.state.wide || countOf(page) > count
+		if err := p.judge(page, q); err != nil {
 			return err
 		}
 	}
-	wider := false
-	if asked < widestSize {
-		more, wide, err := p.askNewest(ctx, widestSize)
-		if err != nil && !watch.RefusedSize(err) {
+	for _, order := range otherOrders {
+		if p.closed != watch.Open {
+			return nil
+		}
+		q := watch.Ask(order[0], order[1], size)
+		page, err := p.ask(ctx, q)
+		if watch.RefusedSize(err) {
+			continue // this service does not take the order
+		}
+		if err != nil {
 			return err
 		}
-		if wider = err == nil && wide.NumberOfItemsPerPage != asked; wider {
-			asked = wide.NumberOfItemsPerPage
-			p.state.wide = p.state.wide || len(more.ContactRequests) > count
-			if err := p.judge(more, wide); err != nil || p.closed != watch.Open {
-				return err
-			}
-		}
-	}
-	if wider || count >= asked {
-		if err := p.askOther(ctx, watch.Ask("createdAt", "asc", asked)); err != nil || p.closed != watch.Open {
+		if err := p.judge(page, q); err != nil {
 			return err
 		}
 	}
-	for _, order := range []string{"desc", "asc"} {
-		if err := p.askOther(ctx, watch.Ask("score", order, asked)); err != nil || p.closed != watch.Open {
-			return err
-		}
+	if p.closed != watch.Open {
+		return nil
 	}
 	return p.giveUp()
 }
 
-// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for as many as the API likes. Where
-// polls fail again and again it may be too large, and each poll begins with a smaller one.
+func countOf(page *listings.ContactRequestsPage) int {
+	return len(page.ContactRequests) + page.Unreadable
+}
+
+// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for
+// as many as the API likes. Where polls fail again and again it may be too large: each begins with a
+// smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
-	refused, sizes := false, p.a.sizes(size, time.Now())
+	sizes := p.a.sizes(size, time.Now())
 	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
 		sizes = sizes[(tries+1)%len(sizes):]
 	}
-	for _, size := range sizes {
+	for n, size := range sizes {
 		q = watch.Ask("createdAt", "desc", size)
-		page, err = p.ask(ctx, q)
-		if watch.RefusedSize(err) {
-			refused = true
+		if page, err = p.ask(ctx, q); watch.RefusedSize(err) {
 			continue
 		}
-		if err == nil && refused {
+		if err == nil && n > 0 {
 			p.a.sizeRefused(size, time.Now())
 		}
-		return page, q, err
+		break
 	}
-	return nil, q, err
+	return page, q, err
 }
 
 // slowLimit is how often an insertion must have failed before a smaller number is asked for.
 const slowLimit = 3
 
-// askOther asks in another order; one that this service does not take, or that shows nothing, is left out.
-func (p *poll) askOther(ctx context.Context, q watch.Question) error {
-	page, err := p.ask(ctx, q)
-	if _, none := noneStatus(err); none || watch.RefusedSize(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.judge(page, q)
-}
-
-// ask puts one question to the API.
+// ask puts one question to the API. A status that says that there are none is an empty response.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	q.Dialect = p.a.dialect(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
-	if _, none := noneStatus(err); err != nil && !none {
+	status := noneStatus(err)
+	if err != nil && status == 0 {
 		return nil, err
 	}
 	if err := p.a.answeredWell(p.reference); err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, err
+	if p.notFound = status == http.StatusNotFound || status == http.StatusGone; status != 0 {
+		return &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: time.Now()}}, nil
 	}
-	p.a.shown(len(page.ContactRequests)+page.Unreadable, page.Total)
 	return page, p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received)
 }
 
-// noneStatus reports whether a response says by its status that there are no contact requests.
-func noneStatus(err error) (code int, none bool) {
-	if err == nil {
-		return 0, false
-	}
+// noneStatus is the status of a response by which it says that there are no contact requests; else 0.
+func noneStatus(err error) (code int) {
 	var status *listings.StatusError
 	var drift *listings.DriftError
 	switch {
+	case err == nil:
+		return 0
 	case errors.As(err, &status):
 		code = status.Status
 	case errors.As(err, &drift):
 		code = drift.Status
 	}
-	return code, slices.Contains([]int{http.StatusNotFound, http.StatusGone, http.StatusNoContent}, code)
-}
-
-// noneAt takes a status that says that there are none. Where it says that there is no such insertion, that is true of one that has
-// disappeared; of a listed one the list is asked, once.
-func (p *poll) noneAt(status int) error {
-	p.received, p.none, p.window = time.Now(), true, watch.NewWindow()
-	if status != http.StatusNoContent {
-		i, err := p.a.insertion(p.reference)
-		if err != nil {
-			return err
-		}
-		if !i.GoneSince.IsZero() {
-			p.a.forget(p.reference)
-			return nil
-		}
-		if i.Missing == 0 && !p.state.at.IsZero() && !p.state.refused {
-			p.a.doubtList()
-		}
-		p.state.refused = true
+	if code == http.StatusNotFound || code == http.StatusGone || code == http.StatusNoContent {
+		return code
 	}
-	page := &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: p.received}}
-	return p.judge(page, watch.Ask("createdAt", "desc", firstSize))
+	return 0
 }
 
-// judge commits what a response shows: new and changed contact requests with their events, and whether the window is closed, in one
-// transaction; nothing if nothing changed.
+// doubt asks the list for an insertion of which the API says that there is none, once. Of one that has
+// disappeared that is true: it is not polled any more.
+func (p *poll) doubt() (gone bool, err error) {
+	if !p.notFound {
+		p.state.refused = p.state.refused && p.none
+		return false, nil
+	}
+	i, err := p.a.insertion(p.reference)
+	switch {
+	case err != nil:
+		return false, err
+	case !i.GoneSince.IsZero():
+		p.a.forget(p.reference)
+		return true, nil
+	case i.Missing == 0 && !p.state.at.IsZero() && !p.state.refused:
+		p.a.doubtList()
+	}
+	p.state.refused = true
+	return false, nil
+}
+
+// judge commits what a response shows: new and changed contact requests with their events, and whether
+// the window is closed, in one transaction; nothing if nothing changed.
 func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
+	if countOf(page) == 0 && p.window.Shown() > 0 {
+		return nil // it says nothing of what others have shown
+	}
 	r := watch.Response{
 		Question: q, Requests: page.ContactRequests, Total: page.Total, Unreadable: page.Unreadable, List: page.Found,
 	}
@@ -341,7 +330,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}
-	p.a.shownNewest(j.Newest)
+	p.a.learnShown(countOf(page), page.Total, j.Newest)
 	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
 	return p.a.observe(p.reference, j.Readings, page.Received)
@@ -397,40 +386,32 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 		if !exists {
 			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
-		prior := watch.Prior{
+		return decide(watch.Prior{
 			State: p.a.published().state, Insertion: i, Known: tx.ContactRequests(id, p.reference),
-			Record: func() []byte { return tx.Record(id, p.reference) },
-		}
-		prior.Elsewhere = elsewhere(tx, id, i)
-		return decide(prior)
+			Record:    func() []byte { return tx.Record(id, p.reference) },
+			Elsewhere: func() []store.ContactRequest { return elsewhere(tx, id, i) },
+		})
 	})
 }
 
-// elsewhere are the contact requests of the insertions that have another name than this one, and may be it: they have vanished where it
-// is new, and are new where it has vanished. Both may show a contact request that neither has shown before.
-func elsewhere(tx *store.Tx, agency string, i store.Insertion) iter.Seq[store.ContactRequest] {
+// elsewhere returns the contact requests of the insertions that have another name than this one, and
+// may be it: they have vanished where it is new, and are new where it has vanished. Both may show a
+// contact request that neither has shown before.
+func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.ContactRequest) {
 	vanished := !i.LastSeen.IsZero()
 	if !vanished && (i.Listed || i.Baseline) {
 		return nil
 	}
-	mayBe := func(other store.Insertion) bool {
+	for other := range tx.Insertions(agency) {
+		mayBe := !other.LastSeen.IsZero() && (other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin)
 		if vanished {
-			return !other.Baseline && other.LastSeen.IsZero() && other.FirstSeen.After(i.LastSeen)
+			mayBe = !other.Baseline && other.LastSeen.IsZero() && other.FirstSeen.After(i.LastSeen)
 		}
-		return !other.LastSeen.IsZero() && (other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin)
-	}
-	return func(yield func(store.ContactRequest) bool) {
-		for other := range tx.Insertions(agency) {
-			if other.Reference == i.Reference || !mayBe(other) {
-				continue
-			}
-			for _, k := range tx.ContactRequests(agency, other.Reference) {
-				if !yield(k) {
-					return
-				}
-			}
+		if mayBe && other.Reference != i.Reference {
+			all = append(all, tx.ContactRequests(agency, other.Reference)...)
 		}
 	}
+	return all
 }
 
 // awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk: only then it is known whether

@@ -54,19 +54,14 @@ type shown struct {
 	until   time.Time // when a larger one is asked for again; zero: none was refused
 }
 
-// shown notes how many contact requests a response holds, and what it counts.
-func (a *agency) shown(count, total int) {
+// learnShown notes what a response shows, and what it counts.
+func (a *agency) learnShown(count, total int, newest time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.windows.longest = max(a.windows.longest, count)
-	a.windows.totals = a.windows.totals || total > count && count > 0
-}
-
-func (a *agency) shownNewest(at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if at.After(a.windows.newest) {
-		a.windows.newest = at
+	s := &a.windows
+	s.longest, s.totals = max(s.longest, count), s.totals || total > count && count > 0
+	if newest.After(s.newest) {
+		s.newest = newest
 	}
 }
 

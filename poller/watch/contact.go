@@ -2,11 +2,10 @@ package watch
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,141 +15,86 @@ import (
 	"doorbell/store"
 )
 
-// Response is a response to a question for the contact requests of an insertion.
-type Response struct {
-	Question
-	Requests   []listings.ContactRequest
-	Total      int  // -1 if the API did not say
-	Unreadable int  // elements that could not be read
-	List       bool // there is a list, even an empty one
-}
-
-func (r Response) count() int        { return len(r.Requests) + r.Unreadable }
-func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
-func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
-
-// identified is a contact request of a response with what it is recognised by.
-type identified struct {
+// found is a contact request of a response with what it is recognised by.
+type found struct {
 	*listings.ContactRequest
-	id          string
-	identity    events.Identity
+	id          string // of the API, else the fingerprint
+	nameless    bool   // it is the fingerprint
 	fingerprint store.Short
 	content     store.Short // zero: the person wrote nothing
-	other       store.Short // zero: there is no other member that may be an id
+	other       store.Short // of another member that may be an id; zero: there is none
 	digest      store.Short
+
+	known *store.ContactRequest // the one that it is; nil: it is new
+	twin  bool                  // another one is the known one, too: both were known as one
+	moved bool                  // identity itself has changed: it takes the place of the known one
 }
 
-// identify gives every contact request of a response its id: the first candidate that is present in it and distinct in the
-// response, else its fingerprint. Where one stands twice, the newest by time, then by digest, stands for both; but two of equal
-// fingerprints and of different persons stay two.
-func identify(reference string, requests []listings.ContactRequest, rules Rules) []identified {
-	prints, contents := make([][16]byte, len(requests)), make([][8]byte, len(requests))
-	for n := range requests {
-		prints[n], contents[n] = requests[n].Prints(reference)
+// isAnonymous reports whether nothing of the person is left.
+func (f *found) isAnonymous() bool { return f.content == store.Short{} }
+
+func identityOf(nameless bool) events.Identity {
+	if nameless {
+		return events.IdentityFingerprint
 	}
-	ids := idsOf(requests, prints, rules.ids)
-	others := distinctOthers(requests, rules.ids)
-	found := make([]identified, 0, len(requests))
-	place := make(map[string]int, len(requests))
+	return events.IdentityID
+}
+
+// identify gives every contact request of a response its id: the first candidate that is present
+// and distinct in it, else its fingerprint. One that is shown twice is one.
+func identify(reference string, requests []listings.ContactRequest, rules Rules) []*found {
+	all := make([]*found, len(requests))
 	for n := range requests {
-		r := &requests[n]
-		f := identified{
-			ContactRequest: r, id: hex.EncodeToString(prints[n][:]), identity: events.IdentityFingerprint,
-			fingerprint: store.Short(prints[n][:8]), content: contents[n], other: others[n], digest: contactDigest(r, rules),
-		}
-		if id := boundedID(ids[n]); id != "" {
-			f.id, f.identity = id, events.IdentityID
-		}
+		f := &found{ContactRequest: &requests[n], nameless: true}
+		print, content := f.Prints(reference)
+		f.id, f.fingerprint, f.content = hex.EncodeToString(print[:]), store.Short(print[:8]), content
+		f.digest = digestOf(f.ContactRequest, rules)
+		all[n] = f
+	}
+	for _, field := range rules.ids {
+		nameBy(field, all)
+	}
+	nameOthers(all, rules.ids)
+	once, places := all[:0], map[string]int{}
+	for _, f := range all {
 		key := f.id
-		if f.identity == events.IdentityFingerprint {
-			key += string(f.content[:])
+		if f.nameless {
+			key += string(f.content[:]) // two persons may write the same in one second
 		}
-		i, twice := place[key]
-		if !twice {
-			place[key] = len(found)
-			found = append(found, f)
-		} else if newer(f, found[i]) {
-			found[i] = f
+		if n, twice := places[key]; !twice {
+			places[key] = len(once)
+			once = append(once, f)
+		} else if bytes.Compare(f.digest[:], once[n].digest[:]) > 0 {
+			once[n] = f
 		}
 	}
-	tellApart(found)
-	return found
+	return once
 }
 
-// tellApart gives all but one of those that share a fingerprint another id, the same ones whatever their order.
-func tellApart(found []identified) {
-	least := map[string]store.Short{}
-	for _, f := range found {
-		if c, twice := least[f.id]; !twice || bytes.Compare(f.content[:], c[:]) < 0 {
-			least[f.id] = f.content
+func digestOf(r *listings.ContactRequest, rules Rules) store.Short {
+	digest := r.Digest(rules.outside)
+	return store.Short(digest[:8])
+}
+
+// nameBy takes a field for the id of those that have none yet, unless it says the same of two.
+func nameBy(field string, all []*found) {
+	prints := map[string]store.Short{}
+	for _, f := range all {
+		id := f.ID(field)
+		if print, twice := prints[id]; twice && id != "" && print != f.fingerprint {
+			return
 		}
+		prints[id] = f.fingerprint
 	}
-	for n, f := range found {
-		if f.identity == events.IdentityFingerprint && f.content != least[f.id] {
-			sum := sha256.Sum256([]byte(f.id + string(f.content[:])))
-			found[n].id = hex.EncodeToString(sum[:16])
+	for _, f := range all {
+		if id := f.ID(field); f.nameless && id != "" {
+			f.id, f.nameless = boundedID(id), false
 		}
 	}
 }
 
-// idsOf returns the id of each contact request: what the first field says that is present in it. A field in which two of different
-// fingerprints say the same is none.
-func idsOf(requests []listings.ContactRequest, prints [][16]byte, fields []string) []string {
-	ids, missing := make([]string, len(requests)), len(requests)
-	for _, field := range fields {
-		if missing == 0 {
-			break
-		}
-		said := make([]string, len(requests))
-		seen := make(map[string][16]byte, len(requests))
-		isShared := false
-		for n := range requests {
-			said[n] = requests[n].ID(field)
-			print, twice := seen[said[n]]
-			isShared = isShared || twice && said[n] != "" && print != prints[n]
-			seen[said[n]] = prints[n]
-		}
-		for n, id := range said {
-			if !isShared && ids[n] == "" && id != "" {
-				ids[n] = id
-				missing--
-			}
-		}
-	}
-	return ids
-}
-
-// distinctOthers hashes for each contact request the first other member called …Id that all of them have and that is distinct.
-func distinctOthers(requests []listings.ContactRequest, candidates []string) []store.Short {
-	hashes := make([]store.Short, len(requests))
-	values := map[string]map[string]bool{} // by name
-	all := make([][]listings.OtherID, len(requests))
-	for n := range requests {
-		all[n] = requests[n].OtherIDs(candidates)
-		for _, o := range all[n] {
-			if values[o.Name] == nil {
-				values[o.Name] = map[string]bool{}
-			}
-			values[o.Name][o.Value] = true
-		}
-	}
-	for n := range requests {
-		for _, o := range all[n] {
-			if len(values[o.Name]) == len(requests) {
-				sum := sha256.Sum256([]byte(o.Name + "\x00" + o.Value))
-				hashes[n] = store.Short(sum[:8])
-				break
-			}
-		}
-	}
-	return hashes
-}
-
-func newer(a, b identified) bool {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.digest[:], b.digest[:])) > 0
-}
-
-// boundedID keeps an id fit to be a key and part of a message: a very long or unprintable one is replaced by its hash.
+// boundedID keeps an id fit to be a key and part of a message: a very long or unprintable one is
+// replaced by its hash.
 func boundedID(id string) string {
 	odd := func(r rune) bool { return r < 0x20 || r == 0x7f }
 	if len(id) <= 128 && !strings.ContainsFunc(id, odd) {
@@ -160,127 +104,118 @@ func boundedID(id string) string {
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-func contactDigest(r *listings.ContactRequest, rules Rules) store.Short {
-	digest := r.Digest(rules.outside)
-	return store.Short(digest[:8])
-}
-
-// isAnonymous reports whether nothing of the person is left.
-func isAnonymous(f identified) bool { return f.content == store.Short{} }
-
-func identityOf(k store.ContactRequest) events.Identity {
-	if k.Nameless {
-		return events.IdentityFingerprint
-	}
-	return events.IdentityID
-}
-
-// match is a contact request of a response with the known one that it is; nil: it is new.
-type match struct {
-	found *identified
-	known *store.ContactRequest
-	twin  bool // another one of the response stands for it: both were known as one
-	moved bool // identity itself has changed: it takes the place of the known one
-}
-
-// matchKnown recognises the contact requests of a response among the known ones. New is what is known by neither id nor
-// fingerprint. An id counts only with the same content, the same creation time, or where one of the times is unknown: APIs give
-// ids again. A fingerprint counts only while the id that was known with it is missing, so that a double click with two ids stays
-// two. The order of matches is that of found.
-func matchKnown(found []identified, known []store.ContactRequest, v view, rules uint32) (all []match, missing int, moved bool) {
-	m := &matcher{all: make([]match, len(found)), known: known, taken: make([]bool, len(known)), view: v}
-	for n := range found {
-		m.all[n].found = &found[n]
-	}
-	byID := indexBy(known, store.ContactRequest.Given)
-	sameID := func(f identified) []int { return byID[f.id] }
-	m.take(sameID, func(k store.ContactRequest, f identified) bool {
-		return samePrint(k, f) && (f.identity == events.IdentityID || k.Content == f.content)
-	})
-	byPrint := indexBy(known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
-	samePrints := func(f identified) []int { return byPrint[f.fingerprint] }
-	erased := map[string]bool{} // these still have their ids, whatever late twin has their text
-	for _, f := range found {
-		if isAnonymous(f) {
-			erased[f.id] = true
+// nameOthers hashes the first other member called …Id that all have and that is distinct.
+func nameOthers(all []*found, candidates []string) {
+	values := map[string]map[string]*found{} // by name
+	var names []string
+	for _, f := range all {
+		for _, o := range f.OtherIDs(candidates) {
+			if values[o.Name] == nil {
+				values[o.Name] = map[string]*found{}
+				names = append(names, o.Name)
+			}
+			values[o.Name][o.Value] = f
 		}
 	}
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool {
-		return k.Digest == f.digest && !erased[k.Given()] && m.isMissing(k, f)
-	})
-	m.take(sameID, samePrint)
-	m.take(sameID, sameSecond)
-	m.takePrints(samePrints)
-	m.take(sameID, sameContent)
-	m.take(sameID, unknownTime)
-	renamed := m.markRenamed(rules)
-	if m.isDone() {
-		return m.all, m.missing(), renamed
+	for _, name := range names {
+		if len(values[name]) == len(all) {
+			for value, f := range values[name] {
+				sum := sha256.Sum256([]byte(name + "\x00" + value))
+				f.other = store.Short(sum[:8])
+			}
+			return
+		}
 	}
-	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
-	delete(byOther, store.Short{})
-	sameOther := func(f identified) []int { return byOther[f.other] }
-	m.take(sameOther, sameSecond)
-	if len(found) > 1 || len(known) == 1 { // of one alone any member is distinct
-		m.take(sameOther, unknownTime)
-	}
-	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
-	m.take(func(f identified) []int { return byDigest[f.digest] }, sameReading)
-	m.takeAlone()
-	moved = m.takeMoved()
-	return m.all, m.missing(), moved || renamed
 }
 
-// What speaks for a known contact request, beside what it was found by.
-
-func samePrint(k store.ContactRequest, f identified) bool { return k.Fingerprint == f.fingerprint }
-
-func sameSecond(k store.ContactRequest, f identified) bool {
-	return isSameSecond(k.CreatedAt, f.CreatedAt)
-}
-
-func unknownTime(k store.ContactRequest, f identified) bool {
-	return k.CreatedAt.IsZero() || f.CreatedAt.IsZero()
-}
-
-func sameContent(k store.ContactRequest, f identified) bool {
-	return k.Content == f.content && !isAnonymous(f)
-}
-
-// sameReading reports whether two times may be readings of one text: one is none, or they are a zone apart.
-func sameReading(k store.ContactRequest, f identified) bool {
-	apart := k.CreatedAt.Sub(f.CreatedAt)
-	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() || apart != 0 && apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
-}
-
-// isSameSecond compares times as APIs do that write them in other units one day.
-func isSameSecond(a, b time.Time) bool {
-	return !a.IsZero() && !b.IsZero() && a.Truncate(time.Second).Equal(b.Truncate(time.Second))
-}
-
-func indexBy[K comparable](known []store.ContactRequest, key func(store.ContactRequest) K) map[K][]int {
-	index := make(map[K][]int, len(known))
-	for n := range known {
-		k := key(known[n])
-		index[k] = append(index[k], n)
-	}
-	return index
-}
-
-// matcher is what matchKnown has found so far.
-type matcher struct {
-	all   []match
+// pairing recognises the contact requests of a response among the known ones.
+type pairing struct {
+	all   []*found
 	known []store.ContactRequest
 	taken []bool
 	view  view
 }
 
-func (m *matcher) isDone() bool {
-	return !slices.ContainsFunc(m.all, func(one match) bool { return one.known == nil })
+// pair recognises the contact requests of a response, in three steps: by id and fingerprint; by what
+// else tells them from others; by their places where identity itself has changed, which it reports.
+// New is what is left.
+func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (missing int, moved bool) {
+	p := &pairing{all: all, known: known, taken: make([]bool, len(known)), view: v}
+	byID := indexBy(known, store.ContactRequest.Given)
+	byPrint := indexBy(known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
+	ids := func(f *found) []int { return byID[f.id] }
+	prints := func(f *found) []int { return byPrint[f.fingerprint] }
+
+	// An id counts only with the same content, the same creation time, or where one of the times is
+	// unknown: APIs give ids again. A fingerprint counts only while its id is missing: a double click
+	// with two ids stays two.
+	p.take(ids, func(k store.ContactRequest, f *found) bool {
+		return k.Fingerprint == f.fingerprint && (!f.nameless || k.Content == f.content)
+	})
+	p.take(ids, func(k store.ContactRequest, f *found) bool { // an erased one, beside its late twin
+		return f.isAnonymous() && (sameSecond(k, f) || unknownTime(k, f))
+	})
+	p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Digest == f.digest && p.isMissing(k, f) })
+	p.take(ids, func(k store.ContactRequest, f *found) bool {
+		return sameSecond(k, f) || unknownTime(k, f) || sameContent(k, f)
+	})
+	p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content && p.isMissing(k, f) })
+	p.take(prints, p.isMissing)
+	if len(p.renamed()) > 0 { // ids say nothing
+		p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content })
+		moved = p.markRenamed(rules)
+	}
+
+	for _, f := range all { // one that is known without an id stands for all that have one now
+		for _, n := range prints(f) {
+			if k := &known[n]; f.known == nil && !f.nameless && k.Nameless && k.Content == f.content {
+				f.known, f.twin = k, true
+			}
+		}
+	}
+
+	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
+	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
+	p.take(func(f *found) []int { return byOther[f.other] }, func(k store.ContactRequest, f *found) bool {
+		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f))
+	})
+	p.take(func(f *found) []int { return byDigest[f.digest] }, zoneApart)
+	p.takeAlone()
+	return p.missing(), p.takePlaces() || moved
 }
 
-func (m *matcher) missing() (n int) {
-	for _, taken := range m.taken {
+func sameSecond(k store.ContactRequest, f *found) bool { return isSameSecond(k.CreatedAt, f.CreatedAt) }
+
+func sameContent(k store.ContactRequest, f *found) bool {
+	return k.Content == f.content && !f.isAnonymous()
+}
+
+func isSameSecond(a, b time.Time) bool { return !a.IsZero() && secondOf(a).Equal(secondOf(b)) }
+
+// secondOf is what times are compared by: APIs write them in other units one day.
+func secondOf(t time.Time) time.Time { return t.Truncate(time.Second) }
+
+func unknownTime(k store.ContactRequest, f *found) bool {
+	return k.CreatedAt.IsZero() || f.CreatedAt.IsZero()
+}
+
+// zoneApart reports whether two times may be readings of one text.
+func zoneApart(k store.ContactRequest, f *found) bool {
+	apart := k.CreatedAt.Sub(f.CreatedAt)
+	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() ||
+		apart != 0 && apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
+}
+
+func indexBy[K comparable](known []store.ContactRequest, key func(store.ContactRequest) K) map[K][]int {
+	index := make(map[K][]int, len(known))
+	for n, k := range known {
+		index[key(k)] = append(index[key(k)], n)
+	}
+	return index
+}
+
+func (p *pairing) missing() (n int) {
+	for _, taken := range p.taken {
 		if !taken {
 			n++
 		}
@@ -288,399 +223,401 @@ func (m *matcher) missing() (n int) {
 	return n
 }
 
-func (m *matcher) pair(one *match, at int) { one.known, m.taken[at] = &m.known[at], true }
-
-// take matches what is found by an index and for which a test speaks.
-func (m *matcher) take(at func(identified) []int, fits func(store.ContactRequest, identified) bool) {
-	for n := range m.all {
-		one := &m.all[n]
-		if one.known != nil {
+// take pairs what is left with the known ones at the places that an index gives, where a test
+// speaks for it.
+func (p *pairing) take(at func(*found) []int, fits func(store.ContactRequest, *found) bool) {
+	for _, f := range p.all {
+		if f.known != nil {
 			continue
 		}
-		for _, at := range at(*one.found) {
-			if !m.taken[at] && fits(m.known[at], *one.found) {
-				m.pair(one, at)
+		for _, n := range at(f) {
+			if !p.taken[n] && fits(p.known[n], f) {
+				f.known, p.taken[n] = &p.known[n], true
 				break
 			}
 		}
 	}
 }
 
-// isMissing reports whether a known one that is not recognised yet is missing from the response, which must show it: else it may hide
-// behind its end, and equal texts of one second are others.
-func (m *matcher) isMissing(k store.ContactRequest, f identified) bool {
-	named := !k.Nameless && f.identity == events.IdentityID
-	return unknownTime(k, f) || m.view.shows(f.CreatedAt.Truncate(time.Second)) || m.view.ordered && m.showsAsMany() ||
-		!named && k.Content == f.content
+// takeAlone pairs what is left with one and the same creation time, alone on both sides: the same
+// with other content.
+func (p *pairing) takeAlone() {
+	left, known := map[time.Time]int{}, map[time.Time][]int{}
+	for _, f := range p.all {
+		if f.known == nil && !f.CreatedAt.IsZero() {
+			left[secondOf(f.CreatedAt)]++
+		}
+	}
+	for n, k := range p.known {
+		if !p.taken[n] {
+			known[secondOf(k.CreatedAt)] = append(known[secondOf(k.CreatedAt)], n)
+		}
+	}
+	at := func(f *found) []int { return known[secondOf(f.CreatedAt)] }
+	p.take(at, func(_ store.ContactRequest, f *found) bool {
+		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && p.view.shows(secondOf(f.CreatedAt))
+	})
 }
 
-// hasOtherIDs reports whether most of those that were recognised have other ids than before: then ids tell nothing apart.
-func (m *matcher) hasOtherIDs() bool {
-	same, other := 0, 0
-	for _, one := range m.all {
-		switch {
-		case one.known == nil || one.known.Nameless || one.found.identity == events.IdentityFingerprint:
-		case one.known.Given() == one.found.id:
-			same++
-		default:
-			other++
-		}
-	}
-	return other >= leastMoved && other > same
-}
-
-// takePrints matches equal fingerprints, of several first those of equal content. One that is known without an id stands for all that
-// have one now: that is what they were announced as.
-func (m *matcher) takePrints(samePrints func(identified) []int) {
-	m.take(samePrints, func(k store.ContactRequest, f identified) bool { return k.Content == f.content && m.isMissing(k, f) })
-	m.take(samePrints, m.isMissing)
-	if m.hasOtherIDs() {
-		m.take(samePrints, sameContent)
-	}
-	for n := range m.all {
-		one := &m.all[n]
-		if one.known != nil || one.found.identity == events.IdentityFingerprint {
-			continue
-		}
-		for _, at := range samePrints(*one.found) {
-			if m.known[at].Nameless && m.known[at].Content == one.found.content {
-				one.known, one.twin = &m.known[at], true
-			}
-		}
-	}
-}
-
-// takeAlone matches what is left over with one and the same creation time, alone on both sides: the same with other content. A
-// known one that the response need not show may hide behind its end, and says nothing, unless no person is left of the new one.
-func (m *matcher) takeAlone() {
-	left := map[time.Time][]*match{}
-	for n := range m.all {
-		if one := &m.all[n]; one.known == nil && !one.found.CreatedAt.IsZero() {
-			second := one.found.CreatedAt.Truncate(time.Second)
-			left[second] = append(left[second], one)
-		}
-	}
-	known := map[time.Time][]int{}
-	for at := range m.known {
-		if second := m.known[at].CreatedAt.Truncate(time.Second); !m.taken[at] && len(left[second]) == 1 {
-			known[second] = append(known[second], at)
-		}
-	}
-	for second, list := range known {
-		one := left[second][0]
-		if len(list) == 1 && (m.view.shows(second) || isAnonymous(*one.found) && m.showsAsMany()) {
-			m.pair(one, list[0])
-		}
-	}
-}
-
-// showsAsMany reports whether the response shows as many as are known: then none of them was pushed out of it.
-func (m *matcher) showsAsMany() bool { return len(m.all) >= len(m.known) }
-
-// leastMoved is how many contact requests must seem to be others at least, before identity itself counts as changed.
+// leastMoved is how many contact requests must seem to be others before identity itself counts as
+// changed.
 const leastMoved = 3
 
-// takeMoved lets unknown ones take the places of known ones where identity itself has changed: some known ones are missing that the
-// response must show, and as many unknown ones are there, none younger than the youngest known one.
-func (m *matcher) takeMoved() bool {
+// takePlaces lets unknown ones take the places of known ones where identity itself has changed: at
+// least three that the response must show are missing, and as many unknown ones are there, none
+// younger than the youngest known one.
+func (p *pairing) takePlaces() bool {
 	var youngest time.Time
 	var gone []int
 	sure := 0 // the others may have been pushed out by new ones of their moment
-	for at, k := range m.known {
+	for n, k := range p.known {
 		if k.CreatedAt.After(youngest) {
 			youngest = k.CreatedAt
 		}
-		if !m.taken[at] && m.mustShow(k.CreatedAt) {
-			gone = append(gone, at)
-			if m.view.shows(k.CreatedAt) {
+		if !p.taken[n] && p.mustShow(k.CreatedAt) {
+			gone = append(gone, n)
+			if p.view.shows(k.CreatedAt) {
 				sure++
 			}
 		}
 	}
-	var came []*match
-	for n := range m.all {
-		one := &m.all[n]
-		if at := one.found.CreatedAt; one.known == nil && !at.After(youngest.Truncate(time.Second).Add(time.Second-1)) && m.mustShow(at) {
-			came = append(came, one)
+	var came []*found
+	for _, f := range p.all {
+		if f.known == nil && !secondOf(f.CreatedAt).After(youngest) && p.mustShow(f.CreatedAt) {
+			came = append(came, f)
 		}
 	}
 	if sure < leastMoved || len(gone) != len(came) {
 		return false
 	}
-	slices.SortFunc(gone, func(a, b int) int { return m.known[a].CreatedAt.Compare(m.known[b].CreatedAt) })
-	slices.SortFunc(came, func(a, b *match) int { return a.found.CreatedAt.Compare(b.found.CreatedAt) })
-	for n, one := range came {
-		m.pair(one, gone[n])
-		one.moved = true
+	slices.SortFunc(gone, func(a, b int) int { return p.known[a].CreatedAt.Compare(p.known[b].CreatedAt) })
+	slices.SortFunc(came, func(a, b *found) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	for n, f := range came {
+		f.known, p.taken[gone[n]], f.moved = &p.known[gone[n]], true, true
 	}
 	return true
 }
 
-// markRenamed reports whether all that were recognised so far have other ids and other records than before: then their identity has
-// changed, and nothing else. Where rules are other ones than before, records cannot be compared.
-func (m *matcher) markRenamed(rules uint32) bool {
-	renamed := 0
-	for _, one := range m.all {
-		switch {
-		case one.known == nil || one.twin:
-		case one.found.identity != events.IdentityID, one.known.Nameless, one.known.Given() == one.found.id,
-			one.known.Digest == one.found.digest, one.known.Rules != rules:
-			return false
+// mustShow reports whether the response must show what was created at a moment: it is in order, and
+// either is not cut there, or shows as many as are known.
+func (p *pairing) mustShow(at time.Time) bool {
+	return p.view.ordered && !at.IsZero() && !at.Before(secondOf(p.view.oldest)) &&
+		(p.view.shows(at) || len(p.all) >= len(p.known))
+}
+
+// isMissing reports whether the id of a known one is missing from the response, which must show it:
+// else it may hide behind its end, and equal texts of one second are others.
+func (p *pairing) isMissing(k store.ContactRequest, f *found) bool {
+	return k.Nameless || f.nameless || unknownTime(k, f) || p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
+}
+
+// renamed are those that were recognised, where all have other ids than before.
+func (p *pairing) renamed() (all []*found) {
+	for _, f := range p.all {
+		switch k := f.known; {
+		case k == nil, f.twin:
+		case f.nameless, k.Nameless, k.Given() == f.id:
+			return nil
 		default:
-			renamed++
+			all = append(all, f)
 		}
 	}
-	if renamed < leastMoved {
+	if len(all) < leastMoved {
+		return nil
+	}
+	return all
+}
+
+// markRenamed reports whether all that have other ids have other records, too: then identity has
+// changed, and nothing else.
+func (p *pairing) markRenamed(rules uint32) bool {
+	all := p.renamed()
+	if slices.ContainsFunc(all, func(f *found) bool { return f.known.Digest == f.digest || f.known.Rules != rules }) {
 		return false
 	}
-	for n := range m.all {
-		m.all[n].moved = m.all[n].known != nil
+	for _, f := range all {
+		f.moved = true
 	}
 	return true
 }
 
-// mustShow reports whether the response must show what was created at a moment.
-func (m *matcher) mustShow(at time.Time) bool {
-	return !at.IsZero() && m.view.ordered && (m.view.shows(at) || m.showsAsMany() && !at.Before(m.view.oldest.Truncate(time.Second)))
+// comparison is one response beside what is remembered, and what follows from it.
+type comparison struct {
+	Poll
+	Prior
+	Effects
+	at       time.Time
+	volatile []string // members that are left out
+	view     view
+	others   []store.ContactRequest // of Elsewhere, once they are read
+
+	shown    []string             // in the order of the response, as they are remembered
+	before   []bool               // the same: it was known before this catch-up
+	fresh    map[string]time.Time // creation times of those that were not
+	new      int                  // was not known at all
+	missing  int                  // is known and not shown
+	waits    []time.Duration      // of those that are announced as live
+	readings []Reading            // of those that were known
+
+	emptied, people int // of those that are known; 0 where it is no mass
+	redacted        int // of those that are emptied: are believed to be
 }
 
-// contacts is what one response changes of the contact requests that are remembered of an insertion.
-type contacts struct {
-	Puts   []store.ContactRequest
-	Events []events.Payload
-
-	shown   []string             // of the response, in its order, as they are remembered
-	before  []bool               // the same: it was known before this catch-up
-	fresh   map[string]time.Time // creation times of those that were not
-	new     int                  // was not known at all
-	missing int                  // is known and not shown
-	moved   bool
-
-	emptied, people int  // of those that are known; 0 where it is no mass
-	redacted        int  // of those that are emptied: are believed to be
-	held            bool // others are not, yet
-
-	readings []Reading // of those that were known
+// asBefore recognises a response of which each contact request is known by its id and reads as it
+// did, as most are: that takes no fingerprints. ok is false where something is new or has changed.
+func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found, ok bool) {
+	taken, first := make([]bool, len(c.Known)), ""
+	for n := range requests {
+		f := &found{ContactRequest: &requests[n]}
+		for _, field := range c.Rules.ids {
+			if f.id = boundedID(f.ID(field)); f.id != "" {
+				if n == 0 {
+					first = field
+				} else if field != first {
+					return nil, false
+				}
+				break
+			}
+		}
+		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int { return strings.Compare(k.ID, id) })
+		if f.id == "" || !is || taken[at] {
+			return nil, false
+		}
+		k := &c.Known[at]
+		f.known, taken[at] = k, true
+		if f.digest = digestOf(f.ContactRequest, c.Rules); k.Nameless || k.Redacted || !k.Emptied.IsZero() ||
+			f.digest != k.Digest || k.Rules != c.Rules.contactRequest || !f.CreatedAt.Equal(k.CreatedAt) {
+			return nil, false
+		}
+		f.fingerprint, f.content, f.other = k.Fingerprint, k.Content, k.Other
+		all = append(all, f)
+	}
+	c.missing = len(c.Known) - len(all)
+	return all, true
 }
 
-// sight is the circumstances of a response.
-type sight struct {
-	Observation
-	insertion store.Insertion
-	summary   func() events.InsertionSummary
-	people    events.People
-	rules     Rules
-	view      view
-	apart     time.Duration // between two readings that make a redaction
-	holdFor   time.Duration // the same, where it is of most people
-	forgotten time.Time     // what was created before it is old
-	approved  bool          // a person has said that these are gone
-	volatile  []string      // members that are left out
-}
-
-// diffContactRequests compares a response with the contact requests that are known of its insertion, and what is unknown with those
-// that are known elsewhere.
-func diffContactRequests(s sight, known []store.ContactRequest, elsewhere iter.Seq[store.ContactRequest], found []identified) contacts {
-	matches, missing, moved := matchKnown(found, known, s.view, s.rules.contactRequest)
-	d := contacts{fresh: map[string]time.Time{}, missing: missing, moved: moved}
-	if emptied, people := countEmptied(matches); emptied >= leastEmptied && 2*emptied > people {
-		d.emptied, d.people = emptied, people
-		if s.apart = max(s.apart, s.holdFor); s.approved {
-			s.apart = 0
+// compare takes what a response shows of each contact request.
+func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
+	all, same := c.asBefore(requests)
+	if !same {
+		all = identify(c.Insertion.Reference, requests, c.Rules)
+		c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
+		c.countEmptied(all)
+	}
+	names := c.nameNew(all)
+	for _, f := range all {
+		id, before := names[f], false
+		if k := f.known; k != nil {
+			id, before = k.ID, k.Epoch < c.Insertion.Epoch
+			if !f.twin {
+				c.readings = append(c.readings, c.reading(*k, f))
+				c.update(*k, f)
+			}
+		} else {
+			c.add(id, f)
+		}
+		c.shown, c.before = append(c.shown, id), append(c.before, before)
+		if !before {
+			c.fresh[id] = f.CreatedAt
 		}
 	}
-	var others []store.ContactRequest
-	knownElsewhere := func() []store.ContactRequest { // read once, and only where something is unknown
-		if elsewhere != nil {
-			others, elsewhere = slices.Collect(elsewhere), nil
-		}
-		return others
+	return moved
+}
+
+// nameNew gives each new contact request an id under which it is remembered, and one that no other
+// event has: where it bears the id of another one, of the same moment, it is named by its content.
+// Of several that are new the one of the least content keeps the id, whatever their order.
+func (c *comparison) nameNew(all []*found) map[*found]string {
+	fresh := slices.DeleteFunc(slices.Clone(all), func(f *found) bool { return f.known != nil })
+	if len(fresh) == 0 {
+		return nil
 	}
-	taken := make(map[string]bool, len(known))
-	for _, k := range known {
+	slices.SortStableFunc(fresh, func(a, b *found) int { return bytes.Compare(a.content[:], b.content[:]) })
+	taken, names := map[string]bool{}, map[*found]string{}
+	for _, k := range c.Known {
 		taken[k.ID] = true
 	}
-	for _, m := range matches {
-		id := m.found.id
-		switch {
-		case m.known != nil:
-			id = m.known.ID
-		case slices.ContainsFunc(known, m.found.isNamesake):
-			m.found.nameByContent()
-			id = m.found.id
-		case taken[id]:
-			id = store.AgainID(id, m.found.fingerprint)
+	given := map[string]bool{}
+	for _, f := range fresh {
+		isNamesake := func(k store.ContactRequest) bool {
+			return k.Given() == f.id && (sameSecond(k, f) || unknownTime(k, f))
 		}
-		before := m.known != nil && m.known.Epoch < s.insertion.Epoch
-		d.shown, d.before = append(d.shown, id), append(d.before, before)
-		if !before {
-			d.fresh[id] = m.found.CreatedAt
+		if given[f.id] || slices.ContainsFunc(c.Known, isNamesake) {
+			sum := sha256.Sum256(slices.Concat([]byte(f.id), f.fingerprint[:], f.content[:]))
+			f.id, f.nameless = hex.EncodeToString(sum[:16]), true
 		}
-		switch {
-		case m.known == nil && slices.ContainsFunc(knownElsewhere(), m.found.cameAlong):
-			d.remember(s, id, *m.found)
-		case m.known == nil:
-			d.add(s, id, *m.found)
-		case !m.twin:
-			d.readings = append(d.readings, s.reading(*m.known, *m.found))
-			d.update(s, *m.known, *m.found, m.moved)
+		given[f.id], names[f] = true, f.id
+		if taken[f.id] {
+			names[f] = store.AgainID(f.id, f.fingerprint)
 		}
 	}
-	d.held = d.redacted < d.emptied
-	return d
+	return names
 }
 
-// isNamesake reports whether the event of another contact request may have the id that the one of this would have.
-func (f identified) isNamesake(k store.ContactRequest) bool {
-	return k.Given() == f.id && (sameSecond(k, f) || unknownTime(k, f))
-}
-
-// nameByContent gives one an id of its own where neither the API's nor its fingerprint is.
-func (f *identified) nameByContent() {
-	sum := sha256.Sum256(slices.Concat([]byte(f.id), f.fingerprint[:], f.content[:]))
-	f.id, f.identity = hex.EncodeToString(sum[:16]), events.IdentityFingerprint
-}
-
-// cameAlong reports whether a contact request is one of an insertion that got a new reference.
-func (f identified) cameAlong(k store.ContactRequest) bool {
-	return f.identity == events.IdentityID && k.Given() == f.id && isSameSecond(k.CreatedAt, f.CreatedAt) &&
-		(k.Digest == f.digest || sameContent(k, f))
-}
-
-// remember takes a contact request that was not known.
-func (d *contacts) remember(s sight, id string, f identified) {
-	d.new++
-	d.Puts = append(d.Puts, store.ContactRequest{
-		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest, Rules: s.rules.contactRequest,
-		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Nameless: f.identity == events.IdentityFingerprint, Fields: personFields(f),
-	})
-}
-
-// reading compares what was read of a known contact request with what is read now.
-func (s sight) reading(k store.ContactRequest, f identified) Reading {
-	r := Reading{ID: k.ID, Left: s.leftOut(f.ContactRequest)}
-	if k.Digest != f.digest && k.Rules == s.rules.contactRequest {
+// reading says for [Volatility.Observe] what is read of a known contact request.
+func (c *comparison) reading(k store.ContactRequest, f *found) Reading {
+	r := Reading{ID: k.ID}
+	if len(c.volatile) > 0 {
+		r.Left = map[string]uint64{}
+		leaves := f.Leaves()
+		for _, path := range c.volatile {
+			r.Left[path] = leaves[path]
+		}
+	}
+	if k.Digest != f.digest && k.Rules == c.Rules.contactRequest {
 		r.Leaves = f.Leaves()
 	}
 	return r
 }
 
-// leftOut returns the members of a contact request that are volatile.
-func (s sight) leftOut(r *listings.ContactRequest) map[string]uint64 {
-	if len(s.volatile) == 0 {
-		return nil
+// add remembers a contact request that is new, and announces it unless it is old, or has come along
+// with an insertion that got a new reference.
+func (c *comparison) add(id string, f *found) {
+	c.new++
+	c.Contacts = append(c.Contacts, store.ContactRequest{
+		ID: id, Fingerprint: f.fingerprint, Content: f.content, Other: f.other, Digest: f.digest,
+		Rules: c.Rules.contactRequest, Epoch: c.Insertion.Epoch, CreatedAt: f.CreatedAt,
+		Nameless: f.nameless, Fields: personFields(f),
+	})
+	if c.cameAlong(f) {
+		return
 	}
-	left, leaves := map[string]uint64{}, r.Leaves()
-	for _, path := range s.volatile {
-		left[path] = leaves[path]
-	}
-	return left
-}
-
-// add remembers a contact request that was not known and announces it unless it is old.
-func (d *contacts) add(s sight, id string, f identified) {
-	d.remember(s, id, f)
 	origin := events.OriginLive
-	if s.isOld(f) {
+	if c.isOld(f) {
 		origin = events.OriginBaseline
-		if !s.Emit {
+		if !c.Announce || refiltered(c.Prior.State, c.Insertion) {
 			return
 		}
+	} else if since := f.CreatedAt; !since.IsZero() || !c.after().IsZero() {
+		if since.IsZero() {
+			since = c.after()
+		}
+		c.waits = append(c.waits, max(0, c.at.Sub(since)))
 	}
-	common, contact, record := s.person(origin, f)
-	d.Events = append(d.Events, &events.ContactRequestCreated{
-		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary(), Defects: f.Defects, Record: record,
+	common, person, record := c.person(origin, f)
+	c.announce(&events.ContactRequestCreated{
+		Common: common, PropertyReferenceID: c.Insertion.Reference, ContactRequestID: f.id,
+		Identity: identityOf(f.nameless), CreatedAt: f.CreatedAt, Score: f.Score, Contact: person,
+		Insertion: c.summary(), Defects: f.Defects, Record: record,
 	})
 }
 
-// isOld reports whether an unknown contact request was there before we began to watch its insertion. Without a readable time it is
-// live, except at the first poll of what was there before us.
-func (s sight) isOld(f identified) bool {
-	if f.CreatedAt.IsZero() {
-		return s.insertion.Baseline && !s.insertion.Polled
-	}
-	start := startOf(s.insertion, s.view, f.HasZone())
-	if start.After(s.At) { // our clock was ahead at the begin, and was set since
-		start = s.At.Add(-beforeBegin)
-	}
-	return f.CreatedAt.Before(start) || f.CreatedAt.Before(s.forgotten)
-}
-
-// person is what events say of the person behind a contact request. Everything else is made of the whole response, whatever they say.
-func (s sight) person(origin events.Origin, f identified) (common events.Common, c events.Contact, record json.RawMessage) {
-	common, c, record = s.common(origin), contact(f.Contact()), f.Record
-	switch s.people {
+// person is what events say of the person behind a contact request. Everything else is made of the
+// whole response.
+func (c *comparison) person(origin events.Origin, f *found) (events.Common, events.Contact, json.RawMessage) {
+	common, person, record := c.common(origin), contact(f.Contact()), f.Record
+	switch c.People {
 	case events.PeopleNone:
-		common.Truncated, c, record = true, events.Contact{}, nil
+		common.Truncated, person, record = true, events.Contact{}, nil
 	case events.PeopleContact:
-		common.Truncated, c.Message, record = true, "", nil
+		common.Truncated, person.Message, record = true, "", nil
 	}
-	return common, c, record
+	return common, person, record
 }
 
-// update compares a known contact request with what was read of it.
-func (d *contacts) update(s sight, k store.ContactRequest, f identified, moved bool) {
-	before := k
-	emptied := emptiedFields(k, f)
-	switch {
-	case len(emptied) > 0 && k.Emptied.IsZero():
-		k.Emptied = s.At // one reading may be a failure behind the API
-	case len(emptied) > 0 && s.At.Sub(k.Emptied) < s.apart:
-	case len(emptied) > 0:
-		d.redacted++
-		k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
-		k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, without(k.Fields, emptied)
-		d.Events = append(d.Events, &events.ContactRequestRedacted{
-			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(),
-			Identity: identityOf(k), RedactedFields: emptied, CreatedAt: f.CreatedAt,
-			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.outside),
-		})
-	default:
-		k.Emptied = time.Time{}
-		d.change(s, &k, f, moved)
+// cameAlong reports whether a contact request is known of an insertion of which this may be another
+// name.
+func (c *comparison) cameAlong(f *found) bool {
+	if c.Elsewhere != nil {
+		c.others, c.Elsewhere = c.Elsewhere(), nil
 	}
-	if k.Emptied.IsZero() && (!k.Redacted || isAnonymous(f)) { // else the person would be gone, or back, in what it is recognised by
+	return !f.nameless && slices.ContainsFunc(c.others, func(k store.ContactRequest) bool {
+		return k.Given() == f.id && sameSecond(k, f) && (k.Digest == f.digest || sameContent(k, f))
+	})
+}
+
+// isOld reports whether a contact request that is new to us was there before we began to watch its
+// insertion. Without a readable time it is live, except at the first poll of what was there before us.
+func (c *comparison) isOld(f *found) bool {
+	if f.CreatedAt.IsZero() {
+		return c.Insertion.Baseline && !c.Insertion.Polled
+	}
+	return f.CreatedAt.Before(c.startOf(f.HasZone())) || f.CreatedAt.Before(c.forgotten())
+}
+
+// forgotten is the moment before which a store that was lost or set back takes contact requests for
+// old: they may have been announced, and the stream knows them no more. Zero: there is none.
+func (c *comparison) forgotten() time.Time {
+	if c.Retention <= 0 || !c.Prior.State.SetBack && c.Prior.State.HeardUntil.IsZero() {
+		return time.Time{}
+	}
+	return c.at.Add(-c.Retention)
+}
+
+// after is when the insertion was read well before; zero: never.
+func (c *comparison) after() time.Time {
+	if !c.Before.IsZero() {
+		return c.Before.UTC()
+	}
+	return c.Insertion.LastPoll.UTC()
+}
+
+func (c *comparison) common(origin events.Origin) events.Common {
+	return events.Common{AgencyID: c.AgencyID, Origin: origin, ObservedAt: c.at, ObservedAfter: c.after()}
+}
+
+// update compares a known contact request with what is read of it.
+func (c *comparison) update(k store.ContactRequest, f *found) {
+	before := k
+	switch emptied := emptiedFields(k, f); {
+	case len(emptied) == 0:
+		k.Emptied = time.Time{}
+		c.change(&k, f)
+	case k.Emptied.IsZero():
+		k.Emptied = c.at // one reading may be a failure behind the API
+	case c.at.Sub(k.Emptied) >= c.apart():
+		c.redact(&k, f, emptied)
+	}
+	if k.Emptied.IsZero() && (!k.Redacted || f.isAnonymous()) { // else the person would be gone, or back
 		k.Fingerprint, k.Content = f.fingerprint, f.content
 	}
 	if f.other != (store.Short{}) {
 		k.Other = f.other
 	}
-	if !f.CreatedAt.IsZero() && !isSameSecond(k.CreatedAt, f.CreatedAt) {
+	if !f.CreatedAt.IsZero() && !sameSecond(k, f) {
 		k.CreatedAt = f.CreatedAt
 	}
-	if !sameRow(k, before) {
-		d.Puts = append(d.Puts, k)
+	if !reflect.DeepEqual(k, before) {
+		c.Contacts = append(c.Contacts, k)
 	}
 }
 
-// change announces that a contact request differs from what was read before. A response older than a redaction restores no person.
-func (d *contacts) change(s sight, k *store.ContactRequest, f identified, silent bool) {
-	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+// change announces that a contact request differs from what was read before, unless other rules made
+// its digest. A response older than a redaction restores no person.
+func (c *comparison) change(k *store.ContactRequest, f *found) {
+	differs, sameRules := k.Digest != f.digest, k.Rules == c.Rules.contactRequest
+	if k.Redacted || !differs && sameRules {
 		return
 	}
-	silent = silent || k.Rules != s.rules.contactRequest || k.Digest == f.digest
-	k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, personFields(f)
-	if silent {
+	k.Digest, k.Rules, k.Fields = f.digest, c.Rules.contactRequest, personFields(f)
+	if f.moved || !differs || !sameRules {
 		return
 	}
 	k.Revision++
-	common, contact, record := s.person(events.OriginLive, f)
-	d.Events = append(d.Events, &events.ContactRequestChanged{
-		Common: common, PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.Given(), Identity: identityOf(*k),
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact, Insertion: s.summary(), Defects: f.Defects, Record: record,
-		Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.outside),
+	common, person, record := c.person(events.OriginLive, f)
+	c.announce(&events.ContactRequestChanged{
+		Common: common, PropertyReferenceID: c.Insertion.Reference, ContactRequestID: k.Given(),
+		Identity: identityOf(k.Nameless), CreatedAt: f.CreatedAt, Score: f.Score, Contact: person,
+		Insertion: c.summary(), Defects: f.Defects, Record: record,
+		Revision: k.Revision, Digest: f.ContactRequest.Digest(c.Rules.outside),
 	})
 }
 
-func sameRow(a, b store.ContactRequest) bool {
-	same := a.ID == b.ID && a.Fingerprint == b.Fingerprint && a.Content == b.Content && a.Other == b.Other && a.Digest == b.Digest
-	return same && a.Rules == b.Rules && a.Revision == b.Revision && a.CreatedAt.Equal(b.CreatedAt) && a.Emptied.Equal(b.Emptied) &&
-		a.Redacted == b.Redacted && a.Nameless == b.Nameless && slices.Equal(a.Fields, b.Fields)
+// redact announces that members of a person are gone for good.
+func (c *comparison) redact(k *store.ContactRequest, f *found, emptied []string) {
+	c.redacted++
+	k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
+	k.Digest, k.Rules = f.digest, c.Rules.contactRequest
+	k.Fields = slices.DeleteFunc(slices.Clone(k.Fields), func(held store.Field) bool { return slices.Contains(emptied, held.Name) })
+	c.announce(&events.ContactRequestRedacted{
+		Common: c.common(events.OriginLive), PropertyReferenceID: c.Insertion.Reference, ContactRequestID: k.Given(),
+		Identity: identityOf(k.Nameless), RedactedFields: emptied, CreatedAt: f.CreatedAt,
+		Revision: k.Revision, Digest: f.ContactRequest.Digest(c.Rules.outside),
+	})
 }
 
 // personFields are the members that hold the person now, by name. What they hold is not remembered.
-func personFields(f identified) []store.Field {
+func personFields(f *found) []store.Field {
 	list := []store.Field{}
 	for _, p := range f.PersonFields() {
 		if !p.Empty {
@@ -690,15 +627,12 @@ func personFields(f identified) []store.Field {
 	return list
 }
 
-// emptiedFields names the members that held the person and are null or empty now; an empty member that held the person stands for all
-// of its own. A member that is absent is no redaction.
-func emptiedFields(k store.ContactRequest, f identified) (names []string) {
+// emptiedFields names the members that held the person and are null or empty now; an empty member
+// that held the person stands for all of its own. A member that is absent is no redaction.
+func emptiedFields(k store.ContactRequest, f *found) (names []string) {
 	for _, now := range f.PersonFields() {
-		if !now.Empty {
-			continue
-		}
 		for _, held := range k.Fields {
-			if !held.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
+			if now.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}
@@ -706,59 +640,67 @@ func emptiedFields(k store.ContactRequest, f identified) (names []string) {
 	return names
 }
 
-// without keeps the names of members that hold nothing any more.
-func without(list []store.Field, names []string) []store.Field {
-	list = slices.Clone(list)
-	for n, f := range list {
-		if slices.Contains(names, f.Name) {
-			list[n].Empty = true
-		}
-	}
-	return list
-}
-
-// leastEmptied is how many people must vanish from a response at least, before it counts as a failure behind the API.
+// leastEmptied is how many people must vanish from a response at least, before it counts as a
+// failure behind the API.
 const leastEmptied = 3
 
-// countEmptied counts the people of a response that were known before, and those of them that have vanished.
-func countEmptied(matches []match) (emptied, people int) {
-	for _, m := range matches {
-		if m.known == nil || m.twin || !slices.ContainsFunc(m.known.Fields, func(f store.Field) bool { return !f.Empty }) {
+// countEmptied counts the people who have vanished, where they are most of the response.
+func (c *comparison) countEmptied(all []*found) {
+	emptied, people := 0, 0
+	for _, f := range all {
+		if f.known == nil || f.twin || len(f.known.Fields) == 0 {
 			continue
 		}
 		people++
-		if len(emptiedFields(*m.known, *m.found)) > 0 {
+		if len(emptiedFields(*f.known, f)) > 0 {
 			emptied++
 		}
 	}
-	return emptied, people
+	if emptied >= leastEmptied && 2*emptied > people {
+		c.emptied, c.people = emptied, people
+	}
 }
 
-// holdRedactions holds the redaction of most people of a response, for the whole agency at once: what fails behind one insertion fails
-// behind others. The hold ends when none of its insertions shows a mass any more that is not believed.
-func (p Poll) holdRedactions(e *Effects, state store.Agency, reference string, d contacts, at time.Time) {
-	if d.held == (state.Redaction != nil && slices.Contains(state.Redaction.Insertions, reference)) {
+// apart is how long members must be empty before that is believed.
+func (c *comparison) apart() time.Duration {
+	switch {
+	case c.emptied == 0:
+		return c.Apart
+	case c.Prior.State.Redaction != nil && c.Prior.State.Redaction.Approved:
+		return 0
+	}
+	return max(c.Apart, c.HoldFor)
+}
+
+// holdRedactions holds the redaction of most people of a response, for the whole agency: what fails
+// behind one insertion fails behind others. The hold ends when none of its insertions shows such a
+// mass any more that is not believed.
+func (c *comparison) holdRedactions() {
+	state, reference, held := c.Prior.State, c.Insertion.Reference, c.redacted < c.emptied
+	if held == (state.Redaction != nil && slices.Contains(state.Redaction.Insertions, reference)) {
 		return
 	}
 	switch {
-	case !d.held:
-		e.announce(endRedactions(&state, p.AgencyID, []string{reference}, at)...)
+	case !held:
+		c.announce(endRedactions(&state, c.AgencyID, []string{reference}, c.at)...)
 	case state.Redaction == nil:
-		h := &store.Held{
-			Reason: massDisappearance, Since: at, Until: at.Add(max(p.Apart, p.HoldFor)), Missing: d.emptied, Known: d.people,
-			Insertions: []string{reference},
+		h := store.Held{
+			Reason: massDisappearance, Since: c.at, Until: c.at.Add(max(c.Apart, c.HoldFor)),
+			Missing: c.emptied, Known: c.people, Insertions: []string{reference},
 		}
-		state.Redaction = h
-		e.announce(&events.WatchChangeHeld{
-			Common: events.Common{AgencyID: p.AgencyID, ObservedAt: at}, Operation: string(listings.OperationContactRequests),
-			Reason: h.Reason, Missing: h.Missing, Known: h.Known, Until: h.Until, Approve: "doorbell approve " + p.AgencyID,
+		state.Redaction = &h
+		c.announce(&events.WatchChangeHeld{
+			Common:    events.Common{AgencyID: c.AgencyID, ObservedAt: c.at},
+			Operation: string(listings.OperationContactRequests), Reason: h.Reason, Missing: h.Missing,
+			Known: h.Known, Until: h.Until, Approve: "doorbell approve " + c.AgencyID,
 		})
 	default:
 		h := *state.Redaction
-		h.Missing, h.Known, h.Insertions = h.Missing+d.emptied, h.Known+d.people, append(slices.Clip(h.Insertions), reference)
+		h.Missing, h.Known = h.Missing+c.emptied, h.Known+c.people
+		h.Insertions = append(slices.Clip(h.Insertions), reference)
 		state.Redaction = &h
 	}
-	e.State = &state
+	c.Effects.State = &state
 }
 
 // endRedactions takes insertions out of a hold of redactions, which ends with the last.
@@ -773,23 +715,4 @@ func endRedactions(state *store.Agency, agencyID string, references []string, at
 	}
 	state.Redaction = nil
 	return []events.Payload{HoldEnds(agencyID, listings.OperationContactRequests, h, at)}
-}
-
-// waits are how long the contact requests that are live have waited: since they were created, or since the poll before where that is
-// not known.
-func waits(payloads []events.Payload, s sight) (all []time.Duration) {
-	for _, payload := range payloads {
-		c, is := payload.(*events.ContactRequestCreated)
-		if !is || c.Origin != events.OriginLive {
-			continue
-		}
-		since := s.After
-		if !c.CreatedAt.IsZero() {
-			since = c.CreatedAt
-		}
-		if !since.IsZero() {
-			all = append(all, max(0, s.At.Sub(since)))
-		}
-	}
-	return all
 }

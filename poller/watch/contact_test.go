@@ -601,25 +601,24 @@ func TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered(t *testing.T) {
 	}
 }
 
-func TestOnlyNewsCountsForLatency(t *testing.T) {
-	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := sight{Observation: Observation{At: at, After: at.Add(-10 * time.Minute)}}
-	created := func(origin events.Origin, created time.Time) events.Payload {
-		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
+func TestOnlyWhatIsAnnouncedAsLiveCountsForLatency(t *testing.T) {
+	m := newMemory() // which looks 24 hours and some minutes after epoch
+	m.poll.Announce = true
+	untimed := lead(`{"id":3,"lastName":"Untimed"}`)
+	ahead := person(4, 25*60, "Ahead", "x")
+	waits := func(list ...listings.ContactRequest) (all []time.Duration) {
+		all = m.see(list...).Waits
+		slices.Sort(all)
+		return all
 	}
-	got := waits([]events.Payload{
-		created(events.OriginBaseline, at.Add(-time.Hour)),
-		created(events.OriginLive, at.Add(-2*time.Minute)),
-		created(events.OriginLive, at.Add(time.Minute)), // by a clock that is ahead
-		created(events.OriginLive, time.Time{}),
-		&events.ContactRequestChanged{Common: events.Common{Origin: events.OriginLive}},
-	}, s)
-	if want := []time.Duration{2 * time.Minute, 0, 10 * time.Minute}; !slices.Equal(got, want) {
+	// The first is old; nothing says how long the third has waited.
+	if got, want := waits(person(1, -90, "Old", "x"), person(2, 24*60-1, "Live", "x"), untimed, ahead),
+		[]time.Duration{0, 2 * time.Minute}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	s.After = time.Time{}
-	if got := waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
-		t.Errorf("nobody knows since when, but %v", got)
+	m.poll.Before = m.at.Add(-4 * time.Minute)
+	if got, want := waits(lead(`{"id":5,"lastName":"Another"}`)), []time.Duration{5 * time.Minute}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -627,7 +626,7 @@ func TestTheLeadsOfARenamedInsertionComeAlong(t *testing.T) {
 	old := newMemory()
 	old.see(person(1, 1, "Anna", "x"), person(2, 2, "Bruno", "y"))
 	m := newMemory()
-	m.Elsewhere = slices.Values(old.Known)
+	m.Elsewhere = func() []store.ContactRequest { return old.Known }
 	renamed := person(1, 1, "Anna", "x")
 	renamed.Record = json.RawMessage(strings.Replace(string(renamed.Record), `{`, `{"propertyReferenceId":"A#B##",`, 1))
 	wants(t, m.see(

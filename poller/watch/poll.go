@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -10,15 +9,37 @@ import (
 	"doorbell/store"
 )
 
+// Question is one way to ask for contact requests.
+type Question = listings.ContactRequestsQuery
+
+// Ask is the question for contact requests sorted by a member, desc or asc. A size of 0 leaves the
+// number to the API.
+func Ask(sortBy, order string, size int) Question {
+	return Question{NumberOfItemsPerPage: size, SortBy: sortBy, SortOrder: order}
+}
+
+// Response is a response to a question for the contact requests of an insertion.
+type Response struct {
+	Question
+	Requests   []listings.ContactRequest
+	Total      int  // -1 if the API did not say
+	Unreadable int  // elements that could not be read
+	List       bool // there is a list, even an empty one
+}
+
+func (r Response) count() int        { return len(r.Requests) + r.Unreadable }
+func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
+func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
+
 // Prior is what is remembered when a response is judged.
 type Prior struct {
 	State     store.Agency
-	Insertion store.Insertion // with its last poll
-	Known     []store.ContactRequest
-	Record    func() []byte // of the insertion, as last read; most responses do not need it
-	// Elsewhere are those of insertions of which this one may be another name, one of which is new and one listed no more. It is
-	// asked only where something is unknown; nil: there are none.
-	Elsewhere iter.Seq[store.ContactRequest]
+	Insertion store.Insertion        // with its last poll
+	Known     []store.ContactRequest // by id
+	Record    func() []byte          // of the insertion, as last read; most responses do not need it
+	// Elsewhere returns those of insertions of which this one may be another name, one of which is new
+	// and one listed no more. It is asked only where something is unknown; nil: there are none.
+	Elsewhere func() []store.ContactRequest
 }
 
 // summary is what events say of the insertion. Most responses make none.
@@ -38,10 +59,10 @@ type Poll struct {
 	// Retention is how long the stream knows the events that it was given; 0: for ever.
 	Retention time.Duration
 
+	Newest  time.Time // the newest that a window of the agency has shown in order; zero: none has
 	Longest int       // the most contact requests that the service has shown at once
 	Totals  bool      // a total has counted more than stood beside it
 	Larger  bool      // a larger number may be asked for
-	Newest  time.Time // the newest that a window of the agency has shown in order; zero: none has
 	Proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
 }
 
@@ -77,7 +98,7 @@ type Judged struct {
 	Closed Closed
 	Newest time.Time            // that the response shows in order; zero: it is in none
 	Fresh  map[string]time.Time // creation times of what was not known before the catch-up, by id
-	Waits  []time.Duration      // of the contact requests that are announced
+	Waits  []time.Duration      // of the contact requests that are announced as live
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 }
@@ -87,70 +108,42 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
 	}
-	p.Rules = p.Rules.without(volatilePaths(prior.State, listings.OperationContactRequests))
-	s := p.sight(prior, r, at.UTC())
-	d, same := unchanged(s, prior.Known, r.Requests)
-	if !same {
-		d = diffContactRequests(s, prior.Known, prior.Elsewhere, identify(prior.Insertion.Reference, r.Requests, p.Rules))
+	i, corrected := prior.Insertion, prior.Insertion.Start.After(at)
+	if corrected { // our clock was ahead at the begin, and was set since
+		i.Start = at.UTC().Add(-beforeBegin)
+		prior.Insertion = i
 	}
-	j := Judged{Window: w.with(r, d, s.view), Fresh: d.fresh, Waits: waits(d.Events, s), Readings: d.readings}
-	if s.view.ordered {
-		j.Newest = s.view.newest
+	c := &comparison{
+		Poll: p, Prior: prior, Effects: Effects{Reference: i.Reference}, at: at.UTC(),
+		volatile: volatilePaths(prior.State, listings.OperationContactRequests),
+		view:     viewOf(r, p.Longest), fresh: map[string]time.Time{},
 	}
-	j.Closed = p.closed(prior, r, d, s.view, j.Window)
-	i := prior.Insertion
-	j.Reference, j.Contacts = i.Reference, d.Puts
-	j.announce(d.Events...)
-	if d.moved {
-		j.announce(&events.WatchSchemaDrifted{
-			Common: events.Common{AgencyID: p.AgencyID, ObservedAt: s.At}, Operation: string(listings.OperationContactRequests),
+	c.Rules = p.Rules.without(c.volatile)
+	if moved := c.compare(r.Requests); moved {
+		c.announce(&events.WatchSchemaDrifted{
+			Common: events.Common{AgencyID: p.AgencyID, ObservedAt: c.at}, Operation: string(listings.OperationContactRequests),
 			PropertyReferenceID: i.Reference, Expected: "contact requests with the identity that they had", Found: "the same ones with another",
 		})
 	}
-	p.holdRedactions(&j.Effects, prior.State, i.Reference, d, s.At)
+	c.holdRedactions()
+	next := w.with(r, c)
+	closed := c.closed(r, next)
 	switch {
-	case j.Closed == Open && d.new > 0 && i.OpenSince.IsZero():
-		i.OpenSince = s.At
-		j.Insertions = []store.Insertion{i}
-	case j.Closed != Open && (!i.Polled || j.Window.list && !i.Listed || !i.OpenSince.IsZero() || len(d.Puts) > 0):
-		p.close(&j.Effects, prior, j.Window, s.At)
+	case closed == Open && c.new > 0 && i.OpenSince.IsZero():
+		i.OpenSince = c.at
+		c.Insertions = []store.Insertion{i}
+	case closed != Open && (!i.Polled || corrected || next.list && !i.Listed || !i.OpenSince.IsZero() || len(c.Contacts) > 0):
+		p.close(&c.Effects, prior, next, c.at)
+	}
+	j := Judged{Effects: c.Effects, Window: next, Closed: closed, Fresh: c.fresh, Waits: c.waits, Readings: c.readings}
+	if c.view.ordered {
+		j.Newest = c.view.newest
 	}
 	return j
 }
 
-func (p Poll) sight(prior Prior, r Response, at time.Time) sight {
-	i, after := prior.Insertion, p.Before
-	if after.IsZero() {
-		after = i.LastPoll
-	}
-	v := viewOf(r, p.Longest)
-	v.agency = p.Newest
-	for _, k := range prior.Known { // after a restart others may have shown less than this one did before
-		if !p.Newest.IsZero() && k.CreatedAt.After(v.agency) {
-			v.agency = k.CreatedAt
-		}
-	}
-	return sight{
-		Observation: Observation{AgencyID: p.AgencyID, At: at, After: after.UTC(), Emit: p.Announce && !refiltered(prior.State, i)},
-		insertion:   i, summary: prior.summary, people: p.People,
-		rules: p.Rules, view: v, apart: p.Apart, holdFor: p.HoldFor,
-		forgotten: forgotten(prior.State, at, p.Retention),
-		approved:  prior.State.Redaction != nil && prior.State.Redaction.Approved,
-		volatile:  volatilePaths(prior.State, listings.OperationContactRequests),
-	}
-}
-
-// forgotten is the moment before which a store that was lost or set back takes contact requests for old: they may have been announced, and
-// the stream, which keeps others from being announced twice, knows them no more. Zero: there is none.
-func forgotten(a store.Agency, at time.Time, retention time.Duration) time.Time {
-	if retention <= 0 || !a.SetBack && a.HeardUntil.IsZero() {
-		return time.Time{}
-	}
-	return at.Add(-retention)
-}
-
-// GiveUp ends a catch-up that no response has closed: an event says that contact requests may be unseen. Of a list in no order it says
-// so once.
+// GiveUp ends a catch-up that no response has closed: an event says that contact requests may be
+// unseen. Of a list in no order it says so once.
 func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	e := Effects{Reference: prior.Insertion.Reference}
 	if w.view.ordered || !prior.Insertion.Unordered {
@@ -163,8 +156,9 @@ func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	return e
 }
 
-// close closes the window of an insertion. An event says how many contact requests of a first poll were taken for old because their
-// time is not known, also of a catch-up that failed or was killed and has begun again.
+// close closes the window of an insertion. An event says how many contact requests of a first poll
+// were taken for old because their time is not known, also of a catch-up that failed or was killed
+// and has begun again.
 func (p Poll) close(e *Effects, prior Prior, w *Window, at time.Time) {
 	i := prior.Insertion
 	e.Insertions = []store.Insertion{closeWindow(i, w, at)}

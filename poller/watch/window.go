@@ -10,15 +10,8 @@ import (
 	"doorbell/store"
 )
 
-// Question is one way to ask for contact requests.
-type Question = listings.ContactRequestsQuery
-
-// Ask is the question for contact requests sorted by a member, desc or asc. A size of 0 leaves the number to the API.
-func Ask(sortBy, order string, size int) Question {
-	return Question{NumberOfItemsPerPage: size, SortBy: sortBy, SortOrder: order}
-}
-
-// Closed is why a window leaves nothing unseen between itself and what was known before; empty: it is open.
+// Closed is why a window leaves nothing unseen between itself and what was known before; empty: it
+// is open.
 type Closed string
 
 const (
@@ -29,7 +22,7 @@ const (
 	ClosedStart     Closed = "start"     // it reaches behind the insertion's start
 	ClosedShort     Closed = "short"     // it is shorter than it may be, and shows every one that is known
 	ClosedReversed  Closed = "reversed"  // the other end shows the same
-	ClosedSteady    Closed = "steady"    // nothing is new, no order is seen, the same number was all there is, and no total counts more
+	ClosedSteady    Closed = "steady"    // nothing is new, and times are unreadable, where as many were all there is
 	ClosedUnordered Closed = "unordered" // its list is in no order, which was reported
 	ClosedGivenUp   Closed = "given up"  // no question shows more
 	ClosedSilent    Closed = "silent"    // nothing is shown where some are known: it says nothing
@@ -51,18 +44,17 @@ func NewWindow() *Window { return &Window{shown: map[string]bool{}, total: -1} }
 func (w *Window) Shown() int { return len(w.shown) }
 
 // with is the window after one more response.
-func (w *Window) with(r Response, d contacts, v view) *Window {
+func (w *Window) with(r Response, c *comparison) *Window {
 	next := *w
-	next.shown = make(map[string]bool, len(w.shown)+len(d.shown))
-	maps.Copy(next.shown, w.shown)
-	for _, id := range d.shown {
+	next.shown = maps.Clone(w.shown)
+	for _, id := range c.shown {
 		next.shown[id] = true
 	}
 	if r.newestFirst() {
-		next.newest, next.view = d.shown, v
+		next.newest, next.view = c.shown, c.view
 	}
-	if !v.oldest.IsZero() && (w.oldest.IsZero() || v.oldest.Before(w.oldest)) {
-		next.oldest = v.oldest
+	if oldest := c.view.oldest; !oldest.IsZero() && (w.oldest.IsZero() || oldest.Before(w.oldest)) {
+		next.oldest = oldest
 	}
 	next.list, next.total = w.list || r.List, r.Total
 	return &next
@@ -76,38 +68,28 @@ type view struct {
 	zoneless       bool // times name no zone
 	readable       bool // most times can be read, so that an order is seen
 	cut            bool // there may be more than it shows
-
-	agency time.Time // the newest that any window of the agency has shown in order; zero: none has
 }
 
 // fewCut is how many contact requests a service is taken to show at least, whatever it is asked for.
 const fewCut = 10
 
-// viewOf reads the times of a response. A few unreadable ones are stepped over. longest is the largest number that the service has
-// shown at once.
+// viewOf reads the times of a response. A few unreadable ones are stepped over. longest is the
+// largest number that the service has shown at once.
 func viewOf(r Response, longest int) view {
 	v := view{cut: r.NumberOfItemsPerPage > 0 && r.count() >= r.NumberOfItemsPerPage || r.count() >= max(longest, fewCut)}
-	falls, rises, readable := true, true, 0
-	var last time.Time
+	var times []time.Time
 	for _, c := range r.Requests {
-		t := c.CreatedAt
-		if t.IsZero() {
-			continue
+		if !c.CreatedAt.IsZero() {
+			times = append(times, c.CreatedAt)
+			v.zoneless = v.zoneless || !c.HasZone()
 		}
-		if readable++; readable > 1 {
-			falls, rises = falls && !t.After(last), rises && !t.Before(last)
-		}
-		if v.oldest.IsZero() || t.Before(v.oldest) {
-			v.oldest = t
-		}
-		if t.After(v.newest) {
-			v.newest = t
-		}
-		v.zoneless = v.zoneless || !c.HasZone()
-		last = t
 	}
-	v.readable = 2*readable >= len(r.Requests)
-	v.ordered, v.ascending = v.readable && falls && r.newestFirst(), v.readable && rises && r.oldestFirst()
+	if v.readable = 2*len(times) >= len(r.Requests); len(times) > 0 {
+		v.oldest, v.newest = slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
+	}
+	falls := slices.IsSortedFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	v.ordered = v.readable && r.newestFirst() && falls
+	v.ascending = v.readable && r.oldestFirst() && slices.IsSortedFunc(times, time.Time.Compare)
 	return v
 }
 
@@ -119,77 +101,76 @@ func (v view) shows(second time.Time) bool {
 	case v.ordered:
 		return second.After(v.oldest)
 	case v.ascending:
-		return second.Before(v.newest.Truncate(time.Second))
+		return second.Before(secondOf(v.newest))
 	}
 	return false
 }
 
 // closed reports why the window is closed by a response, after which it is next.
-func (p Poll) closed(prior Prior, r Response, d contacts, v view, next *Window) Closed {
-	i, count := prior.Insertion, r.count()
-	lasting := d.missing == 0 && r.Unreadable == 0 && r.Total <= count // it shows every one that is known or counted
-	current := v.ordered && p.isCurrent(prior, d, v)
+func (c *comparison) closed(r Response, next *Window) Closed {
+	v, count := c.view, r.count()
+	whole := c.missing == 0 && r.Unreadable == 0 && r.Total <= count // every one that is known or counted
+	current := v.ordered && c.isCurrent()
 	switch {
-	case count == 0 && len(prior.Known) == 0 && r.Total <= 0:
+	case count == 0 && len(c.Known) == 0 && r.Total <= 0:
 		return ClosedNone
 	case count == 0:
 		return Open
-	case r.Unreadable == 0 && r.Total == len(next.shown) && (p.Totals || r.Total > count):
+	case r.Unreadable == 0 && r.Total == len(next.shown) && (c.Totals || r.Total > count):
 		return ClosedTotal
 	case r.oldestFirst():
-		if next.isReversed(d.shown, v) && r.Unreadable == 0 && r.Total <= len(next.shown) {
+		if next.isReversed(c.shown, v) && r.Unreadable == 0 && r.Total <= len(next.shown) {
 			return ClosedReversed
 		}
 	case !r.newestFirst():
-	case current && d.endsBefore(v):
+	case current && c.endsBefore():
 		return ClosedOverlap
-	case current && v.oldest.Before(startOf(i, v, !v.zoneless)) && !v.oldest.IsZero():
+	case current && v.oldest.Before(c.startOf(!v.zoneless)) && !v.oldest.IsZero():
 		return ClosedStart
-	case lasting && !v.cut && (current || !v.ordered) && (count < fewCut || d.isShort(i, v)):
+	case whole && !v.cut && (current || !v.ordered) && (count < fewCut || c.isShort()):
 		return ClosedShort
-	case !v.readable && d.new == 0 && i.OpenSince.IsZero() && p.Proved > 0 && count >= p.Proved && r.Total <= count:
+	case !v.readable && c.new == 0 && c.Insertion.OpenSince.IsZero() && c.Proved > 0 && count >= c.Proved && r.Total <= count:
 		return ClosedSteady
-	case !v.ordered && i.Unordered && !(p.Larger && count >= r.NumberOfItemsPerPage):
+	case !v.ordered && c.Insertion.Unordered && !(c.Larger && count >= r.NumberOfItemsPerPage):
 		return ClosedUnordered
 	}
 	return Open
 }
 
-// isShort reports whether a list that is shorter than others were, and shows every known one, shows all there is. After the first poll
-// that is not certain where it shows new ones, for the service may show less than it did: unless they stand above known ones.
-func (d contacts) isShort(i store.Insertion, v view) bool {
-	return !i.Polled || len(d.fresh) == 0 || v.ordered && slices.Contains(d.before, true)
+// isShort reports whether a list that is shorter than others were, and shows every known one, shows
+// all there is. After the first poll that is not certain where it shows new ones, for the service may
+// show less than it did: unless they stand above known ones.
+func (c *comparison) isShort() bool {
+	return !c.Insertion.Polled || len(c.fresh) == 0 || c.view.ordered && slices.Contains(c.before, true)
 }
 
-// endsBefore reports whether the last one shown was known before the catch-up. One that was not and is of the same moment says that
-// there may be more of that moment.
-func (d contacts) endsBefore(v view) bool {
-	last := len(d.before) - 1
-	if last < 0 || !d.before[last] {
+// endsBefore reports whether the last one shown was known before the catch-up. One that was not and
+// is of the same moment says that there may be more of that moment.
+func (c *comparison) endsBefore() bool {
+	last := len(c.before) - 1
+	if last < 0 || !c.before[last] {
 		return false
 	}
-	for _, t := range d.fresh {
-		if isSameSecond(t, v.oldest) {
-			return !v.cut
+	for _, t := range c.fresh {
+		if isSameSecond(t, c.view.oldest) {
+			return !c.view.cut
 		}
 	}
 	return true
 }
 
-// isCurrent reports whether a response shows what earlier ones of the same catch-up did, as far as it reaches. One that does not comes
-// from a cache or a replica that is behind: it proves nothing.
-func (p Poll) isCurrent(prior Prior, d contacts, v view) bool {
-	for _, k := range prior.Known {
-		if k.Epoch == prior.Insertion.Epoch && k.CreatedAt.After(v.oldest) && !slices.Contains(d.shown, k.ID) {
-			return false
-		}
-	}
-	return true
+// isCurrent reports whether a response shows what earlier ones of the same catch-up did, as far as it
+// reaches. One that does not comes from a cache or a replica that is behind: it proves nothing.
+func (c *comparison) isCurrent() bool {
+	return !slices.ContainsFunc(c.Known, func(k store.ContactRequest) bool {
+		return k.Epoch == c.Insertion.Epoch && k.CreatedAt.After(c.view.oldest) && !slices.Contains(c.shown, k.ID)
+	})
 }
 
-// isReversed reports whether a response to the question for the oldest ones shows what that for the newest ones did, turned round:
-// then both show all there is. Ties may stand in any order where both are seen to be in theirs, which takes two times that differ:
-// a service that ignores the order looks the same where all are of one second.
+// isReversed reports whether a response to the question for the oldest ones shows what that for the
+// newest ones did, turned round: then both show all there is. Ties may stand in any order where both
+// are seen to be in theirs, which takes two times that differ: a service that ignores the order looks
+// the same where all are of one second.
 func (w *Window) isReversed(ids []string, v view) bool {
 	back := slices.Clone(ids)
 	slices.Reverse(back)
@@ -202,47 +183,64 @@ func (w *Window) isReversed(ids []string, v view) bool {
 
 // Begin and end of a watch.
 const (
-	// beforeBegin is how far back the begin of a watch lies: no two clocks agree. zoneless is how much farther, where times
-	// name no zone: they may be of another one than is configured.
+	// beforeBegin is how far back the begin of a watch lies: no two clocks agree. zoneless is how much
+	// farther, where times name no zone: they may be of another one than is configured.
 	beforeBegin = 15 * time.Minute
 	zoneless    = 2 * time.Hour
 )
 
-// ComesBackWithin is how long after an insertion has vanished its contact requests may be live at a new one, which has another
-// name: they come as late as the old one is polled, and the start of the new one lies as far back, and farther where times name no zone.
-// It is reckoned from a complete walk, which may be some time ago.
+// ComesBackWithin is how long after an insertion has vanished its contact requests may be live at a
+// new one, which has another name: they come as late as the old one is polled, and the start of the
+// new one lies as far back, and farther where times name no zone. It is reckoned from a complete walk,
+// which may be some time ago.
 const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
 
-// startOf is the moment before which contact requests of an insertion are old. Until a list was shown the zone of a time is in
-// doubt. From then on what is younger than all that the agency has shown before is news in any case, for our clock may have been
-// ahead at the begin.
-func startOf(i store.Insertion, v view, zoned bool) time.Time {
-	switch {
-	case !i.Listed && !zoned:
-		return i.Start.Add(-zoneless)
-	case i.Listed && !v.agency.IsZero() && v.agency.Before(i.Start):
-		return v.agency
+// startOf is the moment before which contact requests of an insertion are old. Until a list was shown
+// the zone of a time is in doubt. From then on what is younger than all that the agency has shown is
+// news in any case, for our clock may be ahead of the API's.
+func (c *comparison) startOf(zoned bool) time.Time {
+	start := c.Insertion.Start
+	if !c.Insertion.Listed && !zoned {
+		return start.Add(-zoneless)
 	}
-	return i.Start
+	if newest := c.Newest; c.Insertion.Listed && !newest.IsZero() {
+		for _, k := range c.Known { // after a restart others may have shown less than this one did before
+			newest = later(newest, k.CreatedAt)
+		}
+		return earlier(start, newest)
+	}
+	return start
 }
 
-// closeWindow is the insertion after its window was closed or given up. After the first list the start moves back, so that late
-// arrivals are live, but not behind the oldest that was shown: what slides in from below is old. Nor is it later than the newest
-// that was shown in order.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// closeWindow is the insertion after its window was closed or given up. After the first list the
+// start moves back, so that late arrivals are live, but not behind the oldest that was shown: what
+// slides in from below is old. Nor is it later than the newest that was shown in order.
 func closeWindow(i store.Insertion, w *Window, at time.Time) store.Insertion {
 	i.Polled = true
 	if w.list && !i.Listed {
 		i.Listed = true
 		start := i.Start.Add(-LateArrivals)
-		if oldest := w.oldest.Truncate(time.Millisecond).Add(time.Millisecond); !w.oldest.IsZero() && oldest.After(start) {
-			start = oldest
+		if !w.oldest.IsZero() {
+			start = later(start, w.oldest.Truncate(time.Millisecond).Add(time.Millisecond))
 		}
-		if start.Before(i.Start) {
-			i.Start = start
-		}
+		i.Start = earlier(i.Start, start)
 	}
-	if newest := w.view.newest; i.Listed && w.view.ordered && !newest.IsZero() && newest.Before(i.Start) {
-		i.Start = newest
+	if newest := w.view.newest; i.Listed && w.view.ordered && !newest.IsZero() {
+		i.Start = earlier(i.Start, newest)
 	}
 	i.Epoch++
 	i.OpenSince = time.Time{}
@@ -253,8 +251,9 @@ func closeWindow(i store.Insertion, w *Window, at time.Time) store.Insertion {
 // WindowFull is the reason of a gap: no response reaches back to what is known.
 const WindowFull = "window_full"
 
-// gap is the event that contact requests may be unseen: they lie above the newest that was known before, and below what the last
-// response reached. Without an order they lie anywhere since the last good look.
+// gap is the event that contact requests may be unseen: they lie above the newest that was known
+// before, and below what the last response reached. Without an order they lie anywhere since the last
+// good look.
 func (p Poll) gap(prior Prior, w *Window, now time.Time) *events.WatchGapDetected {
 	i := prior.Insertion
 	from, to := i.Start, w.view.oldest
@@ -263,14 +262,17 @@ func (p Poll) gap(prior Prior, w *Window, now time.Time) *events.WatchGapDetecte
 		if i.Polled {
 			from = i.LastPoll
 		}
-	} else {
-		for _, k := range prior.Known {
-			if k.Epoch < i.Epoch && k.CreatedAt.After(from) && !k.CreatedAt.After(to) {
-				from = k.CreatedAt
-			}
+	}
+	reached := len(w.shown)
+	for _, k := range prior.Known {
+		if k.Epoch == i.Epoch && !w.shown[k.ID] { // before a restart
+			reached++
+		}
+		if w.view.ordered && k.Epoch < i.Epoch && k.CreatedAt.After(from) && !k.CreatedAt.After(to) {
+			from = k.CreatedAt
 		}
 	}
-	g := p.gapOf(i.Reference, WindowFull, w.reached(prior), now)
+	g := p.gapOf(i.Reference, WindowFull, reached, now)
 	if g.From, g.To = from, to; from.After(to) {
 		g.From = to
 	}
@@ -285,15 +287,4 @@ func (p Poll) gapOf(reference, reason string, reached int, now time.Time) *event
 		Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: now},
 		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference, Reason: reason, Reached: reached,
 	}
-}
-
-// reached counts the contact requests that this catch-up has shown, also before a restart.
-func (w *Window) reached(prior Prior) int {
-	n := len(w.shown)
-	for _, k := range prior.Known {
-		if k.Epoch == prior.Insertion.Epoch && !w.shown[k.ID] {
-			n++
-		}
-	}
-	return n
 }

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -48,15 +47,25 @@ func TestAResponseThatIsTakenForUnchangedChangesNothing(t *testing.T) {
 			requests = append(requests, draw())
 		}
 		r := Response{Question: Ask("createdAt", "desc", 100), Requests: requests, Total: -1, List: true}
-		s := m.poll.sight(m.Prior, r, m.at)
-		got, all := unchanged(s, m.Known, requests)
-		if !all {
+		c := &comparison{Poll: m.poll, Prior: m.Prior, at: m.at, view: viewOf(r, 100), fresh: map[string]time.Time{}}
+		got, same := c.asBefore(requests)
+		if !same {
 			return
 		}
 		settled++
-		want := diffContactRequests(s, m.Known, nil, identify(reference, requests, contactRules))
-		if is, wanted := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); is != wanted {
-			t.Fatalf("%s, and compared as a whole %s", is, wanted)
+		want := identify(reference, requests, contactRules)
+		missing, moved := pair(want, m.Known, c.view, contactRules.contactRequest)
+		if missing != c.missing || moved || len(got) != len(want) {
+			t.Fatalf("%d and %d missing, moved %t, %d and %d shown", c.missing, missing, moved, len(got), len(want))
+		}
+		for n, f := range want {
+			if f.known == nil || f.known.ID != got[n].known.ID || f.twin || f.moved {
+				t.Fatalf("%s is %+v, compared as a whole %+v", f.id, got[n], f)
+			}
+			c.update(*f.known, f)
+		}
+		if len(c.Events)+len(c.Contacts) != 0 {
+			t.Fatalf("compared as a whole it changes %+v", c.Effects)
 		}
 	})
 	if settled == 0 {

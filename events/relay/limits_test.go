@@ -231,7 +231,7 @@ func TestTailGoesOnWhereTheStreamIsMadeAnew(t *testing.T) {
 		defer close(got)
 		for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
 			switch {
-			case errors.Is(err, ErrAnew):
+			case errors.Is(err, ErrRecreated):
 				got <- "anew"
 			case err != nil:
 				got <- err.Error()

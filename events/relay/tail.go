@@ -37,7 +37,7 @@ func (o TailOptions) filter() string {
 
 // Tail yields events from the stream in order, without gaps across reconnects, until ctx ends,
 // which is not an error. Each message that is not an event yields an error that wraps ErrForeign,
-// and a recreated stream yields one that wraps ErrAnew; the new stream is read from its beginning.
+// and a recreated stream yields one that wraps ErrRecreated; the new stream is read from its beginning.
 // Reading continues after both. Any other error is the last value. The server deletes the consumer
 // some minutes after Tail has ended.
 func Tail(ctx context.Context, nc stream.Conn, o TailOptions) iter.Seq2[events.Event, error] {
@@ -89,7 +89,7 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 		if by := deliveredBy(m); m == nil || by != consumer {
 			now, err := js.Stream(ctx, o.Stream)
 			if err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
-				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrAnew)) // m is read again
+				return yield(events.Event{}, fmt.Errorf("stream %s: %w", o.Stream, ErrRecreated)) // m is read again
 			}
 			if err == nil && m != nil {
 				consumer = by
@@ -128,8 +128,8 @@ const tailCheck = 5 * time.Second
 // makes the consumer again.
 const tailHeartbeat = jetstream.PullHeartbeat(2 * time.Second)
 
-// ErrAnew is wrapped by the error that Tail yields when the stream was recreated.
-var ErrAnew = errors.New("it was recreated; continuing from its beginning")
+// ErrRecreated is wrapped by the error that Tail yields when the stream was recreated.
+var ErrRecreated = errors.New("it was recreated; continuing from its beginning")
 
 // ErrForeign is wrapped by the error that Tail yields for a message that is not an event of
 // doorbell.

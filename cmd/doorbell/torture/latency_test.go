@@ -30,7 +30,7 @@ import (
 // stream of the same configuration. It ends as ours does, at an ordered consumer in this process. Before it stands a pause as
 // long as ours had to be waited for: after an idle tenth of a second a disk and a processor take longer than at once.
 //
-//	go test ./cmd/doorbell -run '^$' -bench Latency -benchtime 200x
+//	go test ./cmd/doorbell/torture -run '^$' -bench Latency -benchtime 200x
 func BenchmarkLatency(b *testing.B) {
 	for _, history := range []int{5, 20} {
 		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) { benchmarkLatency(b, history) })

@@ -23,8 +23,8 @@ import (
 // the pages of these files that are mapped and could be dropped at any moment. start is the time from the start of the process
 // to its first request.
 //
-//	go test ./cmd/doorbell -run '^$' -bench 'Resident/insertions=10000$/silent' -benchtime 1x
-//	go test ./cmd/doorbell -run '^$' -bench 'Resident/insertions=100000/silent' -benchtime 1x -timeout 60m
+//	go test ./cmd/doorbell/torture -run '^$' -bench 'Resident/insertions=10000$/silent' -benchtime 1x
+//	go test ./cmd/doorbell/torture -run '^$' -bench 'Resident/insertions=100000/silent' -benchtime 1x -timeout 60m
 func BenchmarkResident(b *testing.B) {
 	for _, insertions := range []int{10_000, 100_000} {
 		for _, baseline := range []string{"silent", "emit"} {
@@ -159,7 +159,7 @@ func fileMB(b *testing.B, path string) float64 {
 // BenchmarkStart measures how long the program takes from its start to its first request, with a store of 100,000 insertions
 // that were all read before, and what is resident after some polls.
 //
-//	go test ./cmd/doorbell -run '^$' -bench Start -benchtime 3x
+//	go test ./cmd/doorbell/torture -run '^$' -bench Start -benchtime 3x
 func BenchmarkStart(b *testing.B) {
 	const insertions = 100_000
 	api := startCheapAPI(b, insertions)

@@ -72,82 +72,19 @@ func (tx *Tx) ContactRequests(agency, reference string) []ContactRequest {
 	return decodeContactRequests(v)
 }
 
-func decodeContactRequests(payload []byte) (all []ContactRequest) {
-	var forms [][]Field
-	s := scanner{rest: payload}
-	s.object(func(name string) {
-		switch name {
-		case "f":
-			s.array(func() { forms = append(forms, s.fields()) })
-		case "l":
-			s.array(func() { all = append(all, s.contactRequest(forms)) })
-		default:
-			s.bad = true
+func decodeContactRequests(payload []byte) []ContactRequest {
+	v := decodeJSON[contactRequests](bucketContacts, payload)
+	all := make([]ContactRequest, len(v.List))
+	for n, row := range v.List {
+		all[n] = row.ContactRequest
+		if row.Form < 0 || row.Form > len(v.Forms) {
+			panic(unreadable(bucketContacts))
 		}
-	})
-	if s.bad {
-		panic(unreadable(bucketContacts))
+		if row.Form > 0 {
+			all[n].Fields = v.Forms[row.Form-1]
+		}
 	}
 	return all
-}
-
-func (s *scanner) fields() (all []Field) {
-	s.array(func() {
-		var f Field
-		s.object(func(name string) {
-			switch name {
-			case "n":
-				f.Name = s.text()
-			case "e":
-				f.Empty = s.truth()
-			default:
-				s.bad = true
-			}
-		})
-		all = append(all, f)
-	})
-	return all
-}
-
-func (s *scanner) contactRequest(forms [][]Field) (c ContactRequest) {
-	s.object(func(name string) {
-		switch name {
-		case "i":
-			c.ID = s.text()
-		case "f":
-			s.bytes(c.Fingerprint[:])
-		case "c":
-			s.bytes(c.Content[:])
-		case "o":
-			s.bytes(c.Other[:])
-		case "d":
-			s.bytes(c.Digest[:])
-		case "r":
-			c.Rules = uint32(s.int())
-		case "e":
-			c.Epoch = s.int()
-		case "v":
-			c.Revision = s.int()
-		case "t":
-			c.CreatedAt = s.time()
-		case "m":
-			c.Emptied = s.time()
-		case "n":
-			c.Nameless = s.truth()
-		case "x":
-			c.Redacted = s.truth()
-		case "k":
-			form := s.int()
-			if form < 1 || form > len(forms) {
-				s.bad = true
-				return
-			}
-			c.Fields = forms[form-1]
-		default:
-			s.bad = true
-		}
-	})
-	return c
 }
 
 // PutContactRequests remembers contact requests of an insertion, beside those that it has.

@@ -32,50 +32,8 @@ type Insertion struct {
 }
 
 func decodeInsertion(reference string, payload []byte) Insertion {
-	i, s := Insertion{Reference: reference}, scanner{rest: payload}
-	s.object(func(name string) {
-		switch name {
-		case "d":
-			s.bytes(i.Digest[:])
-		case "r":
-			i.Rules = uint32(s.int())
-		case "e":
-			i.Episode = s.int()
-		case "v":
-			i.Revision = s.int()
-		case "f":
-			i.FirstSeen = s.time()
-		case "m":
-			i.Missing = s.int()
-		case "l":
-			i.LastSeen = s.time()
-		case "g":
-			i.GoneSince = s.time()
-		case "o":
-			i.Outside = s.truth()
-		case "b":
-			i.Baseline = s.truth()
-		case "s":
-			i.Start = s.time()
-		case "p":
-			i.Polled = s.truth()
-		case "i":
-			i.Listed = s.truth()
-		case "u":
-			i.Unordered = s.truth()
-		case "t":
-			i.LastPoll = s.time()
-		case "c":
-			i.Epoch = s.int()
-		case "os":
-			i.OpenSince = s.time()
-		default:
-			s.bad = true
-		}
-	})
-	if s.bad {
-		panic(unreadable(bucketInsertions))
-	}
+	i := decodeJSON[Insertion](bucketInsertions, payload)
+	i.Reference = reference
 	return i
 }
 

@@ -12,10 +12,10 @@ import (
 // relayUser is this process. Its password exists only in memory.
 const relayUser = "relay"
 
-// authenticator decides who comes in, and as which user.
+// authenticator decides which clients may connect, and as which user.
 type authenticator struct{ logins []login }
 
-// login is what has to be shown: name and password, or a token.
+// login is what a client has to show: name and password, or a token.
 type login struct {
 	name, password, token string
 	user                  *server.User
@@ -62,8 +62,8 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// guestLimits is what guests may not do. What is left open: all of $JS.API.INFO, STREAM.INFO, STREAM.NAMES, STREAM.LIST,
-// STREAM.MSG.GET, DIRECT.GET and of CONSUMER what is needed to make, use and delete a consumer.
+// guestLimits returns what guests may not do. They may use $JS.API.INFO, STREAM.INFO, STREAM.NAMES,
+// STREAM.LIST, STREAM.MSG.GET, DIRECT.GET, and what it takes to make, use and delete a consumer.
 func guestLimits(o Options) *server.Permissions {
 	// No stream at all may be made or changed: a stream can republish what it stores anywhere, a snapshot can be
 	// delivered anywhere, a restore can bring a stream in by the back door.

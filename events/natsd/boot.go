@@ -89,7 +89,9 @@ func (s *Server) bootOnce(ctx context.Context) error {
 	if err == nil {
 		if err = s.serves(ctx, inner); err != nil {
 			s.stop(inner, nil)
-			err = errors.Join(err, s.waitEnded(ctx, endLimit))
+			if stays := s.waitEnded(ctx, endLimit); stays != nil { // no second server on its folder
+				return stays
+			}
 		}
 	}
 	if err == nil || ctx.Err() == nil && s.space() == nil {

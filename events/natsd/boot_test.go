@@ -129,7 +129,7 @@ func TestAProcessThatDiesDuringAStartCountsOnlyIfItPanicked(t *testing.T) {
 	}
 }
 
-func TestAStreamThatTheServerCannotRecoverIsMadeAgain(t *testing.T) {
+func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 	o := onFolder(t)
 	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

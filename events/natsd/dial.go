@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Dial says where an external NATS is and how to prove oneself there. Empty fields are not used.
+// Dial says where an external NATS is, and with which credentials. Empty fields are not used.
 type Dial struct {
 	URL                   string // one or several, separated by commas
 	Creds, NKey           string // files
@@ -25,9 +25,9 @@ type Dial struct {
 // ErrDial is wrapped by what is wrong with a Dial itself: trying again will not help.
 var ErrDial = errors.New("NATS connection settings")
 
-// Connect returns at once, connected or not: the connection tries for ever, in the background, and says so in the log.
-// Nothing is published late: without a connection a publish fails. Errors and log lines show no user info, password,
-// token or key. The caller closes the connection.
+// Connect returns immediately, connected or not: the connection retries without end, in the background,
+// and logs it. Nothing is published late: without a connection a publish fails. Errors and log lines
+// show no user info, password, token or key. The caller closes the connection.
 func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	if err := d.check(); err != nil {
@@ -44,7 +44,7 @@ func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// clientName is what the operators of a server see: doorbell@host.
+// clientName is what the operator of a server sees: doorbell@host.
 func clientName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -53,7 +53,7 @@ func clientName() string {
 	return "doorbell@" + host
 }
 
-// check finds what the client library would report with the URL, and the password in it, in the text.
+// check finds errors that the client library would report with the URL, and the password in it.
 func (d Dial) check() error {
 	for one := range strings.SplitSeq(d.URL, ",") {
 		if u, err := parse(one); err != nil {
@@ -100,7 +100,7 @@ func parse(one string) (*url.URL, error) {
 	return url.Parse(one)
 }
 
-// Redact is a list of NATS URLs without user, password and token.
+// Redact returns a list of NATS URLs without user, password and token.
 func Redact(urls string) string {
 	var out []string
 	for one := range strings.SplitSeq(urls, ",") {
@@ -115,7 +115,8 @@ func Redact(urls string) string {
 	return strings.Join(out, ",")
 }
 
-// resilient are the options of every connection of ours: never give up, publish nothing late, say what happens.
+// resilient returns the options of all our connections: never give up, publish nothing late, log
+// changes.
 func resilient(name string, log *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
@@ -126,7 +127,7 @@ func resilient(name string, log *slog.Logger) []nats.Option {
 		nats.ReconnectJitter(500*time.Millisecond, time.Second),
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(20 * time.Second),
-		nats.FlusherTimeout(10 * time.Second), // a server that does not read holds up whoever asks the connection anything
+		nats.FlusherTimeout(10 * time.Second), // a server that does not read delays every caller
 		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("NATS connected", "server", nc.ConnectedServerName()) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS connected again", "server", nc.ConnectedServerName()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

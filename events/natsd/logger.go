@@ -8,40 +8,41 @@ import (
 	"time"
 )
 
-// logger hands the server's lines to slog. Start-up chatter is debug; the rare warnings about damaged files must not
-// be lost. Debug and trace lines of the server, which would show protocol and payload, are never asked for.
+// logger passes the server's lines to slog. Notices are debug lines; the rare warnings about damaged
+// files must not be lost. The server's debug and trace lines, which show protocol and payload, are off.
 type logger struct {
 	log   *slog.Logger
 	fatal chan string // the first fatal line; capacity 1
 
-	mu   sync.Mutex
-	said map[string]time.Time
+	mu     sync.Mutex
+	logged map[string]time.Time
 }
 
-// A server that cannot write says so at every attempt. The same warning is logged again only after a while.
+// A server that cannot write warns at every attempt. The same warning is logged again only after a
+// while.
 const (
-	sayAgain = 10 * time.Minute
-	mostSaid = 256
+	logAgainAfter  = 10 * time.Minute
+	maxLoggedLines = 256
 )
 
-// news says whether a line was not logged lately.
-func (l *logger) news(line string) bool {
+// firstLately reports whether a line was not logged lately.
+func (l *logger) firstLately(line string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if at, ok := l.said[line]; ok && now.Sub(at) < sayAgain {
+	if at, ok := l.logged[line]; ok && now.Sub(at) < logAgainAfter {
 		return false
 	}
-	if l.said == nil || len(l.said) >= mostSaid {
-		l.said = map[string]time.Time{}
+	if l.logged == nil || len(l.logged) >= maxLoggedLines {
+		l.logged = map[string]time.Time{}
 	}
-	l.said[line] = now
+	l.logged[line] = now
 	return true
 }
 
-// whose tells lines about a connection from those of the server itself: what guests do wrong all day must not be the same thing
-// to a log that bounds what is repeated.
-func whose(line string) string {
+// source distinguishes lines about a connection from those of the server itself: the log bounds what
+// is repeated by message, and guests' mistakes must not hide the server's trouble.
+func source(line string) string {
 	if strings.Contains(line, " - cid:") {
 		return "nats connection"
 	}
@@ -53,14 +54,14 @@ func (l *logger) Noticef(format string, v ...any) {
 }
 
 func (l *logger) Warnf(format string, v ...any) {
-	if line := fmt.Sprintf(format, v...); l.news(line) {
-		l.log.Warn(whose(line), "line", line)
+	if line := fmt.Sprintf(format, v...); l.firstLately(line) {
+		l.log.Warn(source(line), "line", line)
 	}
 }
 
 func (l *logger) Errorf(format string, v ...any) {
-	if line := fmt.Sprintf(format, v...); l.news(line) {
-		l.log.Error(whose(line), "line", line)
+	if line := fmt.Sprintf(format, v...); l.firstLately(line) {
+		l.log.Error(source(line), "line", line)
 	}
 }
 

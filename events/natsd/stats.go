@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Stats are the counts of the account that holds the streams, when Run checked last, or at the start. What is counted is counted since
-// the server was started last.
+// Stats are the counts of the account that holds the streams, since the last start of the server, as
+// of the last check of Run or the start.
 type Stats struct {
 	Connections   int
 	Subscriptions int

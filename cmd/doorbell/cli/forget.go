@@ -136,7 +136,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		err = printReceipt(p, cfg, r)
 	}
 	if err == nil && r.Finished.IsZero() {
-		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon goes on with it every minute, and the next start does; --dry-run says when nothing is left")
+		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon tries again before it publishes anything, and the next start does; --dry-run says when nothing is left")
 	}
 	return err
 }

@@ -16,15 +16,16 @@ import (
 	"doorbell/poller/listings"
 )
 
-// Wanted says whose data are meant: exactly one of Email, Phone, ContactRequestID and PropertyReferenceID, or the latter two, of one agency or
-// of all. It holds a person's data, and is printed nowhere.
+// Wanted says whose data is meant: exactly one of Email, Phone, ContactRequestID and
+// PropertyReferenceID, or the latter two, of one agency or of all. It holds a person's data, and is
+// printed nowhere.
 type Wanted struct {
 	Email               string `json:"email,omitempty"`
 	Phone               string `json:"phone,omitempty"`
 	ContactRequestID    string `json:"contactRequestId,omitempty"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
 	AgencyID            string `json:"agencyId,omitempty"`
-	// NotNamed leaves out what only names the address: somebody else may have written it.
+	// NotNamed leaves out what only names the address: another person may have written it.
 	NotNamed bool `json:"notNamed,omitempty"`
 }
 
@@ -35,7 +36,7 @@ var (
 	ErrPhone  = errors.New("it is no phone number; write it with its country, like +41790000123, or as the API gives it")
 )
 
-// Check refuses what means nobody, or would mean half of the world.
+// Check refuses a Wanted that means no one, or half of the world.
 func (w Wanted) Check() error {
 	given := 0
 	for _, s := range []string{w.Email, w.Phone, w.ContactRequestID + w.PropertyReferenceID} {
@@ -55,7 +56,7 @@ func (w Wanted) Check() error {
 	return nil
 }
 
-// By is what is searched for, as a word.
+// By names the kind of search.
 func (w Wanted) By() string {
 	switch {
 	case w.Email != "":
@@ -68,15 +69,16 @@ func (w Wanted) By() string {
 	return "propertyReferenceId"
 }
 
-// email is the address as it is compared.
+// email is the address in the form that is compared.
 func (w Wanted) email() string { return address(w.Email) }
 
 func address(s string) string {
 	return strings.TrimPrefix(spelled(strings.TrimSpace(s)), "mailto:")
 }
 
-// spelled is a text in the one spelling that addresses are compared in. It has no case, for mail servers that tell Nora from nora are
-// not to be found; composed characters and an @ of the usual width; and names of hosts in letters, not as xn--….
+// spelled returns a text in the one spelling in which addresses are compared: lower case, because no
+// mail server distinguishes Nora from nora; composed characters and an @ of the usual width; and host
+// names in letters, not as xn--….
 func spelled(s string) string {
 	s = strings.ToLower(norm.NFKC.String(s))
 	return aLabel.ReplaceAllStringFunc(s, func(label string) string {
@@ -89,7 +91,8 @@ func spelled(s string) string {
 
 var aLabel = regexp.MustCompile(`\bxn--[a-z0-9-]+`)
 
-// digits are those that the number has however it is written: of a Swiss one those behind +41, 0041 or 0, of another one those behind + or 00.
+// digits returns those that the number has however it is written: of a Swiss one those behind +41, 0041
+// or 0, of another one those behind + or 00.
 func (w Wanted) digits() string {
 	number := listings.E164(strings.TrimSpace(w.Phone))
 	if swiss, ok := strings.CutPrefix(number, "+41"); ok {
@@ -107,16 +110,16 @@ func digits(s string) string {
 	}, s)
 }
 
-// How an event is of a person.
+// match is how an event relates to the person.
 type match int
 
 const (
 	none  match = iota
-	names       // it names the address somewhere in a text: somebody else may have written it
-	own         // the address is that of who wrote it
+	names       // it names the address somewhere in a text: another person may have written it
+	own         // the address is the writer's
 )
 
-// match says how an event is of the person. An address is that of who wrote where it is all of a value.
+// match compares an event with the person. An address is the writer's where it is a whole value.
 func (w Wanted) match(e events.Event) match {
 	switch {
 	case w.AgencyID != "" && e.AgencyID != w.AgencyID, w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
@@ -133,7 +136,7 @@ func (w Wanted) match(e events.Event) match {
 	return max(anyText(p.Contact, w.matchText()), anyText(p.Record, w.matchText()))
 }
 
-// matchText says how a text is of the person.
+// matchText returns a function that compares a text with the person.
 func (w Wanted) matchText() func(string) match {
 	if w.Email != "" {
 		wanted := w.email()
@@ -154,7 +157,7 @@ func (w Wanted) matchText() func(string) match {
 		for run := range numbers(s) {
 			switch d := digits(run); {
 			case !strings.Contains(d, number):
-			case strings.TrimSpace(run) == strings.TrimSpace(s): // nothing else stands there
+			case strings.TrimSpace(run) == strings.TrimSpace(s): // it is the whole text
 				return own
 			default:
 				found = names
@@ -164,14 +167,14 @@ func (w Wanted) matchText() func(string) match {
 	}
 }
 
-// numbers yields what may be a number, or several, in a text.
+// numbers yields the parts of a text that may be a number, or several.
 func numbers(s string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(s, func(r rune) bool {
 		return !('0' <= r && r <= '9' || strings.ContainsRune("+ .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r))
 	})
 }
 
-// mentions finds an address in a text that is spelled, and not at the end or the begin of a longer one.
+// mentions finds an address in a spelled text, but not as a part of a longer one.
 func mentions(address string) func(string) bool {
 	inName := func(r byte) bool { return isAlnum(r) || strings.IndexByte("._%+-", r) >= 0 }
 	return func(s string) bool {
@@ -193,7 +196,7 @@ func mentions(address string) func(string) bool {
 
 func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// anyText is how the texts and numbers in a JSON value are of the person, at best.
+// anyText returns the best match of the texts and numbers in a JSON value.
 func anyText(value json.RawMessage, is func(string) match) (best match) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()

@@ -370,3 +370,46 @@ func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 	m.mustBeGone(t, "after the next start")
 	d.Stop(t)
 }
+
+// TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost loses the store beside the stream, with the receipts and without: then the
+// redactions in the stream say who was erased.
+func TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost(t *testing.T) {
+	t.Parallel()
+	m, d, _, _ := newErasureSceneOf(t, 20_000)
+	receiptOf(t, doorbelltest.Run(t, m.Environ, "forget", "--email", m.gone.email, "--yes", "--json"))
+	for _, lost := range [][]string{{"doorbell.db"}, {"doorbell.db", people.Folder}} {
+		d.Stop(t)
+		for _, name := range lost {
+			if err := os.RemoveAll(filepath.Join(m.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d = doorbelltest.Launch(t, m.Environ, "run")
+		url := doorbelltest.NatsURL(t, m.Dir)
+		sub := doorbelltest.SubscribeTo(t, url)
+		m.GoesOn(t, "A100", 30)
+		sub.Request(t, m.Ring(t, "A100")) // by then all contact requests have been read
+		m.GoesOn(t, "A100", 30)
+		all, err := doorbelltest.ReadStream(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds, stays := map[string]int{}, 0
+		for _, message := range all {
+			if slices.Contains(m.ids, message.Body.ContactRequestID) {
+				kinds[message.Kind()]++
+			} else if message.Kind() == "contact_request.created" {
+				stays++
+			}
+		}
+		if len(kinds) != 1 || kinds["contact_request.redacted"] != 3 || stays < 4 {
+			t.Errorf("without %q the stream tells of the person by %v, and of %d others", lost, kinds, stays)
+		}
+		m.mustBeGoneButFree(t, "after the store was lost")
+	}
+	d.Stop(t)
+	if got := doorbelltest.Run(t, m.Environ, "export", "--email", m.gone.email); got.Code != exit.CodeFailed { // opens the store, and so compacts it
+		t.Errorf("there is something to export: exit %d", got.Code)
+	}
+	m.mustBeGone(t, "after the next start")
+}

@@ -26,8 +26,8 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 		away := full || wasAway(checked, time.Now())
 		for _, a := range p.agencies {
 			if away {
-				a.excuse(listings.OperationInsertions, time.Now(), always)
-				a.excuse(listings.OperationContactRequests, time.Now(), always)
+				a.excuse(listings.OperationInsertions, time.Now())
+				a.excuse(listings.OperationContactRequests, time.Now())
 			}
 			if full {
 				continue
@@ -59,8 +59,6 @@ func (a *agency) restoreHealth() {
 	if _, incomplete := s.alarms[watch.AlarmOf(watch.Incomplete, listings.OperationInsertions, "")]; incomplete {
 		a.health[listings.OperationInsertions].Calm = a.began // there is a list all the same
 	}
-	h := a.health[listings.OperationContactRequests]
-	_, h.Behind = s.alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")] // until the first check
 	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) {
 		x.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
 		return x, nil
@@ -92,37 +90,28 @@ func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 	})
 }
 
-// checkStale raises and clears the alarm that an operation is stale. Where nothing is asked there is none.
+// checkStale raises the alarm that an operation is stale, which its next success clears. Where nothing is asked there is none.
 func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	stale := watch.AlarmOf(watch.Stale, op, "")
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
-		a.excuse(op, now, always)
+		a.excuse(op, now)
 		return nil
 	}
 	if op == listings.OperationContactRequests && !a.asksInsertions() {
-		a.excuse(op, now, always)
+		a.excuse(op, now)
 		return a.clear(now, stale, watch.AlarmOf(watch.Drifted, op, "")) // no answer is left that could
 	}
-	var standing watch.Standing
-	if op == listings.OperationContactRequests {
-		standing = a.standing(now)
-	}
-	s := a.published()
 	a.mu.Lock()
 	h := a.health[op]
-	raise, clear, errs := h.Check(op, standing, s.alarms[stale].Since, a.began, a.staleAfter(op), now)
-	good := h.LastGood(s.state.WatchStart)
+	failing, errs, good := h.Failing(a.staleAfter(op), now), h.Errors, h.LastGood(a.published().state.WatchStart)
 	a.mu.Unlock()
-	switch {
-	case raise:
-		return a.raise(store.Alarm{AlarmID: stale, Since: now}, &events.WatchStale{
-			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: good},
-			Operation: string(op), LastSuccessAt: good, Errors: errs,
-		})
-	case clear:
-		return a.clear(now, stale)
+	if !failing {
+		return nil
 	}
-	return nil
+	return a.raise(store.Alarm{AlarmID: stale, Since: now}, &events.WatchStale{
+		Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: good},
+		Operation: string(op), LastSuccessAt: good, Errors: errs,
+	})
 }
 
 // staleAfter is how long an operation may be without a successful response. The caller holds a.mu.
@@ -141,47 +130,33 @@ func (a *agency) asksInsertions() bool {
 
 // standing is how the insertions of an agency wait at a moment.
 func (a *agency) standing(now time.Time) watch.Standing {
-	return watch.Stand(a.p.scheduler.waits(a.id), a.p.scheduler.cap(), a.aside, now)
+	return watch.Stand(a.p.scheduler.waits(a.id), a.p.scheduler.cap(), now)
 }
 
-// aside says whether an insertion is not polled in turn for a reason of its own, which is told otherwise: a halt, a refusal
-// that the list is to explain, a failure that becomes a gap.
-func (a *agency) aside(reference string) bool {
-	if _, halted := a.access().Insertion(reference); halted {
-		return true
-	}
+// excuse notes that failures up to now mean nothing.
+func (a *agency) excuse(op listings.Operation, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.pollStates[reference]
-	return l != nil && l.retry.state().Failures > 0
+	a.health[op].Calm = now
 }
 
-// excuse notes that silence up to now means nothing, if the health is so.
-func (a *agency) excuse(op listings.Operation, now time.Time, so func(*health) bool) {
+// progress notes that a walk goes on, which may just take long: nothing has failed.
+func (a *agency) progress(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h := a.health[op]; so(h) {
+	if h := a.health[listings.OperationInsertions]; len(h.Errors) == 0 {
 		h.Calm = now
 	}
 }
 
-func always(*health) bool { return true }
-
-// unbroken is the health of an operation of which nothing has failed since it was good: a walk may just take long.
-func unbroken(h *health) bool { return len(h.Errors) == 0 }
-
-// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer of contact requests, unless many
-// others still wait for one, and as far as a drift at one insertion is concerned only its own.
+// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer of contact requests, as far as a
+// drift at one insertion is concerned only its own.
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
 	h := a.health[op]
 	h.Good, h.Errors = at, nil
-	behind := h.Behind
 	a.mu.Unlock()
-	var over []store.AlarmID
-	if !behind {
-		over = append(over, watch.AlarmOf(watch.Stale, op, ""))
-	}
+	over := []store.AlarmID{watch.AlarmOf(watch.Stale, op, "")}
 	drifted := watch.AlarmOf(watch.Drifted, op, "")
 	if other := a.published().alarms[drifted].Example; other == reference || a.retries(other).state().Failures == 0 {
 		over = append(over, drifted)

@@ -3,7 +3,6 @@ package poller
 import (
 	"time"
 
-	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -62,16 +61,12 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 
 // line schedules what is polled: immediately what must not wait, which is what appeared after the baseline and windows that
 // are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
-// interval, so that a restart is no burst; but where too few were polled in time, each counts as late until it is polled.
+// interval, so that a restart is no burst.
 func (a *agency) line(polled []store.Insertion, now time.Time) {
-	_, late := a.published().alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")]
 	a.p.scheduler.change(func(s *schedule.Schedule) {
 		for n, i := range polled {
 			last := time.Time{}
-			switch {
-			case i.Polled && late:
-				last = i.LastPoll
-			case i.Polled:
+			if i.Polled {
 				last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
 			}
 			s.Add(a.id, i.Reference, appearedAt(i), last, now)

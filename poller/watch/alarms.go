@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,11 +14,11 @@ import (
 
 // Kinds of alarms: what keeps us from seeing. An event raises each, watch.recovered clears it.
 //
-//	Stale       of an operation   nothing good for too long, or too many insertions late  until there is, and few are
-//	Drifted     of an operation   an answer is not what it should be                      until one is, also of the insertion that showed it
-//	Incomplete  of the list       walks come to no end, three times in a row              until a walk is complete
-//	Unreadable  of an insertion   its answers fail while others do not                    until one is good
-//	OnlyNone    of an operation   for an hour there were no contact requests anywhere     until there are, without an event
+//	Stale       of an operation   it has failed in a row for too long                  until a response is good
+//	Drifted     of an operation   an answer is not what it should be                   until one is, also of the insertion that showed it
+//	Incomplete  of the list       walks come to no end, three times in a row           until a walk is complete
+//	Unreadable  of an insertion   its answers fail while others do not                 until one is good
+//	OnlyNone    of an operation   for an hour there were no contact requests anywhere  until there are, without an event
 const (
 	Stale      = "stale"
 	Drifted    = "schema_drifted"
@@ -89,21 +88,13 @@ func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Ti
 // Liveness is how well an operation of an agency has gone, as far as this process has seen. What is remembered beyond it is that the
 // last success was at Good.
 type Liveness struct {
-	Good   time.Time           // last complete walk, or last good answer of contact requests
-	Failed time.Time           // last failure of this process
-	Calm   time.Time           // last moment at which silence meant nothing
-	Timely time.Time           // last check that found less than a tenth of the insertions late; zero: there was none
-	Behind bool                // the last check found more, and the alarm may not end
+	Good   time.Time           // last complete walk, or last good response of contact requests
+	Calm   time.Time           // last moment at which nothing was asked, or a failure meant nothing
 	Errors []events.StaleError // the last ten, since Good
 }
 
 // maxErrors is how many errors are kept.
 const maxErrors = 10
-
-// with is the last of the errors, and one more.
-func (l Liveness) with(one events.StaleError) []events.StaleError {
-	return append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)
-}
 
 // Fail notes a failure.
 func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time) {
@@ -112,7 +103,7 @@ func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time)
 	if errors.As(err, &status) {
 		one.Status = status.Status
 	}
-	l.Failed, l.Errors = at, l.with(one)
+	l.Errors = append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)
 }
 
 // staleAfter is the least time without a successful response that is an alarm.
@@ -121,44 +112,10 @@ const staleAfter = 5 * time.Minute
 // StaleAfter is the time without a successful response that is an alarm, by how often one is expected.
 func StaleAfter(interval time.Duration) time.Duration { return max(3*interval, staleAfter) }
 
-// Silent says whether there was no successful response for too long. Where nothing has failed since the watch began, a last success that
-// is old only says how long we were away.
-func (l Liveness) Silent(began time.Time, after time.Duration, now time.Time) bool {
-	since := min(now.Sub(l.Good), now.Sub(l.Calm))
-	if l.Failed.IsZero() {
-		since = min(since, now.Sub(began))
-	}
-	return since >= after
-}
-
-// Late takes a check of how many insertions are late, and says whether too many of them have been at every check for too long. Time
-// away is: in the first cap after a start, or after a halt, everything may be late because nothing was polled.
-func (l *Liveness) Late(s Standing, began time.Time, after time.Duration, now time.Time) bool {
-	l.Behind = s.behind()
-	if away := now.Sub(began) < s.Cap || now.Sub(l.Calm) < s.Cap; !l.Behind || away || l.Timely.IsZero() {
-		l.Timely = now
-	}
-	return now.Sub(l.Timely) >= after
-}
-
-// Check decides at a check about the alarm that an operation is stale, which is on since a moment; zero: it is off. It is raised
-// where silence lasts for too long, or lateness as long: then there are good answers, but not enough of them, because the API is
-// slow or lets us ask too little. That it answers 429 is no excuse: we do not see. It ends when few are late and an answer was
-// good since.
-func (l *Liveness) Check(op listings.Operation, s Standing, on, began time.Time, after time.Duration, now time.Time) (raise, clear bool, errs []events.StaleError) {
-	late := l.Late(s, began, after, now)
-	switch {
-	case !on.IsZero():
-		return false, !l.Behind && l.Good.After(on), nil
-	case l.Silent(began, after, now):
-		return true, false, l.Errors
-	case late:
-		return true, false, l.with(events.StaleError{
-			At: now, Operation: string(op), Class: "late",
-			Text: fmt.Sprintf("%d of %d insertions wait for longer than %s", s.late, s.answerable, s.Cap.Round(time.Second)),
-		})
-	}
-	return false, false, nil
+// Failing reports whether an operation has failed in a row for too long. What is not asked does not fail, and what takes long does not
+// either, up to its timeout. A last success that is old counts from the first failure on, also where the process has just begun.
+func (l Liveness) Failing(after time.Duration, now time.Time) bool {
+	return len(l.Errors) > 0 && min(now.Sub(l.Good), now.Sub(l.Calm)) >= after
 }
 
 // LastGood is the last success as the store remembers it; zero: there was none since the watch began.
@@ -178,41 +135,28 @@ type Wait struct {
 
 // Standing is how the insertions of an agency wait at a moment. The zero value has none.
 type Standing struct {
-	Cap              time.Duration // none should wait longer
-	Insertions       int
-	Never, Past      int       // of those: never polled, and past the cap
-	Oldest           time.Time // since when the one waits that waits the longest
-	answerable, late int       // of those that do not fail by themselves: how many, and how many are past the cap for sure
+	Cap         time.Duration // none should wait longer
+	Insertions  int
+	Never, Past int       // of those: never polled, and past the cap
+	Oldest      time.Time // since when the one waits that waits the longest
 }
 
-// Stand counts how insertions wait. Those that are aside for a reason of their own, which another alarm says, are not late.
-func Stand(waits []Wait, limit time.Duration, aside func(reference string) bool, now time.Time) Standing {
-	grace := max(limit/10, 10*time.Second) // an answer takes its time
-	s := Standing{Cap: limit, Insertions: len(waits), answerable: len(waits)}
+// Stand counts how insertions wait.
+func Stand(waits []Wait, limit time.Duration, now time.Time) Standing {
+	s := Standing{Cap: limit, Insertions: len(waits)}
 	for _, w := range waits {
-		age := now.Sub(w.Since)
 		if w.Never {
 			s.Never++
 		}
-		if age > limit {
+		if now.Sub(w.Since) > limit {
 			s.Past++
 		}
 		if s.Oldest.IsZero() || w.Since.Before(s.Oldest) {
 			s.Oldest = w.Since
 		}
-		switch {
-		case age <= limit+grace:
-		case aside(w.Reference):
-			s.answerable--
-		default:
-			s.late++
-		}
 	}
 	return s
 }
-
-// behind says whether at least a tenth of the insertions that could be answered is late.
-func (s Standing) behind() bool { return s.late > 0 && 10*s.late >= s.answerable }
 
 // Cannot be read: so many failures in a row, for three intervals and so long at least.
 const (

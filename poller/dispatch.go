@@ -332,20 +332,6 @@ func newBudget(perSecond float64) *budget {
 	return b
 }
 
-// wait blocks until one request may be sent, or ctx is done, and counts it. It is for who sends one after the other.
-func (b *budget) wait(ctx context.Context) error {
-	for {
-		now := time.Now()
-		d := b.until(now)
-		if d == 0 && b.take(now) {
-			return nil
-		}
-		if err := sleep(ctx, d); err != nil {
-			return err
-		}
-	}
-}
-
 // until is how long it is until a request may be sent; zero: now.
 func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()

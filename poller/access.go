@@ -217,20 +217,16 @@ func Refusal(agencyID string, refused *listings.StatusError, others events.Agenc
 // admission is the gate of a client of the API: it decides before every request, and notes how that ended.
 type admission struct{ p *Poller }
 
-// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs
-// off; the dispatcher decides last. A walk, which has a goroutine of
-// its own, waits where it has to; a poll goes back into the schedule.
+// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off. A walk,
+// which has a goroutine of its own, waits where it has to; a poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
 	for {
 		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
-		var early *unready
-		if !errors.As(err, &early) {
+		var early *watch.WaitError
+		if !errors.As(err, &early) || r.Operation != listings.OperationInsertions {
 			return err
 		}
-		if r.Operation != listings.OperationInsertions {
-			return &watch.WaitError{Until: early.until}
-		}
-		if err := sleep(ctx, min(time.Until(early.until), noticeWithin)); err != nil {
+		if err := sleep(ctx, min(max(time.Until(early.Until), time.Second), noticeWithin)); err != nil {
 			return err
 		}
 	}
@@ -239,11 +235,6 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 // noticeWithin is how soon a walk that waits notices a halt or another key.
 const noticeWithin = 5 * time.Second
 
-// unready says that a key or the base URL is to be waited for.
-type unready struct{ until time.Time }
-
-func (*unready) Error() string { return "it is too early to ask" }
-
 // admit decides whether a request is sent now. After a failure of its key or the base URL it is the one that may try.
 func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if _, err := p.byID[r.AgencyID].access().Allow(r, now); err != nil {
@@ -251,7 +242,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	}
 	key := p.keyBackoff(r.Key)
 	if wait := max(key.state().Wait(now), p.base.state().Wait(now)); wait > 0 {
-		return &unready{now.Add(wait)}
+		return &watch.WaitError{Until: now.Add(wait)}
 	}
 	if err := p.mayAsk(r); err != nil { // a try of a halt is spent on what is sent
 		return err

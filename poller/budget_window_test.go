@@ -200,6 +200,20 @@ func TestAThrottledAnswerCountsForTheNextRequest(t *testing.T) {
 	}
 }
 
+// wait blocks until one request may be sent, or ctx is done, and counts it.
+func (b *budget) wait(ctx context.Context) error {
+	for {
+		now := time.Now()
+		d := b.until(now)
+		if d == 0 && b.take(now) {
+			return nil
+		}
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+	}
+}
+
 func TestACrashLoopSpendsNoMoreThanTheBudget(t *testing.T) {
 	for _, perSecond := range []float64{0.1, 5, 1000} {
 		synctest.Test(t, func(t *testing.T) {

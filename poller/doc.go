@@ -35,10 +35,9 @@
 //
 // # The files
 //
-// All files share two values, Poller and agency, with their fields. The functions of a file call those of files further down only:
-// status and poller; load, for the start; walk and poll, which read; forgotten, dialect and alarms; admission, dispatcher and budget, which
-// stand before every request; access and commit, which change what is remembered; pollstate, agency, scheduler, backoff, heartbeat and
-// stats, which hold it.
+// In the order in which a poll meets them: dispatch gives a request its turn, access says whether it may be sent, walk and poll read and
+// decide, write commits what follows. agency holds what is known of one agency, and how its watch begins; dialect and pollstate what is
+// learned of its responses. health says what fails and when it is tried again. poller, status and metrics are what others see.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

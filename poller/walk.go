@@ -73,7 +73,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err != nil {
 			break
 		}
-		a.excuse(listings.OperationInsertions, time.Now(), unbroken)
+		a.progress(time.Now())
 		if err := w.page(page); err != nil {
 			return 0, err
 		}
@@ -118,7 +118,7 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 // notePartial notes in the health of the list why a walk is not complete: a failure, or what is odd in how the API pages.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 	if v.Pages > 0 {
-		a.excuse(listings.OperationInsertions, now, always) // there is a list; that it is not all of it is another alarm
+		a.excuse(listings.OperationInsertions, now) // there is a list; that it is not all of it is another alarm
 	}
 	if v.Err != nil {
 		return a.noteOutcome(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)

@@ -3,6 +3,7 @@ package poller_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"testing"
@@ -517,6 +518,32 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 		w.pass(5 * time.Minute)
 		if n := peak(w.model.Log(sandbox.Filter{}), time.Second); n > 5 {
 			t.Errorf("%d requests within a second, the budget is 5", n)
+		}
+	})
+}
+
+// TestTheBudgetIsNeverExceededOverRestartsAndReloads lets pollers end within seconds, half of them because the agencies have changed.
+func TestTheBudgetIsNeverExceededOverRestartsAndReloads(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200", "C300"}, func(w *world) {
+		for n := range 60 {
+			for _, a := range []string{"A100", "B200", "C300"} {
+				w.publish(a, fmt.Sprintf("%s#%d##", a, n))
+			}
+		}
+		w.start()
+		w.pass(2 * time.Minute)
+		r, all := rand.New(rand.NewPCG(7, 1)), w.options.Agencies
+		for n := range 60 {
+			w.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
+			w.options.Agencies = all[:len(all)-n%2]
+			w.restart()
+		}
+		log := w.model.Log(sandbox.Filter{})
+		if n := peak(log, time.Second); n > 5 {
+			t.Errorf("%d requests within a second, the budget is 5", n)
+		}
+		if n := peak(log, 10*time.Second); n > 50 {
+			t.Errorf("%d requests within ten seconds, the budget is 50", n)
 		}
 	})
 }

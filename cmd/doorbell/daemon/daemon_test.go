@@ -155,6 +155,28 @@ func TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk(t *testing.T) {
 	}
 }
 
+// TestAnAgencyIsAddedWhileTheStoreIsFull lets it wait for room, and ends nothing.
+func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
+	t.Parallel()
+	a, model := open(t, "A100")
+	full := store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Max: 1})
+	if err := full.Look(); err != nil || !a.store.Full() {
+		t.Fatalf("it is not full: %v", err)
+	}
+	if err := a.setAgencies(listed("A100", "B200")); err != nil {
+		t.Errorf("added: %v", err)
+	}
+	if err := a.connect(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.askStream(t.Context()); err != nil || len(a.agencies.waiting()) > 0 {
+		t.Errorf("%v, and %v wait for the stream", err, a.agencies.waiting())
+	}
+	if n := model.Requests(sandbox.Filter{}); n > 0 || a.store.Failure() != nil {
+		t.Errorf("%d requests, %v", n, a.store.Failure())
+	}
+}
+
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,3 +141,24 @@ func latencyOf(seconds []float64) Latency {
 
 // rounded leaves three decimals.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+// heartbeats say when the loops of Run turned last.
+type heartbeats struct {
+	polls     heartbeat // takes what is next from the schedule; turns once a minute at least
+	staleness heartbeat // checks for silence, once a minute
+}
+
+// heartbeat is the last one of a loop.
+type heartbeat struct{ at atomic.Pointer[time.Time] }
+
+func (h *heartbeat) beat() {
+	now := time.Now() // with its monotonic reading: the wall clock may be set
+	h.at.Store(&now)
+}
+
+func (h *heartbeat) last() time.Time {
+	if at := h.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}

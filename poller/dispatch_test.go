@@ -284,3 +284,40 @@ func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
 		}
 	})
 }
+
+// TestTenThousandInsertionsStarveNobody lets 200 agencies share a key at 50 requests a second.
+func TestTenThousandInsertionsStarveNobody(t *testing.T) {
+	long(t)
+	const agencies, each, perSecond = 200, 50, 50
+	var ids []string
+	for n := range agencies {
+		ids = append(ids, fmt.Sprintf("A%d", n))
+	}
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), ids, func(w *world) {
+		for _, id := range ids {
+			for n := range each {
+				w.publish(id, fmt.Sprintf("%s#%d##", id, n))
+			}
+		}
+		w.options.RequestsPerSecond = perSecond
+		w.start()
+		w.pass(6 * time.Minute)
+		walked := map[string]uint64{}
+		for _, id := range ids {
+			s := w.status(id)
+			walked[id] = s.Walks.Complete
+			if s.Freshness.Insertions != each || s.Freshness.NeverPolled > 0 || s.Freshness.PastCap > 0 {
+				t.Errorf("%s in the first minutes: %+v", id, s.Freshness)
+			}
+		}
+		w.pass(3 * time.Minute)
+		for _, id := range ids {
+			if s := w.status(id); s.Walks.Complete == walked[id] || s.Freshness.PastCap > 0 {
+				t.Errorf("%s is walked %d and %d times: %+v", id, walked[id], s.Walks.Complete, s.Freshness)
+			}
+		}
+		if n := w.model.Requests(sandbox.Filter{}); n > 9*60*perSecond {
+			t.Errorf("%d requests", n)
+		}
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"doorbell/events"
@@ -26,8 +28,8 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 		away := full || wasAway(checked, time.Now())
 		for _, a := range p.agencies {
 			if away {
-				a.excuse(listings.OperationInsertions, time.Now(), always)
-				a.excuse(listings.OperationContactRequests, time.Now(), always)
+				a.excuse(listings.OperationInsertions, time.Now())
+				a.excuse(listings.OperationContactRequests, time.Now())
 			}
 			if full {
 				continue
@@ -59,8 +61,6 @@ func (a *agency) restoreHealth() {
 	if _, incomplete := s.alarms[watch.AlarmOf(watch.Incomplete, listings.OperationInsertions, "")]; incomplete {
 		a.health[listings.OperationInsertions].Calm = a.began // there is a list all the same
 	}
-	h := a.health[listings.OperationContactRequests]
-	_, h.Behind = s.alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")] // until the first check
 	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) {
 		x.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
 		return x, nil
@@ -92,37 +92,28 @@ func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 	})
 }
 
-// checkStale raises and clears the alarm that an operation is stale. Where nothing is asked there is none.
+// checkStale raises the alarm that an operation is stale, which its next success clears. Where nothing is asked there is none.
 func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	stale := watch.AlarmOf(watch.Stale, op, "")
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
-		a.excuse(op, now, always)
+		a.excuse(op, now)
 		return nil
 	}
 	if op == listings.OperationContactRequests && !a.asksInsertions() {
-		a.excuse(op, now, always)
+		a.excuse(op, now)
 		return a.clear(now, stale, watch.AlarmOf(watch.Drifted, op, "")) // no answer is left that could
 	}
-	var standing watch.Standing
-	if op == listings.OperationContactRequests {
-		standing = a.standing(now)
-	}
-	s := a.published()
 	a.mu.Lock()
 	h := a.health[op]
-	raise, clear, errs := h.Check(op, standing, s.alarms[stale].Since, a.began, a.staleAfter(op), now)
-	good := h.LastGood(s.state.WatchStart)
+	failing, errs, good := h.Failing(a.staleAfter(op), now), h.Errors, h.LastGood(a.published().state.WatchStart)
 	a.mu.Unlock()
-	switch {
-	case raise:
-		return a.raise(store.Alarm{AlarmID: stale, Since: now}, &events.WatchStale{
-			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: good},
-			Operation: string(op), LastSuccessAt: good, Errors: errs,
-		})
-	case clear:
-		return a.clear(now, stale)
+	if !failing {
+		return nil
 	}
-	return nil
+	return a.raise(store.Alarm{AlarmID: stale, Since: now}, &events.WatchStale{
+		Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: good},
+		Operation: string(op), LastSuccessAt: good, Errors: errs,
+	})
 }
 
 // staleAfter is how long an operation may be without a successful response. The caller holds a.mu.
@@ -141,47 +132,33 @@ func (a *agency) asksInsertions() bool {
 
 // standing is how the insertions of an agency wait at a moment.
 func (a *agency) standing(now time.Time) watch.Standing {
-	return watch.Stand(a.p.scheduler.waits(a.id), a.p.scheduler.cap(), a.aside, now)
+	return watch.Stand(a.p.scheduler.waits(a.id), a.p.scheduler.cap(), now)
 }
 
-// aside says whether an insertion is not polled in turn for a reason of its own, which is told otherwise: a halt, a refusal
-// that the list is to explain, a failure that becomes a gap.
-func (a *agency) aside(reference string) bool {
-	if _, halted := a.access().Insertion(reference); halted {
-		return true
-	}
+// excuse notes that failures up to now mean nothing.
+func (a *agency) excuse(op listings.Operation, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.pollStates[reference]
-	return l != nil && l.retry.state().Failures > 0
+	a.health[op].Calm = now
 }
 
-// excuse notes that silence up to now means nothing, if the health is so.
-func (a *agency) excuse(op listings.Operation, now time.Time, so func(*health) bool) {
+// progress notes that a walk goes on, which may just take long: nothing has failed.
+func (a *agency) progress(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h := a.health[op]; so(h) {
+	if h := a.health[listings.OperationInsertions]; len(h.Errors) == 0 {
 		h.Calm = now
 	}
 }
 
-func always(*health) bool { return true }
-
-// unbroken is the health of an operation of which nothing has failed since it was good: a walk may just take long.
-func unbroken(h *health) bool { return len(h.Errors) == 0 }
-
-// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer of contact requests, unless many
-// others still wait for one, and as far as a drift at one insertion is concerned only its own.
+// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer of contact requests, as far as a
+// drift at one insertion is concerned only its own.
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
 	h := a.health[op]
 	h.Good, h.Errors = at, nil
-	behind := h.Behind
 	a.mu.Unlock()
-	var over []store.AlarmID
-	if !behind {
-		over = append(over, watch.AlarmOf(watch.Stale, op, ""))
-	}
+	over := []store.AlarmID{watch.AlarmOf(watch.Stale, op, "")}
 	drifted := watch.AlarmOf(watch.Drifted, op, "")
 	if other := a.published().alarms[drifted].Example; other == reference || a.retries(other).state().Failures == 0 {
 		over = append(over, drifted)
@@ -300,3 +277,80 @@ func (p *Poller) checkCap() {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }
+
+// backoff is a watch.Backoff that all share whom it makes wait. A nil one has not failed.
+type backoff struct {
+	mu sync.Mutex
+	is watch.Backoff
+}
+
+func newBackoff(first, longest time.Duration) *backoff {
+	return &backoff{is: watch.NewBackoff(first, longest)}
+}
+
+func (b *backoff) state() watch.Backoff {
+	return b.change(func(b watch.Backoff) watch.Backoff { return b })
+}
+
+func (b *backoff) change(to func(watch.Backoff) watch.Backoff) watch.Backoff {
+	if b == nil {
+		return watch.Backoff{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.is = to(b.is)
+	return b.is
+}
+
+// failed counts a failure, and returns when to try again.
+func (b *backoff) failed(what string, sent, now time.Time) time.Time {
+	return b.change(func(b watch.Backoff) watch.Backoff { return b.Failed(what, sent, now) }).Until
+}
+
+// succeeded says whether a success has ended the back-off.
+func (b *backoff) succeeded(sent time.Time) (ended bool) {
+	b.change(func(b watch.Backoff) watch.Backoff {
+		after := b.Succeeded(sent)
+		ended = after.Failures < b.Failures
+		return after
+	})
+	return ended
+}
+
+func (b *backoff) try(now time.Time) {
+	b.change(func(b watch.Backoff) watch.Backoff { return b.Probed(now) })
+}
+
+func (b *backoff) dismissed(sent time.Time) {
+	b.change(func(b watch.Backoff) watch.Backoff { return b.Dismissed(sent) })
+}
+
+// keyBackoff is what a key waits for, by its fingerprint.
+func (p *Poller) keyBackoff(name string) *backoff {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys[name] == nil {
+		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
+	}
+	return p.keys[name]
+}
+
+// jitter spreads an interval by a tenth, so that agencies do not march in step.
+func jitter(d time.Duration) time.Duration {
+	return d - d/20 + rand.N(d/10+1)
+}
+
+// operationLimit is how many different insertions must fail in a row before the whole operation backs off.
+const operationLimit = 3
+
+// sleep waits for d or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

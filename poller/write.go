@@ -176,7 +176,7 @@ func (a *agency) logEvents(list []events.Payload) {
 			if n := len(e.Errors); n > 0 {
 				last = e.Errors[n-1].Text
 			}
-			log.Error("no successful response for too long, or too few", "operation", e.Operation, "since", e.LastSuccessAt, "last", last)
+			log.Error("no successful response for too long", "operation", e.Operation, "since", e.LastSuccessAt, "last", last)
 		case *events.WatchBaselined:
 			log.Info("baselined: anything new from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:

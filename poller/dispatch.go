@@ -1,0 +1,462 @@
+package poller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
+)
+
+// dispatcher decides what is sent: it waits for a token of the budget, chooses the request that gets it, and sends that at once if it
+// is admitted; else the token is kept for the next one. To choose last is to choose by all that is known.
+//
+// Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
+// when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
+type dispatcher struct {
+	budget    *budget
+	scheduler *scheduler
+	alive     *heartbeat
+	most      int         // polls under way
+	full      func() bool // the store has no room for what a response may bring
+
+	mu       sync.Mutex
+	waiting  []*waiter
+	polls    int           // sent since the last page
+	underWay int           // polls of the schedule
+	chosen   schedule.Turn // given to a poll that has not asked yet
+	chosenAt time.Time
+}
+
+// waiter is a request that waits to be sent.
+type waiter struct {
+	request listings.Request
+	admit   func(time.Time) error
+	granted chan error
+}
+
+func (w *waiter) isWalk() bool { return w.request.Operation == listings.OperationInsertions }
+
+const (
+	mostPolls = 64          // under way: what hangs backs off by itself
+	roomEvery = time.Second // a full store is looked at
+	startsIn  = time.Second // is the time in which a poll that was chosen should ask
+)
+
+func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
+	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls, full: func() bool { return false }}
+}
+
+// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
+// before and must not wait; nil admits always.
+func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &waiter{r, admit, make(chan error, 1)}
+	d.mu.Lock()
+	d.waiting = append(d.waiting, w)
+	if d.chosen.Agency == r.AgencyID && d.chosen.Reference == r.Reference {
+		d.chosen = schedule.Turn{}
+	}
+	d.mu.Unlock()
+	d.scheduler.poke()
+	select {
+	case err := <-w.granted:
+		return err
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	n := slices.Index(d.waiting, w)
+	if n >= 0 {
+		d.waiting = slices.Delete(d.waiting, n, n+1)
+	}
+	d.mu.Unlock()
+	if n >= 0 {
+		return ctx.Err()
+	}
+	return <-w.granted // was just being decided
+}
+
+// run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
+// calls end.
+func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		d.alive.beat()
+		if d.full() {
+			_ = sleep(ctx, roomEvery)
+			continue
+		}
+		now := time.Now()
+		if wait := d.budget.until(now); wait > 0 {
+			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
+			continue
+		}
+		w, t, wait := d.choose(now)
+		switch {
+		case w != nil:
+			w.granted <- d.send(w, now)
+		case t.Why != schedule.None:
+			begin(t)
+		default:
+			d.idle(ctx, timer, wait)
+		}
+	}
+	return ctx.Err()
+}
+
+// idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
+func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Duration) {
+	if wait == 0 || wait > time.Minute {
+		wait = time.Minute
+	}
+	timer.Reset(wait)
+	select {
+	case <-timer.C:
+	case <-d.scheduler.nudge:
+	case <-ctx.Done():
+	}
+}
+
+// choose says who gets the token that there is: a request that waits or a turn of the schedule; else how long to wait.
+func (d *dispatcher) choose(now time.Time) (w *waiter, t schedule.Turn, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
+	if page >= 0 && d.polls >= 2 {
+		return d.pop(page), t, 0
+	}
+	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
+		return d.pop(poll), t, 0
+	}
+	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
+		return nil, t, starts
+	}
+	if d.underWay < d.most {
+		t, wait = d.scheduler.next(now)
+		if t.Why != schedule.None {
+			d.underWay++
+			d.chosen, d.chosenAt = t, now
+			return nil, t, 0
+		}
+	}
+	if page >= 0 {
+		return d.pop(page), t, 0
+	}
+	return nil, t, wait
+}
+
+// pop takes out one of those that wait. The caller holds d.mu.
+func (d *dispatcher) pop(n int) *waiter {
+	w := d.waiting[n]
+	d.waiting = slices.Delete(d.waiting, n, n+1)
+	return w
+}
+
+// send admits a request and takes the token for it.
+func (d *dispatcher) send(w *waiter, now time.Time) error {
+	if w.admit != nil {
+		if err := w.admit(now); err != nil {
+			return err
+		}
+	}
+	d.budget.take(now)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.polls++; w.isWalk() {
+		d.polls = 0
+	}
+	return nil
+}
+
+// end says that what was chosen from the schedule is over.
+func (d *dispatcher) end(t schedule.Turn) {
+	d.mu.Lock()
+	d.underWay--
+	if d.chosen == t {
+		d.chosen = schedule.Turn{}
+	}
+	d.mu.Unlock()
+	d.scheduler.poke()
+}
+
+// scheduler is the schedule for all goroutines.
+type scheduler struct {
+	mu       sync.Mutex
+	schedule *schedule.Schedule
+	nudge    chan struct{} // there may be something to do
+
+	observed func(agencyID, reference string, created []time.Time) // what tests see of polls; nil: nothing
+}
+
+func newScheduler(o schedule.Options) *scheduler {
+	return &scheduler{schedule: schedule.New(o, time.Now()), nudge: make(chan struct{}, 1)}
+}
+
+// poke wakes the dispatcher where it waits for a turn.
+func (t *scheduler) poke() { wake(t.nudge) }
+
+// view does something with the schedule.
+func (t *scheduler) view(do func(*schedule.Schedule)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	do(t.schedule)
+}
+
+// change is view where there may be something to do afterwards.
+func (t *scheduler) change(do func(*schedule.Schedule)) {
+	t.view(do)
+	t.poke()
+}
+
+// next gives out what to poll now; otherwise how long there will be nothing, zero where that is
+// unknown.
+func (t *scheduler) next(now time.Time) (turn schedule.Turn, wait time.Duration) {
+	t.view(func(s *schedule.Schedule) { turn, wait = s.Next(now) })
+	return turn, wait
+}
+
+// remove takes an insertion out of the schedule.
+func (t *scheduler) remove(agencyID, reference string) {
+	t.change(func(s *schedule.Schedule) { s.Remove(agencyID, reference) })
+}
+
+// urge lets insertions that are scheduled be polled soon.
+func (t *scheduler) urge(agencyID string, references ...string) {
+	t.change(func(s *schedule.Schedule) {
+		for _, reference := range references {
+			s.Urge(agencyID, reference)
+		}
+	})
+}
+
+// polled notes a good poll of an insertion, and when the contact requests were created that the
+// schedule does not know yet.
+func (t *scheduler) polled(agencyID, reference string, at time.Time, created []time.Time) {
+	t.change(func(s *schedule.Schedule) {
+		s.Polled(agencyID, reference, at, created)
+		if t.observed != nil && s.Has(agencyID, reference) {
+			t.observed(agencyID, reference, created)
+		}
+	})
+}
+
+// put ends a poll without a good response.
+func (t *scheduler) put(turn schedule.Turn, until time.Time) {
+	t.change(func(s *schedule.Schedule) { s.Put(turn.Agency, turn.Reference, until) })
+}
+
+// count is the number of an agency's insertions in the schedule.
+func (t *scheduler) count(agencyID string) (n int) {
+	t.view(func(s *schedule.Schedule) { n = s.Len(agencyID) })
+	return n
+}
+
+// has reports whether an insertion is in the schedule.
+func (t *scheduler) has(agencyID, reference string) (is bool) {
+	t.view(func(s *schedule.Schedule) { is = s.Has(agencyID, reference) })
+	return is
+}
+
+// waits are how all insertions of an agency wait.
+func (t *scheduler) waits(agencyID string) (all []watch.Wait) {
+	t.view(func(s *schedule.Schedule) {
+		all = make([]watch.Wait, 0, s.Len(agencyID))
+		for _, w := range s.Waits(agencyID) {
+			all = append(all, watch.Wait{Reference: w.Reference, Since: w.Since, Never: w.Never})
+		}
+	})
+	return all
+}
+
+// cap is how long an insertion may wait.
+func (t *scheduler) cap() (limit time.Duration) {
+	t.view(func(s *schedule.Schedule) { limit = s.Cap() })
+	return limit
+}
+
+// turns are how many turns an agency was given for each reason, by its name.
+func (t *scheduler) turns(agencyID string) (all map[string]uint64) {
+	t.view(func(s *schedule.Schedule) { all = s.Turns(agencyID) })
+	return all
+}
+
+// urge lets insertions be polled soon whose records have changed: a change may go with a contact
+// request. Where more than a twentieth of all records change in a walk, it says nothing.
+func (w *walk) urge(changed []string) {
+	w.a.mu.Lock()
+	left := (w.a.known+19)/20 - w.edits
+	w.a.mu.Unlock()
+	w.edits += len(changed)
+	w.a.p.scheduler.urge(w.a.id, changed[:min(max(left, 0), len(changed))]...)
+}
+
+// budget holds the requests per second that we may send to the base URL, over all keys and for everything. It is a ceiling:
+// requests are spaced evenly, so that no window of time ever holds more. That counts across restarts too: the first request
+// waits as if the process before had sent one just before its end.
+//
+// A token is taken at the moment of sending, never ahead: a timer that fires late moves all that follows, and makes no burst.
+type budget struct {
+	ceiling float64 // requests per second
+	pace    float64 // of the limiter, while the API does not throttle
+
+	mu      sync.Mutex
+	limiter *rate.Limiter
+	spent   uint64
+	minute  lastMinute // of what was spent
+
+	slowed    time.Time // when the API asked us to slow down last
+	factor    float64   // of the ceiling that was left then
+	throttled float64   // share of the last answers that asked for it, smoothed
+}
+
+// Above so many requests a second, timers that fire late would cost much of the budget. So two requests may go together there, which
+// makes up for one late timer; the pace is one request a second less, so that no second ever holds more than the ceiling.
+const fastPace = 100
+
+func newBudget(perSecond float64) *budget {
+	b := &budget{ceiling: perSecond, pace: perSecond}
+	burst := 1
+	if perSecond > fastPace {
+		b.pace, burst = perSecond-1, 2
+	}
+	b.limiter = rate.NewLimiter(rate.Limit(b.pace), burst)
+	b.limiter.AllowN(time.Now(), burst)
+	return b
+}
+
+// until is how long it is until a request may be sent; zero: now.
+func (b *budget) until(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setPace(now)
+	return untilToken(b.limiter, now)
+}
+
+// untilToken is how long it is until a limiter has a token. It is rounded up, so that no two requests come too close.
+func untilToken(l *rate.Limiter, now time.Time) time.Duration {
+	missing := 1 - l.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + 1
+}
+
+// take counts a request that is sent now, and says whether it may be.
+func (b *budget) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.limiter.AllowN(now, 1) {
+		return false
+	}
+	b.spent++
+	b.minute.add(now)
+	return true
+}
+
+// setPace lets the limiter give what the API stands. The caller holds b.mu.
+func (b *budget) setPace(now time.Time) {
+	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
+}
+
+// Where the API throttles (429, or 503), the ceiling is halved, and comes back to its whole height within a minute after the last
+// such answer. A few of them cost half of it at the most: their key has waited as well. Where they are more than tolerated of all,
+// what is sent is too much for the API, and the ceiling is halved again and again, down to leastFactor.
+const (
+	leastFactor  = 1.0 / 16
+	tolerated    = 0.15
+	recoversOver = time.Minute
+	smoothedOver = 32 // answers
+)
+
+// answered counts an answer, good or not, that was throttled or was not.
+func (b *budget) answered(throttled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.throttled -= b.throttled / smoothedOver
+	if throttled {
+		b.throttled += 1.0 / smoothedOver
+	}
+}
+
+// slow halves what may be sent. Answers to requests that were sent before the last time say nothing new.
+func (b *budget) slow(sent, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !sent.After(b.slowed) {
+		return
+	}
+	least := leastFactor
+	if b.throttled <= tolerated {
+		least = min(b.share(now), 0.5)
+	}
+	b.factor = max(b.share(now)/2, least)
+	b.slowed = now
+	b.setPace(now)
+}
+
+// resume goes on where the process before was throttled and had no good answer since.
+func (b *budget) resume(now time.Time) {
+	if b.effective(now) == b.ceiling {
+		b.slow(now, now)
+	}
+}
+
+// share is the part of the ceiling that may be spent now. The caller holds b.mu.
+func (b *budget) share(now time.Time) float64 {
+	if b.slowed.IsZero() {
+		return 1
+	}
+	return min(b.factor+(1-b.factor)*float64(now.Sub(b.slowed))/float64(recoversOver), 1)
+}
+
+// effective is how many requests per second may be sent now: the ceiling, or less where the API throttles.
+func (b *budget) effective(now time.Time) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ceiling * b.share(now)
+}
+
+// count is the number of requests sent so far.
+func (b *budget) count() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spent
+}
+
+// lately is the number of requests sent in the last minute.
+func (b *budget) lately(now time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.minute.sum(now)
+}
+
+// lastMinute counts requests by the second. The zero value has counted none.
+type lastMinute [60]struct {
+	second int64
+	count  int
+}
+
+func (m *lastMinute) add(now time.Time) {
+	s := &m[now.Unix()%60]
+	if s.second != now.Unix() {
+		s.second, s.count = now.Unix(), 0
+	}
+	s.count++
+}
+
+func (m *lastMinute) sum(now time.Time) (n int) {
+	for _, s := range m {
+		if age := now.Unix() - s.second; age >= 0 && age < 60 {
+			n += s.count
+		}
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Kinds of alarms: what keeps us from seeing. An event raises each, watch.recovered clears it.
+//
+//	Stale       of an operation   it has failed in a row for too long                  until a response is good
+//	Drifted     of an operation   an answer is not what it should be                   until one is, also of the insertion that showed it
+//	Incomplete  of the list       walks come to no end, three times in a row           until a walk is complete
+//	Unreadable  of an insertion   its answers fail while others do not                 until one is good
+//	OnlyNone    of an operation   for an hour there were no contact requests anywhere  until there are, without an event
+const (
+	Stale      = "stale"
+	Drifted    = "schema_drifted"
+	Incomplete = "walk_incomplete"
+	Unreadable = "unreadable"
+	OnlyNone   = "only_none"
+)
+
+// gap is what events call the kinds that say that something may never be seen; their reason is the kind.
+const gap = "gap_detected"
+
+// Ends is what events call a kind of alarm.
+func Ends(kind string) string {
+	switch kind {
+	case Incomplete, Unreadable, OnlyNone:
+		return gap
+	}
+	return kind
+}
+
+// AlarmOf names the alarm of a kind, of an operation or of one insertion's contact requests.
+func AlarmOf(kind string, op listings.Operation, reference string) store.AlarmID {
+	return store.AlarmID{Kind: kind, Operation: string(op), Reference: reference}
+}
+
+// Alarms are those of an agency that are on. It is a value and never changed.
+type Alarms map[store.AlarmID]store.Alarm
+
+// After are the alarms after a decision.
+func (on Alarms) After(e Effects) Alarms {
+	if len(e.Raised)+len(e.Cleared) == 0 {
+		return on
+	}
+	after := maps.Clone(on)
+	if after == nil {
+		after = Alarms{}
+	}
+	for _, a := range e.Raised {
+		after[a.AlarmID] = a
+	}
+	for _, id := range e.Cleared {
+		delete(after, id)
+	}
+	return after
+}
+
+// Raise turns an alarm on, with the event that says so, unless it is on.
+func (e *Effects) Raise(on Alarms, a store.Alarm, event events.Payload) {
+	if _, is := on[a.AlarmID]; !is {
+		a.Since = a.Since.UTC()
+		e.Raised = append(e.Raised, a)
+		e.announce(event)
+	}
+}
+
+// Clear turns an alarm off, with the event that says so, if it is on.
+func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Time) {
+	if a, is := on[id]; is {
+		e.Cleared = append(e.Cleared, id)
+		e.announce(&events.WatchRecovered{
+			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation,
+			PropertyReferenceID: cmp.Or(a.Reference, a.Example), Ends: Ends(a.Kind), Since: a.Since,
+		})
+	}
+}
+
+// Liveness is how well an operation of an agency has gone, as far as this process has seen. What is remembered beyond it is that the
+// last success was at Good.
+type Liveness struct {
+	Good   time.Time           // last complete walk, or last good response of contact requests
+	Calm   time.Time           // last moment at which nothing was asked, or a failure meant nothing
+	Errors []events.StaleError // the last ten, since Good
+}
+
+// maxErrors is how many errors are kept.
+const maxErrors = 10
+
+// Fail notes a failure.
+func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time) {
+	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
+	var status *listings.StatusError
+	if errors.As(err, &status) {
+		one.Status = status.Status
+	}
+	l.Errors = append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)
+}
+
+// staleAfter is the least time without a successful response that is an alarm.
+const staleAfter = 5 * time.Minute
+
+// StaleAfter is the time without a successful response that is an alarm, by how often one is expected.
+func StaleAfter(interval time.Duration) time.Duration { return max(3*interval, staleAfter) }
+
+// Failing reports whether an operation has failed in a row for too long. What is not asked does not fail, and what takes long does not
+// either, up to its timeout. A last success that is old counts from the first failure on, also where the process has just begun.
+func (l Liveness) Failing(after time.Duration, now time.Time) bool {
+	return len(l.Errors) > 0 && min(now.Sub(l.Good), now.Sub(l.Calm)) >= after
+}
+
+// LastGood is the last success as the store remembers it; zero: there was none since the watch began.
+func (l Liveness) LastGood(watchStart time.Time) time.Time {
+	if good := l.Good.UTC().Round(0); good.After(watchStart) {
+		return good
+	}
+	return time.Time{}
+}
+
+// Wait is how an insertion waits: since its last good answer, or since it came into the schedule.
+type Wait struct {
+	Reference string
+	Since     time.Time
+	Never     bool // was it polled
+}
+
+// Standing is how the insertions of an agency wait at a moment. The zero value has none.
+type Standing struct {
+	Cap         time.Duration // none should wait longer
+	Insertions  int
+	Never, Past int       // of those: never polled, and past the cap
+	Oldest      time.Time // since when the one waits that waits the longest
+}
+
+// Stand counts how insertions wait.
+func Stand(waits []Wait, limit time.Duration, now time.Time) Standing {
+	s := Standing{Cap: limit, Insertions: len(waits)}
+	for _, w := range waits {
+		if w.Never {
+			s.Never++
+		}
+		if now.Sub(w.Since) > limit {
+			s.Past++
+		}
+		if s.Oldest.IsZero() || w.Since.Before(s.Oldest) {
+			s.Oldest = w.Since
+		}
+	}
+	return s
+}
+
+// Cannot be read: so many failures in a row, for three intervals and so long at least.
+const (
+	unreadableAfter = 3
+	unreadableFor   = 5 * time.Minute
+)
+
+// CannotRead says whether an insertion of which polls fail is unreadable.
+func (b Backoff) CannotRead(interval time.Duration, now time.Time) bool {
+	return b.Failures >= unreadableAfter && now.Sub(b.Since) >= max(3*interval, unreadableFor)
+}

@@ -67,7 +67,8 @@ func (f *finder) contacts() bool { return f.request.Operation == OperationContac
 // there are none.
 type found struct {
 	place
-	total int // how many records there are, as the response says; -1 if it does not
+	total   int           // how many records there are, as the response says; -1 if it does not
+	leftOut jsontext.Kind // what stands in place of a list that has ended; 0: it has not
 	Claims
 }
 
@@ -115,6 +116,10 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		l.place = *best[0]
 		scopes = l.around()
 	case f.countsNone(at, x.header):
+	case x.leavesOut(root.object(), at, expected):
+		if at != nil {
+			l.leftOut = at.kind()
+		}
 	case f.known:
 		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable().Path, "the root"), describe(root))
 	default:
@@ -129,6 +134,26 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	}
 	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
 	return l, nil
+}
+
+// leavesOut reports whether a response has null in place of its list or of what is around it, which is
+// "none" for contact requests. Past the first page of insertions it is the end, as "" and {} are, and a
+// HAL document that embeds nothing.
+func (x *exchange) leavesOut(top object, at *place, d Dialect) bool {
+	if top.speaksOfError() {
+		return false
+	}
+	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || d.Path == "")
+	switch {
+	case x.request.Operation == OperationContactRequests:
+		isBare := len(top) == 1 && top[0].name.text == "_links"
+		return (isNull || isBare) && totalOf([]object{top}, 0, x.header) <= 0
+	case x.page == 0 || at == nil:
+		return false
+	case at.up != nil:
+		return at.isEmpty()
+	}
+	return isNull || strings.HasPrefix(d.Path, "/_embedded/") && top.get("links", "page").isObject()
 }
 
 // expect notes the learned or configured place and returns what stands there; nil: nothing does.
@@ -172,7 +197,7 @@ func (f *finder) look(p *place) {
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
-	if p.depth == maxListDepth {
+	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
 	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
@@ -189,7 +214,7 @@ func (f *finder) explore(p *place) {
 			f.explore(inner)
 		case inner.isNamed(listNames):
 			f.places = append(f.places, inner)
-			f.vague = f.vague || p.depth == 0
+			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
 }
@@ -203,12 +228,13 @@ func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.i
 func (f *finder) carries(p *place) bool {
 	isRecord := func(e value) bool {
 		_, reference := referenced(e)
-		return reference != "" || f.contacts() && e.object().hint(surest, 1)
+		return reference != "" || f.contacts() && (e.object().hint(surest, 1) || e.object().hasPerson(1))
 	}
 	return !slices.ContainsFunc(p.array(), isRecord) &&
 		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
 }
 
+// holdsList reports whether there is an array with a usual name, to a depth of deeper.
 func (o object) holdsList(deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
 		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
@@ -308,7 +334,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && p.depth <= nearby && p.isEmpty() && f.standsForNone(p):
+	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
 		return 0, false
 	}
 	return -1, false
@@ -316,11 +342,14 @@ func (f *finder) holds(p *place) (held int, list bool) {
 
 func (f *finder) holdsContactRequests(p *place) (held int) {
 	held = -1
+	sure, person := false, false
 	for _, e := range p.records() {
+		if !isFilled(e) {
+			continue
+		}
 		o := e.object()
-		sure, person := o.hint(surest, 1), o.hasPerson(1)
+		sure, person = sure || o.hint(surest, 1), person || o.hasPerson(1)
 		switch {
-		case !isFilled(e):
 		case sure && person:
 			return holdsRequests
 		case sure:
@@ -357,7 +386,7 @@ func (f *finder) standsForNone(p *place) bool {
 		top := f.root.object()
 		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
 		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 		})
 		f.none = &none
 	}

@@ -9,8 +9,8 @@ import (
 	"doorbell/store"
 )
 
-// endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one transaction; nothing if there are
-// none.
+// endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one
+// transaction; nothing if there are none.
 func (a *agency) endForgotten() error {
 	a.mu.Lock()
 	forgotten := a.forgotten

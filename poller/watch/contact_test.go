@@ -368,6 +368,7 @@ func TestTwoOfOneNameHaveTwoEvents(t *testing.T) {
 		responses["rows without times"] = append(responses["rows without times"], untimed)
 		responses["rows of one minute"] = append(responses["rows of one minute"], timed)
 	}
+	responses["texts of one response"] = responses["texts"][5:]
 	for name, list := range responses {
 		m, people, ids := newMemory(), map[string]int{}, map[string]bool{}
 		for _, response := range append(list, list[len(list)-1]) {

@@ -49,7 +49,6 @@ func (m *memory) catchUp(s service) (closed Closed, w *Window) {
 		r := s.ask(q)
 		m.poll.Totals = m.poll.Totals || r.Total > len(r.Requests) && len(r.Requests) > 0
 		m.poll.Longest = max(m.poll.Longest, len(r.Requests))
-		m.poll.Larger = q.NumberOfItemsPerPage < 1000
 		j := m.judge(w, r)
 		if w = j.Window; j.Closed != Open {
 			return j.Closed, w

@@ -616,9 +616,10 @@ func (c *comparison) redact(k *store.ContactRequest, f *found, emptied []string)
 	c.redacted++
 	k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
 	k.Digest, k.Rules = f.digest, c.Rules.contactRequest
-	k.Fields = slices.DeleteFunc(slices.Clone(k.Fields), func(held store.Field) bool {
-		return slices.Contains(emptied, held.Name)
-	})
+	k.Fields = slices.Clone(k.Fields)
+	for n := range k.Fields { // whose names stay: one that was erased by a person has none
+		k.Fields[n].Empty = k.Fields[n].Empty || slices.Contains(emptied, k.Fields[n].Name)
+	}
 	c.announce(&events.ContactRequestRedacted{
 		Common: c.common(events.OriginLive), PropertyReferenceID: c.Insertion.Reference,
 		ContactRequestID: k.Given(), Identity: identityOf(k.Nameless), RedactedFields: emptied,
@@ -643,7 +644,7 @@ func personFields(f *found) []store.Field {
 func emptiedFields(k store.ContactRequest, f *found) (names []string) {
 	for _, now := range f.PersonFields() {
 		for _, held := range k.Fields {
-			if now.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
+			if now.Empty && !held.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}
@@ -659,7 +660,8 @@ const leastEmptied = 3
 func (c *comparison) countEmptied(all []*found) {
 	emptied, people := 0, 0
 	for _, f := range all {
-		if f.known == nil || f.twin || len(f.known.Fields) == 0 {
+		isHeld := func(held store.Field) bool { return !held.Empty }
+		if f.known == nil || f.twin || !slices.ContainsFunc(f.known.Fields, isHeld) {
 			continue
 		}
 		people++

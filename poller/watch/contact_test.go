@@ -432,6 +432,9 @@ func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
 	wants(t, m.see(none))
 	wants(t, m.see(none))
 	wants(t, m.see(none), "redacted 1")
+	if len(m.Known[0].Fields) == 0 {
+		t.Error("remembered as one that was erased by a person")
+	}
 	wants(t, m.see(whole))
 	wants(t, m.see(none))
 }

@@ -158,10 +158,11 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 	p.take(prints, func(k store.ContactRequest, f *found) bool {
 		return k.Digest == f.digest && p.isMissing(k, f)
 	})
-	p.take(ids, func(k store.ContactRequest, f *found) bool {
-		return sameSecond(k, f) || unknownTime(k, f) || sameContent(k, f)
-	})
+	p.take(ids, sameSecond)
 	p.take(prints, p.isMissing)
+	p.take(ids, func(k store.ContactRequest, f *found) bool {
+		return unknownTime(k, f) || sameContent(k, f)
+	})
 	if len(p.renamed()) > 0 { // ids say nothing
 		p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content })
 		moved = p.markRenamed(rules)
@@ -178,7 +179,8 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
 	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
 	p.take(func(f *found) []int { return byOther[f.other] }, func(k store.ContactRequest, f *found) bool {
-		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f))
+		distinct := len(all) > 1 || len(known) == 1 // of one alone any member is
+		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f) && distinct)
 	})
 	p.take(func(f *found) []int { return byDigest[f.digest] }, zoneApart)
 	p.takeAlone()
@@ -258,7 +260,8 @@ func (p *pairing) takeAlone() {
 	}
 	at := func(f *found) []int { return known[secondOf(f.CreatedAt)] }
 	p.take(at, func(_ store.ContactRequest, f *found) bool {
-		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && p.view.shows(secondOf(f.CreatedAt))
+		shows := p.view.shows(secondOf(f.CreatedAt)) || f.isAnonymous() && len(p.all) >= len(p.known)
+		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && shows
 	})
 }
 
@@ -311,7 +314,7 @@ func (p *pairing) mustShow(at time.Time) bool {
 // isMissing reports whether the id of a known one is missing from the response, which must show it:
 // else it may hide behind its end, and equal texts of one second are others.
 func (p *pairing) isMissing(k store.ContactRequest, f *found) bool {
-	return k.Nameless || f.nameless || unknownTime(k, f) ||
+	return unknownTime(k, f) || (k.Nameless || f.nameless) && k.Content == f.content ||
 		p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
 }
 
@@ -396,7 +399,6 @@ func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found,
 			f.digest != k.Digest || k.Rules != c.Rules.contactRequest || !f.CreatedAt.Equal(k.CreatedAt) {
 			return nil, false
 		}
-		f.fingerprint, f.content, f.other = k.Fingerprint, k.Content, k.Other
 		all = append(all, f)
 	}
 	c.missing = len(c.Known) - len(all)
@@ -418,6 +420,8 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			id, before = k.ID, k.Epoch < c.Insertion.Epoch
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
+			}
+			if !f.twin && !same {
 				c.update(*k, f)
 			}
 		} else {

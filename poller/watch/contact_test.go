@@ -192,6 +192,25 @@ func TestRowNumbersSwallowNothing(t *testing.T) {
 	}
 }
 
+// TestRowNumbersSwallowNothingBesideAChange has rows without times, of which one is changed when
+// another one comes.
+func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
+	row := func(id int, name, status string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"id":%d,"lastName":%q,"message":"x","status":%q}`, id, name, status))
+	}
+	m := newMemory()
+	m.see(row(1, "Anna", "NEW"))
+	created := 0
+	for _, p := range m.see(row(1, "Bruno", "NEW"), row(2, "Anna", "READ")).Events {
+		if c, is := p.(*events.ContactRequestCreated); is && c.Contact.LastName == "Bruno" {
+			created++
+		}
+	}
+	if created != 1 {
+		t.Errorf("the new one is announced %d times", created)
+	}
+}
+
 func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
 	m := newMemory()
 	wants(t, m.see(person(1, 1, "Anna", "x")), "created 1")
@@ -259,6 +278,20 @@ func TestAMemberThatIsNoCandidateRecognisesWhatRotates(t *testing.T) {
 		created := slices.DeleteFunc(said(t, m.see(read(9, 3)...)), func(s string) bool { return strings.HasPrefix(s, "changed") })
 		if len(created) != 1 {
 			t.Errorf("one more: %v", created)
+		}
+	}
+}
+
+// TestAMemberOfOneAloneTellsNobodyApart has a member called …Ref that says the same of all: of one
+// alone it looks distinct.
+func TestAMemberOfOneAloneTellsNobodyApart(t *testing.T) {
+	of := func(name string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"importRef":"x","lastName":%q,"message":"y"}`, name))
+	}
+	m := newMemory()
+	for _, list := range [][]listings.ContactRequest{{of("Anna")}, {of("Anna"), of("Bruno")}, {of("Carla")}} {
+		if j := m.see(list...); len(j.Events) != 1 || !strings.HasPrefix(said(t, j)[0], "created") {
+			t.Errorf("%d shown: %v", len(list), said(t, j))
 		}
 	}
 }

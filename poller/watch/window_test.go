@@ -134,6 +134,12 @@ func TestWhyAWindowCloses(t *testing.T) {
 		return Response{Question: Ask("createdAt", "desc", 100), Requests: list, Total: total, List: true}
 	}
 	shuffled := func(list []listings.ContactRequest) []listings.ContactRequest { return append(list[1:], list[0]) }
+	ofMinute0 := func(n int) (list []listings.ContactRequest) {
+		for k := range n {
+			list = append(list, person(fmt.Sprint("s", k), 0, fmt.Sprint("S", k), "x"))
+		}
+		return list
+	}
 	for name, c := range map[string]struct {
 		m    *memory
 		r    Response
@@ -145,6 +151,7 @@ func TestWhyAWindowCloses(t *testing.T) {
 		"the total is shown, but may be of the page":   {newMemory(), newest(minutes(0, 20), 20), Open},
 		"the last one was known":                       {polled(3), newest(minutes(2, 60), -1), ClosedOverlap},
 		"the last one was not known":                   {polled(3), newest(minutes(3, 60), -1), Open},
+		"the last one was known, others of its moment": {polled(1), newest(append(ofMinute0(19), minutes(0, 1)...), -1), Open},
 		"it reaches behind the start":                  {newMemory(), newest(minutes(-61, 60), -1), ClosedStart},
 		"it reaches the start":                         {newMemory(), newest(minutes(-60, 60), -1), Open},
 		"nine of none known":                           {newMemory(), newest(minutes(0, 9), -1), ClosedShort},

@@ -14,14 +14,12 @@ import (
 	"doorbell/store"
 )
 
-// pollScheduled polls an insertion that is due. It says whether the answer was good; if not, until when the insertion
-// waits. The error is fatal.
+// pollScheduled polls an insertion that is due. It reports whether the response was good; if not,
+// until when the insertion waits. The error is fatal.
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
-	if a.occupied(reference) {
-		return false, sent.Add(time.Second), nil // who waits here keeps all others from having their turn
-	}
-	if waits, err := a.awaitsWalk(reference, sent); waits || err != nil {
+	waits, err := a.awaitsWalk(reference, sent)
+	if waits || err != nil || a.occupied(reference) { // waiting here would keep others from their turns
 		return false, sent.Add(time.Second), err
 	}
 	c, err := a.poll(ctx, reference)
@@ -32,7 +30,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	case watch.ClassFatal:
 	default:
 		until, err = a.polled(reference, c, err, sent, now)
-		if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
+		if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
 			a.forget(reference)
 		}
 		if err == nil {
@@ -42,7 +40,8 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	return c == watch.ClassNone && err == nil, until, err
 }
 
-// polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.
+// polled returns until when an insertion waits after its poll; where the response was good, that is
+// nothing.
 func (a *agency) polled(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {
@@ -50,7 +49,10 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 		if a.retries(reference).succeeded(now) {
 			a.p.log.Info("polls of an insertion work again", "agency", a.id, "reference", reference)
 		}
-		a.answered(sent)
+		if a.asking.succeeded(sent) {
+			a.note(nil)
+			a.pause()
+		}
 		return due, a.clear(now, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference)
@@ -67,13 +69,16 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	return a.setAside(reference, c, err, sent, now)
 }
 
-// setAside makes an insertion wait after an answer that was of no use, and its agency too if others fail as well.
+// setAside makes an insertion wait after a response that was of no use. A failure of the service
+// counts for the operation, too: where that backs off, one insertion at a time is asked. What is
+// odd at one insertion says nothing about the others.
 func (a *agency) setAside(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
 	}
-	if c == watch.ClassTransient {
-		a.unanswered(reference, sent, now) // what is odd at one insertion says nothing about the others
+	if b := a.asking.state(); c == watch.ClassTransient && (b.Failures == 0 || b.Last != reference) {
+		a.asking.failed(reference, sent, now)
+		a.pause()
 	}
 	due := a.retry(reference).failed(reference, now, now)
 	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // it was the try
@@ -83,25 +88,9 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	return due, a.raiseUnreadable(reference, now)
 }
 
-// unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
-// waits for its own turn anyway.
-func (a *agency) unanswered(reference string, sent, now time.Time) {
-	if b := a.asking.state(); b.Failures > 0 && b.Last == reference {
-		return
-	}
-	a.asking.failed(reference, sent, now)
-	a.pause()
-}
-
-func (a *agency) answered(sent time.Time) {
-	if a.asking.succeeded(sent) {
-		a.note(nil)
-		a.pause()
-	}
-}
-
-// poll asks for the contact requests of an insertion until its window is closed or given up, and commits every answer
-// before the next question. If all went well, whoever wished it, the schedule learns what was found.
+// poll asks for the contact requests of an insertion until its window is closed or given up, and
+// commits every answer before the next question. If all went well, whoever wished it, the schedule
+// learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
 	if err := a.enter(ctx, reference); err != nil {
 		return watch.ClassCanceled, err
@@ -137,7 +126,8 @@ func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Cl
 	switch c {
 	case watch.ClassNone:
 		return a.noteSuccess(op, reference, time.Now())
-	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift, watch.ClassRefused:
+	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift,
+		watch.ClassRefused:
 		failed := a.noteFailure(op, reference, c, err, time.Now())
 		if c == watch.ClassBusy { // the key waits over a restart too
 			failed = errors.Join(failed, a.commitState(func(*store.Agency, *watch.Effects) {}))
@@ -161,24 +151,17 @@ type poll struct {
 	notFound  bool                 // the last response said that there is no such insertion
 }
 
-// firstSize is how many contact requests a poll asks for. A window that stays open asks for widestSize.
-const firstSize, widestSize = 100, 1000
-
 // otherOrders are those in which a window that stays open is asked for.
 var otherOrders = [][2]string{{"createdAt", "asc"}, {"score", "desc"}, {"score", "asc"}}
 
-// run asks until the window is closed or given up, and commits each response before the next question.
+// run asks until the window is closed or given up, and commits each response before the next
+// question.
 func (p *poll) run(ctx context.Context) error {
-	size := firstSize
-	if p.state.wide {
-		size = widestSize
-	}
-	page, q, err := p.askNewest(ctx, size)
+	page, q, err := p.askNewest(ctx, watch.FirstSize)
 	if err != nil {
 		return err
 	}
-	count := countOf(page)
-	p.received, p.none, p.list = page.Received, count == 0, page.Found
+	p.received, p.none, p.list = page.Received, countOf(page) == 0, page.Found
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
 	}
@@ -189,11 +172,10 @@ func (p *poll) run(ctx context.Context) error {
 	if p.closed != watch.ClosedSilent {
 		p.state.at = p.received
 	}
-	if size = q.NumberOfItemsPerPage; p.closed == watch.Open && p.a.sizes(widestSize, time.Now())[0] > size {
-		if page, q, err = p.askNewest(ctx, widestSize); err != nil {
+	if p.closed == watch.Open && p.a.sizes(watch.WidestSize, time.Now())[0] > q.NumberOfItemsPerPage {
+		if page, q, err = p.askNewest(ctx, watch.WidestSize); err != nil {
 			return err
 		}
-		size, p.state.wide = q.NumberOfItemsPerPage, p.state.wide || countOf(page) > count
 		if err := p.judge(page, q); err != nil {
 			return err
 		}
@@ -202,7 +184,7 @@ func (p *poll) run(ctx context.Context) error {
 		if p.closed != watch.Open {
 			return nil
 		}
-		q := watch.Ask(order[0], order[1], size)
+		q := watch.Ask(order[0], order[1], q.NumberOfItemsPerPage)
 		page, err := p.ask(ctx, q)
 		if watch.RefusedSize(err) {
 			continue // this service does not take the order
@@ -214,19 +196,19 @@ func (p *poll) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.closed != watch.Open {
-		return nil
+	if p.closed == watch.Open {
+		return p.giveUp()
 	}
-	return p.giveUp()
+	return nil
 }
 
 func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
 
-// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then for
-// as many as the API likes. Where polls fail again and again it may be too large: each begins with a
-// smaller one.
+// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then
+// for as many as the API likes. Where polls fail again and again it may be too large: each begins
+// with a smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
 	sizes := p.a.sizes(size, time.Now())
 	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
@@ -262,10 +244,12 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	if p.notFound = status == http.StatusNotFound || status == http.StatusGone; status != 0 {
 		return &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: time.Now()}}, nil
 	}
-	return page, p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received)
+	records := len(page.ContactRequests)
+	return page, p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), records, page.Received)
 }
 
-// noneStatus is the status of a response by which it says that there are no contact requests; else 0.
+// noneStatus is the status of a response by which it says that there are no contact requests; else
+// 0.
 func noneStatus(err error) (code int) {
 	var status *listings.StatusError
 	var drift *listings.DriftError
@@ -283,8 +267,8 @@ func noneStatus(err error) (code int) {
 	return 0
 }
 
-// doubt asks the list for an insertion of which the API says that there is none, once. Of one that has
-// disappeared that is true: it is not polled any more.
+// doubt asks the list for an insertion of which the API says that there is none, once. Of one that
+// has disappeared that is true: it is not polled any more.
 func (p *poll) doubt() (gone bool, err error) {
 	if !p.notFound {
 		p.state.refused = p.state.refused && p.none
@@ -304,14 +288,15 @@ func (p *poll) doubt() (gone bool, err error) {
 	return false, nil
 }
 
-// judge commits what a response shows: new and changed contact requests with their events, and whether
-// the window is closed, in one transaction; nothing if nothing changed.
+// judge commits what a response shows: new and changed contact requests with their events, and
+// whether the window is closed, in one transaction; nothing if nothing changed.
 func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing of what others have shown
 	}
 	r := watch.Response{
-		Question: q, Requests: page.ContactRequests, Total: page.Total, Unreadable: page.Unreadable, List: page.Found,
+		Question: q, Requests: page.ContactRequests, Total: page.Total,
+		Unreadable: page.Unreadable, List: page.Found,
 	}
 	var j watch.Judged
 	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
@@ -394,16 +379,17 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	})
 }
 
-// elsewhere returns the contact requests of the insertions that have another name than this one, and
-// may be it: they have vanished where it is new, and are new where it has vanished. Both may show a
-// contact request that neither has shown before.
+// elsewhere returns the contact requests of the insertions that have another name than this one,
+// and may be it: they have vanished where it is new, and are new where it has vanished. Both may
+// show a contact request that neither has shown before.
 func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.ContactRequest) {
 	vanished := !i.LastSeen.IsZero()
 	if !vanished && (i.Listed || i.Baseline) {
 		return nil
 	}
 	for other := range tx.Insertions(agency) {
-		mayBe := !other.LastSeen.IsZero() && (other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin)
+		mayBe := !other.LastSeen.IsZero() &&
+			(other.GoneSince.IsZero() || time.Since(other.GoneSince) <= watch.ComesBackWithin)
 		if vanished {
 			mayBe = !other.Baseline && other.LastSeen.IsZero() && other.FirstSeen.After(i.LastSeen)
 		}
@@ -414,11 +400,13 @@ func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.Cont
 	return all
 }
 
-// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk: only then it is known whether
-// another one is listed no more, of which it may be the new name. A walk that hangs is not waited for.
+// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that
+// walk: only then it is known whether another one is listed no more, of which it may be the new
+// name. A walk that hangs is not waited for.
 func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
 	a.mu.Lock()
-	l, began, walking := a.pollStates[reference], a.walkBegan, a.underWay && now.Sub(a.walkBegan) < longestWalk
+	l, began := a.pollStates[reference], a.walkBegan
+	walking := a.underWay && now.Sub(began) < longestWalk
 	a.mu.Unlock()
 	if !walking || l != nil && !l.at.IsZero() {
 		return false, nil
@@ -436,13 +424,13 @@ func (p *poll) watched() watch.Poll {
 	s := p.a.shownSoFar()
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules, Before: p.state.at,
-		Apart: o.WalkInterval, HoldFor: o.HoldFor, Longest: s.longest, Totals: s.totals, Larger: !p.state.wide, Proved: p.state.proved, Newest: s.newest,
-		Retention: o.Retention,
+		Apart: o.WalkInterval, HoldFor: o.HoldFor, Retention: o.Retention,
+		Newest: s.newest, Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
 	}
 }
 
-// arrived are the creation times of what the poll has brought, oldest first, for the schedule: zero where one is not known, and never
-// later than the response.
+// arrived are the creation times of what the poll has brought, oldest first, for the schedule: zero
+// where one is not known, and never later than the response.
 func (p *poll) arrived() []time.Time {
 	created := slices.Collect(maps.Values(p.fresh))
 	for n, t := range created {

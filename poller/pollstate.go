@@ -1,11 +1,15 @@
 package poller
 
-import "time"
+import (
+	"time"
 
-// pollState is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
+	"doorbell/poller/watch"
+)
+
+// pollState is what the process remembers of the polls of one insertion; a restart forgets it at no
+// harm.
 type pollState struct {
 	at      time.Time // of the last good response
-	wide    bool      // the widest window has shown more than the first one
 	refused bool      // it was answered 404 or 410 last
 	proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
 	counted bool      // the schedule knows what was known before
@@ -24,7 +28,8 @@ func (a *agency) pollState(reference string) *pollState {
 	return l
 }
 
-// retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
+// retry returns the back-off of an insertion that has failed, making it. Most never do, and there
+// are many.
 func (a *agency) retry(reference string) *backoff {
 	l := a.pollState(reference)
 	a.mu.Lock()
@@ -45,7 +50,8 @@ func (a *agency) retries(reference string) *backoff {
 	return nil
 }
 
-// shown is what the responses of contact requests of an agency have shown of the service, as far as this process knows.
+// shown is what the responses of contact requests of an agency have shown of the service, as far as
+// this process knows.
 type shown struct {
 	longest int       // the most contact requests at once
 	newest  time.Time // the newest creation time of a window in order
@@ -74,10 +80,11 @@ func (a *agency) shownSoFar() shown {
 // sizeAgain is how often a size that was refused is asked for again.
 const sizeAgain = 24 * time.Hour
 
-// sizes are the numbers of contact requests to ask for, one after the other where they are refused; 0 leaves it to the API.
+// sizes are the numbers of contact requests to ask for, one after the other where they are refused;
+// 0 leaves it to the API.
 func (a *agency) sizes(largest int, now time.Time) (list []int) {
 	s := a.shownSoFar()
-	for _, size := range []int{widestSize, 500, 200, firstSize, 50, 20, 0} {
+	for _, size := range []int{watch.WidestSize, 500, 200, watch.FirstSize, 50, 20, 0} {
 		if size <= largest && (size <= s.size || !now.Before(s.until)) {
 			list = append(list, size)
 		}

@@ -36,7 +36,7 @@ func TestTheTryOfAHaltOfAllContactRequestsEndsIt(t *testing.T) {
 	a, dayAgo := p.byID["A100"], time.Now().Add(-25*time.Hour)
 	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
 	try := &poll{a: a, reference: "a#1##", state: a.pollState("a#1##")}
-	if _, err := try.ask(ctx, watch.Ask("createdAt", "desc", firstSize)); err != nil {
+	if _, err := try.ask(ctx, watch.Ask("createdAt", "desc", watch.FirstSize)); err != nil {
 		t.Fatal(err)
 	}
 	if list := a.access().List(""); len(list) > 0 {

@@ -29,7 +29,8 @@ const (
 // ErrHalted is returned instead of a request for a scope that is halted.
 var ErrHalted = errors.New("halted")
 
-// Classify is the one place that says what an error means. What is not there is our own doing, or the store's.
+// Classify is the one place that says what an error means. What is not there is our own doing, or
+// the store's.
 func Classify(err error) Class {
 	if err == nil {
 		return ClassNone
@@ -67,7 +68,8 @@ func classOfStatus(answer *listings.StatusError) Class {
 		if RetryAfter(answer) > 0 {
 			return ClassBusy
 		}
-	// What was asked does not please, whoever asks and however often: a reference that a firewall dislikes, a page too far.
+	// What was asked does not please, whoever asks and however often: a reference that a firewall
+	// dislikes, a page too far.
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
 		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
 		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
@@ -88,8 +90,8 @@ func classOfBreak(broken *listings.TransportError) Class {
 	return ClassTransient // time-outs, resets, cut bodies
 }
 
-// WaitError is returned instead of a request for which it is too early. Polls share their workers, so they are put back
-// into the schedule rather than waiting there.
+// WaitError is returned instead of a request for which it is too early. Polls share their workers,
+// so they are put back into the schedule rather than waiting there.
 type WaitError struct{ Until time.Time }
 
 func (e *WaitError) Error() string { return "too early to ask" }
@@ -103,7 +105,8 @@ func RetryAfter(err error) time.Duration {
 	return min(max(status.RetryAfter, time.Second), LongestKeyWait)
 }
 
-// RefusedSize says whether the API refused the number of records that was asked for, or answered with more than we read.
+// RefusedSize says whether the API refused the number of records that was asked for, or answered
+// with more than we read.
 func RefusedSize(err error) bool {
 	return listings.IsRefusedSize(err) || errors.Is(err, listings.ErrBodyTooLarge)
 }

@@ -136,9 +136,9 @@ type pairing struct {
 	view  view
 }
 
-// pair recognises the contact requests of a response, in three steps: by id and fingerprint; by what
-// else tells them from others; by their places where identity itself has changed, which it reports.
-// New is what is left.
+// pair recognises the contact requests of a response, in three steps: by id and fingerprint; by
+// what else tells them from others; by their places where identity itself has changed, which it
+// reports. New is what is left.
 func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (missing int, moved bool) {
 	p := &pairing{all: all, known: known, taken: make([]bool, len(known)), view: v}
 	byID := indexBy(known, store.ContactRequest.Given)
@@ -147,20 +147,22 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 	prints := func(f *found) []int { return byPrint[f.fingerprint] }
 
 	// An id counts only with the same content, the same creation time, or where one of the times is
-	// unknown: APIs give ids again. A fingerprint counts only while its id is missing: a double click
-	// with two ids stays two.
+	// unknown: APIs give ids again. A fingerprint counts only while its id is missing: a double
+	// click with two ids stays two.
 	p.take(ids, func(k store.ContactRequest, f *found) bool {
 		return k.Fingerprint == f.fingerprint && (!f.nameless || k.Content == f.content)
 	})
 	p.take(ids, func(k store.ContactRequest, f *found) bool { // an erased one, beside its late twin
 		return f.isAnonymous() && (sameSecond(k, f) || unknownTime(k, f))
 	})
-	p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Digest == f.digest && p.isMissing(k, f) })
-	p.take(ids, func(k store.ContactRequest, f *found) bool {
-		return sameSecond(k, f) || unknownTime(k, f) || sameContent(k, f)
+	p.take(prints, func(k store.ContactRequest, f *found) bool {
+		return k.Digest == f.digest && p.isMissing(k, f)
 	})
-	p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content && p.isMissing(k, f) })
+	p.take(ids, sameSecond)
 	p.take(prints, p.isMissing)
+	p.take(ids, func(k store.ContactRequest, f *found) bool {
+		return unknownTime(k, f) || sameContent(k, f)
+	})
 	if len(p.renamed()) > 0 { // ids say nothing
 		p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content })
 		moved = p.markRenamed(rules)
@@ -177,14 +179,17 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
 	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
 	p.take(func(f *found) []int { return byOther[f.other] }, func(k store.ContactRequest, f *found) bool {
-		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f))
+		distinct := len(all) > 1 || len(known) == 1 // of one alone any member is
+		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f) && distinct)
 	})
 	p.take(func(f *found) []int { return byDigest[f.digest] }, zoneApart)
 	p.takeAlone()
 	return p.missing(), p.takePlaces() || moved
 }
 
-func sameSecond(k store.ContactRequest, f *found) bool { return isSameSecond(k.CreatedAt, f.CreatedAt) }
+func sameSecond(k store.ContactRequest, f *found) bool {
+	return isSameSecond(k.CreatedAt, f.CreatedAt)
+}
 
 func sameContent(k store.ContactRequest, f *found) bool {
 	return k.Content == f.content && !f.isAnonymous()
@@ -255,7 +260,8 @@ func (p *pairing) takeAlone() {
 	}
 	at := func(f *found) []int { return known[secondOf(f.CreatedAt)] }
 	p.take(at, func(_ store.ContactRequest, f *found) bool {
-		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && p.view.shows(secondOf(f.CreatedAt))
+		shows := p.view.shows(secondOf(f.CreatedAt)) || f.isAnonymous() && len(p.all) >= len(p.known)
+		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && shows
 	})
 }
 
@@ -308,7 +314,8 @@ func (p *pairing) mustShow(at time.Time) bool {
 // isMissing reports whether the id of a known one is missing from the response, which must show it:
 // else it may hide behind its end, and equal texts of one second are others.
 func (p *pairing) isMissing(k store.ContactRequest, f *found) bool {
-	return k.Nameless || f.nameless || unknownTime(k, f) || p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
+	return unknownTime(k, f) || (k.Nameless || f.nameless) && k.Content == f.content ||
+		p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
 }
 
 // renamed are those that were recognised, where all have other ids than before.
@@ -332,7 +339,8 @@ func (p *pairing) renamed() (all []*found) {
 // changed, and nothing else.
 func (p *pairing) markRenamed(rules uint32) bool {
 	all := p.renamed()
-	if slices.ContainsFunc(all, func(f *found) bool { return f.known.Digest == f.digest || f.known.Rules != rules }) {
+	isSame := func(f *found) bool { return f.known.Digest == f.digest || f.known.Rules != rules }
+	if slices.ContainsFunc(all, isSame) {
 		return false
 	}
 	for _, f := range all {
@@ -379,7 +387,9 @@ func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found,
 				break
 			}
 		}
-		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int { return strings.Compare(k.ID, id) })
+		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int {
+			return strings.Compare(k.ID, id)
+		})
 		if f.id == "" || !is || taken[at] {
 			return nil, false
 		}
@@ -389,7 +399,6 @@ func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found,
 			f.digest != k.Digest || k.Rules != c.Rules.contactRequest || !f.CreatedAt.Equal(k.CreatedAt) {
 			return nil, false
 		}
-		f.fingerprint, f.content, f.other = k.Fingerprint, k.Content, k.Other
 		all = append(all, f)
 	}
 	c.missing = len(c.Known) - len(all)
@@ -411,6 +420,8 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			id, before = k.ID, k.Epoch < c.Insertion.Epoch
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
+			}
+			if !f.twin && !same {
 				c.update(*k, f)
 			}
 		} else {
@@ -527,7 +538,8 @@ func (c *comparison) cameAlong(f *found) bool {
 }
 
 // isOld reports whether a contact request that is new to us was there before we began to watch its
-// insertion. Without a readable time it is live, except at the first poll of what was there before us.
+// insertion. Without a readable time it is live, except at the first poll of what was there before
+// us.
 func (c *comparison) isOld(f *found) bool {
 	if f.CreatedAt.IsZero() {
 		return c.Insertion.Baseline && !c.Insertion.Polled
@@ -582,8 +594,8 @@ func (c *comparison) update(k store.ContactRequest, f *found) {
 	}
 }
 
-// change announces that a contact request differs from what was read before, unless other rules made
-// its digest. A response older than a redaction restores no person.
+// change announces that a contact request differs from what was read before, unless other rules
+// made its digest. A response older than a redaction restores no person.
 func (c *comparison) change(k *store.ContactRequest, f *found) {
 	differs, sameRules := k.Digest != f.digest, k.Rules == c.Rules.contactRequest
 	if k.Redacted || !differs && sameRules {
@@ -608,11 +620,15 @@ func (c *comparison) redact(k *store.ContactRequest, f *found, emptied []string)
 	c.redacted++
 	k.Emptied, k.Redacted, k.Revision = time.Time{}, true, k.Revision+1
 	k.Digest, k.Rules = f.digest, c.Rules.contactRequest
-	k.Fields = slices.DeleteFunc(slices.Clone(k.Fields), func(held store.Field) bool { return slices.Contains(emptied, held.Name) })
+	k.Fields = slices.Clone(k.Fields)
+	for n := range k.Fields { // whose names stay: one that was erased by a person has none
+		k.Fields[n].Empty = k.Fields[n].Empty || slices.Contains(emptied, k.Fields[n].Name)
+	}
 	c.announce(&events.ContactRequestRedacted{
-		Common: c.common(events.OriginLive), PropertyReferenceID: c.Insertion.Reference, ContactRequestID: k.Given(),
-		Identity: identityOf(k.Nameless), RedactedFields: emptied, CreatedAt: f.CreatedAt,
-		Revision: k.Revision, Digest: f.ContactRequest.Digest(c.Rules.outside),
+		Common: c.common(events.OriginLive), PropertyReferenceID: c.Insertion.Reference,
+		ContactRequestID: k.Given(), Identity: identityOf(k.Nameless), RedactedFields: emptied,
+		CreatedAt: f.CreatedAt,
+		Revision:  k.Revision, Digest: f.ContactRequest.Digest(c.Rules.outside),
 	})
 }
 
@@ -632,7 +648,7 @@ func personFields(f *found) []store.Field {
 func emptiedFields(k store.ContactRequest, f *found) (names []string) {
 	for _, now := range f.PersonFields() {
 		for _, held := range k.Fields {
-			if now.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
+			if now.Empty && !held.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}
@@ -648,7 +664,8 @@ const leastEmptied = 3
 func (c *comparison) countEmptied(all []*found) {
 	emptied, people := 0, 0
 	for _, f := range all {
-		if f.known == nil || f.twin || len(f.known.Fields) == 0 {
+		isHeld := func(held store.Field) bool { return !held.Empty }
+		if f.known == nil || f.twin || !slices.ContainsFunc(f.known.Fields, isHeld) {
 			continue
 		}
 		people++
@@ -709,7 +726,9 @@ func endRedactions(state *store.Agency, agencyID string, references []string, at
 		return nil
 	}
 	h := *state.Redaction
-	h.Insertions = slices.DeleteFunc(slices.Clone(h.Insertions), func(r string) bool { return slices.Contains(references, r) })
+	h.Insertions = slices.DeleteFunc(slices.Clone(h.Insertions), func(r string) bool {
+		return slices.Contains(references, r)
+	})
 	if state.Redaction = &h; len(h.Insertions) > 0 {
 		return nil
 	}

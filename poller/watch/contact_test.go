@@ -192,6 +192,25 @@ func TestRowNumbersSwallowNothing(t *testing.T) {
 	}
 }
 
+// TestRowNumbersSwallowNothingBesideAChange has rows without times, of which one is changed when
+// another one comes.
+func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
+	row := func(id int, name, status string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"id":%d,"lastName":%q,"message":"x","status":%q}`, id, name, status))
+	}
+	m := newMemory()
+	m.see(row(1, "Anna", "NEW"))
+	created := 0
+	for _, p := range m.see(row(1, "Bruno", "NEW"), row(2, "Anna", "READ")).Events {
+		if c, is := p.(*events.ContactRequestCreated); is && c.Contact.LastName == "Bruno" {
+			created++
+		}
+	}
+	if created != 1 {
+		t.Errorf("the new one is announced %d times", created)
+	}
+}
+
 func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
 	m := newMemory()
 	wants(t, m.see(person(1, 1, "Anna", "x")), "created 1")
@@ -259,6 +278,20 @@ func TestAMemberThatIsNoCandidateRecognisesWhatRotates(t *testing.T) {
 		created := slices.DeleteFunc(said(t, m.see(read(9, 3)...)), func(s string) bool { return strings.HasPrefix(s, "changed") })
 		if len(created) != 1 {
 			t.Errorf("one more: %v", created)
+		}
+	}
+}
+
+// TestAMemberOfOneAloneTellsNobodyApart has a member called …Ref that says the same of all: of one
+// alone it looks distinct.
+func TestAMemberOfOneAloneTellsNobodyApart(t *testing.T) {
+	of := func(name string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"importRef":"x","lastName":%q,"message":"y"}`, name))
+	}
+	m := newMemory()
+	for _, list := range [][]listings.ContactRequest{{of("Anna")}, {of("Anna"), of("Bruno")}, {of("Carla")}} {
+		if j := m.see(list...); len(j.Events) != 1 || !strings.HasPrefix(said(t, j)[0], "created") {
+			t.Errorf("%d shown: %v", len(list), said(t, j))
 		}
 	}
 }
@@ -368,6 +401,7 @@ func TestTwoOfOneNameHaveTwoEvents(t *testing.T) {
 		responses["rows without times"] = append(responses["rows without times"], untimed)
 		responses["rows of one minute"] = append(responses["rows of one minute"], timed)
 	}
+	responses["texts of one response"] = responses["texts"][5:]
 	for name, list := range responses {
 		m, people, ids := newMemory(), map[string]int{}, map[string]bool{}
 		for _, response := range append(list, list[len(list)-1]) {
@@ -431,6 +465,9 @@ func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
 	wants(t, m.see(none))
 	wants(t, m.see(none))
 	wants(t, m.see(none), "redacted 1")
+	if len(m.Known[0].Fields) == 0 {
+		t.Error("remembered as one that was erased by a person")
+	}
 	wants(t, m.see(whole))
 	wants(t, m.see(none))
 }

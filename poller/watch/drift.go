@@ -13,9 +13,9 @@ import (
 	"doorbell/poller/listings"
 )
 
-// What happens to most records of a page at once is the doing of the API, not of people: a member that
-// appears, vanishes or takes another type everywhere is drift, reported once in a walk, and no change of
-// each record.
+// What happens to most records of a page at once is the doing of the API, not of people: a member
+// that appears, vanishes or takes another type everywhere is drift, reported once in a walk, and no
+// change of each record.
 
 // form is how a member of a record differs: the JSON types that it had and has.
 type form struct {
@@ -134,7 +134,8 @@ func describeForms(list []form) (expected, found string) {
 	return strings.Join(before, ", ") + more, strings.Join(after, ", ") + more
 }
 
-// DescribePointer is a JSON pointer for people, as far as it looks like the names of members: a name may hold anything, a person too.
+// DescribePointer is a JSON pointer for people, as far as it looks like the names of members: a
+// name may hold anything, a person too.
 func DescribePointer(pointer string) string {
 	if pointer == "" {
 		return "the root"

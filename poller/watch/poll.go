@@ -12,6 +12,9 @@ import (
 // Question is one way to ask for contact requests.
 type Question = listings.ContactRequestsQuery
 
+// FirstSize is how many contact requests a poll asks for. A window that stays open asks for WidestSize.
+const FirstSize, WidestSize = 100, 1000
+
 // Ask is the question for contact requests sorted by a member, desc or asc. A size of 0 leaves the
 // number to the API.
 func Ask(sortBy, order string, size int) Question {
@@ -37,8 +40,8 @@ type Prior struct {
 	Insertion store.Insertion        // with its last poll
 	Known     []store.ContactRequest // by id
 	Record    func() []byte          // of the insertion, as last read; most responses do not need it
-	// Elsewhere returns those of insertions of which this one may be another name, one of which is new
-	// and one listed no more. It is asked only where something is unknown; nil: there are none.
+	// Elsewhere returns those of insertions of which this one may be another name, one of which is
+	// new and one listed no more. It is asked only where something is unknown; nil: there are none.
 	Elsewhere func() []store.ContactRequest
 }
 
@@ -62,11 +65,11 @@ type Poll struct {
 	Newest  time.Time // the newest that a window of the agency has shown in order; zero: none has
 	Longest int       // the most contact requests that the service has shown at once
 	Totals  bool      // a total has counted more than stood beside it
-	Larger  bool      // a larger number may be asked for
 	Proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
 }
 
-// Effects is what a decision changes of what is remembered: one transaction, with the events that say so.
+// Effects is what a decision changes of what is remembered: one transaction, with the events that
+// say so.
 type Effects struct {
 	State      *store.Agency // nil: as it was
 	Insertions []store.Insertion
@@ -103,7 +106,8 @@ type Judged struct {
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 }
 
-// Judge says what a response changes. The window is that of the responses before; it stays as it is.
+// Judge says what a response changes. The window is that of the responses before; it stays as it
+// is.
 func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
@@ -121,8 +125,10 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	c.Rules = p.Rules.without(c.volatile)
 	if moved := c.compare(r.Requests); moved {
 		c.announce(&events.WatchSchemaDrifted{
-			Common: events.Common{AgencyID: p.AgencyID, ObservedAt: c.at}, Operation: string(listings.OperationContactRequests),
-			PropertyReferenceID: i.Reference, Expected: "contact requests with the identity that they had", Found: "the same ones with another",
+			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: c.at},
+			Operation: string(listings.OperationContactRequests), PropertyReferenceID: i.Reference,
+			Expected: "contact requests with the identity that they had",
+			Found:    "the same ones with another",
 		})
 	}
 	c.holdRedactions()
@@ -132,10 +138,14 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	case closed == Open && c.new > 0 && i.OpenSince.IsZero():
 		i.OpenSince = c.at
 		c.Insertions = []store.Insertion{i}
-	case closed != Open && (!i.Polled || corrected || next.list && !i.Listed || !i.OpenSince.IsZero() || len(c.Contacts) > 0):
+	case closed != Open && (!i.Polled || corrected || next.list && !i.Listed ||
+		!i.OpenSince.IsZero() || len(c.Contacts) > 0):
 		p.close(&c.Effects, prior, next, c.at)
 	}
-	j := Judged{Effects: c.Effects, Window: next, Closed: closed, Fresh: c.fresh, Waits: c.waits, Readings: c.readings}
+	j := Judged{
+		Effects: c.Effects, Window: next, Closed: closed,
+		Fresh: c.fresh, Waits: c.waits, Readings: c.readings,
+	}
 	if c.view.ordered {
 		j.Newest = c.view.newest
 	}

@@ -12,10 +12,11 @@ import (
 	"doorbell/store"
 )
 
-// A member that has another value at each reading, such as a relay address, a signed link or a counter, says nothing of a record.
-// Of contact requests it is volatile when it has changed in most of those that change at all, in four readings in a row, ten
-// times altogether; of insertions when it has changed in most records of a page, at least ten, in four walks in a row. Then
-// one event names it, and it is left out of digests and changes until it has been still for a day.
+// A member that has another value at each reading, such as a relay address, a signed link or a
+// counter, says nothing of a record. Of contact requests it is volatile when it has changed in most
+// of those that change at all, in four readings in a row, ten times altogether; of insertions when
+// it has changed in most records of a page, at least ten, in four walks in a row. Then one event
+// names it, and it is left out of digests and changes until it has been still for a day.
 const (
 	volatileStreak  = 3 // changes that are seen member by member: the one before them is only known by the digest
 	volatileChanges = 10
@@ -34,8 +35,8 @@ type Reading struct {
 	Left   map[string]uint64 // the members that are left out, where there are any
 }
 
-// Volatility is what the last readings have shown of the contact requests of an agency that change each time. Its zero value has
-// seen none.
+// Volatility is what the last readings have shown of the contact requests of an agency that change
+// each time. Its zero value has seen none.
 type Volatility struct {
 	seen   map[string]*rotating // by insertion and id
 	streak map[string]int       // walks in a row in which most insertions have changed, by path
@@ -56,7 +57,8 @@ type rotating struct {
 	streak map[string]int // how often each leaf has changed in a row
 }
 
-// Observe notes the readings of one response and returns the pointers to members that are volatile from now on, sorted.
+// Observe notes the readings of one response and returns the pointers to members that are volatile
+// from now on, sorted.
 func (v *Volatility) Observe(reference string, readings []Reading) (volatile []string) {
 	if v.seen == nil {
 		v.seen = map[string]*rotating{}
@@ -113,8 +115,8 @@ func (v *Volatility) found() (volatile []string) {
 	return volatile
 }
 
-// ObserveWalk notes the members in which most insertions of a page have changed in a walk, and returns those that are volatile
-// from now on, sorted.
+// ObserveWalk notes the members in which most insertions of a page have changed in a walk, and
+// returns those that are volatile from now on, sorted.
 func (v *Volatility) ObserveWalk(rotating map[string]bool) (volatile []string) {
 	streak := map[string]int{}
 	for path := range rotating {
@@ -128,7 +130,8 @@ func (v *Volatility) ObserveWalk(rotating map[string]bool) (volatile []string) {
 	return volatile
 }
 
-// Compare notes the values of members of a record that are left out, and returns those that have changed.
+// Compare notes the values of members of a record that are left out, and returns those that have
+// changed.
 func (v *Volatility) Compare(op listings.Operation, record string, left map[string]uint64, at time.Time) (changed []string) {
 	if v.values == nil {
 		v.values = map[leftOut]uint64{}
@@ -149,9 +152,10 @@ func (v *Volatility) Compare(op listings.Operation, record string, left map[stri
 	return changed
 }
 
-// Settle remembers which members of an operation have changed, and takes back what has been still for a day. A member of
-// insertions comes back with the next complete walk, which takes its values; one of contact requests immediately, as other
-// rules renew digests silently. ended says that such a walk has ended, and when it began.
+// Settle remembers which members of an operation have changed, and takes back what has been still
+// for a day. A member of insertions comes back with the next complete walk, which takes its values;
+// one of contact requests immediately, as other rules renew digests silently. ended says that such
+// a walk has ended, and when it began.
 func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed map[string]bool, ended bool, at time.Time) (e Effects) {
 	all := slices.Clone(state.Volatile)
 	all = slices.DeleteFunc(all, func(one store.Volatile) bool {
@@ -192,7 +196,8 @@ func volatilePaths(state store.Agency, op listings.Operation) (paths []string) {
 	return paths
 }
 
-// silentPaths are the members of insertions whose changes are no news: those that are left out, and those that come back.
+// silentPaths are the members of insertions whose changes are no news: those that are left out, and
+// those that come back.
 func silentPaths(state store.Agency) (paths []string) {
 	for _, one := range state.Volatile {
 		if one.Operation == string(listings.OperationInsertions) {
@@ -202,7 +207,8 @@ func silentPaths(state store.Agency) (paths []string) {
 	return paths
 }
 
-// Reduced returns what a page shows with digests that leave out what is volatile, and with the values of that.
+// Reduced returns what a page shows with digests that leave out what is volatile, and with the
+// values of that.
 func Reduced(state store.Agency, page []Listed, r Rules) []Listed {
 	hidden, silent := volatilePaths(state, listings.OperationInsertions), silentPaths(state)
 	if len(silent) == 0 {
@@ -235,7 +241,8 @@ func valueAt(record json.RawMessage, pointer string) json.RawMessage {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// LeaveOut leaves members out of the digests of an operation's records, and names them in one event.
+// LeaveOut leaves members out of the digests of an operation's records, and names them in one
+// event.
 func LeaveOut(state store.Agency, o Observation, op listings.Operation, volatile []string) (e Effects) {
 	var named []string
 	all := slices.Clone(state.Volatile)

@@ -70,7 +70,8 @@ type view struct {
 	cut            bool // there may be more than it shows
 }
 
-// fewCut is how many contact requests a service is taken to show at least, whatever it is asked for.
+// fewCut is how many contact requests a service is taken to show at least, whatever it is asked
+// for.
 const fewCut = 10
 
 // viewOf reads the times of a response. A few unreadable ones are stepped over. longest is the
@@ -129,17 +130,19 @@ func (c *comparison) closed(r Response, next *Window) Closed {
 		return ClosedStart
 	case whole && !v.cut && (current || !v.ordered) && (count < fewCut || c.isShort()):
 		return ClosedShort
-	case !v.readable && c.new == 0 && c.Insertion.OpenSince.IsZero() && c.Proved > 0 && count >= c.Proved && r.Total <= count:
+	case !v.readable && c.new == 0 && c.Insertion.OpenSince.IsZero() &&
+		c.Proved > 0 && count >= c.Proved && r.Total <= count:
 		return ClosedSteady
-	case !v.ordered && c.Insertion.Unordered && !(c.Larger && count >= r.NumberOfItemsPerPage):
+	case !v.ordered && c.Insertion.Unordered &&
+		(count < r.NumberOfItemsPerPage || r.NumberOfItemsPerPage >= WidestSize):
 		return ClosedUnordered
 	}
 	return Open
 }
 
 // isShort reports whether a list that is shorter than others were, and shows every known one, shows
-// all there is. After the first poll that is not certain where it shows new ones, for the service may
-// show less than it did: unless they stand above known ones.
+// all there is. After the first poll that is not certain where it shows new ones, for the service
+// may show less than it did: unless they stand above known ones.
 func (c *comparison) isShort() bool {
 	return !c.Insertion.Polled || len(c.fresh) == 0 || c.view.ordered && slices.Contains(c.before, true)
 }
@@ -159,18 +162,19 @@ func (c *comparison) endsBefore() bool {
 	return true
 }
 
-// isCurrent reports whether a response shows what earlier ones of the same catch-up did, as far as it
-// reaches. One that does not comes from a cache or a replica that is behind: it proves nothing.
+// isCurrent reports whether a response shows what earlier ones of the same catch-up did, as far as
+// it reaches. One that does not comes from a cache or a replica that is behind: it proves nothing.
 func (c *comparison) isCurrent() bool {
 	return !slices.ContainsFunc(c.Known, func(k store.ContactRequest) bool {
-		return k.Epoch == c.Insertion.Epoch && k.CreatedAt.After(c.view.oldest) && !slices.Contains(c.shown, k.ID)
+		return k.Epoch == c.Insertion.Epoch && k.CreatedAt.After(c.view.oldest) &&
+			!slices.Contains(c.shown, k.ID)
 	})
 }
 
 // isReversed reports whether a response to the question for the oldest ones shows what that for the
-// newest ones did, turned round: then both show all there is. Ties may stand in any order where both
-// are seen to be in theirs, which takes two times that differ: a service that ignores the order looks
-// the same where all are of one second.
+// newest ones did, turned round: then both show all there is. Ties may stand in any order where
+// both are seen to be in theirs, which takes two times that differ: a service that ignores the
+// order looks the same where all are of one second.
 func (w *Window) isReversed(ids []string, v view) bool {
 	back := slices.Clone(ids)
 	slices.Reverse(back)
@@ -178,26 +182,27 @@ func (w *Window) isReversed(ids []string, v view) bool {
 		return len(back) > 0
 	}
 	slices.Sort(back)
-	return v.ascending && w.view.ordered && v.oldest.Before(v.newest) && slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
+	return v.ascending && w.view.ordered && v.oldest.Before(v.newest) &&
+		slices.Equal(back, slices.Sorted(slices.Values(w.newest)))
 }
 
 // Begin and end of a watch.
 const (
-	// beforeBegin is how far back the begin of a watch lies: no two clocks agree. zoneless is how much
-	// farther, where times name no zone: they may be of another one than is configured.
+	// beforeBegin is how far back the begin of a watch lies: no two clocks agree. zoneless is how
+	// much farther, where times name no zone: they may be of another one than is configured.
 	beforeBegin = 15 * time.Minute
 	zoneless    = 2 * time.Hour
 )
 
 // ComesBackWithin is how long after an insertion has vanished its contact requests may be live at a
 // new one, which has another name: they come as late as the old one is polled, and the start of the
-// new one lies as far back, and farther where times name no zone. It is reckoned from a complete walk,
-// which may be some time ago.
+// new one lies as far back, and farther where times name no zone. It is reckoned from a complete
+// walk, which may be some time ago.
 const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
 
-// startOf is the moment before which contact requests of an insertion are old. Until a list was shown
-// the zone of a time is in doubt. From then on what is younger than all that the agency has shown is
-// news in any case, for our clock may be ahead of the API's.
+// startOf is the moment before which contact requests of an insertion are old. Until a list was
+// shown the zone of a time is in doubt. From then on what is younger than all that the agency has
+// shown is news in any case, for our clock may be ahead of the API's.
 func (c *comparison) startOf(zoned bool) time.Time {
 	start := c.Insertion.Start
 	if !c.Insertion.Listed && !zoned {
@@ -252,8 +257,8 @@ func closeWindow(i store.Insertion, w *Window, at time.Time) store.Insertion {
 const WindowFull = "window_full"
 
 // gap is the event that contact requests may be unseen: they lie above the newest that was known
-// before, and below what the last response reached. Without an order they lie anywhere since the last
-// good look.
+// before, and below what the last response reached. Without an order they lie anywhere since the
+// last good look.
 func (p Poll) gap(prior Prior, w *Window, now time.Time) *events.WatchGapDetected {
 	i := prior.Insertion
 	from, to := i.Start, w.view.oldest
@@ -285,6 +290,7 @@ func (p Poll) gap(prior Prior, w *Window, now time.Time) *events.WatchGapDetecte
 func (p Poll) gapOf(reference, reason string, reached int, now time.Time) *events.WatchGapDetected {
 	return &events.WatchGapDetected{
 		Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: now},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference, Reason: reason, Reached: reached,
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
+		Reason: reason, Reached: reached,
 	}
 }

@@ -49,7 +49,6 @@ func (m *memory) catchUp(s service) (closed Closed, w *Window) {
 		r := s.ask(q)
 		m.poll.Totals = m.poll.Totals || r.Total > len(r.Requests) && len(r.Requests) > 0
 		m.poll.Longest = max(m.poll.Longest, len(r.Requests))
-		m.poll.Larger = q.NumberOfItemsPerPage < 1000
 		j := m.judge(w, r)
 		if w = j.Window; j.Closed != Open {
 			return j.Closed, w
@@ -135,6 +134,12 @@ func TestWhyAWindowCloses(t *testing.T) {
 		return Response{Question: Ask("createdAt", "desc", 100), Requests: list, Total: total, List: true}
 	}
 	shuffled := func(list []listings.ContactRequest) []listings.ContactRequest { return append(list[1:], list[0]) }
+	ofMinute0 := func(n int) (list []listings.ContactRequest) {
+		for k := range n {
+			list = append(list, person(fmt.Sprint("s", k), 0, fmt.Sprint("S", k), "x"))
+		}
+		return list
+	}
 	for name, c := range map[string]struct {
 		m    *memory
 		r    Response
@@ -146,6 +151,7 @@ func TestWhyAWindowCloses(t *testing.T) {
 		"the total is shown, but may be of the page":   {newMemory(), newest(minutes(0, 20), 20), Open},
 		"the last one was known":                       {polled(3), newest(minutes(2, 60), -1), ClosedOverlap},
 		"the last one was not known":                   {polled(3), newest(minutes(3, 60), -1), Open},
+		"the last one was known, others of its moment": {polled(1), newest(append(ofMinute0(19), minutes(0, 1)...), -1), Open},
 		"it reaches behind the start":                  {newMemory(), newest(minutes(-61, 60), -1), ClosedStart},
 		"it reaches the start":                         {newMemory(), newest(minutes(-60, 60), -1), Open},
 		"nine of none known":                           {newMemory(), newest(minutes(0, 9), -1), ClosedShort},

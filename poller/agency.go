@@ -58,8 +58,8 @@ type agency struct {
 // health is how well one operation of an agency goes, as far as only this process knows.
 type health struct {
 	watch.Liveness
-	sizeTried     time.Time // last time that the usual page size was asked for
-	pathAnnounced time.Time // last time another path was told
+	sizeTried      time.Time // last time that the usual page size was asked for
+	placeAnnounced time.Time // last time another path was told
 }
 
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}

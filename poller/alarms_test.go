@@ -348,9 +348,9 @@ func TestAnotherShapeIsToldOnceAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestTheDialectIsStoredOnceAndChangesNoMeaning has an API that writes times in one form, and then some in another: that is no
+// TestThePlaceOfRecordsIsStoredOnceAndChangesNoMeaning has an API that writes times in one form, and then some in another: that is no
 // drift, and not written again and again.
-func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
+func TestThePlaceOfRecordsIsStoredOnceAndChangesNoMeaning(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		var answers atomic.Int64
@@ -367,30 +367,15 @@ func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
 		w.options.WalkInterval = 90 * time.Minute
 		w.start()
 		w.pass(30 * time.Minute)
-		dialects := func() map[listings.Operation]listings.Dialect {
-			t.Helper()
-			s := w.poller.Status()
-			for op, d := range s.Agencies[0].Dialects {
-				d.Known = false // is no part of what is told
-				s.Agencies[0].Dialects[op] = d
-			}
-			return s.Agencies[0].Dialects
-		}
-		want := map[listings.Operation]listings.Dialect{
-			listings.OperationInsertions:      {Path: "/results", TotalTold: true, FirstPage: "1"},
-			listings.OperationContactRequests: {Path: "/leads", CreatedForm: listings.FormOffset},
-		}
-		if got := dialects(); !maps.Equal(got, want) {
+		places := func() map[listings.Operation]string { return w.poller.Status().Agencies[0].Places }
+		want := map[listings.Operation]string{listings.OperationInsertions: "/results", listings.OperationContactRequests: "/leads"}
+		if got := places(); !maps.Equal(got, want) {
 			t.Errorf("%+v", got)
 		}
 		before := w.since("A100", 1)
 		for n := range 4 { // some of either form, again and again
 			answer(fmt.Sprintf(`{"leads":[{"id":2,"createdAt":%s},{"id":1,"createdAt":"2000-01-01T12:00:00Z"}],"n":%d}`, []string{`946728000`, `"2000-01-01T12:00:00Z"`}[n%2], n))
 			w.pass(10 * time.Minute)
-		}
-		want[listings.OperationContactRequests] = listings.Dialect{Path: "/leads", CreatedForm: listings.FormMixed}
-		if got := dialects(); !maps.Equal(got, want) {
-			t.Errorf("%+v", got)
 		}
 		for _, e := range w.since("A100", 1)[len(before):] {
 			if e.Type == events.TypeWatchSchemaDrifted {
@@ -405,7 +390,7 @@ func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
 			t.Errorf("%d commits for %d answers that say nothing new", n, of)
 		}
 		w.restart()
-		if got := dialects(); !maps.Equal(got, want) {
+		if got := places(); !maps.Equal(got, want) {
 			t.Errorf("after a restart: %+v", got)
 		}
 	})

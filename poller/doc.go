@@ -21,9 +21,9 @@
 // much as it takes to prove that nothing lies unseen between the newest and what was known before; see watch.Closed. Where that
 // cannot be proved, an event says so. None, in any form, is no failure, and closes no window where some are known.
 //
-// Nobody has shown us an answer of this API. So its dialect is learned and remembered, and a change of it is announced: where
-// records stand, how lists end, which sizes are taken, what all insertions have. What happens to most records
-// at once is drift of the API, not a change of each.
+// No response of this API was ever shown to us. So it is remembered where records stand, which page sizes are refused and what
+// all insertions have, and a change of that is announced. What happens to most records at once is drift of the API, not
+// a change of each.
 //
 // # What is asked
 //
@@ -36,8 +36,8 @@
 // # The files
 //
 // In the order in which a poll meets them: dispatch gives a request its turn, access says whether it may be sent, walk and poll read and
-// decide, write commits what follows. agency holds what is known of one agency, and how its watch begins; dialect and pollstate what is
-// learned of its responses. health says what fails and when it is tried again. poller, status and metrics are what others see.
+// decide, write commits what follows. agency holds what is known of one agency, and how its watch begins; pollstate what
+// is known of the responses of one insertion. health says what fails and when it is tried again. poller, status and metrics are what others see.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

@@ -232,7 +232,7 @@ const slowLimit = 3
 
 // ask puts one question to the API. A status that says that there are none is an empty response.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
-	q.Dialect = p.a.dialect(listings.OperationContactRequests)
+	q.Place = p.a.place(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
 	if err != nil && status == 0 {
@@ -245,7 +245,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 		return &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: time.Now()}}, nil
 	}
 	records := len(page.ContactRequests)
-	return page, p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), records, page.Received)
+	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records, page.Received)
 }
 
 // noneStatus is the status of a response by which it says that there are no contact requests; else

@@ -45,12 +45,12 @@ type AgencyStatus struct {
 	Alarms           []Alarm      `json:"alarms,omitempty"`
 	// Volatile are members that change at each reading and are left out.
 	Volatile []store.Volatile `json:"volatile,omitempty"`
-	// Dialects is what was learned of the answers to the two operations.
-	Dialects     map[listings.Operation]listings.Dialect `json:"dialects,omitempty"`
-	LastError    string                                  `json:"lastError,omitempty"`
-	LastSequence uint64                                  `json:"lastSequence"`
-	Freshness    *Freshness                              `json:"freshness,omitempty"` // of a daemon that runs
-	Walks        WalkCounts                              `json:"walks"`
+	// Places are the JSON pointers to the records in responses, by operation.
+	Places       map[listings.Operation]string `json:"places,omitempty"`
+	LastError    string                        `json:"lastError,omitempty"`
+	LastSequence uint64                        `json:"lastSequence"`
+	Freshness    *Freshness                    `json:"freshness,omitempty"` // of a daemon that runs
+	Walks        WalkCounts                    `json:"walks"`
 }
 
 // WalkStatus is how the last walk went.
@@ -149,7 +149,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 // statusOf is what a snapshot and halts tell.
 func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
 	s := AgencyStatus{
-		AgencyID: agencyID, WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk, Dialects: shownDialects(is.state),
+		AgencyID: agencyID, WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk, Places: places(is.state),
 	}
 	for _, h := range halts {
 		s.Halts = append(s.Halts, HaltStatus{
@@ -248,7 +248,18 @@ type Access struct {
 	Key  listings.Key // the configured one
 	Halt *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
 
-	Dialects map[listings.Operation]listings.Dialect // what was learned of the answers
+	Place listings.Place // of its list in earlier responses
+}
+
+// places are without names that do not look like one.
+func places(state store.Agency) map[listings.Operation]string {
+	all := map[listings.Operation]string{}
+	for _, op := range operations {
+		if p := placeOf(state, op); p.Known {
+			all[op] = p.Printable()
+		}
+	}
+	return all
 }
 
 // RememberedAccess holds the halts that are remembered against the key that is configured now.
@@ -256,7 +267,7 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
 	state, _ := tx.Agency(k.ID)
 	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now())
 	x = x.After(x.Configure(k.Key, time.Now()))
-	access := Access{Key: k.Key, Dialects: dialects(state)}
+	access := Access{Key: k.Key, Place: placeOf(state, listings.OperationInsertions)}
 	for s, h := range x.Halts {
 		if s.Scope != events.ScopeInsertion {
 			access.Halt = &h

@@ -57,7 +57,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer a.walkBegins(time.Now())()
 	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}}
 	o := listings.WalkOptions{
-		Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions), Size: a.pageSize(w.Began),
+		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions), Size: a.pageSize(w.Began),
 	}
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
@@ -171,7 +171,7 @@ type walk struct {
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
-	if err := w.a.learn(listings.OperationInsertions, "", page.Dialect(), len(page.Insertions), page.Received); err != nil {
+	if err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received); err != nil {
 		return err
 	}
 	listed, unusable := w.Unseen(page)
@@ -365,4 +365,20 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 		return nil
 	})
 	return list, err
+}
+
+// pageSize is the size to begin a walk with where the usual one was refused, as [listings.WalkOptions] has it.
+func (a *agency) pageSize(now time.Time) int {
+	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.health[listings.OperationInsertions]
+	if h.sizeTried.IsZero() {
+		h.sizeTried = a.began
+	}
+	if size != 0 && now.Sub(h.sizeTried) < sizeAgain {
+		return size
+	}
+	h.sizeTried = now
+	return 0
 }

@@ -198,3 +198,44 @@ func (a *agency) logEvents(list []events.Payload) {
 		}
 	}
 }
+
+// placeEvery bounds how often another place is announced, where two servers of the API answer in different ones.
+const placeEvery = time.Hour
+
+// place is where the records of an operation stood in earlier responses.
+func (a *agency) place(op listings.Operation) listings.Place {
+	return placeOf(a.published().state, op)
+}
+
+func placeOf(state store.Agency, op listings.Operation) listings.Place {
+	o := state.Operation(string(op))
+	return listings.Place{Known: o.Located, Path: o.Path}
+}
+
+// locate remembers where the records of a response stand, and announces it if they stood elsewhere before. A response
+// without records shows no place.
+func (a *agency) locate(op listings.Operation, reference string, shown listings.Place, records int, at time.Time) error {
+	before := a.place(op)
+	if !shown.Known || records == 0 || before == shown {
+		return nil
+	}
+	a.mu.Lock()
+	h := a.health[op]
+	announce := before.Known && at.Sub(h.placeAnnounced) >= placeEvery
+	a.mu.Unlock()
+	err := a.commitOperation(op, func(o *store.Operation, e *watch.Effects) {
+		o.Path, o.Located = shown.Path, true
+		if announce {
+			e.Events = append(e.Events, &events.WatchSchemaDrifted{
+				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference, Change: "place",
+				Expected: "records at " + watch.DescribePointer(before.Path), Found: "records at " + watch.DescribePointer(shown.Path),
+			})
+		}
+	})
+	if err == nil && announce {
+		a.mu.Lock()
+		h.placeAnnounced = at
+		a.mu.Unlock()
+	}
+	return err
+}

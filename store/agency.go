@@ -52,24 +52,14 @@ type Agency struct {
 	Operations map[string]Operation `json:"operations,omitempty"`
 }
 
-// Dialect is what was learned of how an API writes and pages its answers to one operation.
-type Dialect struct {
-	// Path is the JSON pointer to the list of records, once Learned.
+// Operation is what is remembered of the responses of one operation of an agency.
+type Operation struct {
+	// Path is the JSON pointer to the list of records, once Located.
 	Path    string `json:"path,omitempty"`
-	Learned bool   `json:"learned,omitempty"`
-	// TotalTold, FirstPage and CreatedForm are whether answers say how many records there are, how pages of insertions are
-	// numbered, and how contact requests tell their creation time, in the poller's words. They are there to be shown.
-	TotalTold   bool   `json:"totalTold,omitempty"`
-	FirstPage   string `json:"firstPage,omitempty"`
-	CreatedForm string `json:"createdForm,omitempty"`
-	// Size is how many records are asked for at first, where the API refused what was asked before; 0: not learned.
+	Located bool   `json:"located,omitempty"`
+	// Size is how many records are requested at first, where the API refused the usual number; 0: it did not.
 	// A negative one: the API refuses every number.
 	Size int `json:"size,omitempty"`
-}
-
-// Operation is what is remembered of the answers of one operation of an agency.
-type Operation struct {
-	Dialect
 	// LastGood is the last good answer that was written; there may have been younger ones.
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.

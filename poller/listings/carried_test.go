@@ -22,7 +22,7 @@ func contactElements(n int) string {
 // TestTheRecordsOfTheOnlyActionAreFound reads what lies in the only result of an action.
 func TestTheRecordsOfTheOnlyActionAreFound(t *testing.T) {
 	body := fmt.Sprintf(action, 2, contactElements(2)+","+contactElements(1))
-	for _, learned := range []Dialect{{}, {Path: actionPath, Known: true}} {
+	for _, learned := range []Place{{}, {Path: actionPath, Known: true}} {
 		page, err := fuzzContactRequests(bare(t), []byte(body), learned)
 		if err != nil || len(page.ContactRequests) != 2 || page.Path != actionPath || page.Total != 2 {
 			t.Fatalf("%+v, %v", page, err)

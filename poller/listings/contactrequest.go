@@ -21,9 +21,9 @@ import (
 // ContactRequestsQuery are the parameters of the contact requests of an insertion. Zero values are left out.
 type ContactRequestsQuery struct {
 	NumberOfItemsPerPage int
-	SortBy               string  // score or createdAt
-	SortOrder            string  // asc or desc
-	Dialect              Dialect // of earlier responses; it is no parameter
+	SortBy               string // score or createdAt
+	SortOrder            string // asc or desc
+	Place                Place  // of earlier responses; it is no parameter
 }
 
 func (q ContactRequestsQuery) values() url.Values {
@@ -70,7 +70,7 @@ func (c ContactRequest) object() object { return c.value().object() }
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and errors name it.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Dialect)
+	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	}
 	l, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
 	if err != nil && c.o.ContactRequestsPath == "" {
-		x.dialect = Dialect{}
+		x.place = Place{}
 		if l, err := x.find(contactNames, c.idNames, ""); err == nil && l.isEmpty() && l.total <= 0 {
 			page.Total = l.total // an unmistakable list of none, where others stand elsewhere
 			return page, nil

@@ -24,7 +24,7 @@ func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
 		record += fmt.Sprintf(`,"%x":1`, n)
 	}
 	body := "[" + record + "}" + strings.Repeat(","+record+"}", 599) + "]"
-	for _, shape := range []Dialect{{}, {Known: true}} {
+	for _, shape := range []Place{{}, {Known: true}} {
 		before := heap()
 		page, err := fuzzContactRequests(bare(t), []byte(body), shape)
 		if err != nil || len(page.ContactRequests) != 600 || page.ContactRequests[599].Record == nil {

@@ -94,9 +94,9 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		return found{}, x.drift(what, "a response that declares its own failure: "+describe(root))
 	}
 	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
-	expected := x.dialect
+	expected := x.place
 	if configured != "" {
-		expected = Dialect{Path: configured, Known: true}
+		expected = Place{Path: configured, Known: true}
 	}
 	at := f.expect(expected)
 	f.explore(&place{value: root})
@@ -121,7 +121,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 			l.leftOut = at.kind()
 		}
 	case f.known:
-		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable().Path, "the root"), describe(root))
+		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), describe(root))
 	default:
 		return found{}, x.drift(what, describe(root))
 	}
@@ -139,11 +139,11 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 // leavesOut reports whether a response has null in place of its list or of what is around it, which is
 // "none" for contact requests. Past the first page of insertions it is the end, as "" and {} are, and a
 // HAL document that embeds nothing.
-func (x *exchange) leavesOut(top object, at *place, d Dialect) bool {
+func (x *exchange) leavesOut(top object, at *place, p Place) bool {
 	if top.speaksOfError() {
 		return false
 	}
-	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || d.Path == "")
+	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || p.Path == "")
 	switch {
 	case x.request.Operation == OperationContactRequests:
 		isBare := len(top) == 1 && top[0].name.text == "_links"
@@ -153,16 +153,16 @@ func (x *exchange) leavesOut(top object, at *place, d Dialect) bool {
 	case at.up != nil:
 		return at.isEmpty()
 	}
-	return isNull || strings.HasPrefix(d.Path, "/_embedded/") && top.get("links", "page").isObject()
+	return isNull || strings.HasPrefix(p.Path, "/_embedded/") && top.get("links", "page").isObject()
 }
 
 // expect notes the learned or configured place and returns what stands there; nil: nothing does.
-func (f *finder) expect(d Dialect) *place {
-	if f.known = d.Known; !f.known {
+func (f *finder) expect(known Place) *place {
+	if f.known = known.Known; !f.known {
 		return nil
 	}
 	p := &place{value: f.root}
-	for token := range jsontext.Pointer(d.Path).Tokens() {
+	for token := range jsontext.Pointer(known.Path).Tokens() {
 		at := value{}
 		for m := range p.object().last() {
 			if m.name.text == token {

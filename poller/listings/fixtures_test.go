@@ -34,15 +34,15 @@ func serveFixture(t testing.TB, f listingstest.Fixture) answered {
 		t.Fatal(err)
 	}
 	defer c.closeIdle()
-	learned := Dialect{}
+	learned := Place{}
 	if f.Learned != nil {
-		learned = Dialect{Path: *f.Learned, Known: true}
+		learned = Place{Path: *f.Learned, Known: true}
 	}
 	if f.Operation == listingstest.Insertions {
-		page, err := c.Insertions(context.Background(), testKey, listingstest.Agency, InsertionsQuery{Dialect: learned})
+		page, err := c.Insertions(context.Background(), testKey, listingstest.Agency, InsertionsQuery{Place: learned})
 		return insertionsAnswered(page, err)
 	}
-	page, err := c.ContactRequests(context.Background(), testKey, listingstest.Agency, listingstest.Reference, ContactRequestsQuery{Dialect: learned})
+	page, err := c.ContactRequests(context.Background(), testKey, listingstest.Agency, listingstest.Reference, ContactRequestsQuery{Place: learned})
 	return contactRequestsAnswered(page, err)
 }
 

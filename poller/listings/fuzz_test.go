@@ -101,14 +101,14 @@ func FuzzContactRequests(f *testing.F) {
 	seed(f)
 	c := bare(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		page, err := fuzzContactRequests(c, body, Dialect{})
+		page, err := fuzzContactRequests(c, body, Place{})
 		if err != nil {
 			assertQuiet(t, err, page == nil)
-			_, err = fuzzContactRequests(c, planted(body), Dialect{})
+			_, err = fuzzContactRequests(c, planted(body), Place{})
 			assertUnquoted(t, err)
 			return
 		}
-		known, err := fuzzContactRequests(c, body, Dialect{Path: page.Path, Known: page.Found})
+		known, err := fuzzContactRequests(c, body, Place{Path: page.Path, Known: page.Found})
 		if err != nil || known.Total != page.Total || known.Unreadable != page.Unreadable || len(known.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("where it was: %+v, then %+v, %v", page, known, err)
 		}
@@ -124,7 +124,7 @@ func FuzzContactRequests(f *testing.F) {
 		if again == nil {
 			return
 		}
-		other, err := fuzzContactRequests(c, again, Dialect{})
+		other, err := fuzzContactRequests(c, again, Place{})
 		if err != nil || other.Path != page.Path || other.Total != page.Total || len(other.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("members in another order: %+v, then %+v, %v", page, other, err)
 		}
@@ -134,9 +134,9 @@ func FuzzContactRequests(f *testing.F) {
 	})
 }
 
-func fuzzContactRequests(c *Client, body []byte, shape Dialect) (*ContactRequestsPage, error) {
+func fuzzContactRequests(c *Client, body []byte, known Place) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{request: r, dialect: shape, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, place: known, status: 200, body: body}, 20)
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

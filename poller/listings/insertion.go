@@ -47,7 +47,7 @@ type InsertionsQuery struct {
 	PageSize int
 	Page     int        // 0: left out, as the first request of a walk does
 	Other    url.Values // the API's filters, sent as they are; the fields above win
-	Dialect  Dialect    // of earlier responses; it is no parameter
+	Place    Place      // of earlier responses; it is no parameter
 }
 
 func (q InsertionsQuery) values() url.Values {
@@ -81,7 +81,7 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Dialect)
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	}
 	page.found(l)
 	if l.leftOut != 0 {
-		page.Path, page.Found, page.LeftEmpty = x.dialect.Path, true, l.leftOut != jsontext.KindNull
+		page.Path, page.Found, page.LeftEmpty = x.place.Path, true, l.leftOut != jsontext.KindNull
 	}
 	var records []value
 	strangers := 0

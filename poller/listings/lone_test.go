@@ -29,7 +29,7 @@ func TestAListInsideOneContactRequestIsNoListOfThem(t *testing.T) {
 func TestRecordsElsewhereThanExpectedAreReadWhereTheyAre(t *testing.T) {
 	const one = `{"id":"1","createdAt":"2026-11-20T09:41:07Z","email":"n@example.org"}`
 	body := `{"data":{"note":"none","of":{"a":1}},"contactRequests":[` + one + `]}`
-	page, err := fuzzContactRequests(bare(t), []byte(body), Dialect{Path: "/data", Known: true})
+	page, err := fuzzContactRequests(bare(t), []byte(body), Place{Path: "/data", Known: true})
 	if err != nil || len(page.ContactRequests) != 1 || string(page.ContactRequests[0].Record) != one || page.Path != "/contactRequests" {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -45,7 +45,7 @@ func TestListsInRecordsAreNotTakenForTheRecords(t *testing.T) {
 		{"", `{"0":{"email":"n@x","items":[{"createdAt":"2026-11-20T09:41:07Z","email":"a@x"}]},"1":{"email":"m@x"}}`, "", 2},
 		{"/a/b/c", `{"a":{"b":{"c":{}}}}`, "", 0},
 	} {
-		page, err := fuzzContactRequests(bare(t), []byte(row.body), Dialect{Path: row.learned, Known: row.learned != ""})
+		page, err := fuzzContactRequests(bare(t), []byte(row.body), Place{Path: row.learned, Known: row.learned != ""})
 		if err != nil || page.Path != row.path || len(page.ContactRequests) != row.n {
 			t.Errorf("%s: %+v, %v", row.body, page, err)
 		}

@@ -8,10 +8,10 @@ import (
 )
 
 // expecting decodes a body as the answer of both operations, with a place learned before.
-func expecting(t testing.TB, shape Dialect, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
+func expecting(t testing.TB, known Place, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
 	t.Helper()
 	x := func(r Request) *exchange {
-		return &exchange{request: r, dialect: shape, status: 200, body: []byte(body)}
+		return &exchange{request: r, place: known, status: 200, body: []byte(body)}
 	}
 	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}), 50)
 	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}), 20)
@@ -72,7 +72,7 @@ func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
 		{learned: "/odd", body: `{"odd":null,"total":0,"success":false}`, path: "drift"},
 	} {
 		t.Run(row.learned+" "+row.body, func(t *testing.T) {
-			i, err, c, err2 := expecting(t, Dialect{Path: row.learned, Known: true}, row.body)
+			i, err, c, err2 := expecting(t, Place{Path: row.learned, Known: true}, row.body)
 			if row.path == "drift" {
 				assertDrift(t, "insertions", row.body, i == nil, err)
 				if row.none {
@@ -100,7 +100,7 @@ func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
 func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 	c := bare(t)
 	c.o.InsertionsPath = "/my"
-	x := &exchange{request: Request{AgencyID: "A100"}, dialect: Dialect{Path: "/odd", Known: true}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
+	x := &exchange{request: Request{AgencyID: "A100"}, place: Place{Path: "/odd", Known: true}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
 	if page, err := c.insertionsPage(x, 0); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
@@ -111,11 +111,11 @@ func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 }
 
 func TestAnErrorSaysNoNameThatDoesNotLookLikeOne(t *testing.T) {
-	_, err, _, err2 := expecting(t, Dialect{Path: "/odd", Known: true}, `{"x":1}`)
+	_, err, _, err2 := expecting(t, Place{Path: "/odd", Known: true}, `{"x":1}`)
 	if !strings.Contains(err.Error(), "at /odd") || !strings.Contains(err2.Error(), "at /odd") {
 		t.Error(err, err2)
 	}
-	_, err, _, err2 = expecting(t, Dialect{Path: "/" + person, Known: true}, `{"x":1}`)
+	_, err, _, err2 = expecting(t, Place{Path: "/" + person, Known: true}, `{"x":1}`)
 	assertNoSentinel(t, err)
 	assertNoSentinel(t, err2)
 }
@@ -172,7 +172,7 @@ func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
 		{"/items", `{"property":{"agents":[` + lead + `]},"items":[]}`, "/items"},
 		{"/leads", `{"calls":[` + lead + `],"leads":[]}`, "/leads"},
 	} {
-		_, _, page, err := expecting(t, Dialect{Path: row.learned, Known: true}, row.body)
+		_, _, page, err := expecting(t, Place{Path: row.learned, Known: true}, row.body)
 		if row.path == "drift" {
 			assertDrift(t, "contact requests", row.body, page == nil, err)
 			continue
@@ -186,7 +186,7 @@ func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
 func TestAnEmptyListIsNotNoneBesideSeveralThatHoldContactRequests(t *testing.T) {
 	const lead = `{"id":7,"createdAt":"2026-11-20T10:41:07+0100","email":"n@x"}`
 	body := `{"items":[],"new":[` + lead + `],"old":[` + lead + `]}`
-	for _, shape := range []Dialect{{}, {Path: "/items", Known: true}} {
+	for _, shape := range []Place{{}, {Path: "/items", Known: true}} {
 		_, _, page, err := expecting(t, shape, body)
 		assertDrift(t, "contact requests", body, page == nil, err)
 	}
@@ -241,7 +241,7 @@ func TestEveryRowDecides(t *testing.T) {
 		{"contact requests", "", `{"lead":{},"leads":` + lone + `}`, "/leads"},
 		{"contact requests", "", `{"leads":` + lone + `,"data":{"items":` + lone + `}}`, "/leads"},
 	} {
-		i, err, c, err2 := expecting(t, Dialect{Path: row.learned, Known: row.learned != ""}, row.body)
+		i, err, c, err2 := expecting(t, Place{Path: row.learned, Known: row.learned != ""}, row.body)
 		path := "drift"
 		switch {
 		case row.operation == "insertions" && err == nil:
@@ -286,7 +286,7 @@ func TestNothingPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
 		`{"insertions":null,"messages":[{"level":"error"}]}`: false,
 	} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
-		q := InsertionsQuery{Page: 2, Dialect: Dialect{Path: "/insertions", Known: true}}
+		q := InsertionsQuery{Page: 2, Place: Place{Path: "/insertions", Known: true}}
 		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", q)
 		if (err == nil) != end || end && (len(page.Insertions) > 0 || page.Path != "/insertions") {
 			t.Errorf("%s: %+v, %v", body, page, err)
@@ -306,7 +306,7 @@ func TestAHALDocumentThatEmbedsNothingPastTheEndIsTheEnd(t *testing.T) {
 	} {
 		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
 		for page := range 2 {
-			q := InsertionsQuery{Page: page, Dialect: Dialect{Path: "/_embedded/insertions", Known: true}}
+			q := InsertionsQuery{Page: page, Place: Place{Path: "/_embedded/insertions", Known: true}}
 			if _, err := a.client(t).Insertions(t.Context(), testKey, "A100", q); (err == nil) != (end && page > 0) {
 				t.Errorf("%s, page %d: %v", body, page, err)
 			}

@@ -369,30 +369,6 @@ func TestOtherIdsAreThoseOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestTheIdIsTheFirstThatIsPresentAndDistinct(t *testing.T) {
-	list := func(records ...string) (all []ContactRequest) {
-		for _, r := range records {
-			all = append(all, ContactRequest{Record: []byte(r)})
-		}
-		return all
-	}
-	for _, row := range []struct {
-		list       []ContactRequest
-		candidates int
-		id         string
-	}{
-		{list(`{"id":1,"uuid":"a"}`, `{"id":2,"uuid":"b"}`), 2, "uuid"},
-		{list(`{"id":1,"uuid":"a"}`, `{"id":2,"uuid":"a"}`), 1, "id"},
-		{list(`{"id":1}`, `{"id":1}`), 0, ""},
-		{list(`{"id":1}`, `{"x":1}`), 0, ""},
-		{nil, 0, ""},
-	} {
-		if id, candidates := IDField([]string{"uuid", "id"}, row.list); len(candidates) != row.candidates || id != row.id {
-			t.Errorf("%q of %q", id, candidates)
-		}
-	}
-}
-
 func TestScoresArePassedOnAsTheyAre(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"score":72.50}`: "72.50", `{"score":"high"}`: `"high"`, `{"score":null}`: "null", `{"x":1}`: "", `{"contactRequest":{"score":3}}`: "3", `{"score":{}}`: "", `{"score":true}`: "", `{"score":[1]}`: "",

@@ -125,9 +125,9 @@ func (c *Client) header(key Key) http.Header {
 // exchange is one request and its good response, the body read to its end.
 type exchange struct {
 	request        Request
-	host           string  // of the API
-	dialect        Dialect // of earlier responses
-	page           int     // that was asked for; 0: none
+	host           string // of the API
+	place          Place  // of earlier responses
+	page           int    // that was asked for; 0: none
 	status         int
 	header         http.Header
 	body           []byte
@@ -135,7 +135,7 @@ type exchange struct {
 }
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
-func (c *Client) ask(ctx context.Context, key Key, r Request, query string, d Dialect) (*exchange, error) {
+func (c *Client) ask(ctx context.Context, key Key, r Request, query string, p Place) (*exchange, error) {
 	r.Key = key.Fingerprint()
 	if err := key.Validate(); err != nil {
 		return nil, &RequestError{r, err}
@@ -153,7 +153,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, d Di
 	outcome := Outcome{Err: err, Duration: received.Sub(sent)}
 	if x != nil {
 		outcome.Status = x.status
-		x.sent, x.received, x.dialect = sent, received, d
+		x.sent, x.received, x.place = sent, received, p
 	}
 	c.o.Gate.Done(r, outcome)
 	if err != nil {

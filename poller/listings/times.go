@@ -10,6 +10,18 @@ import (
 	"time"
 )
 
+// Forms of creation times.
+const (
+	FormOffset       = "rfc3339"
+	FormZoneless     = "zoneless"
+	FormSeconds      = "seconds" // since 1970
+	FormMilliseconds = "milliseconds"
+	FormMicroseconds = "microseconds"
+	FormNanoseconds  = "nanoseconds"
+	FormUnreadable   = "unreadable"
+	FormAbsent       = "absent"
+)
+
 // created is the creation time of a contact request, directly or one level down, and the form in
 // which it is written.
 func (o object) created(zone *time.Location) (at time.Time, form string) {

@@ -16,7 +16,7 @@ type WalkOptions struct {
 	Size     int        // PageSize; another one where that was refused before; negative: it is left to the API
 	Filter   url.Values // the API's own filters, sent with every page
 	MaxPages int        // 10,000
-	Dialect  Dialect    // where the records were found before
+	Place    Place      // where the records stood before
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
@@ -52,7 +52,6 @@ type Verdict struct {
 	Complete   bool
 	Reason     string // of a partial walk: the Reason constants
 	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
-	FirstPage  string // how pages are numbered, see Dialect
 	Refused    []int  // sizes that the API refused, or that were too much
 	Pages      int    // that were read, empty ones included
 	References int    // different ones
@@ -110,7 +109,6 @@ func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
 
 func (w *Walk) restart() {
 	w.reading = reading{seen: map[string]struct{}{}, total: -1}
-	w.verdict.FirstPage = ""
 }
 
 // Pages yields every page as it is read, empty ones too. A page may repeat references of earlier ones. An error is the
@@ -144,14 +142,14 @@ const maxReferences = 1_000_000
 
 // read asks for page after page until the list has ended. Without a reason it came to its end.
 func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reason string, err error) {
-	sizes, dialect := w.sizes(), w.o.Dialect
+	sizes, place := w.sizes(), w.o.Place
 	for number := 0; ; number++ {
 		if w.pages >= w.o.MaxPages || len(w.seen) >= maxReferences {
 			return ReasonTooManyPages, nil
 		}
 		w.verdict.Size = sizes[0]
 		page, err := w.c.Insertions(ctx, w.key, w.agency, InsertionsQuery{
-			PageSize: sizes[0], Page: number, Other: w.o.Filter, Dialect: dialect,
+			PageSize: sizes[0], Page: number, Other: w.o.Filter, Place: place,
 		})
 		isSize := errors.Is(err, ErrBodyTooLarge) || w.pages == 0 && IsRefusedSize(err)
 		switch {
@@ -163,7 +161,6 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 			return ReasonPageFailed, err
 		case err != nil && w.refusal == nil: // one refusal proves nothing: it may be one bad page
 			w.refusal = err
-			w.number(number, false)
 			continue
 		case err == nil && w.refusal != nil || err != nil && statusOf(err) != statusOf(w.refusal):
 			return ReasonPageFailed, w.refusal // a hole: the page before was refused, this one is not
@@ -171,9 +168,9 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 			return "", nil
 		}
 		if page.Found {
-			dialect = page.Dialect()
+			place = page.Place()
 		}
-		ended := w.take(page, number)
+		ended := w.take(page)
 		if !show(page) {
 			return ReasonCanceled, nil
 		}
@@ -195,7 +192,7 @@ const maxEmpty = 10
 // take compares a page with what was read before it, and reports whether the list ends with it. Where page numbers are
 // ignored, an insertion that came in between makes the first page look like another one: a page of which most was on the
 // first is the first again.
-func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
+func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	w.pages++
 	w.verdict.Pages++
 	w.odd += page.Unreadable
@@ -218,7 +215,7 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 		}
 	}
 	if len(own) == 0 {
-		return w.takeEmpty(page, number)
+		return w.takeEmpty(page)
 	}
 	w.holes, w.leftEmpty = w.holes+w.leftEmpty, 0
 	isFirst := onFirst > len(own)/2
@@ -235,17 +232,13 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 		w.first = own
 	}
 	w.last, w.fullest = own, max(w.fullest, len(own))
-	w.number(number, isFirst)
 	return w.nothing == 2
 }
 
 // takeEmpty ends the list with an empty page, unless the page says that others follow: then it is skipped. Where the page
 // before claimed that there is more and this one does not deny it, that is a hole, too. A page without a list may be one bad
 // response: two in a row are the end.
-func (w *Walk) takeEmpty(page *InsertionsPage, number int) (ended bool) {
-	if number > 0 {
-		w.number(number, false)
-	}
+func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	claim := page.Claims.More
 	follows := claim == Claimed || claim == Unsaid && w.claimed > w.distinct+w.holes+1
 	if follows {
@@ -262,18 +255,6 @@ func (w *Walk) takeEmpty(page *InsertionsPage, number int) (ended bool) {
 	}
 	w.holes += w.leftEmpty
 	return true
-}
-
-// number notes what the responses to page=1 and 2 say about how pages are numbered: whether they are the first page again.
-func (w *Walk) number(asked int, again bool) {
-	switch first := &w.verdict.FirstPage; {
-	case asked == 1 && !again:
-		*first = "0"
-	case asked == 2 && again:
-		*first = PagesIgnored
-	case asked == 2 && *first != "0":
-		*first = "1"
-	}
 }
 
 // conclude makes the verdict. What a response says of its own incompleteness is never overruled; that pages were missed or

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -237,12 +236,11 @@ func (e *walkEnd) partial() {
 	s.SetOperation(string(listings.OperationInsertions), o)
 }
 
-// learnEnd remembers how pages are read, and that walks are complete again.
+// learnEnd remembers the page size, and that walks are complete again.
 func (e *walkEnd) learnEnd() {
 	op := string(listings.OperationInsertions)
 	o := e.State.Operation(op)
 	o.PartialWalks = 0
-	o.FirstPage = cmp.Or(e.walk.FirstPage, o.FirstPage)
 	switch o.Size = e.walk.Size; {
 	case e.walk.Size >= listings.PageSize:
 		o.Size = 0

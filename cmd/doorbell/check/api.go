@@ -68,7 +68,7 @@ func (c *checker) access(ctx context.Context, client *listings.Client, p poller.
 			c.share(LevelFail, a.ID, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
 				message.Scope(h.scope), ops.RefusalText(h.status, h.reason)), h.advice)
 		} else if !busy[a.Key.Fingerprint()] && !down && ctx.Err() == nil {
-			page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Dialect: c.places[a.ID]})
+			page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]})
 			if err == nil {
 				found.admit(page)
 				if longest == nil || len(page.Insertions) > len(longest.Insertions) {
@@ -262,14 +262,13 @@ func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequ
 	if len(fields) == 0 {
 		fields = listings.IDFields
 	}
-	form := window.Dialect().CreatedForm
-	if field, _ := listings.IDField(fields, window.ContactRequests); field != "" {
+	if field := idField(fields, window.ContactRequests); field != "" {
 		c.report.ok(SectionResponses, "contact requests are at %s; their id is /%s", place(window.Envelope), field)
 	} else {
 		c.report.warn(SectionResponses, fmt.Sprintf("contact requests are at %s; no known member tells them apart", place(window.Envelope)),
 			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two equal ones in the same second are one")
 	}
-	switch form {
+	switch form := createdForm(window.ContactRequests); form {
 	case listings.FormOffset:
 		c.report.ok(SectionResponses, "their creation time is date and time with an offset")
 	case listings.FormZoneless:
@@ -277,18 +276,43 @@ func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequ
 	case listings.FormSeconds, listings.FormMilliseconds, listings.FormMicroseconds, listings.FormNanoseconds:
 		c.report.ok(SectionResponses, "their creation time is in %s since 1970", form)
 	default:
-		c.report.warn(SectionResponses, "their creation time is "+cmp.Or(form, listings.FormAbsent)+", in all or some of them",
+		c.report.warn(SectionResponses, "their creation time is "+form,
 			"those without a time count as old at the first poll of an insertion; ask the provider for createdAt as RFC 3339")
 	}
 }
 
 // place says where the records of a response stand, and whether it has a total.
 func place(e listings.Envelope) string {
-	d := e.Dialect().Printable()
-	if d.TotalTold {
-		return cmp.Or(d.Path, "the top of the response") + ", with a total"
+	path := cmp.Or(e.Place().Printable(), "the top of the response")
+	if e.Total >= 0 {
+		return path + ", with a total"
 	}
-	return cmp.Or(d.Path, "the top of the response") + ", without a total"
+	return path + ", without a total"
+}
+
+// idField is the first candidate that is present and distinct in a response; empty: there is none.
+func idField(candidates []string, list []listings.ContactRequest) string {
+	for _, field := range candidates {
+		seen := map[string]bool{"": true}
+		if !slices.ContainsFunc(list, func(r listings.ContactRequest) bool {
+			id := r.ID(field)
+			twice := seen[id]
+			seen[id] = true
+			return twice
+		}) {
+			return field
+		}
+	}
+	return ""
+}
+
+// createdForm is how creation times are written; "mixed" where not all are alike.
+func createdForm(list []listings.ContactRequest) string {
+	form := list[0].CreatedForm
+	if slices.ContainsFunc(list, func(r listings.ContactRequest) bool { return r.CreatedForm != form }) {
+		return "mixed"
+	}
+	return form
 }
 
 // round says how long a round of polls takes, and whether it fits into the allowed staleness.

@@ -33,7 +33,7 @@ type Options struct {
 
 // Run checks everything. It returns an error only when the context ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Dialect{}}
+	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
 	c.configuration()
 	c.receivers()
 	if c.findDaemon(ctx) {
@@ -58,9 +58,9 @@ func Refused(err error) *Report {
 type checker struct {
 	Options
 	report *Report
-	daemon *ops.Status                 // of the running daemon; nil: none runs
-	halts  map[string]halt             // by agency: scopes that run does not request
-	places map[string]listings.Dialect // by agency: where its list stood before
+	daemon *ops.Status               // of the running daemon; nil: none runs
+	halts  map[string]halt           // by agency: scopes that run does not request
+	places map[string]listings.Place // by agency: where its list stood before
 	shared []*shared
 }
 
@@ -103,7 +103,9 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 		c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
 	}
 	for _, a := range s.Watch.Agencies {
-		c.places[a.AgencyID] = a.Dialects[listings.OperationInsertions]
+		if path, known := a.Places[listings.OperationInsertions]; known {
+			c.places[a.AgencyID] = listings.Place{Known: true, Path: path}
+		}
 		for _, h := range a.Halts {
 			if h.Scope != events.ScopeInsertion {
 				c.halts[a.AgencyID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
@@ -132,7 +134,7 @@ func (c *checker) readStore() bool {
 	err = kept.View(func(tx *store.Tx) error {
 		for _, k := range options.Poller(c.Config, c.Version).Agencies {
 			access := poller.RememberedAccess(tx, k)
-			c.places[k.ID] = access.Dialects[listings.OperationInsertions]
+			c.places[k.ID] = access.Place
 			if h := access.Halt; h != nil {
 				c.halts[k.ID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
 			}

@@ -176,12 +176,18 @@ func plainReference(s string) string {
 // references are those that a contact request names: its own, else those of objects in it such as "property". One may be
 // that of a similar property.
 func (o object) references() []string {
-	for _, name := range referenceNames {
-		if s, ok := o.get(name).scalar(); ok && s != "" {
-			return []string{s}
+	var list []string
+	best := len(referenceNames) + 1
+	for _, m := range o {
+		if n := m.name.reference; n > 0 && n < best {
+			if s, ok := m.scalar(); ok && s != "" {
+				list, best = []string{s}, n
+			}
 		}
 	}
-	var list []string
+	if list != nil {
+		return list
+	}
 	for _, m := range o {
 		if s := m.reference(); s != "" {
 			list = append(list, s)

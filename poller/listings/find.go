@@ -562,12 +562,11 @@ func referenced(element value) (record value, reference string) {
 func (v value) reference() (reference string) {
 	best := len(referenceNames)
 	for _, m := range v.object() {
-		i := slices.Index(referenceNames, m.name.plain)
-		if i < 0 || i > best {
+		if m.name.reference == 0 || m.name.reference > best {
 			continue
 		}
 		if s, ok := m.scalar(); ok && isReference(s) {
-			reference, best = s, i
+			reference, best = s, m.name.reference
 		}
 	}
 	return reference

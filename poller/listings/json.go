@@ -27,7 +27,10 @@ type value struct {
 }
 
 // document is what the values of a text share.
-type document struct{ text []byte }
+type document struct {
+	text []byte
+	tidy bool // no string of it is broken
+}
 
 // name is the name of a member.
 type name struct {
@@ -39,6 +42,8 @@ type name struct {
 	canonical string // as RFC 8785 writes it
 	broken    bool   // it is no text
 	outside   bool   // of the digest of every contact request
+	reference int    // place in referenceNames, counted from 1; 0: it is none of them
+	next      *name  // that followed it last, as most records repeat the names of the one before
 }
 
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
@@ -59,10 +64,10 @@ func (e syntaxError) Error() string { return fmt.Sprintf("no JSON at byte %d", i
 func decode(text []byte) (root value, wrong string) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	r.text, r.doc, r.at, r.room, r.count, r.stack = text, &document{text}, 0, nil, 0, r.stack[:0]
+	r.text, r.doc, r.at, r.room, r.count, r.stack, r.last = text, &document{text, !isBroken(text)}, 0, nil, 0, r.stack[:0], &r.first
 	if r.named > maxNamed { // those of one API are few
 		clear(r.names)
-		r.named = 0
+		r.named, r.first = 0, name{}
 	}
 	root, err := r.value(nil, 0)
 	r.skipSpace()
@@ -97,8 +102,11 @@ type reader struct {
 	text  []byte
 	at    int
 	names map[string]*name // by how they are written
+	first name             // stands before the first one of a body
+	last  *name            // that was read
 	named int              // bytes of them
 	stack []value          // of the objects and arrays that are open
+	order []rank           // of the members of an object
 	room  []value          // for those that are closed
 	count int
 }
@@ -194,11 +202,8 @@ func (r *reader) inside(open byte, depth int) ([]value, error) {
 		}
 	}
 	r.at++
-	list := r.keep(r.stack[first:])
+	list := r.keep(r.stack[first:], open == '{')
 	r.stack = r.stack[:first]
-	if open == '{' {
-		slices.SortStableFunc(list, func(a, b value) int { return a.name.compare(b.name) })
-	}
 	return list, nil
 }
 
@@ -206,7 +211,7 @@ func (r *reader) inside(open byte, depth int) ([]value, error) {
 func (r *reader) string() error {
 	for r.at++; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
-		case c >= ' ' && c != '"' && c != '\\':
+		case isPlain[c]:
 		case c == '"':
 			r.at++
 			return nil
@@ -229,6 +234,14 @@ func (r *reader) string() error {
 	}
 	return r.wrong()
 }
+
+// isPlain holds the bytes of a string that stand for themselves.
+var isPlain = func() (plain [256]bool) {
+	for c := range plain {
+		plain[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return plain
+}()
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
@@ -280,36 +293,55 @@ func (r *reader) digits() error {
 	return nil
 }
 
-// keep copies values to where they stay.
-func (r *reader) keep(list []value) []value {
+// keep copies values to where they stay, members ordered by name.
+func (r *reader) keep(list []value, members bool) []value {
 	if len(list) > cap(r.room)-len(r.room) {
 		r.room = make([]value, 0, max(len(list), min(len(r.text)/32, 256)))
 	}
 	first := len(r.room)
-	r.room = append(r.room, list...)
+	if !members {
+		r.room = append(r.room, list...)
+	} else {
+		r.order = r.order[:0]
+		for n, v := range list {
+			r.order = append(r.order, rank{v.name.prefix, n})
+		}
+		slices.SortFunc(r.order, func(a, b rank) int {
+			if a.prefix != 0 && b.prefix != 0 && a.prefix != b.prefix {
+				return cmp.Compare(a.prefix, b.prefix)
+			}
+			return cmp.Or(compareUTF16(list[a.at].name.text, list[b.at].name.text), cmp.Compare(a.at, b.at))
+		})
+		for _, k := range r.order {
+			r.room = append(r.room, list[k.at])
+		}
+	}
 	return r.room[first:len(r.room):len(r.room)]
+}
+
+// rank is what a member is ordered by, in place of which it would have to be moved again and again.
+type rank struct {
+	prefix uint64 // of its name
+	at     int    // its place in the text
 }
 
 // intern returns the name that is written so, which most records repeat.
 func (r *reader) intern(quoted []byte) *name {
+	if n := r.last.next; n != nil && n.quoted == string(quoted) {
+		r.last = n
+		return n
+	}
 	n := r.names[string(quoted)]
 	if n == nil {
 		n = &name{quoted: string(quoted), text: unquote(quoted)}
 		n.plain, n.prefix = plain(n.text), asciiPrefix(n.text)
 		n.canonical, n.broken = string(appendCanonicalString(nil, quoted)), isBroken(quoted)
-		n.outside = usuallyOutside[n.plain]
+		n.outside, n.reference = usuallyOutside[n.plain], slices.Index(referenceNames, n.plain)+1
 		r.names[n.quoted] = n
 		r.named += len(quoted)
 	}
+	r.last.next, r.last = n, n
 	return n
-}
-
-// compare orders names as RFC 8785 does.
-func (n *name) compare(other *name) int {
-	if n.prefix != 0 && other.prefix != 0 && n.prefix != other.prefix {
-		return cmp.Compare(n.prefix, other.prefix)
-	}
-	return compareUTF16(n.text, other.text)
 }
 
 func asciiPrefix(text string) (prefix uint64) {

@@ -43,7 +43,7 @@ func compact(v value) (record value, text json.RawMessage, defects []string) {
 // lengths of what it holds add up to its own.
 func (v value) isCompact(depth int) bool {
 	if v.kind() == jsontext.KindString {
-		return !isBroken(v.raw())
+		return v.doc.tidy || !isBroken(v.raw())
 	}
 	if !v.isObject() && !v.isArray() {
 		return true
@@ -63,7 +63,7 @@ func (v value) isCompact(depth int) bool {
 	return length == len(v.raw()) && depth <= maxRecordDepth
 }
 
-// isBroken reports whether a JSON string holds bytes or half surrogates that are no text.
+// isBroken reports whether a JSON string, or any string in a text, may hold bytes or half surrogates that are no text.
 func isBroken(quoted []byte) bool {
 	if !utf8.Valid(quoted) {
 		return true

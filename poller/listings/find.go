@@ -144,7 +144,7 @@ func (f *finder) expect(d Dialect) *place {
 				at = m
 			}
 		}
-		if all := p.array(); len(all) == 1 && token == only.text {
+		if all := p.array(); len(all) > 0 && token == only.text {
 			at = all[0]
 			at.name = only
 		}
@@ -157,15 +157,13 @@ func (f *finder) expect(d Dialect) *place {
 	return p
 }
 
-func (f *finder) isExpected(p *place) bool {
-	return f.expected.doc != nil && p.from == f.expected.from && p.to == f.expected.to
-}
+// isExpected compares places by where they end, in which all values differ.
+func (f *finder) isExpected(p *place) bool { return p.to == f.expected.to }
 
 // look notes once what all places in an object have to know of it.
 func (f *finder) look(p *place) {
-	if o := p.object(); f.contacts() && o != nil {
-		p.lone, p.sure, p.person = f.isLone(o), o.hint(surest, 0), o.hasPerson(0)
-	}
+	o := p.object()
+	p.lone, p.sure, p.person = f.isLone(o), o.hint(surest, 0), o.hasPerson(0)
 }
 
 // explore collects the place and those in it. It does not look into arrays, where records stand or nothing that is known, unless their
@@ -174,7 +172,7 @@ func (f *finder) look(p *place) {
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
-	if p.depth == maxListDepth || p.isIndexed() {
+	if p.depth == maxListDepth {
 		return
 	}
 	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
@@ -191,7 +189,7 @@ func (f *finder) explore(p *place) {
 			f.explore(inner)
 		case inner.isNamed(listNames):
 			f.places = append(f.places, inner)
-			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
+			f.vague = f.vague || p.depth == 0
 		}
 	}
 }
@@ -201,20 +199,16 @@ var only = &name{quoted: `"0"`, text: "0", plain: "0"}
 
 func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.isCarried()) }
 
-// carries reports whether none of the elements of an array is certainly a record, and one holds a list that is called as one of records
-// is.
-func (f *finder) carries(p *place) (lists bool) {
-	for _, e := range p.array() {
-		o := e.object()
-		if _, reference := referenced(e); reference != "" || f.contacts() && (o.hint(surest, 1) || o.hasPerson(1)) {
-			return false
-		}
-		lists = lists || o.holdsList(nearby)
+// carries reports whether an array holds no record, but an object with a list that is called as one of records is.
+func (f *finder) carries(p *place) bool {
+	isRecord := func(e value) bool {
+		_, reference := referenced(e)
+		return reference != "" || f.contacts() && e.object().hint(surest, 1)
 	}
-	return lists
+	return !slices.ContainsFunc(p.array(), isRecord) &&
+		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
 }
 
-// holdsList reports whether there is an array with a usual name, to a depth of deeper.
 func (o object) holdsList(deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
 		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
@@ -273,7 +267,7 @@ func (f *finder) score(p *place) int {
 		score += learnedRequests
 	}
 	score = score*10 + 9
-	if list && (own || generic || held == holdsReferences) {
+	if list && (!nameless || held == holdsReferences) {
 		score -= min(p.depth, 9) // further out is better, where that says anything
 	}
 	score *= 1_000_000
@@ -291,7 +285,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 	}
 	switch {
 	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) && !(p.up != nil && p.up.isCalled(f.names)) || f.isPart(p, 0) {
+		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) || f.isPart(p, 0) {
 			return -1, true
 		}
 		return 0, true
@@ -305,17 +299,16 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		}
 		return held, true
 	case p.lone:
-		held = holdsLikely
-		if p.person {
-			held = holdsRequests
-		}
 		switch {
-		case f.isExpected(p), p.depth > 0 && p.depth <= nearby && p.isNamed(listNames), p.onlyOf(listNames):
-			return held, false
+		case f.isExpected(p), p.depth <= nearby && p.isCalled(listNames), p.onlyOf(listNames):
+			if p.person {
+				return holdsRequests, false
+			}
+			return holdsLikely, false
 		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
-			return min(held, holdsRequest), false
+			return holdsRequest, false
 		}
-	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
+	case p.depth > 0 && p.depth <= nearby && p.isEmpty() && f.standsForNone(p):
 		return 0, false
 	}
 	return -1, false
@@ -323,14 +316,11 @@ func (f *finder) holds(p *place) (held int, list bool) {
 
 func (f *finder) holdsContactRequests(p *place) (held int) {
 	held = -1
-	sure, person := false, false
 	for _, e := range p.records() {
-		if !isFilled(e) {
-			continue
-		}
 		o := e.object()
-		sure, person = sure || o.hint(surest, 1), person || o.hasPerson(1)
+		sure, person := o.hint(surest, 1), o.hasPerson(1)
 		switch {
+		case !isFilled(e):
 		case sure && person:
 			return holdsRequests
 		case sure:
@@ -367,7 +357,7 @@ func (f *finder) standsForNone(p *place) bool {
 		top := f.root.object()
 		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
 		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+			return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 		})
 		f.none = &none
 	}
@@ -389,22 +379,19 @@ func (f *finder) holdsInsertions(p *place) (held int, list bool) {
 		}
 		return holdsObjects, true
 	}
-	expected := f.isExpected(p) || p.depth > 0 && p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
+	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
 	switch isOne := p.reference() != ""; {
-	case isOne && expected:
+	case isListed && isOne:
 		return holdsInsertion + 1, false // rather than what it is all of
+	case isListed && countLone(p.value) == 1:
+		return holdsInsertion, false
 	case isOne && p.depth == 0 && p.object().counts(totalNames, 0) == nil:
 		return holdsRequest, false
-	case expected && countLone(p.value) == 1:
-		return holdsInsertion, false
 	}
 	return -1, false
 }
 
 func countReferences(p *place) (n int) {
-	if !p.isList() {
-		return countLone(p.value)
-	}
 	for _, e := range p.records() {
 		if _, reference := referenced(e); reference != "" {
 			n++
@@ -449,7 +436,7 @@ func (p *place) isNamed(names []string) bool { return p.isCalled(names) || p.onl
 // onlyOf reports whether a place is the only element of what has one of the names, as
 // <list><element/></list> becomes in JSON.
 func (p *place) onlyOf(names []string) bool {
-	return p.depth > 1 && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
+	return p.up != nil && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
 }
 
 func (p *place) isWithin(names []string) bool {
@@ -562,11 +549,10 @@ func referenced(element value) (record value, reference string) {
 func (v value) reference() (reference string) {
 	best := len(referenceNames)
 	for _, m := range v.object() {
-		if m.name.reference == 0 || m.name.reference > best {
-			continue
-		}
-		if s, ok := m.scalar(); ok && isReference(s) {
-			reference, best = s, m.name.reference
+		if n := m.name.reference; n > 0 && n <= best {
+			if s, ok := m.scalar(); ok && isReference(s) {
+				reference, best = s, n
+			}
 		}
 	}
 	return reference

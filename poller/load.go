@@ -35,7 +35,6 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
-	a.p.scheduler.view(func(s *schedule.Schedule) { s.Enter(a.id) })
 	a.restoreHealth()
 	if err := a.begin(now); err != nil {
 		return err

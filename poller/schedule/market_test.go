@@ -156,7 +156,6 @@ func (m *market) run() {
 		m.slots, m.shown = append(m.slots, slot(m.seed, n, m.end+m.cap)), append(m.shown, -1)
 	}
 	m.schedule, m.byName = schedule.New(schedule.Options{Rate: m.perSecond}, epoch), map[string]*ad{}
-	m.schedule.Enter("A100")
 	size := max(m.insertions/100, 1) // of a page
 	for n := range m.slots {
 		m.list(n, 0)

@@ -31,6 +31,7 @@ import (
 	"container/heap"
 	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -70,7 +71,8 @@ type Schedule struct {
 	count    int     // insertions
 	added    int     // ever
 	price    float64 // S, in seconds·√(1/s)
-	pinned   bool    // each is due by the cap, so that S cannot rise
+	rises    bool    // a greater S would make some of them due later,
+	falls    bool    // a smaller one earlier
 	turns    int
 	order    time.Duration // of urgent insertions
 }
@@ -142,34 +144,24 @@ func New(o Options, now time.Time) *Schedule {
 
 func (s *Schedule) moment(t time.Time) time.Duration { return t.Sub(s.epoch) }
 
-// Enter adds an agency, unless it is there. What is said of one that was not entered, or has left,
-// changes nothing.
-func (s *Schedule) Enter(agencyID string) {
-	if s.agencies[agencyID] == nil {
-		s.agencies[agencyID] = &agency{id: agencyID, items: map[string]*item{}}
+func (s *Schedule) agency(id string) *agency {
+	g := s.agencies[id]
+	if g == nil {
+		g = &agency{id: id, items: map[string]*item{}}
+		s.agencies[id] = g
 	}
-}
-
-// Leave takes an agency out, with all its insertions.
-func (s *Schedule) Leave(agencyID string) {
-	if g := s.agencies[agencyID]; g != nil {
-		s.count -= len(g.items)
-		delete(s.agencies, agencyID)
-	}
+	return g
 }
 
 func (s *Schedule) item(agencyID, reference string) *item {
-	if g := s.agencies[agencyID]; g != nil {
-		return g.items[reference]
-	}
-	return nil
+	return s.agency(agencyID).items[reference]
 }
 
 // Add puts an insertion into the schedule, unless it is there. appeared is when it was published,
 // lastPoll when it was polled last; each is zero where that is unknown or was never.
 func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.Time) {
-	g := s.agencies[agencyID]
-	if g == nil || g.items[reference] != nil {
+	g := s.agency(agencyID)
+	if g.items[reference] != nil {
 		return
 	}
 	i := &item{agency: g, reference: reference, queue: flying, rate: g.mean()}
@@ -185,7 +177,6 @@ func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.
 	_, spread := math.Modf(float64(s.added) * math.Phi)
 	i.share = 0.75 + 0.1*spread
 	s.added++
-	s.pinned = false
 	g.items[reference] = i
 	g.flying++
 	if s.count++; s.count == 1 {
@@ -205,7 +196,6 @@ func (s *Schedule) Remove(agencyID, reference string) {
 	i.agency.seen.add(i.seen, -1)
 	delete(i.agency.items, reference)
 	s.count--
-	s.pinned = false
 }
 
 // Urge lets an insertion be polled soon. One that is urgent already keeps its place, one that is in
@@ -221,10 +211,7 @@ func (s *Schedule) Urge(agencyID, reference string) {
 // Pause gives out nothing of an agency before until; the zero time ends a pause. oneByOne gives out
 // one poll at a time afterwards.
 func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
-	g := s.agencies[agencyID]
-	if g == nil {
-		return
-	}
+	g := s.agency(agencyID)
 	if g.oneByOne, g.paused = oneByOne, 0; !until.IsZero() {
 		g.paused = s.moment(until)
 	}
@@ -278,11 +265,12 @@ func (i *item) move(to int8, due time.Duration) {
 	}
 }
 
-// after is when an insertion is due.
+// after is when an insertion is due. It notes whether another S would change that.
 func (s *Schedule) after(i *item) time.Duration {
 	wait, limit := s.price/math.Sqrt(i.rate), i.share*s.Cap().Seconds()
-	s.pinned = s.pinned && wait >= limit
-	return i.last + max(s.o.Interval, seconds(min(wait, limit)))
+	due := seconds(min(wait, limit))
+	s.rises, s.falls = s.rises || wait < limit, s.falls || due > s.o.Interval
+	return i.last + max(s.o.Interval, due)
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -373,24 +361,12 @@ func (s *Schedule) regular(now time.Duration) (i *item, pressed bool) {
 // reprice changes S by a factor between two, such that an insertion is due now if possible. It
 // reports false, and changes nothing, where the cap or Options.Interval alone decides when each is
 // due.
-func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) (free bool) {
-	if most > 1 && s.pinned {
-		return false
-	}
-	limit := s.Cap().Seconds()
-	for _, g := range s.agencies {
-		for _, i := range g.queues[planned] {
-			if free {
-				break
-			}
-			rises := i.due-i.last < seconds(i.share*limit)
-			free = free || most > 1 && rises || least < 1 && i.due-i.last > s.o.Interval
-		}
-	}
-	if s.pinned = most > 1 && !free; !free {
+func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) bool {
+	if most > 1 && !s.rises || most < 1 && !s.falls {
 		return false
 	}
 	s.price *= min(max(float64(now-i.last)/max(float64(i.due-i.last), 1), least), most)
+	s.rises, s.falls = false, false
 	for _, g := range s.agencies {
 		for _, i := range g.queues[planned] {
 			i.due = s.after(i)
@@ -402,28 +378,26 @@ func (s *Schedule) reprice(i *item, now time.Duration, least, most float64) (fre
 
 // wait is how long there will be nothing to do.
 func (s *Schedule) wait(now time.Duration) time.Duration {
-	least := time.Duration(0)
-	until := func(t time.Duration) {
-		if d := max(t-now, time.Millisecond); least == 0 || d < least {
-			least = d
-		}
-	}
+	var moments []time.Duration
 	for _, g := range s.agencies {
 		switch {
 		case g.oneByOne && g.flying > 0 || len(g.items) == 0:
 			continue
 		case now < g.paused:
-			until(g.paused)
+			moments = append(moments, g.paused)
 			continue
 		}
 		if q := g.queues[planned]; len(q) > 0 {
-			until(q[0].last + s.o.Interval)
+			moments = append(moments, q[0].last+s.o.Interval)
 		}
 		if q := g.queues[failed]; len(q) > 0 {
-			until(q[0].due)
+			moments = append(moments, q[0].due)
 		}
 	}
-	return least
+	if len(moments) == 0 {
+		return 0
+	}
+	return max(slices.Min(moments)-now, time.Millisecond)
 }
 
 // Has reports whether an insertion is in the schedule, Len how many of an agency are.
@@ -432,10 +406,7 @@ func (s *Schedule) Has(agencyID, reference string) bool {
 }
 
 func (s *Schedule) Len(agencyID string) int {
-	if g := s.agencies[agencyID]; g != nil {
-		return len(g.items)
-	}
-	return 0
+	return len(s.agency(agencyID).items)
 }
 
 // Wait is how an insertion waits: since its last good poll, or since it was added.
@@ -448,11 +419,7 @@ type Wait struct {
 // Waits are how the insertions of an agency wait, in no order.
 func (s *Schedule) Waits(agencyID string) iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
-		g := s.agencies[agencyID]
-		if g == nil {
-			return
-		}
-		for _, i := range g.items {
+		for _, i := range s.agency(agencyID).items {
 			w := Wait{i.reference, s.epoch.Add(i.last), i.never}
 			if i.never {
 				w.Since = w.Since.Add(s.o.Interval)
@@ -468,9 +435,7 @@ func (s *Schedule) Waits(agencyID string) iter.Seq[Wait] {
 func (s *Schedule) Turns(agencyID string) map[string]uint64 {
 	all := map[string]uint64{}
 	for why := Index; why < whys; why++ {
-		if all[why.String()] = 0; s.agencies[agencyID] != nil {
-			all[why.String()] = s.agencies[agencyID].turns[why]
-		}
+		all[why.String()] = s.agency(agencyID).turns[why]
 	}
 	return all
 }

@@ -34,8 +34,6 @@ func newDrive(o schedule.Options) *drive {
 		Schedule: schedule.New(o, epoch), now: epoch, gap: 200 * time.Millisecond, r: rand.New(rand.NewPCG(1, 2)),
 		rate: map[string]float64{}, last: map[string]time.Time{}, polls: map[string]int{}, whys: map[schedule.Why]int{},
 	}
-	d.Enter("A100")
-	d.Enter("B200")
 	return d
 }
 
@@ -95,7 +93,6 @@ func at(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.
 
 func newSchedule(interval time.Duration, references ...string) *schedule.Schedule {
 	s := schedule.New(schedule.Options{Rate: 5, Interval: interval}, epoch)
-	s.Enter("A100")
 	for _, reference := range references {
 		s.Add("A100", reference, time.Time{}, epoch.Add(-max(interval, time.Second)), at(0))
 	}
@@ -187,13 +184,6 @@ func TestWhatHasLeftIsNotGivenOut(t *testing.T) {
 	s.Put("A100", turn.Reference, at(1))
 	if s.Has("A100", turn.Reference) || s.Len("A100") != 1 {
 		t.Error("it is still there")
-	}
-	s.Leave("A100")
-	nothing(t, s, 9, 0)
-	s.Pause("A100", at(1), false)
-	s.Add("A100", "c", time.Time{}, time.Time{}, at(9))
-	if s.Len("A100") != 0 {
-		t.Error("an agency that has left was put back")
 	}
 }
 
@@ -384,9 +374,6 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := schedule.New(schedule.Options{Rate: 5, Interval: time.Minute}, epoch)
 		agencies := []string{"A100", "B200", "C300"}
-		for _, id := range agencies {
-			s.Enter(id)
-		}
 		type name struct{ agency, reference string }
 		known, inFlight := map[name]bool{}, map[name]bool{}
 		minute := 0

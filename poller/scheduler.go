@@ -90,7 +90,7 @@ func (t *scheduler) has(agencyID, reference string) (is bool) {
 func (t *scheduler) waits(agencyID string) (all []watch.Wait) {
 	t.view(func(s *schedule.Schedule) {
 		all = make([]watch.Wait, 0, s.Len(agencyID))
-		for w := range s.Waits(agencyID) {
+		for _, w := range s.Waits(agencyID) {
 			all = append(all, watch.Wait{Reference: w.Reference, Since: w.Since, Never: w.Never})
 		}
 	})

@@ -46,7 +46,7 @@ type ContactRequestsPage struct {
 
 // ContactRequest is one inquiry. Its record is personal data.
 type ContactRequest struct {
-	Record      json.RawMessage // compact, member order and texts as sent, always proper JSON
+	Record      json.RawMessage // compact, texts as sent; with defects in canonical form; always proper JSON
 	Defects     []string        // what is wrong with the record: the Defect constants, sorted
 	CreatedAt   time.Time       // UTC; zero if absent or unreadable
 	CreatedForm string          // how it is written: the Form constants

@@ -74,7 +74,7 @@ type InsertionsPage struct {
 // Insertion is one published property.
 type Insertion struct {
 	Reference string          // propertyReferenceId, never empty; the text of it if it was a number
-	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
+	Record    json.RawMessage // compact, texts as sent; with defects in canonical form; always proper JSON
 	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
 }

@@ -2,7 +2,6 @@ package listings
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -24,19 +23,46 @@ const (
 
 const maxRecordDepth = 64
 
-// compact writes a record without white space and mends what is no proper JSON in it; everything
-// else stays as it was written. record is what it then says.
+// compact is a record without white space, everything else as it was written. One with defects is
+// written in canonical form, in which they are mended; record is what it then says.
 func compact(v value) (record value, text json.RawMessage, defects []string) {
 	if v.isCompact(1) {
 		return v, json.RawMessage(v.raw()), nil
 	}
-	c := compacter{text: make([]byte, 0, len(v.raw()))}
-	c.value(v, 1)
-	if len(c.defects) > 0 {
-		slices.Sort(c.defects)
-		v, _ = decode(c.text)
+	if defects = v.defects(nil, 1); len(defects) > 0 {
+		slices.Sort(defects)
+		v, _ = decode(v.appendCanonical(nil, nil, nil, 0, 1))
+		return v, json.RawMessage(v.raw()), slices.Compact(defects)
 	}
-	return v, c.text, slices.Compact(c.defects)
+	compacted := slices.Clone(v.raw())
+	_ = compacted.Compact() // is proper JSON
+	return v, json.RawMessage(compacted), nil
+}
+
+// defects appends what is wrong in a value.
+func (v value) defects(list []string, depth int) []string {
+	if v.kind() == jsontext.KindString && isBroken(v.raw()) {
+		return append(list, DefectUTF8)
+	}
+	if len(v.inner) > 0 && depth > maxRecordDepth {
+		return append(list, DefectTooDeep)
+	}
+	for n, m := range v.inner {
+		if v.isShadowed(n) {
+			list = append(list, DefectDuplicateName)
+			continue
+		}
+		if m.called().broken {
+			list = append(list, DefectUTF8)
+		}
+		list = m.defects(list, depth+1)
+	}
+	return list
+}
+
+// isShadowed reports whether a member is followed by another one with its name, which counts.
+func (v value) isShadowed(n int) bool {
+	return v.isObject() && n+1 < len(v.inner) && v.inner[n].name.text == v.inner[n+1].name.text
 }
 
 // isCompact reports whether a value is written without white space and defects, as most are: then the
@@ -51,7 +77,7 @@ func (v value) isCompact(depth int) bool {
 	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
 	for n, m := range v.inner {
 		if m.name != nil {
-			if n > 0 && v.inner[n-1].name.text == m.name.text || m.name.broken {
+			if v.isShadowed(n) || m.name.broken {
 				return false
 			}
 			length += len(m.name.quoted) + len(":")
@@ -75,66 +101,6 @@ func isBroken(quoted []byte) bool {
 	return err != nil
 }
 
-type compacter struct {
-	text    []byte
-	defects []string
-}
-
-func (c *compacter) value(v value, depth int) {
-	switch {
-	case len(v.inner) > 0 && depth > maxRecordDepth:
-		c.defects = append(c.defects, DefectTooDeep)
-		c.text = append(c.text, "null"...)
-	case v.isObject():
-		c.text = append(c.text, '{')
-		for n, m := range c.members(v) {
-			if n > 0 {
-				c.text = append(c.text, ',')
-			}
-			c.string([]byte(m.name.quoted))
-			c.text = append(c.text, ':')
-			c.value(m, depth+1)
-		}
-		c.text = append(c.text, '}')
-	case v.isArray():
-		c.text = append(c.text, '[')
-		for n, e := range v.inner {
-			if n > 0 {
-				c.text = append(c.text, ',')
-			}
-			c.value(e, depth+1)
-		}
-		c.text = append(c.text, ']')
-	case v.kind() == jsontext.KindString:
-		c.string(v.raw())
-	default:
-		c.text = append(c.text, v.raw()...)
-	}
-}
-
-// members are those of an object in the order of the text, the last one of each name.
-func (c *compacter) members(v value) (list []value) {
-	for n, m := range v.inner {
-		if n+1 < len(v.inner) && v.inner[n+1].name.text == m.name.text {
-			c.defects = append(c.defects, DefectDuplicateName)
-			continue
-		}
-		list = append(list, m)
-	}
-	slices.SortFunc(list, func(a, b value) int { return cmp.Compare(a.from, b.from) })
-	return list
-}
-
-func (c *compacter) string(quoted []byte) {
-	if !isBroken(quoted) {
-		c.text = append(c.text, quoted...)
-		return
-	}
-	c.defects = append(c.defects, DefectUTF8)
-	text, _ := jsontext.AppendUnquote(nil, quoted)
-	c.text, _ = jsontext.AppendQuote(c.text, text)
-}
-
 var errNoJSON = errors.New("digest: not one proper JSON value")
 
 // Digest is the SHA-256 of a record in canonical form (RFC 8785) without what the RFC 6901 pointers
@@ -145,7 +111,7 @@ func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error
 	if wrong != "" {
 		return digest, errNoJSON
 	}
-	if _, _, defects := compact(root); len(defects) > 0 {
+	if len(root.defects(nil, 1)) > 0 {
 		return digest, errNoJSON
 	}
 	return root.digest(tokens(ignore), nil, 0), nil
@@ -177,7 +143,7 @@ func NewOutside(ignore, ids []string) Outside {
 func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte {
 	room := rooms.Get().(*[]byte)
 	defer rooms.Put(room)
-	*room = v.appendCanonical((*room)[:0], ignore, outside, levels)
+	*room = v.appendCanonical((*room)[:0], ignore, outside, levels, 1)
 	return sha256.Sum256(*room)
 }
 
@@ -185,8 +151,11 @@ func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte 
 var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendCanonical appends the canonical form without what is ignored. The first levels of objects
-// lack the members outside, too.
-func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels int) []byte {
+// lack the members outside, too. What is nested too deep is null.
+func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels, depth int) []byte {
+	if len(v.inner) > 0 && depth > maxRecordDepth {
+		return append(b, "null"...)
+	}
 	separate := func(b []byte) []byte {
 		if last := b[len(b)-1]; last == '{' || last == '[' {
 			return b
@@ -196,13 +165,13 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 	switch v.kind() {
 	case jsontext.KindBeginObject:
 		b = append(b, '{')
-		for _, m := range v.inner {
+		for n, m := range v.inner {
 			deeper, drop := below(ignore, m.name.text)
-			if drop || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
+			if drop || v.isShadowed(n) || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
 				continue
 			}
 			b = append(append(separate(b), m.name.canonical...), ':')
-			b = m.appendCanonical(b, deeper, outside, levels-1)
+			b = m.appendCanonical(b, deeper, outside, levels-1, depth+1)
 		}
 		return append(b, '}')
 	case jsontext.KindBeginArray:
@@ -214,21 +183,20 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 				deeper, drop = below(ignore, strconv.Itoa(n))
 			}
 			if !drop {
-				b = e.appendCanonical(separate(b), deeper, nil, 0)
+				b = e.appendCanonical(separate(b), deeper, nil, 0, depth+1)
 			}
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		return appendCanonicalString(b, v.raw())
+		if !isCanonicalString(v.raw()) || !v.doc.tidy && !utf8.Valid(v.raw()) {
+			return appendCanonicalString(b, v.raw())
+		}
 	}
 	return append(b, v.raw()...)
 }
 
 // appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.
 func appendCanonicalString(b, quoted []byte) []byte {
-	if isCanonicalString(quoted) {
-		return append(b, quoted...)
-	}
 	text, _ := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
 	b, _ = jsontext.AppendQuote(b, text)
 	return b

@@ -37,6 +37,11 @@ func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
 		}
 		i := page.Insertions[0]
 		want := strings.Replace(row.want, "{", `{"propertyReferenceId":"a",`, 1)
+		if row.defects != "" { // it is mended, in canonical order
+			mended := jsontext.Value(want)
+			_ = mended.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+			want = string(mended)
+		}
 		if string(i.Record) != want || strings.Join(i.Defects, " ") != row.defects {
 			t.Errorf("%s: %s, defects %v", row.record, i.Record, i.Defects)
 		}

@@ -29,7 +29,6 @@ package schedule
 
 import (
 	"container/heap"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -417,18 +416,15 @@ type Wait struct {
 }
 
 // Waits are how the insertions of an agency wait, in no order.
-func (s *Schedule) Waits(agencyID string) iter.Seq[Wait] {
-	return func(yield func(Wait) bool) {
-		for _, i := range s.agency(agencyID).items {
-			w := Wait{i.reference, s.epoch.Add(i.last), i.never}
-			if i.never {
-				w.Since = w.Since.Add(s.o.Interval)
-			}
-			if !yield(w) {
-				return
-			}
+func (s *Schedule) Waits(agencyID string) (all []Wait) {
+	for _, i := range s.agency(agencyID).items {
+		since := i.last
+		if i.never {
+			since += s.o.Interval
 		}
+		all = append(all, Wait{i.reference, s.epoch.Add(since), i.never})
 	}
+	return all
 }
 
 // Turns are how many turns an agency was given for each reason, by its name.

@@ -143,7 +143,7 @@ func TestNoInsertionIsPolledBeforeItsIntervalHasPassed(t *testing.T) {
 func TestANewInsertionIsPolledAtOnce(t *testing.T) {
 	s := newSchedule(time.Hour)
 	s.Add("A100", "a", time.Time{}, time.Time{}, at(1))
-	for w := range s.Waits("A100") {
+	for _, w := range s.Waits("A100") {
 		if !w.Never || !w.Since.Equal(at(1)) {
 			t.Errorf("%+v", w)
 		}

@@ -32,7 +32,7 @@ type Options struct {
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 
-	// JSON pointers to what is left out of digests: a change of it alone does not make another answer.
+	// JSON pointers to what is left out of digests: a change of it alone is no change of the record.
 	IgnoreInsertions []string
 }
 

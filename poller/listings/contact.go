@@ -43,7 +43,7 @@ type Address struct {
 }
 
 // Contact picks the person out of the record by common names, flat or one or two levels down. A
-// customer is whoever has a contract, so that one counts only where there is no other person.
+// customer is a party to a contract, so that one counts only where there is no other person.
 func (c ContactRequest) Contact() Contact {
 	o := c.object()
 	contact := o.contact(personNames)

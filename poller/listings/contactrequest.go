@@ -87,7 +87,7 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil && x.holdsNothing() {
 		return page, nil
 	}
-	if err != nil && c.o.ContactRequestsPath == "" && x.dialect.Known {
+	if err != nil && c.o.ContactRequestsPath == "" {
 		x.dialect = Dialect{}
 		if l, err := x.find(contactNames, c.idNames, ""); err == nil && l.isEmpty() && l.total <= 0 {
 			page.Total = l.total // an unmistakable list of none, where others stand elsewhere
@@ -144,7 +144,7 @@ func (x *exchange) holdsNothing() bool {
 func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
 	r.decoded, r.Record, r.Defects = compact(element)
 	o := r.object()
-	if named := o.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
+	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
 		stranger = "one of another insertion"
 	}
 	if r.decoded.isForeign(asked.AgencyID) {
@@ -175,31 +175,15 @@ func plainReference(s string) string {
 
 // references are those that a contact request names: its own, else those of objects in it such as "property". One may be
 // that of a similar property.
-func (o object) references() []string {
-	var list []string
-	best := len(referenceNames) + 1
-	for _, m := range o {
-		if n := m.name.reference; n > 0 && n < best {
-			if s, ok := m.scalar(); ok && s != "" {
-				list, best = []string{s}, n
-			}
-		}
+func (v value) references() (list []string) {
+	if own := v.reference(); own != "" {
+		return []string{own}
 	}
-	if list != nil {
-		return list
-	}
-	for _, m := range o {
-		if s := m.reference(); s != "" {
-			list = append(list, s)
-			continue
-		}
-		if !m.isCalled(wrapperNames) {
-			continue
-		}
-		for _, inner := range m.object() {
-			if s := inner.reference(); s != "" {
-				list = append(list, s)
-			}
+	for _, m := range v.object() {
+		if named := m.reference(); named != "" {
+			list = append(list, named)
+		} else if m.isCalled(wrapperNames) {
+			list = append(list, m.references()...)
 		}
 	}
 	return list
@@ -269,7 +253,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	for _, scope := range scopes {
 		for _, m := range scope {
 			name := m.name
-			if !endsLikeID(name.text) || otherThings.MatchString(name.plain) ||
+			if !endsLikeID.MatchString(name.text) || otherThings.MatchString(name.plain) ||
 				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
 				continue
 			}
@@ -284,22 +268,8 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	return list
 }
 
-// endsLikeID reports whether a name ends in a word for an id, as in leadId, lead_id and lead-ref.
-func endsLikeID(name string) bool {
-	isEnd := func(word string) bool {
-		rest, ends := strings.CutSuffix(name, word)
-		before := "-_" // where a word begins with a small letter
-		if word[0] < 'a' {
-			before = "-_abcdefghijklmnopqrstuvwxyz0123456789"
-		}
-		return ends && rest != "" && strings.IndexByte(before, rest[len(rest)-1]) >= 0
-	}
-	return slices.ContainsFunc(idWords, isEnd)
-}
-
-var idWords = []string{
-	"Id", "ID", "Uuid", "UUID", "Guid", "GUID", "Ref", "Reference", "Key", "id", "uuid", "guid", "ref", "reference", "key",
-}
+// endsLikeID is a name that ends in a word for an id, as in leadId, lead_id and lead-ref.
+var endsLikeID = regexp.MustCompile(`[a-z0-9_-](?:Id|ID|Uuid|UUID|Guid|GUID|Ref|Reference|Key)$|[_-](?:id|uuid|guid|ref|reference|key)$`)
 
 // Digest is that of the record without what is outside.
 func (c ContactRequest) Digest(o Outside) [32]byte {
@@ -344,7 +314,7 @@ func (p Contact) name() string {
 	return strings.ToLower(strings.Join(strings.Fields(full), " "))
 }
 
-// words are the message without addresses of pages, which portals sign anew for each reader.
+// words are the message without addresses of pages, which portals sign again for each reader.
 func (p Contact) words() string {
 	if !strings.Contains(p.Message, "://") {
 		return p.Message

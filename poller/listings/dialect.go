@@ -7,8 +7,8 @@ import (
 )
 
 // Dialect is what was learned of how an API writes its answers to one operation: names, numbers and kinds, never a value from
-// a record. Where records are is what an answer is held against, see locate. The rest is there to be shown: an API may change it
-// between two answers, and both are read.
+// a record. Path is what a response is held against, see find. The rest is there to be shown: an API may change it
+// between two responses, and both are read.
 type Dialect struct {
 	Known       bool   `json:"-"`                     // Path
 	Path        string `json:"path"`                  // JSON pointer to the list of records; "" is the root
@@ -48,12 +48,12 @@ func (d Dialect) Learned(more Dialect) Dialect {
 	return d
 }
 
-// Dialect is what an answer shows of it.
+// Dialect is what a response shows of it.
 func (e Envelope) Dialect() Dialect {
 	return Dialect{Known: e.Found, Path: e.Path, TotalTold: e.Total >= 0}
 }
 
-// Dialect is what an answer shows of it.
+// Dialect is what a response shows of it.
 func (p *ContactRequestsPage) Dialect() Dialect {
 	d := p.Envelope.Dialect()
 	for _, r := range p.ContactRequests {
@@ -62,7 +62,7 @@ func (p *ContactRequestsPage) Dialect() Dialect {
 	return d
 }
 
-// Printable is the dialect without a name in its path that does not look like one: that may be a value that somebody made a name of.
+// Printable is the dialect without a name in its path that does not look like one: that may be a value in place of a name.
 func (d Dialect) Printable() Dialect {
 	var path jsontext.Pointer
 	for token := range jsontext.Pointer(d.Path).Tokens() {

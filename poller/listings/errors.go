@@ -29,7 +29,7 @@ type RequestError struct {
 func (e *RequestError) Error() string { return e.Request.String() + ": " + e.Err.Error() }
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// StatusError is an answer with a status that is not 2xx. Redirects are among them: none is followed.
+// StatusError is a response with a status that is not 2xx. Redirects are among them: none is followed.
 type StatusError struct {
 	Request
 	Status     int
@@ -48,7 +48,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// BodyKind says what the body of an error answer looked like. The words are those of the contract.
+// BodyKind says what the body of an error response looked like. The words are those of the contract.
 type BodyKind string
 
 // Kinds of bodies.
@@ -56,7 +56,7 @@ const (
 	BodyNone      BodyKind = "none"
 	BodyJSON      BodyKind = "json"
 	BodyHTML      BodyKind = "html"
-	BodyChallenge BodyKind = "challenge" // somebody in between wants proof that we are human
+	BodyChallenge BodyKind = "challenge" // a proxy wants proof that we are human
 	BodyOther     BodyKind = "other"
 )
 
@@ -71,7 +71,7 @@ const (
 	StageCanceled = "canceled"
 )
 
-// TransportError is a request without a whole answer. Err is one of the well-known errors (context.Canceled, io.EOF, a
+// TransportError is a request without a whole response. Err is one of the well-known errors (context.Canceled, io.EOF, a
 // system call's) or a text of ours: what net/http says may quote what it read.
 type TransportError struct {
 	Request
@@ -82,7 +82,7 @@ type TransportError struct {
 func (e *TransportError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Request, e.Stage, e.Err) }
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// DriftError is an answer with status 2xx that is not what the operation answers: no list, not to be read as JSON, or
+// DriftError is a response with status 2xx that is not what the operation promises: no list, no JSON, or
 // about something else. It is never taken for "none".
 type DriftError struct {
 	Request
@@ -105,7 +105,7 @@ func transportError(ctx context.Context, r Request, err error, connected bool) *
 	}
 	for _, b := range breaks {
 		if b.fits(err) {
-			return &TransportError{Request: r, Stage: b.stage, Err: cmp.Or(b.told, cause(err))}
+			return &TransportError{Request: r, Stage: b.stage, Err: cmp.Or(b.reported, cause(err))}
 		}
 	}
 	return &TransportError{Request: r, Stage: StageRead, Err: cause(err)}
@@ -129,12 +129,12 @@ var (
 // refusesHandshake says whether the other side has said by TLS that something does not please it. It may do so later too.
 var refusesHandshake = that(func(err *net.OpError) bool { return err.Op == "remote error" })
 
-// breaks is the one table of how a request breaks; the first row that fits counts. One without words of its own has its cause
-// told. What fits none broke where it was read.
+// breaks is the one table of how a request breaks; the first row that fits counts. One without words of its own gives its cause.
+// What fits none broke where it was read.
 var breaks = []struct {
-	fits  func(error) bool
-	stage string
-	told  error
+	fits     func(error) bool
+	stage    string
+	reported error
 }{
 	{that(func(err *net.DNSError) bool { return err.IsNotFound }), StageDNS, errNoHost},
 	{is[*net.DNSError], StageDNS, errNameServer},

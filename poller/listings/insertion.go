@@ -21,13 +21,13 @@ type Envelope struct {
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	date           string    // the header
 	Size           int       // how many records were asked for; 0: it was left to the API
-	// Unreadable counts elements of the list that are no record: nobody knows what they stand for, so that a page with
+	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so that a page with
 	// one of them does not show all that is there.
 	Unreadable int
 
 	Claims
 
-	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
+	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no records.
 	Found bool
 }
 

@@ -474,22 +474,11 @@ func (v value) isEmpty() bool {
 func (v value) typeName() string { return TypeOf(v.raw()) }
 
 // TypeOf names the JSON type of a value by its text; that of an empty text is nothing.
-func TypeOf(raw []byte) string {
-	switch jsontext.Value(raw).Kind() {
-	case jsontext.KindNull:
-		return "null"
-	case jsontext.KindTrue, jsontext.KindFalse:
-		return "boolean"
-	case jsontext.KindString:
-		return "string"
-	case jsontext.KindNumber:
-		return "number"
-	case jsontext.KindBeginObject:
-		return "object"
-	case jsontext.KindBeginArray:
-		return "array"
-	}
-	return "nothing"
+func TypeOf(raw []byte) string { return cmp.Or(typeNames[jsontext.Value(raw).Kind()], "nothing") }
+
+var typeNames = map[jsontext.Kind]string{
+	jsontext.KindNull: "null", jsontext.KindTrue: "boolean", jsontext.KindFalse: "boolean", jsontext.KindNumber: "number",
+	jsontext.KindString: "string", jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array",
 }
 
 // object is the members of an object, or those of several one after the other.

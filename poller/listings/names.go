@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Nothing says what the members of an answer are called. All that is known by name is in this file, in plain form: what
+// The members of a response are not documented. Everything that is known by name is in this file, in plain form: what
 // differs by style only (createdAt, created_at, created-at, CreatedAt, and prénom, prenom, straße,
 // strasse) is the same.
 

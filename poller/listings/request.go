@@ -67,7 +67,7 @@ func printable(s string) string {
 
 // Outcome is what came of a request, for metrics.
 type Outcome struct {
-	Status   int // 0 if there was no answer
+	Status   int // 0 if there was no response
 	Err      error
 	Duration time.Duration // without the time that Gate.Wait took
 }
@@ -115,7 +115,7 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// header is what goes along with a request. None is conditional: that nothing has changed is seen by the answer itself, and an API
+// header is what goes along with a request. None is conditional: that nothing has changed is seen in the response itself, and an API
 // that is wrong about its own changes hides nothing.
 func (c *Client) header(key Key) http.Header {
 	h := maps.Clone(c.always)
@@ -123,7 +123,7 @@ func (c *Client) header(key Key) http.Header {
 	return h
 }
 
-// exchange is one request and its good answer, the body read to its end.
+// exchange is one request and its good response, the body read to its end.
 type exchange struct {
 	request        Request
 	host           string  // of the API
@@ -162,7 +162,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, d Di
 	return x, nil
 }
 
-// send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
+// send makes the round trip. There is no http.Client, so nothing follows a redirect and takes the
 // Authorization header along.
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
@@ -349,10 +349,10 @@ func unpack(r io.Reader, h http.Header) (unpacked io.Reader, done func(), err er
 	return nil, nil, errEncoding
 }
 
-// mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.
+// mostErrorBody is how much of the body of an error response is looked at. A longer one costs the connection.
 const mostErrorBody = 64 << 10
 
-// bodyKind looks at the body of an error answer.
+// bodyKind looks at the body of an error response.
 func bodyKind(resp *http.Response) BodyKind {
 	packed := io.LimitReader(resp.Body, mostErrorBody)
 	unpacked, done, err := unpack(packed, resp.Header)

@@ -65,8 +65,8 @@ func NewTransport(o TransportOptions) *http.Transport {
 	}
 }
 
-// headerWithin is how much of a request's time may pass before the header of its answer has come: nearly all of it, for an
-// API that takes its time sends the body at once. Half a second is left for that.
+// headerWithin is how much of a request's time may pass before the header of its response has come: nearly all of it, for an
+// API that takes its time sends the body immediately after it. Half a second is left for that.
 func headerWithin(whole time.Duration) time.Duration { return whole - min(time.Second/2, whole/10) }
 
 func proxy(r *http.Request) (*url.URL, error) {
@@ -82,7 +82,7 @@ func proxy(r *http.Request) (*url.URL, error) {
 
 var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
 
-// isOfProxy says whether an error is about the way to the proxy, or its answer, and not about the API.
+// isOfProxy says whether an error is about the way to the proxy, or its response, and not about the API.
 func isOfProxy(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, errProxy) || errors.As(err, &op) && op.Op == "proxyconnect"
@@ -108,7 +108,7 @@ func (e *proxyError) Error() string {
 
 func (e *proxyError) Unwrap() error { return e.err }
 
-// connectedByProxy has a proxy that refuses told as what it is: its answer may say anything, and is not the API's.
+// connectedByProxy reports a proxy that refuses as what it is: its response may say anything, and is not the API's.
 func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return errProxy

@@ -31,7 +31,7 @@ func (o WalkOptions) withDefaults() WalkOptions {
 	return o
 }
 
-// PageSize is how many insertions a walk asks for at once. Smaller sizes are tried where the API refuses it.
+// PageSize is how many insertions a walk asks for in one request. Smaller sizes are tried where the API refuses it.
 const PageSize = 100
 
 // Reasons of a partial walk.

@@ -216,7 +216,7 @@ func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
 	}
 }
 
-// Polled takes a good answer: created are the creation times of the contact requests that were not
+// Polled takes a good response: created are the creation times of the contact requests that were not
 // known before, at the first poll by this process of all that are known; zero where unknown.
 func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []time.Time) {
 	i := s.item(agencyID, reference)
@@ -229,7 +229,7 @@ func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []ti
 	}
 }
 
-// Put ends a poll without a good answer: the insertion is asked again from a moment on.
+// Put ends a poll without a good response: the insertion is asked again from a moment on.
 func (s *Schedule) Put(agencyID, reference string, until time.Time) {
 	switch i := s.item(agencyID, reference); {
 	case i == nil:

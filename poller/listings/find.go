@@ -67,7 +67,8 @@ func (f *finder) contacts() bool { return f.request.Operation == OperationContac
 // there are none.
 type found struct {
 	place
-	total int // how many records there are, as the response says; -1 if it does not
+	total   int           // how many records there are, as the response says; -1 if it does not
+	leftOut jsontext.Kind // what stands in place of a list that has ended; 0: it has not
 	Claims
 }
 
@@ -115,6 +116,10 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		l.place = *best[0]
 		scopes = l.around()
 	case f.countsNone(at, x.header):
+	case x.leavesOut(root.object(), at, expected):
+		if at != nil {
+			l.leftOut = at.kind()
+		}
 	case f.known:
 		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable().Path, "the root"), describe(root))
 	default:
@@ -129,6 +134,26 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	}
 	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
 	return l, nil
+}
+
+// leavesOut reports whether a response has null in place of its list or of what is around it, which is
+// "none" for contact requests. Past the first page of insertions it is the end, as "" and {} are, and a
+// HAL document that embeds nothing.
+func (x *exchange) leavesOut(top object, at *place, d Dialect) bool {
+	if top.speaksOfError() {
+		return false
+	}
+	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || d.Path == "")
+	switch {
+	case x.request.Operation == OperationContactRequests:
+		isBare := len(top) == 1 && top[0].name.text == "_links"
+		return (isNull || isBare) && totalOf([]object{top}, 0, x.header) <= 0
+	case x.page == 0 || at == nil:
+		return false
+	case at.up != nil:
+		return at.isEmpty()
+	}
+	return isNull || strings.HasPrefix(d.Path, "/_embedded/") && top.get("links", "page").isObject()
 }
 
 // expect notes the learned or configured place and returns what stands there; nil: nothing does.

@@ -85,50 +85,8 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
-	page, err := c.insertionsPage(x, q.PageSize)
-	if err != nil && q.Page > 0 {
-		if root, at := x.inPlace(); at != nil && (isNull(at, x.dialect) || at.isLeftEmpty(x.dialect)) {
-			page = c.pastTheEnd(x, root, q.PageSize)
-			page.LeftEmpty = !isNull(at, x.dialect)
-			return page, nil
-		}
-	}
-	return page, err
-}
-
-// inPlace returns what stands where the list was found before, or around that place where nothing does.
-// It is nil where no place is known, or where the response speaks of an error.
-func (x *exchange) inPlace() (root value, at *place) {
-	root, wrong := decode(trimBOM(x.body))
-	if wrong != "" || x.declaresFailure() || !x.dialect.Known || root.object().speaksOfError() {
-		return root, nil
-	}
-	f := finder{root: root}
-	return root, f.expect(x.dialect)
-}
-
-// isNull reports whether null stands in a place. A body that is null as a whole says nothing, unless the
-// list was all of it.
-func isNull(p *place, d Dialect) bool {
-	return p.kind() == jsontext.KindNull && (p.depth > 0 || d.Path == "")
-}
-
-// isLeftEmpty reports whether "" or {} stands in place of the list or of what was around it, or whether a
-// HAL document embeds nothing.
-func (p *place) isLeftEmpty(d Dialect) bool {
-	if p.depth > 0 {
-		return p.isEmpty()
-	}
-	return strings.HasPrefix(d.Path, "/_embedded/") && p.object().get("links", "page").isObject()
-}
-
-// pastTheEnd is an empty page of which the list is null or left out, as some services write it.
-func (c *Client) pastTheEnd(x *exchange, root value, size int) *InsertionsPage {
-	page := &InsertionsPage{Envelope: c.envelope(x, size)}
-	page.Path, page.Found = x.dialect.Path, true
-	scopes := []object{root.object()}
-	page.Total, page.Claims = totalOf(scopes, 0, x.header), x.claimsOf(scopes, 0)
-	return page
+	x.page = q.Page
+	return c.insertionsPage(x, q.PageSize)
 }
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
@@ -138,6 +96,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		return nil, err
 	}
 	page.found(l)
+	if l.leftOut != 0 {
+		page.Path, page.Found, page.LeftEmpty = x.dialect.Path, true, l.leftOut != jsontext.KindNull
+	}
 	var records []value
 	strangers := 0
 	for _, element := range l.records() {

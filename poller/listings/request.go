@@ -128,6 +128,7 @@ type exchange struct {
 	request        Request
 	host           string  // of the API
 	dialect        Dialect // of earlier responses
+	page           int     // that was asked for; 0: none
 	status         int
 	header         http.Header
 	body           []byte

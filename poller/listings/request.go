@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -367,16 +366,17 @@ func bodyKind(resp *http.Response) BodyKind {
 
 func kindOf(body []byte, contentType string) BodyKind {
 	body = bytes.TrimSpace(trimBOM(body))
+	root, wrong := decode(body)
 	switch {
 	case len(body) == 0:
 		return BodyNone
-	case json.Valid(body):
-		if isChallengeJSON(body) {
-			return BodyChallenge
+	case wrong == "":
+		if _, isText := root.object().get("url").text(); isText && len(root.object()) == 1 {
+			return BodyChallenge // a bot wall that responds with nothing but the address of its test
 		}
 		return BodyJSON
 	case body[0] == '<', strings.Contains(strings.ToLower(contentType), "html"):
-		if isChallengeHTML(body) {
+		if challengeWords.Match(body) {
 			return BodyChallenge
 		}
 		return BodyHTML
@@ -384,29 +384,7 @@ func kindOf(body []byte, contentType string) BodyKind {
 	return BodyOther
 }
 
-// isChallengeJSON recognises a bot wall that answers with nothing but the address of its test.
-func isChallengeJSON(body []byte) bool {
-	var o map[string]any
-	if json.Unmarshal(body, &o) != nil || len(o) != 1 {
-		return false
-	}
-	_, ok := o["url"].(string)
-	return ok
-}
-
-var challengeWords = []string{
-	"captcha", "are you a robot", "are you human", "you are a human", "you are human", "not a robot",
-	"enable javascript and cookies", "unusual traffic", "bot detection",
-}
-
-func isChallengeHTML(body []byte) bool {
-	text := strings.ToLower(string(body))
-	for _, w := range challengeWords {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
-}
+var challengeWords = regexp.MustCompile(`(?i)captcha|are you (?:a robot|human)|you are (?:a )?human|not a robot|` +
+	`enable javascript and cookies|unusual traffic|bot detection`)
 
 func trimBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }

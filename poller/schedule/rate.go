@@ -37,11 +37,8 @@ func (g *agency) mean() float64 {
 func (s *Schedule) learn(i *item, at time.Duration, created []time.Time) {
 	daysSince := func(t time.Duration) float64 { return max(0, (at-t).Hours()/24) }
 	days := daysSince(i.last)
-	if !i.polled {
-		days = undated
-		if i.dated {
-			days = daysSince(i.appeared)
-		}
+	if i.seen.days == 0 { // the first one by this process
+		days = daysSince(i.appeared)
 		for _, t := range created {
 			if !t.IsZero() {
 				days = max(days, daysSince(s.moment(t)))
@@ -59,10 +56,7 @@ func (s *Schedule) learn(i *item, at time.Duration, created []time.Time) {
 	}
 	i.agency.seen.add(i.seen, -1)
 	i.agency.seen.add(seen, 1)
-	i.seen, i.last, i.polled, i.never = seen, at, true, false
-	mean := i.agency.mean() * 86400
-	if i.dated {
-		mean *= 1 + newcomer*math.Exp(-daysSince(i.appeared)/novelty)
-	}
+	i.seen, i.last, i.never = seen, at, false
+	mean := i.agency.mean() * 86400 * (1 + newcomer*math.Exp(-daysSince(i.appeared)/novelty))
 	i.rate = min(max((prior+seen.leads)/(prior/mean+seen.days)/86400, minRate), maxRate)
 }

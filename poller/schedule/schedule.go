@@ -99,7 +99,7 @@ type item struct {
 	agency    *agency
 	reference string
 	last      time.Duration // last good poll; before the first one an interval before it was added
-	appeared  time.Duration // if dated
+	appeared  time.Duration // taken to be some days ago where that is unknown
 	due       time.Duration // place in its queue
 	rate      float64       // λ, a second
 	share     float64       // of the cap, after which it is due at the latest
@@ -107,9 +107,7 @@ type item struct {
 	place     int32 // index in its queue
 	queue     int8
 	urgent    bool
-	dated     bool
 	never     bool // polled, by any process
-	polled    bool // by this process, so that seen counts
 }
 
 // queue is a heap by due time.
@@ -168,7 +166,7 @@ func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.
 	if i.never = lastPoll.IsZero(); !i.never {
 		i.last = min(s.moment(lastPoll), s.moment(now))
 	}
-	if i.dated = !appeared.IsZero(); i.dated {
+	if i.appeared = s.moment(now) - seconds(undated*86400); !appeared.IsZero() {
 		i.appeared = s.moment(appeared)
 	}
 	// The shares differ, so that insertions that were polled together do not all come back

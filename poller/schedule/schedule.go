@@ -68,7 +68,6 @@ type Schedule struct {
 	epoch    time.Time // moments are counted from it
 	agencies map[string]*agency
 	count    int     // insertions
-	added    int     // ever
 	price    float64 // S, in seconds·√(1/s)
 	rises    bool    // a greater S would make some of them due later,
 	falls    bool    // a smaller one earlier
@@ -102,7 +101,6 @@ type item struct {
 	appeared  time.Duration // taken to be some days ago where that is unknown
 	due       time.Duration // place in its queue
 	rate      float64       // λ, a second
-	share     float64       // of the cap, after which it is due at the latest
 	seen      observed
 	place     int32 // index in its queue
 	queue     int8
@@ -169,11 +167,6 @@ func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.
 	if i.appeared = s.moment(now) - seconds(undated*86400); !appeared.IsZero() {
 		i.appeared = s.moment(appeared)
 	}
-	// The shares differ, so that insertions that were polled together do not all come back
-	// together.
-	_, spread := math.Modf(float64(s.added) * math.Phi)
-	i.share = 0.75 + 0.1*spread
-	s.added++
 	g.items[reference] = i
 	g.flying++
 	if s.count++; s.count == 1 {
@@ -264,11 +257,14 @@ func (i *item) move(to int8, due time.Duration) {
 
 // after is when an insertion is due. It notes whether another S would change that.
 func (s *Schedule) after(i *item) time.Duration {
-	wait, limit := s.price/math.Sqrt(i.rate), i.share*s.Cap().Seconds()
+	wait, limit := s.price/math.Sqrt(i.rate), share*s.Cap().Seconds()
 	due := seconds(min(wait, limit))
 	s.rises, s.falls = s.rises || wait < limit, s.falls || due > s.o.Interval
 	return i.last + max(s.o.Interval, due)
 }
+
+// share is that of the cap, after which an insertion is due at the latest.
+const share = 0.8
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 

@@ -87,7 +87,6 @@ type reading struct {
 	pages             int                 // that were read
 	distinct          int                 // pages that brought something new and are not the first one again
 	fullest           int                 // most references on a page
-	fresh             bool                // the last page that was not empty brought something new
 	nothing           int                 // pages in a row that brought nothing new
 	empty             int                 // pages in a row that are empty and not the last
 	refusal           error               // of the page before
@@ -224,7 +223,7 @@ func (w *Walk) take(page *InsertionsPage, number int) (ended bool) {
 	w.holes, w.leftEmpty = w.holes+w.leftEmpty, 0
 	isFirst := onFirst > len(own)/2
 	w.moved = w.moved || fresh < len(own) && !maps.Equal(own, w.last)
-	w.fresh, w.more, w.empty = fresh > 0, page.Claims.More, 0
+	w.more, w.empty = page.Claims.More, 0
 	w.nothing++
 	if fresh > 0 {
 		w.nothing = 0

@@ -197,7 +197,7 @@ func (f *finder) look(p *place) {
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
-	if p.depth == maxListDepth {
+	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
 	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
@@ -214,7 +214,7 @@ func (f *finder) explore(p *place) {
 			f.explore(inner)
 		case inner.isNamed(listNames):
 			f.places = append(f.places, inner)
-			f.vague = f.vague || p.depth == 0
+			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
 }
@@ -228,12 +228,13 @@ func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.i
 func (f *finder) carries(p *place) bool {
 	isRecord := func(e value) bool {
 		_, reference := referenced(e)
-		return reference != "" || f.contacts() && e.object().hint(surest, 1)
+		return reference != "" || f.contacts() && (e.object().hint(surest, 1) || e.object().hasPerson(1))
 	}
 	return !slices.ContainsFunc(p.array(), isRecord) &&
 		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
 }
 
+// holdsList reports whether there is an array with a usual name, to a depth of deeper.
 func (o object) holdsList(deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
 		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
@@ -333,7 +334,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && p.depth <= nearby && p.isEmpty() && f.standsForNone(p):
+	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
 		return 0, false
 	}
 	return -1, false
@@ -341,11 +342,14 @@ func (f *finder) holds(p *place) (held int, list bool) {
 
 func (f *finder) holdsContactRequests(p *place) (held int) {
 	held = -1
+	sure, person := false, false
 	for _, e := range p.records() {
+		if !isFilled(e) {
+			continue
+		}
 		o := e.object()
-		sure, person := o.hint(surest, 1), o.hasPerson(1)
+		sure, person = sure || o.hint(surest, 1), person || o.hasPerson(1)
 		switch {
-		case !isFilled(e):
 		case sure && person:
 			return holdsRequests
 		case sure:
@@ -382,7 +386,7 @@ func (f *finder) standsForNone(p *place) bool {
 		top := f.root.object()
 		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
 		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 		})
 		f.none = &none
 	}

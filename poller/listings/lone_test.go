@@ -34,3 +34,20 @@ func TestRecordsElsewhereThanExpectedAreReadWhereTheyAre(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 }
+
+// TestListsInRecordsAreNotTakenForTheRecords is of lists that stand in records, or in place of which nothing stands.
+func TestListsInRecordsAreNotTakenForTheRecords(t *testing.T) {
+	for _, row := range []struct {
+		learned, body, path string
+		n                   int
+	}{
+		{"", `{"results":[{"email":"a@x","items":[{"x":1}]},{"email":"b@x","items":[{"x":2}]}]}`, "/results", 2},
+		{"", `{"0":{"email":"n@x","items":[{"createdAt":"2026-11-20T09:41:07Z","email":"a@x"}]},"1":{"email":"m@x"}}`, "", 2},
+		{"/a/b/c", `{"a":{"b":{"c":{}}}}`, "", 0},
+	} {
+		page, err := fuzzContactRequests(bare(t), []byte(row.body), Dialect{Path: row.learned, Known: row.learned != ""})
+		if err != nil || page.Path != row.path || len(page.ContactRequests) != row.n {
+			t.Errorf("%s: %+v, %v", row.body, page, err)
+		}
+	}
+}

@@ -13,7 +13,7 @@ const (
 	prior     = 0.4  // contact requests that the mean is worth
 	newcomer  = 4.0  // times the mean, on top of it, at first,
 	novelty   = 1.5  // days in which that fades
-	undated   = 7.0  // days in which an insertion is taken to have got what its first poll shows, where none is older
+	undated   = 7.0  // days ago, in which one has appeared of which that is not known
 	firstLead = 1.0  // contact requests in
 	firstDays = 8.0  // days: the mean of an agency before anything is known of it
 

@@ -191,7 +191,7 @@ func TestWithoutAStateTheConsumerCounts(t *testing.T) {
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
 		w.halt("A100", "a") // for another worker, which the other one's begin must not keep from looking
-		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.o.Dir, "forward")); err != nil {
 			t.Fatal(err)
 		}
 		w.run(time.Minute)
@@ -215,10 +215,10 @@ func TestWithoutStateAndConsumerItBeginsNow(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
-		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.o.Dir, "forward")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
 			t.Fatal(err)
 		}
 		w.run(time.Minute, func() { w.lead("A100") })
@@ -235,7 +235,7 @@ func TestAConsumerThatExpiredIsMadeAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		time.Sleep(3 * time.Hour)
-		if _, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err == nil {
+		if _, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a")); err == nil {
 			t.Fatal("the consumer is still there")
 		}
 		w.lead("A100")

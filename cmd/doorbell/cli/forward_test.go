@@ -88,7 +88,7 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 		ids = append(ids, s.Ring(t, "A100"))
 		sub.Request(t, ids[len(ids)-1])
 	}
-	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
+	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+.leads"`)
 	if code := d.End(t, syscall.SIGKILL); code != -1 {
 		t.Fatalf("exit code %d after SIGKILL", code)
 	}
@@ -214,18 +214,17 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	endsInTime()
 }
 
-func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
+func TestAReceiverThatIsGoneIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
 	p.Answer(http.StatusGone)
 	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
-	d.Stderr.Await(t, "receiver is gone")
-	s.Ring(t, "A100") // without a lead, who brings leads looks every 30 s only
+	d.Stderr.Await(t, "delivery failed; retrying")
 	s.GoesOn(t, "A100", 5)
 	var got doorbelltest.Result
-	doorbelltest.Eventually(t, "leads and alerts are switched off", func() bool {
+	doorbelltest.Eventually(t, "the leads wait", func() bool {
 		got = doorbelltest.Run(t, s.Environ, "status", "--check")
-		return strings.Contains(got.Stdout, "webhook is switched off, for leads and alerts")
+		return strings.Contains(got.Stdout, "webhook leads: a message waits")
 	})
 	if got.Code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)
@@ -238,13 +237,16 @@ func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	if err := os.WriteFile(filepath.Join(s.Dir, "forward-webhook.json"), []byte("{"), 0o600); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.Dir, "forward"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "forward", "webhook.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
 	d.Stderr.Await(t, "forwarder failed; retrying")
 	s.GoesOn(t, "A100", 5)
-	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "forward-webhook.json is damaged") {
+	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "webhook.json is damaged") {
 		t.Errorf("status --check: %+v", got)
 	}
 	d.Stop(t)
@@ -270,7 +272,7 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 		{"email", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
-		{"webhook", 410, exit.CodeFailed, "is gone: the webhook answers 410 Gone"},
+		{"webhook", 410, exit.CodeFailed, "failed to take a test contact request: the webhook answers 410 Gone"},
 		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: the webhook answers 500"},
 		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
 		{"slack", 404, exit.CodeFailed, "slack"},
@@ -418,7 +420,7 @@ func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
 		{ops.ForwarderStatus{Destination: "x"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
-		{ops.ForwarderStatus{Destination: "x", Off: true}, true},
+		{ops.ForwarderStatus{Destination: "x", Attempts: 2}, true},
 		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
 		{ops.ForwarderStatus{Problem: "damaged"}, true},
 	} {

@@ -200,7 +200,8 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 			all = append(all, ops.ForwarderStatus{
 				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
 				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
-				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Off: l.Off, Problem: l.Problem,
+				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Problem: l.Problem,
+				WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,
 			})
 		}
 	}

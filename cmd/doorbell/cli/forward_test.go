@@ -134,7 +134,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 		t.Error("another one arrived")
 	}
 	f.Stop(t)
-	p.Answer(http.StatusBadRequest)
+	p.Answer(http.StatusRequestEntityTooLarge)
 	f = doorbelltest.Launch(t, alone, "forward", "webhook")
 	f.Stderr.Await(t, `"nats":"nats://127.0.0.1:`)
 	refused := s.Ring(t, "A100")
@@ -144,9 +144,9 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	if list.Code != exit.Done || strings.Count(list.Stdout, "\n") != 2 {
 		t.Fatalf("dlq ls: %+v", list)
 	}
-	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 400 Bad Request")
+	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 413 Request Entity Too Large")
 	retry := doorbelltest.Run(t, settings, "dlq", "retry", "1")
-	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 400") {
+	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 413") {
 		t.Errorf("retry while it is refused: %+v", retry)
 	}
 	p.Answer(http.StatusOK)
@@ -191,7 +191,7 @@ func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T)
 func TestADeadLetterIsDropped(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	p.Answer(http.StatusNotFound)
+	p.Answer(http.StatusRequestEntityTooLarge)
 	a, said := inProcess(t, s.With(p.Webhook()), func(o *daemon.Options) { o.CountEvery = 100 * time.Millisecond })
 	endsInTime := runs(t, a)
 	said.Await(t, "moved to the dead letters") // the alert that the watch has begun
@@ -201,6 +201,10 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "7")
 	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.Stderr, "no dead letter has this number") {
 		t.Errorf("one that is not there: %+v", got)
+	}
+	if got := doorbelltest.Run(t, s.With(p.Environ()...), "dlq", "retry", "1", "--json"); got.Code != exit.CodeFailed ||
+		!strings.Contains(got.Stdout, `"outcome": "failed"`) || !strings.Contains(got.Stderr, "1 of 1 dead letters stay") {
+		t.Errorf("retry: %+v", got)
 	}
 	if got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "1"); got.Code != exit.Done || got.Stdout != "1 dropped\n" {
 		t.Errorf("drop: %+v", got)
@@ -222,9 +226,9 @@ func TestAReceiverThatIsGoneIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	d.Stderr.Await(t, "delivery failed; retrying")
 	s.GoesOn(t, "A100", 5)
 	var got doorbelltest.Result
-	doorbelltest.Eventually(t, "the leads wait", func() bool {
+	doorbelltest.Eventually(t, "the alert waits", func() bool {
 		got = doorbelltest.Run(t, s.Environ, "status", "--check")
-		return strings.Contains(got.Stdout, "webhook leads: a message waits")
+		return strings.Contains(got.Stdout, "webhook alerts: a message waits")
 	})
 	if got.Code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)

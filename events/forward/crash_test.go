@@ -214,3 +214,35 @@ func TestTheMessageInHandComesBackWithin30SecondsOfACrash(t *testing.T) {
 		wantIDs(t, s, w.history)
 	})
 }
+
+// TestAConnectionThatBreaksWithOneInHandSwallowsNothing breaks it while the first lead is tried and
+// others wait behind it: they must not be delivered before it, and it must not count as done with them.
+func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
+	for _, digest := range []int{1, 20} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", digest)
+			w := newWorld(t, leadsTo(s))
+			s.down()
+			_, stop := w.start()
+			time.Sleep(time.Second)
+			w.lead("A100")
+			time.Sleep(20 * time.Second) // it is in hand
+			for range recent + 50 {
+				w.lead("A100")
+			}
+			if err := stop(); err != nil { // with the first one in hand
+				t.Fatal(err)
+			}
+			if err := w.server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.up()
+			w.run(10*time.Minute, func() {
+				if err := w.server.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+			wantIDs(t, s, w.history)
+		})
+	}
+}

@@ -258,3 +258,47 @@ func TestClocksMayDiffer(t *testing.T) {
 		wantIDs(t, s, w.history)
 	})
 }
+
+func TestAStreamMadeAgainSendsNothingTwiceHoweverMuchWasDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 200)
+		w := newWorld(t, leadsTo(s))
+		w.run(2*time.Minute, func() {
+			for range 3 * recent {
+				w.lead("A100")
+			}
+		})
+		w.lead("A100") // waits
+		for range 2 {
+			w.rebuild()
+			w.run(2 * time.Minute)
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+// TestATailThatIsLostAndOfferedAgainIsDelivered loses leads before they were delivered. Others of the
+// agency come first, more than a checkpoint lists.
+func TestATailThatIsLostAndOfferedAgainIsDelivered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 200)
+		w := newWorld(t, leadsTo(s))
+		w.run(5*time.Minute, func() {
+			w.lead("A100")
+			var lost []events.Event
+			for range 5 {
+				lost = append(lost, w.stampLead("A100"))
+				w.sequence++
+			}
+			for range 2 * recent {
+				w.lead("A100")
+			}
+			time.Sleep(time.Minute)
+			for _, e := range lost {
+				w.history = append(w.history, e)
+				w.put(e, map[string]string{events.ResentHeader: "1"})
+			}
+		})
+		wantIDs(t, s, w.history)
+	})
+}

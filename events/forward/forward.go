@@ -29,6 +29,11 @@ type Options struct {
 	Name   string // tells forwarders apart: slack, say. 1 to 32 letters, digits, _ and -
 	Routes []Route
 
+	// Instance is part of the names of consumers. Agencies are those of this doorbell: another one
+	// may have others on the same stream, and the same receivers. Nil: all.
+	Instance string
+	Agencies func() []string
+
 	Retention time.Duration // how long dead letters are kept, and consumers that are not used; 0: forever
 	Manage    bool          // make the stream of dead letters if it is missing
 	Since     time.Time     // when the routes were read: a new one takes what is recorded from then on; default: when New is called
@@ -71,6 +76,9 @@ func (o Options) validate() error {
 	}
 	if err := ValidName(o.Name); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if o.Instance != "" && ValidName(o.Instance) != nil {
+		return fmt.Errorf("%w: an instance's name is 1 to 32 letters, digits, _ and -", ErrOptions)
 	}
 	if len(o.Routes) == 0 {
 		return fmt.Errorf("%w %s: it has no receiver", ErrOptions, o.Name)

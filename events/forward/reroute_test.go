@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -311,5 +312,232 @@ func TestAChangeOfRoutesAfterTheStreamWasMadeAnewLosesNothingThatWaits(t *testin
 		w.o.Routes = []Route{leadsTo(c, "A100"), leadsTo(b, "B200")}
 		w.run(5 * time.Minute)
 		wantIDs(t, c, w.history[:1])
+	})
+}
+
+// TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
+// stream. The second is refused until it has a name of its own.
+func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("a", 1), newScript("a", 1)
+		w := newWorld(t, leadsTo(one))
+		w.o.Agencies = func() []string { return []string{"A100"} }
+		w.start()
+		time.Sleep(2 * time.Second)
+		w.o.Routes, w.o.Dir = []Route{leadsTo(two)}, t.TempDir()
+		w.o.Agencies = func() []string { return []string{"B 200"} }
+		second, stop := w.start()
+		time.Sleep(2 * time.Second)
+		w.lead("A100")
+		time.Sleep(2 * time.Second)
+		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
+			t.Errorf("the second one says %q", p)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Instance, w.o.Dir = "second", t.TempDir()
+		w.start()
+		time.Sleep(2 * time.Second)
+		for range 20 {
+			w.lead("A100")
+			w.lead("B 200")
+		}
+		time.Sleep(time.Minute)
+		var ofOne, ofTwo []events.Event
+		for _, e := range w.history {
+			if e.AgencyID == "A100" {
+				ofOne = append(ofOne, e)
+			} else {
+				ofTwo = append(ofTwo, e)
+			}
+		}
+		wantIDs(t, one, ofOne)
+		wantIDs(t, two, ofTwo)
+	})
+}
+
+// line is a route of a line of the table.
+func line(n int, r Receiver, agencies ...string) Route {
+	return Route{Receiver: r, Line: n, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+}
+
+// TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing changes the lines while the receivers take
+// nothing, with leads waiting, and wants each lead once, where the last table sends it.
+func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(a, b, c, d Receiver) []Route
+		want          map[string]string // the receiver that gets the waiting lead of an agency
+	}{
+		"a line is inserted above": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(a, b, c, _ Receiver) []Route { return []Route{line(1, c, "A"), line(2, a, "A"), line(3, b)} },
+			map[string]string{"A": "c", "B": "b"},
+		},
+		"two are swapped": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, b), line(2, a, "A")} },
+			map[string]string{"A": "b", "B": "b"},
+		},
+		"an address is replaced": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(_, b, c, _ Receiver) []Route { return []Route{line(1, c, "A"), line(2, b)} },
+			map[string]string{"A": "c", "B": "b"},
+		},
+		"a line goes": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(_, b, _, _ Receiver) []Route { return []Route{line(1, b)} },
+			map[string]string{"A": "b", "B": "b"},
+		},
+		"two recipients become two others": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			func(_, _, c, d Receiver) []Route { return []Route{line(1, c), line(1, d)} },
+			map[string]string{"A": "c d", "B": "c d"},
+		},
+		"one of two recipients is replaced": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			func(_, b, c, _ Receiver) []Route { return []Route{line(1, c), line(1, b)} },
+			map[string]string{"A": "b c", "B": "b c"},
+		},
+		"a recipient is added": {
+			func(a, _, _, _ Receiver) []Route { return []Route{line(1, a)} },
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			map[string]string{"A": "a", "B": "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				all := map[string]*script{}
+				for _, n := range []string{"a", "b", "c", "d"} {
+					all[n] = newScript(n, 1)
+					all[n].down()
+				}
+				w := newWorld(t, c.before(all["a"], all["b"], all["c"], all["d"])...)
+				w.run(time.Minute, func() {
+					w.lead("A")
+					w.lead("B")
+				})
+				time.Sleep(time.Second)
+				for _, s := range all {
+					s.up()
+				}
+				w.o.Routes = c.after(all["a"], all["b"], all["c"], all["d"])
+				w.run(time.Hour)
+				w.rebuild()
+				w.run(time.Hour)
+				for n, s := range all {
+					var want []events.Event
+					for _, e := range w.history {
+						if strings.Contains(c.want[e.AgencyID], n) {
+							want = append(want, e)
+						}
+					}
+					wantAll(t, s, want)
+				}
+			})
+		})
+	}
+}
+
+func TestALineThatIsPutBackLaterBringsNothingOld(t *testing.T) {
+	for _, away := range []time.Duration{time.Minute, 48 * time.Hour} {
+		bubble(t, func(t *testing.T) {
+			a, b := newScript("a", 1), newScript("b", 1)
+			both := []Route{line(1, a, "A"), line(2, b)}
+			w := newWorld(t, both...)
+			w.o.Retention = 0
+			w.run(time.Minute, func() { w.lead("A") })
+			w.o.Routes = both[1:]
+			w.run(15*time.Minute, func() { w.lead("A") })
+			time.Sleep(away)
+			w.lead("A") // waits, and so it goes where the table sends it now
+			time.Sleep(time.Second)
+			w.o.Routes = both
+			w.run(time.Hour, func() { w.lead("A") })
+			wantAll(t, a, []events.Event{w.history[0], w.history[2], w.history[3]})
+			wantAll(t, b, w.history[1:2])
+		})
+	}
+}
+
+// TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn has the events of the outage come when NATS is
+// back, and before the forwarder has attached.
+func TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, line(1, a))
+		w.run(time.Minute, func() { w.lead("A") })
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		before := w.stampLead("A")
+		w.history = append(w.history, before)
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{line(1, b, "A"), line(2, a)}
+		w.start()
+		time.Sleep(time.Hour)
+		after := w.stampLead("A")
+		w.makeStream()
+		w.put(before, nil)
+		w.publish(after)
+		time.Sleep(time.Hour)
+		wantAll(t, a, w.history[:1])
+		wantAll(t, b, w.history[1:])
+	})
+}
+
+func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 1), newScript("b", 1)
+		a.down()
+		w := newWorld(t, line(1, a))
+		w.run(time.Minute, func() {
+			w.lead("A")
+			w.lead("B")
+		})
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{line(1, b, "B")}
+		f, stop := w.start()
+		time.Sleep(time.Hour)
+		lost := uint64(0)
+		for _, s := range f.Status().Workers {
+			lost += s.Lost
+		}
+		if lost != 1 {
+			t.Errorf("%d leads are counted", lost)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantAll(t, b, w.history[1:])
+		w.o.Routes = []Route{line(1, b)}
+		w.run(time.Hour)
+		wantAll(t, b, w.history)
+	})
+}
+
+func TestFiveHundredLines(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var routes []Route
+		var all []*script
+		for n := range 500 {
+			all = append(all, newScript(fmt.Sprintf("r%d", n%20), 1))
+			routes = append(routes, line(n+1, all[n%20], fmt.Sprintf("N%d", n)))
+		}
+		w := newWorld(t, routes...)
+		w.run(time.Minute, func() {
+			for n := range 500 {
+				if n%25 == 0 {
+					w.lead(fmt.Sprintf("N%d", n))
+				}
+			}
+		})
+		got := 0
+		for _, s := range all[:20] {
+			got += len(s.ids())
+		}
+		if got != len(w.history) {
+			t.Errorf("%d leads of %d", got, len(w.history))
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -41,6 +42,7 @@ type worker struct {
 	done     progress
 	status   board
 
+	agencies []string  // that the consumer names; none: all
 	late     bool      // the consumer could not be made immediately
 	stream   time.Time // when the stream was made
 	busy     time.Time // the last message was fetched
@@ -86,7 +88,8 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	}
 	w := &worker{f: f, name: name, receiver: receiver, kind: Kind(kind), done: done, fresh: !there, gone: true}
 	if !there {
-		w.done = progress{Version: stateVersion, Worker: name, Consumer: "doorbell-" + f.o.Name + "-" + kind + "-" + receiver, Done: map[string]*checkpoint{}}
+		consumer := strings.Join(slices.DeleteFunc([]string{"doorbell", f.o.Instance, f.o.Name, kind, receiver}, func(s string) bool { return s == "" }), "-")
+		w.done = progress{Version: stateVersion, Worker: name, Consumer: consumer, Done: map[string]*checkpoint{}}
 	}
 	var whose []string
 	for _, r := range f.o.Routes {
@@ -158,6 +161,7 @@ func (w *worker) run(ctx context.Context) error {
 // Reasons why nothing comes from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
+	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; set DOORBELL_INSTANCE to tell the two apart")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
@@ -209,7 +213,12 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		c, err = s.CreateConsumer(asking, w.begin(first, read))
 	case err == nil:
-		if config := w.config(c.CachedInfo().Config); !slices.Equal(subjectsOf(config), subjectsOf(c.CachedInfo().Config)) {
+		have := c.CachedInfo().Config
+		named := strings.Fields(have.Metadata[agenciesKey])
+		if w.fresh && !w.shares(named) {
+			return nil, errOther
+		}
+		if config := w.config(have); !slices.Equal(subjectsOf(config), subjectsOf(have)) || config.Metadata[agenciesKey] != have.Metadata[agenciesKey] {
 			c, err = s.UpdateConsumer(asking, config)
 		}
 	}
@@ -254,11 +263,47 @@ func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
 	c.MaxDeliver = -1 // a limit of the server's would forget the message
 	c.MaxAckPending, c.InactiveThreshold = maxPending, w.f.o.Retention
+	w.agencies = strings.Fields(c.Metadata[agenciesKey])
+	for _, agency := range w.own() {
+		if token := events.Token(agency); !slices.Contains(w.agencies, token) {
+			w.agencies = append(w.agencies, token)
+		}
+	}
+	if c.Metadata = maps.Clone(c.Metadata); len(w.agencies) > 0 {
+		if c.Metadata == nil {
+			c.Metadata = map[string]string{}
+		}
+		c.Metadata[agenciesKey] = strings.Join(w.agencies, " ")
+	}
 	c.FilterSubject, c.FilterSubjects = "", w.subjects
 	if len(w.subjects) == 1 {
 		c.FilterSubject, c.FilterSubjects = w.subjects[0], nil
 	}
 	return c
+}
+
+// agenciesKey is where the metadata of a consumer names the agencies of its doorbell, as tokens.
+const agenciesKey = "doorbell-agencies"
+
+// own is the agencies of this doorbell; none: all.
+func (w *worker) own() []string {
+	if w.f.o.Agencies == nil {
+		return nil
+	}
+	return w.f.o.Agencies()
+}
+
+// shares reports whether a consumer that names these agencies can be ours.
+func (w *worker) shares(named []string) bool {
+	own := w.own()
+	return len(named) == 0 || len(own) == 0 || slices.ContainsFunc(own, func(a string) bool { return slices.Contains(named, events.Token(a)) })
+}
+
+// ours reports whether an agency is this doorbell's, or was when the consumer was attached: what waits
+// is delivered.
+func (w *worker) ours(agency string) bool {
+	own := w.own()
+	return len(own) == 0 || slices.Contains(own, agency) || slices.Contains(w.agencies, events.Token(agency))
 }
 
 func subjectsOf(c jetstream.ConsumerConfig) []string {
@@ -358,7 +403,7 @@ func (w *worker) take(m jetstream.Msg) error {
 		return w.pass(m)
 	}
 	lost := false
-	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && !w.isDone(i) {
+	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {
 		i.to, lost = w.f.home(i.event, w.receiver, w.done.Early || i.resent())
 	}
 	if len(i.to) == 0 && !(lost && i.event.Type == events.TypeContactRequestCreated) {

@@ -546,6 +546,9 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			if buried || failed != nil {
 				return failed
 			}
+			if _, failed := w.witness(ctx, c, batch[0]); failed != nil { // it must not hold up all others
+				return failed
+			}
 		case len(batch) == 1 && !batch[0].suspect.IsZero() && !ofReceiver(err):
 			accepted, failed := w.witness(ctx, c, batch[0])
 			if failed != nil {

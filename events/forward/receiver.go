@@ -265,8 +265,12 @@ type Replayed struct {
 	Refused    int `json:"refused"` // by the receiver
 }
 
-// replayTries is how often a delivery of a replay is tried: about ten minutes.
-const replayTries = 10
+// replayTries is how often a delivery of a replay is tried: about ten minutes. Where the receiver is
+// the cause the person at the replay has to look at it: then receiverTries are enough.
+const (
+	replayTries   = 10
+	receiverTries = 3
+)
 
 // SendReplayed sends events of the past to the receivers that the routes name for them, each as a
 // message of its own, at the pace of the receivers, with origin replay. It remembers nothing and
@@ -325,7 +329,7 @@ func resend(ctx context.Context, d *destination, e events.Event, erased func(eve
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case n == replayTries:
+		case n == replayTries, n >= receiverTries && ofReceiver(err):
 			return fmt.Errorf("%s: %s", d.traits.Destination, why)
 		case !slices.Contains(reported, why):
 			reported = append(reported, why)

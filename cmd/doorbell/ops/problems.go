@@ -355,7 +355,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 		switch {
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
 			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+": delivery of leads and alerts fails"
-			t.Title, t.Text = who+": delivery fails", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting, "+Counted(f.Attempts, "attempt")+" so far. doorbell retries by itself."
+			t.Title, t.Text = who+": delivery fails", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself"+f.tried()
 		case f.Problem != "":
 			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "doorbell retries by itself."
 		case f.Lost > 0:

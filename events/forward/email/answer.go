@@ -64,9 +64,6 @@ func (f *failure) Error() string {
 	return strings.TrimRight(fmt.Sprintf("%s: the server answers %d %s", f.step, f.code, f.enhanced), " ")
 }
 
-// closing is the answer of a server that ends the session, at any step.
-const closing = 421
-
 var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
 // failed keeps of an error what may be shown.

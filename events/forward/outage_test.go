@@ -614,3 +614,20 @@ func TestLeadsForAProgramAreNoDigest(t *testing.T) {
 		}
 	})
 }
+
+func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 8 {
+			w.lead("A100")
+		}
+		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "410"} })
+		w.run(2*time.Hour, func() { time.Sleep(time.Hour) }, s.up)
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 1 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}

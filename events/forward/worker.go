@@ -538,7 +538,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
 			return ctx.Err()
-		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures): // one of them may be the cause
+		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)): // one of them may be the cause
 			w.split(batch, errors.As(err, new(*Refused)))
 			return nil
 		case len(batch) == 1 && w.isDead(batch[0], err):

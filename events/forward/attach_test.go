@@ -10,6 +10,9 @@ import (
 	"doorbell/events"
 )
 
+// file is that of the worker for the leads of receiver a.
+func (w *world) file() string { return filepath.Join(w.o.Dir, "forward", "slack.a.leads.json") }
+
 // fifty are as many leads, told one by one.
 func (w *world) fifty() {
 	for range 50 {
@@ -47,7 +50,7 @@ func TestAStateThatIsBehindItsConsumerDoublesNothing(t *testing.T) {
 				s := newScript("a", 1)
 				w := newWorld(t, leadsTo(s))
 				w.run(time.Second, func() { w.lead("A100") })
-				spoil(t, w, filepath.Join(w.o.Dir, "forward-slack.json"))
+				spoil(t, w, w.file())
 				w.run(5*time.Minute, func() { w.lead("A100") })
 				wantIDs(t, s, w.history)
 			})
@@ -60,13 +63,16 @@ func TestACopyOfTheDirectoryBesideTheFirstDoublesNothing(t *testing.T) {
 		first, second := newScript("a", 1), newScript("a", 1)
 		w := newWorld(t, leadsTo(first))
 		w.run(time.Second, func() { w.lead("A100") })
-		state, err := os.ReadFile(filepath.Join(w.o.Dir, "forward-slack.json"))
+		state, err := os.ReadFile(w.file())
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, stopFirst := w.start()
 		w.o.Dir, w.o.Routes = t.TempDir(), []Route{leadsTo(second)}
-		if err := os.WriteFile(filepath.Join(w.o.Dir, "forward-slack.json"), state, 0o600); err != nil {
+		if err := os.MkdirAll(filepath.Dir(w.file()), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(w.file(), state, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -96,7 +102,7 @@ func TestAStateThatCannotBeWrittenKeepsNobodyFromForwarding(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Second, func() { w.lead("A100") })
-		if err := os.Mkdir(filepath.Join(w.o.Dir, "forward-slack.json.new"), 0o700); err != nil {
+		if err := os.Mkdir(w.file()+".new", 0o700); err != nil {
 			t.Fatal(err)
 		}
 		w.run(5*time.Minute, func() { w.lead("A100") })
@@ -137,28 +143,6 @@ func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
 	})
 }
 
-func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		one, two := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, leadsTo(one, "A100"))
-		w.start()
-		time.Sleep(2 * time.Second)
-		w.o.Dir, w.o.Routes = t.TempDir(), []Route{leadsTo(two, "B200")} // on another machine, say
-		second, _ := w.start()
-		time.Sleep(2 * time.Second)
-		var want []events.Event
-		for range 10 {
-			want = append(want, w.lead("A100"))
-			w.lead("B200")
-		}
-		time.Sleep(time.Minute)
-		wantIDs(t, one, want)
-		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "another name") {
-			t.Errorf("the second one says %q", p)
-		}
-	})
-}
-
 // runIn has the forwarder with this directory at work.
 func (w *world) runIn(dir string, meanwhile ...func()) {
 	w.t.Helper()
@@ -177,67 +161,6 @@ func TestAForwarderWithoutAStateOrWithAnOlderOneGoesOnWhereItsConsumerStands(t *
 		w.runIn(two, leads)
 		w.runIn(two) // a consumer made again that has acknowledged nothing
 		w.runIn(one, leads)
-		wantIDs(t, s, want)
-	})
-}
-
-func TestANumberOfALostTailThatIsUsedAgainIsNoPlaceToGoOn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Minute, func() {
-			w.lead("A100")
-			w.lead("A100")
-		})
-		stream, err := w.js.Stream(t.Context(), "LISTINGS")
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := w.forwarder()
-		f.state.change(func(m *memory) {
-			m.Workers["a/leads"].Position = &position{5, "an event of the lost tail", stream.CachedInfo().Created}
-		})
-		if err := f.state.save(); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		w.lead("A100")
-		w.lead("A100")
-		if _, err := w.js.Publish(t.Context(), "listings.v1.A100.row", []byte("x")); err != nil { // without an id
-			t.Fatal(err)
-		}
-		w.run(time.Minute, func() { w.lead("A100") })
-		wantIDs(t, s, w.history)
-	})
-}
-
-// A replicated consumer may stand at what it passed over, here a halt.
-func TestAForwarderGoesOnBehindAMessageThatIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		var want []events.Event
-		one := w.o.Dir
-		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
-		w.o.Dir = t.TempDir()
-		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
-		w.halt("A100", "sha256:1")
-		stream, err := w.js.Stream(t.Context(), "LISTINGS")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.DeleteMsg(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
-		w.o.Dir = one
-		f := w.forwarder()
-		f.state.change(func(m *memory) { m.Workers["a/leads"].Position = &position{3, "", stream.CachedInfo().Created} })
-		if err := f.state.save(); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		w.run(time.Minute)
-		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
 		wantIDs(t, s, want)
 	})
 }

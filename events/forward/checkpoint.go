@@ -1,218 +1,210 @@
 package forward
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
 
 	"doorbell/events"
 )
 
-// The memory has three parts. A [checkpoint] for each kind, agency and store says what was done of it, wherever it was sent. A [period] says what
-// the routes took at a time. A [workerState] is a place in the stream, where a worker goes on.
-//
-// So an agency that moves from one destination to another needs nothing of its own: its checkpoint stays. All workers of the kind go back to
-// where the last of them stands, and what is done, or was not wanted when it was recorded, is passed over.
+// recent is how many of the events done a checkpoint lists at least.
+const recent = 256
 
-const (
-	// recent is how many events of an agency a checkpoint knows by id. Those before them are known by number and time.
-	recent = 32
-	// mostBounds is how many beginnings of a store's positions are told apart.
-	mostBounds = 8
+// checkpoint is what a worker has done of the events of one agency and store. The last ones are
+// listed by id, which is exact whatever happens to the stream. Older ones are within the bound:
+// both position and recorded time are at or below it. A store that was set back while NATS was away
+// repeats positions at later times, so position alone would swallow new events.
+//
+// The bound covers only what was done before the oldest message that is still open: a message that
+// waits while others are tried is neither listed nor within it.
+type checkpoint struct {
+	Bound bound `json:"bound,omitzero"`
+	// Earlier is the bound as an earlier stream left it. A stream that was made again is filled
+	// with events that carry doorbell-resent; those that its predecessor had delivered are within.
+	Earlier bound   `json:"earlier,omitzero"`
+	Recent  []entry `json:"recent,omitempty"` // oldest first
+}
+
+// bound is a position in the store's log and a time.
+type bound struct {
+	Position uint64    `json:"position"`
+	Recorded time.Time `json:"recorded"`
+}
+
+// entry is an event that is done.
+type entry struct {
+	ID    string `json:"id"`
+	Place uint64 `json:"place,omitempty"` // its sequence in the present stream
+	bound
+}
+
+func (b bound) covers(e events.Event) bool {
+	return e.Sequence <= b.Position && !e.RecordedTime.After(b.Recorded)
+}
+
+// raise extends the bound over another one.
+func (b *bound) raise(other bound) {
+	b.Position = max(b.Position, other.Position)
+	if other.Recorded.After(b.Recorded) {
+		b.Recorded = other.Recorded
+	}
+}
+
+// has reports whether an event is done. One that the stream had lost may have been lost before it
+// was delivered, and later events done since: then only the list counts.
+func (c *checkpoint) has(e events.Event, resent bool) bool {
+	switch {
+	case c == nil:
+		return false
+	case slices.ContainsFunc(c.Recent, func(done entry) bool { return done.ID == e.ID }):
+		return true
+	case resent:
+		return c.Earlier.covers(e)
+	}
+	return c.Bound.covers(e)
+}
+
+// add lists an event that is done. Everything in the stream below floor is done too: entries from
+// there make room.
+func (c *checkpoint) add(e events.Event, place, floor uint64) {
+	c.Recent = append(c.Recent, entry{e.ID, place, bound{e.Sequence, e.RecordedTime}})
+	over := len(c.Recent) - recent
+	c.Recent = slices.DeleteFunc(c.Recent, func(done entry) bool {
+		if over <= 0 || done.Place >= floor {
+			return false
+		}
+		over--
+		c.Bound.raise(done.bound)
+		return true
+	})
+}
+
+// progress is what a worker remembers. Its file is written after each delivery and before the
+// acknowledgement.
+type progress struct {
+	Version int `json:"version"`
+	// Worker is the worker's name, Consumer the name of its consumer, which stays when the name
+	// that it would get today is another one.
+	Worker   string `json:"worker"`
+	Consumer string `json:"consumer"`
+	// Stream is when the stream was made. Early: the consumer begins before the worker did, so the
+	// recorded time of an event decides whether it is the worker's.
+	Stream time.Time              `json:"stream,omitzero"`
+	Early  bool                   `json:"early,omitempty"`
+	Done   map[string]*checkpoint `json:"done"` // by agency and store
+}
+
+// doneKey names a checkpoint. Positions of another store say nothing about this one's.
+func doneKey(e events.Event) string { return e.AgencyID + "/" + e.StoreID }
+
+func (p *progress) has(e events.Event, resent bool) bool { return p.Done[doneKey(e)].has(e, resent) }
+
+func (p *progress) add(e events.Event, place, floor uint64) {
+	c := p.Done[doneKey(e)]
+	if c == nil {
+		c = &checkpoint{}
+		p.Done[doneKey(e)] = c
+	}
+	c.add(e, place, floor)
+}
+
+// streamIs notes which stream the worker reads. In another one the places of the former are void.
+func (p *progress) streamIs(made time.Time) {
+	if p.Stream.Equal(made) {
+		return
+	}
+	for _, c := range p.Done {
+		c.Earlier.raise(c.Bound)
+		for n := range c.Recent {
+			c.Recent[n].Place = 0
+		}
+	}
+	p.Stream = made
+}
+
+var (
+	// ErrBusy: another process forwards under this name with this directory.
+	ErrBusy = errors.New("a forwarder of this name is running already")
+	// ErrState: a file of the forwarder cannot be used. It is left unchanged.
+	ErrState = errors.New("a file of the forwarder cannot be used")
 )
 
-// checkpoint is what is done of the events of one kind of one agency and store. The newest are known by id, which is exact whatever happened
-// to the stream: positions that a restored store uses again, events that the relay sends again late. An older one is known by position in
-// the store's log and time of record: it is done if neither is higher than in one of the bounds. A store that was set back while NATS is
-// away repeats positions, at later times. There is one bound for each time that this happened; a single one would swallow new events,
-// since all events of one commit have one time.
-type checkpoint struct {
-	// Below are the highest of those that are no longer in Recent, the latest last.
-	Below []bound `json:"below,omitempty"`
-	// Recent are sequence, recorded time in milliseconds, and half of the id; in the order in which they were done.
-	Recent []string `json:"recent,omitempty"`
+const stateVersion = 3
+
+// folder holds the files of all forwarders.
+func folder(dir string) string { return filepath.Join(dir, "forward") }
+
+// lock takes the lock of a forwarder for as long as this process lives or until release. The file
+// stays: removing it would let two processes have the lock.
+func lock(dir, name string) (release func(), err error) {
+	if err := os.MkdirAll(folder(dir), 0o700); err != nil {
+		return nil, fmt.Errorf("forwarder %s: %w", name, err)
+	}
+	f, err := os.OpenFile(filepath.Join(folder(dir), name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("forwarder %s: %w", name, err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		f.Close()
+		return nil, fmt.Errorf("%w: %s in %s; give the second one another name, or stop the first", ErrBusy, name, dir)
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("forwarder %s: %w", name, err)
+	}
+	return func() { f.Close() }, nil
 }
 
-type bound struct {
-	Sequence     uint64    `json:"sequence"`
-	RecordedTime time.Time `json:"recordedTime"`
+// read reads a file strictly: one that is half read would flood or lose. It returns false if there
+// is none.
+func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err = d.Decode(&v); err != nil || d.More() || !whole(v) {
+		return v, false, fmt.Errorf("%w: %s is damaged, or another version of doorbell wrote it. Restore it from a backup; "+
+			"or move it away: then the forwarder goes on where its consumer in NATS stands", ErrState, path)
+	}
+	return v, true, nil
 }
 
-func entryOf(e events.Event) string {
-	return fmt.Sprintf("%d %d %.13s", e.Sequence, e.RecordedTime.UnixMilli(), e.ID)
-}
-
-// has says whether an event is done.
-func (c *checkpoint) has(e events.Event) bool {
-	if c == nil {
-		return false
+// write replaces a file: all of it or nothing, and on the disk when it returns.
+func write(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
 	}
-	return slices.Contains(c.Recent, entryOf(e)) ||
-		slices.ContainsFunc(c.Below, func(b bound) bool { return b.covers(bound{e.Sequence, e.RecordedTime}) })
-}
-
-// add remembers an event.
-func (c *checkpoint) add(e events.Event) {
-	if c.has(e) {
-		return
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	c.Recent = append(c.Recent, entryOf(e))
-	if len(c.Recent) > recent {
-		c.raise(boundOf(c.Recent[0]))
-		c.Recent = slices.Delete(c.Recent, 0, 1)
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync()
 	}
-}
-
-// raise remembers one whose id is no longer known.
-func (c *checkpoint) raise(b bound) {
-	if slices.ContainsFunc(c.Below, func(other bound) bool { return other.covers(b) }) {
-		return
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	if n := len(c.Below); n > 0 && c.Below[n-1].Sequence < b.Sequence {
-		last := &c.Below[n-1]
-		last.Sequence = b.Sequence
-		if b.RecordedTime.After(last.RecordedTime) {
-			last.RecordedTime = b.RecordedTime
-		}
-		return
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
 	}
-	c.Below = append(c.Below, b)
-	c.Below = c.Below[max(0, len(c.Below)-mostBounds):] // better one doubled than one lost
-}
-
-func (b bound) covers(other bound) bool {
-	return other.Sequence <= b.Sequence && !other.RecordedTime.After(b.RecordedTime)
-}
-
-func boundOf(entry string) (b bound) {
-	parts := strings.SplitN(entry, " ", 3)
-	b.Sequence, _ = strconv.ParseUint(parts[0], 10, 64)
-	if len(parts) > 1 {
-		ms, _ := strconv.ParseInt(parts[1], 10, 64)
-		b.RecordedTime = time.UnixMilli(ms).UTC()
+	if d, err := os.Open(filepath.Dir(path)); err == nil { // makes the rename last; not every file system can
+		_ = d.Sync()
+		d.Close()
 	}
-	return b
-}
-
-// period is what the routes took from a moment on, until the next period. Only what they took when it was recorded is sent: an agency, a type
-// or a score that is added brings nothing old.
-type period struct {
-	From    time.Time `json:"from,omitzero"` // of the first one by the server's clock; zero: the forwarder has not begun
-	Filters []Filter  `json:"filters"`
-}
-
-// took says whether the routes took an event when it was recorded.
-func (m *memory) took(e events.Event) bool {
-	for _, p := range slices.Backward(m.Periods) {
-		if !e.RecordedTime.Before(p.From) {
-			return slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.wants(e) })
-		}
-	}
-	return false
-}
-
-// begunBy sets right what begins later than the forwarder did by the server's clock, because ours was ahead when the routes changed: what is
-// recorded until then would not be sent to an agency's new destination.
-func (m *memory) begunBy(began time.Time) {
-	if last := &m.Periods[len(m.Periods)-1]; last.From.After(began) {
-		last.From = began.UTC().Truncate(time.Millisecond)
-	}
-}
-
-// begun says whether the forwarder has ever begun.
-func (m *memory) begun() bool { return len(m.Periods) > 0 && !m.Periods[0].From.IsZero() }
-
-// doneKey names a checkpoint. Positions and clocks of another store say nothing about this one's.
-func doneKey(k Kind, e events.Event) string { return string(k) + "/" + e.AgencyID + "/" + e.StoreID }
-
-// done says whether an event of a kind is done.
-func (m *memory) done(k Kind, e events.Event) bool { return m.Done[doneKey(k, e)].has(e) }
-
-// add remembers that it is.
-func (m *memory) add(k Kind, e events.Event) {
-	key := doneKey(k, e)
-	if m.Done[key] == nil {
-		m.Done[key] = &checkpoint{}
-	}
-	m.Done[key].add(e)
-}
-
-// reroute brings the memory into line with today's routes. Where they are others than at the last start a new period begins, and each worker
-// goes back to where the last of its kind stands, also one that is no more. A kind that had no worker begins with what is new.
-func (m *memory) reroute(workers []*worker, now time.Time, retention time.Duration) {
-	same := len(workers) == len(m.Workers)
-	for _, l := range workers {
-		same = same && m.Workers[l.key] != nil && equal(m.Workers[l.key].Filters, l.filters)
-	}
-	if same {
-		return
-	}
-	before := m.Workers
-	m.Workers = map[string]*workerState{}
-	begins := period{From: now.UTC().Truncate(time.Millisecond)} // recorded times have no more digits
-	for _, l := range workers {
-		s := &workerState{Filters: l.filters}
-		for key, other := range before {
-			switch {
-			case !strings.HasSuffix(key, workerKey("", l.kind)) || other.Since.IsZero():
-			case s.Since.IsZero():
-				s.Since, s.Position, s.Early = other.Since, other.Position, true
-				if other.Consumer == l.consumer { // the only one of its kind so far: its consumer may stand further on than the state
-					s.Consumer = other.Consumer
-				}
-			default:
-				s.Consumer = ""
-				s.Position = s.Position.earlier(other.Position)
-				if other.Since.Before(s.Since) {
-					s.Since = other.Since
-				}
-			}
-		}
-		m.Workers[l.key] = s
-		begins.Filters = append(begins.Filters, l.filters...)
-	}
-	for _, s := range before {
-		if s.Consumer != "" {
-			m.Leftover = append(m.Leftover, s.Consumer)
-		}
-	}
-	slices.Sort(m.Leftover)
-	m.Leftover = slices.DeleteFunc(slices.Compact(m.Leftover), func(c string) bool {
-		return slices.ContainsFunc(workers, func(l *worker) bool { return l.consumer == c })
-	})
-	if !m.begun() {
-		m.Periods, begins.From = nil, time.Time{}
-	}
-	m.Periods = append(m.Periods, begins)
-	for retention > 0 && len(m.Periods) > 1 && m.Periods[1].From.Before(now.Add(-retention)) { // the stream holds nothing so old
-		m.Periods = m.Periods[1:]
-	}
-}
-
-func equal(a, b []Filter) bool {
-	one, err := json.Marshal(a)
-	other, err2 := json.Marshal(b)
-	return err == nil && err2 == nil && string(one) == string(other)
-}
-
-// position is a message up to which, and with which, all is done.
-type position struct {
-	Sequence uint64    `json:"sequence"`
-	ID       string    `json:"id"`
-	Stream   time.Time `json:"stream,omitzero"` // when its stream was made
-}
-
-// earlier is the position from which on neither misses anything; nil is the begin of the stream. The numbers of two streams say nothing
-// of each other.
-func (p *position) earlier(other *position) *position {
-	if p == nil || other == nil || !p.Stream.Equal(other.Stream) {
-		return nil
-	}
-	if other.Sequence < p.Sequence {
-		return other
-	}
-	return p
+	return nil
 }

@@ -17,8 +17,7 @@ import (
 // did not happen within an hour.
 func (w *world) crash(step string, n int, meanwhile func()) bool {
 	w.t.Helper()
-	path := filepath.Join(w.o.Dir, "forward-"+w.o.Name+".json")
-	var disk []byte
+	disk := map[string][]byte{}
 	died := false
 	_, stop := w.start(func(f *Forwarder) {
 		f.cut = func(at string) bool {
@@ -29,7 +28,9 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 				return died
 			}
 			died = true
-			disk, _ = os.ReadFile(path)
+			for _, path := range w.files() {
+				disk[path], _ = os.ReadFile(path)
+			}
 			return true
 		}
 	})
@@ -46,10 +47,24 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 	if !errors.Is(err, errCut) {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
-		w.t.Fatal(err)
+	for _, path := range w.files() {
+		if disk[path] == nil {
+			_ = os.Remove(path)
+		} else if err := os.WriteFile(path, disk[path], 0o600); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	return true
+}
+
+// files are those of the forwarder, but for its lock.
+func (w *world) files() []string {
+	w.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(w.o.Dir, "forward", "*.json"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return paths
 }
 
 // onceButFor wants every event, the first time in the order of its agency, and so many deliveries too many.
@@ -125,7 +140,7 @@ func TestKilledBetweenLetterAndEndThereIsOneLetter(t *testing.T) {
 			t.Run(step+" "+pause.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					s := newScript("a", 10)
-					s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
+					s.will(func(Delivery) error { return &Refused{Reason: "no", Certain: true} })
 					w := newWorld(t, leadsTo(s))
 					if !w.crash(step, 1, func() { w.lead("A100") }) {
 						t.Fatal("it was never there")
@@ -167,7 +182,7 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 					}
 					switch r.IntN(4) {
 					case 0:
-						_ = w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
+						_ = w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a"))
 					case 1:
 						w.rebuild()
 					case 2:
@@ -185,7 +200,7 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 	}
 }
 
-func TestTheMessageInHandComesBackSoonAfterACrash(t *testing.T) {
+func TestTheMessageInHandComesBackWithin30SecondsOfACrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
@@ -195,7 +210,63 @@ func TestTheMessageInHandComesBackSoonAfterACrash(t *testing.T) {
 		s.mu.Lock()
 		s.took = nil // it was on its way when the power went
 		s.mu.Unlock()
-		w.run(time.Second) // and one in which the consumer is found
+		w.run(31 * time.Second) // and two in which the consumer is found
 		wantIDs(t, s, w.history)
+	})
+}
+
+// TestAConnectionThatBreaksWithOneInHandSwallowsNothing breaks it while the first lead is tried and
+// others wait behind it: they must not be delivered before it, and it must not count as done with them.
+func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
+	for _, digest := range []int{1, 20} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", digest)
+			w := newWorld(t, leadsTo(s))
+			s.down()
+			_, stop := w.start()
+			time.Sleep(time.Second)
+			w.lead("A100")
+			time.Sleep(20 * time.Second) // it is in hand
+			for range recent + 50 {
+				w.lead("A100")
+			}
+			if err := stop(); err != nil { // with the first one in hand
+				t.Fatal(err)
+			}
+			if err := w.server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.up()
+			w.run(10*time.Minute, func() {
+				if err := w.server.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+			wantIDs(t, s, w.history)
+		})
+	}
+}
+
+// TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt refuses the first lead, whose dead letter cannot be
+// written. Of those behind it one is delivered at each retry, more than a checkpoint lists.
+func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.Manage = false // the stream of dead letters is missing
+		w.rejects(s, 0)
+		w.run(30*time.Hour, func() {
+			for range recent + 20 {
+				w.lead("A100")
+			}
+		})
+		if n := len(s.ids()); n != recent+19 {
+			t.Fatalf("%d leads are delivered", n)
+		}
+		s.up()
+		w.run(2 * time.Minute)
+		if n := len(s.ids()); n != recent+20 || s.ids()[n-1] != w.history[0].ID {
+			t.Errorf("%d of %d leads came", n, len(w.history))
+		}
 	})
 }

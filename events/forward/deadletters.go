@@ -117,7 +117,7 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
 		return ctx.Err()
 	}
-	err = send(ctx, o, Delivery{Events: []events.Event{e}, Had: strings.Fields(m.Header.Get(headerHad))})
+	err = send(ctx, o, Delivery{Events: []events.Event{e}})
 	d.next[traits.Destination] = time.Now().Add(traits.Pace)
 	if err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
@@ -125,13 +125,16 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	return nil
 }
 
-// choose is the receiver of a letter: of the routes that want it today its own, else another one, else its own though it wants no such event.
+// choose is the receiver of a letter: its own if the routes want that today, else another one that
+// they name, else its own though it wants no such event.
 func choose(routes []Route, destination string, e events.Event) Receiver {
-	own := func(r Route) bool { return r.Receiver.Traits().Destination == destination }
-	wants := func(r Route) bool { return r.Filter.wants(e) }
-	for _, fits := range []func(Route) bool{func(r Route) bool { return own(r) && wants(r) }, wants, own} {
-		if n := slices.IndexFunc(routes, fits); n >= 0 {
-			return routes[n].Receiver
+	to := tableOf(routes).to(e)
+	if len(to) == 0 || slices.Contains(to, destination) {
+		to = []string{destination}
+	}
+	for _, r := range routes {
+		if r.Receiver.Traits().Destination == to[0] {
+			return r.Receiver
 		}
 	}
 	return nil
@@ -203,7 +206,6 @@ const (
 	headerAttempts    = "doorbell-attempts"
 	headerForwarder   = "doorbell-forwarder"
 	headerDestination = "doorbell-destination"
-	headerHad         = "doorbell-had"
 )
 
 // deadWindow is how long the server knows that a letter is there already. They are few.
@@ -246,14 +248,14 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 
 // toDeadLetters writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
 // newest on its subject. It is false, and none stays, where the contact request was erased.
-func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) (written bool, err error) {
-	o := l.f.o
+func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (written bool, err error) {
+	o, receiver := w.f.o, m.to[0]
 	subject := deadSubject(o.Prefix, o.Name, m.event)
-	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
-	if gone, err := l.erased(ctx, m); err != nil {
+	id := o.Name + "/" + receiver + "/" + m.event.ID
+	if gone, err := w.erased(ctx, m); err != nil {
 		return false, err
 	} else if gone { // one may be there that could not be erased, or was written before a crash
-		return false, l.eraseLetter(ctx, m, subject, id)
+		return false, w.eraseLetter(ctx, m, subject, id)
 	}
 	last, err := look(ctx, o.Conn, stream.DeadLetters(o.Stream), stream.Query{Last: subject})
 	if err != nil {
@@ -270,26 +272,23 @@ func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reaso
 	}
 	letter.Header.Set(nats.MsgIdHdr, id)
 	letter.Header.Set(headerForwarder, o.Name)
-	letter.Header.Set(headerDestination, l.dest.name)
+	letter.Header.Set(headerDestination, receiver)
 	letter.Header.Set(headerReason, reason)
-	letter.Header.Set(headerAttempts, strconv.Itoa(attempts))
-	if len(had) > 0 {
-		letter.Header.Set(headerHad, strings.Join(had, " "))
-	}
+	letter.Header.Set(headerAttempts, strconv.Itoa(m.tries))
 	fit(letter, m.event, o.Conn.MaxPayload())
-	if err := l.post(ctx, letter); err != nil {
+	if err := w.post(ctx, letter); err != nil {
 		return false, err
 	}
-	gone, err := l.erased(ctx, m)
+	gone, err := w.erased(ctx, m)
 	if gone { // while the letter was written: whoever erases may have looked for letters before
-		err = l.eraseLetter(ctx, m, subject, id)
+		err = w.eraseLetter(ctx, m, subject, id)
 	}
 	return !gone, err
 }
 
 // eraseLetter erases the letter of a contact request that was erased. Where this user of NATS may not, that is said, and the letter stays.
-func (l *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
-	all := letters(l.f.o.Conn, stream.DeadLetters(l.f.o.Stream))
+func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
+	all := letters(w.f.o.Conn, stream.DeadLetters(w.f.o.Stream))
 	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
 	if err == nil {
 		return nil
@@ -298,9 +297,9 @@ func (l *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 	if !errors.Is(may, stream.ErrMayNotErase) {
 		return fmt.Errorf("dead letters: %w", err)
 	}
-	l.f.kept.Do(func() {
-		l.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
-			"forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID, "err", may.Error())
+	w.f.kept.Do(func() {
+		w.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
+			"forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID, "err", may.Error())
 	})
 	return nil
 }
@@ -317,12 +316,12 @@ func fit(letter *nats.Msg, e events.Event, most int64) {
 }
 
 // post publishes a letter and makes the stream, if it is missing and ours to make.
-func (l *worker) post(ctx context.Context, letter *nats.Msg) error {
-	o := l.f.o
+func (w *worker) post(ctx context.Context, letter *nats.Msg) error {
+	o := w.f.o
 	publish := func() error {
 		ctx, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
-		_, err := l.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
+		_, err := w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
 		return err
 	}
 	err := publish()

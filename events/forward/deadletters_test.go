@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ func (w *world) deadLetters() *DeadLetters {
 // refuse makes dead letters of so many leads.
 func (w *world) refuse(s *script, n int) {
 	w.t.Helper()
-	s.will(func(Delivery) error { return &Permanent{Reason: "400 invalid_payload"} })
+	s.will(func(Delivery) error { return &Refused{Reason: "400 invalid_payload", Certain: true} })
 	w.run(time.Minute, func() {
 		for range n {
 			w.lead("A 1")
@@ -79,7 +78,7 @@ func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
 func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
+		s.will(func(Delivery) error { return &Refused{Reason: "no", Certain: true} })
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() {
 			for n := range 2 {
@@ -253,7 +252,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	bad := w.history[1].ID
 	o.will(func(d Delivery) error {
 		if d.Events[0].ID == bad {
-			return &Permanent{Reason: "no"}
+			return &Refused{Reason: "no", Certain: true}
 		}
 		return nil
 	})
@@ -309,7 +308,7 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
-		w.o.Tries, w.o.Manage = 2, false // nobody has made the stream of dead letters
+		w.o.Manage = false // nobody has made the stream of dead letters
 		bad := func(d Delivery) error {
 			if d.Events[0].Sequence == 1 {
 				return &Retry{Reason: "odd"}
@@ -328,50 +327,13 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 	})
 }
 
-func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		calls := 0
-		s.will(func(d Delivery) error {
-			if len(d.Events) > 1 {
-				calls++
-				return &Permanent{Reason: "one of two recipients is unknown", Partly: true, Had: []string{"0a", "1b"}}
-			}
-			return nil
-		})
-		w.run(time.Second)
-		for range 12 { // nobody is there: they are in hand together
-			w.lead("A100")
-		}
-		w.run(time.Hour)
-		letters := 0
-		for _, err := range w.deadLetters().List(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			letters++
-		}
-		if err := w.deadLetters().Resend(t.Context(), 1, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
-			t.Fatal(err)
-		}
-		again := s.deliveries()
-		if had := again[len(again)-1].Had; !slices.Equal(had, []string{"0a", "1b"}) {
-			t.Errorf("the receiver hears that %q have it", had)
-		}
-		if sent := len(s.ids()); letters != 12 || sent != 1 || calls != 1 {
-			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
-		}
-	})
-}
-
 func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		s.will(func(d Delivery) error {
 			if len(d.Events[0].Data) > 100_000 {
-				return &Permanent{Reason: "413"}
+				return &Refused{Reason: "413", Certain: true}
 			}
 			return nil
 		})

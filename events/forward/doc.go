@@ -1,42 +1,46 @@
-// Package forward brings events of the stream to where people are: a [Receiver] for each kind of place, and one pipeline that
-// all of them share. It knows neither the store nor the API key: a forwarder runs wherever there is a way to NATS.
+// Package forward brings events of the stream to where people are: a [Receiver] for each address, and
+// one pipeline that all of them share. It knows neither the store nor the API key: a forwarder runs
+// wherever NATS can be reached.
 //
 // # How an event travels
 //
-// A [Forwarder] has a name, a small state file, and routes. A [Route] is a receiver and a [Filter]: which agencies, which types,
-// which score. Only live events are forwarded; [SendReplayed] sends those of the past.
+// A [Forwarder] has a name, a folder for its files, and routes. A [Route] is a receiver and a [Filter].
+// Only live events are forwarded; [SendReplayed] sends those of the past. Each receiver has a worker
+// for leads and one for alerts, so that neither waits for the other, nor for another receiver's full
+// mailbox. A worker has a durable pull consumer of its own and delivers in the order of the stream:
 //
-// The routes make workers: one for the leads of each destination and one for its alerts, so that no lead waits behind an alert.
-// A worker has a durable pull consumer of its own and fetches what a delivery can hold, in the order of the stream. It tries the first
-// delivery until it is done, so a receiver that is down stops its own workers and no others.
+//	fetch → is it ours? live? done? → Receiver.Send → checkpoint → acknowledge
 //
-//	fetched messages → is the first ours? live? wanted? done already? → with those behind it, for a digest
-//	  → Receiver.Send → state file → acknowledge
+// The table of routes in force when an event was recorded decides whose worker it is, the present one
+// where it goes. So what waits at an address that is replaced goes to the new one, a new line brings
+// nothing old, and one that is removed and put back does not either ([history]). Once nothing has come
+// for a receiver that is gone, its consumer and its file are deleted.
 //
-// What Send returns decides what follows. Nil: done. [Gone]: nothing more is sent to the destination until the program is started
-// anew; what waits, waits. [Permanent]: a copy goes to the dead letters, then the message is done; a digest is tried one by one first.
-// [Retry], and every other error: the same delivery is tried again after a pause, which grows from a second to five minutes and is never
-// shorter than Retry.After.
+// # What an answer means
 //
-// After many tries a message counts as one that the receiver cannot take, though it does not say so, but only if the receiver takes the
-// next one. A receiver that takes nothing is down, and then everything waits, however long: an outage makes no dead letters.
+// Nil: done. A [Retry], and every other error: the same delivery is tried again after a pause, which
+// grows from a second to five minutes and is never shorter than Retry.After. Before each retry the
+// message is fetched again: one that was erased meanwhile is passed over.
 //
-// # Digests
+// A refusal is the message's own only if another message is accepted after it and it is then refused
+// once more. So what is [Refused], or has failed ten times, lets the others try, one at each retry;
+// until one of them is accepted all wait. Then it is a dead letter with its reason. Without another
+// message to compare it with, it waits for a day. What is about the receiver or its account never makes
+// a dead letter: an address that is gone or a quota that is used up would bury every lead. A message
+// that was sent whole and had no answer may have been accepted: it is tried three times in all.
 //
-// Where more than five wait, as after an outage, up to Traits.Digest of them are sent as one. Halts of many agencies with one key come
-// within seconds of each other: the first is sent at once, and what came in the half minute after it as one delivery.
+// Where more than five wait, as after an outage, they are sent as digests.
 //
 // # What is remembered
 //
-// The state file holds how far all is done, agency by agency ([checkpoint]), what the routes took from when on ([period]), and for each
-// worker its place in the stream. At every start the consumer is made anew behind that place, so that what was fetched before a crash is there
-// again at once. Where the stream is another one, the consumer begins with all there is, and what is done, or was not wanted when it was
-// recorded, is passed over. Without the file the consumer that is there counts; without both, everything begins now. A forwarder
-// never sends what was there before it.
+// The file of a worker holds, for each agency and store, the ids of the last 256 events done and a
+// bound below which all is done ([checkpoint]), and the name of its consumer. It is written after the
+// send and before the acknowledgement: a crash between the two doubles one delivery at most. A worker
+// that attaches while messages await an acknowledgement waits until the server offers them again:
+// else those behind them would come first. A consumer that is gone, with its stream or alone, is made
+// again from the beginning of the stream, and what is done is passed over. Without the file the
+// consumer counts; without both, the worker begins now.
 //
-// The file is written after the send and before the acknowledgement. So nothing is lost whatever happens, and a crash between
-// send and write doubles one message at most.
-//
-// The leads of an agency have one destination, and so have its alerts. An agency that moves from one to another, as when the URL of a
-// channel changes, takes along what was done and what waits.
+// Two doorbells may have disjoint agencies on one stream, and the same receivers: a consumer names the
+// agencies of its doorbell, and Options.Instance tells the two apart.
 package forward

@@ -23,31 +23,6 @@ func (w *world) erase(last int) {
 	}
 }
 
-func TestAForwarderGoesOnBehindALeadThatWasErased(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.run(5*time.Minute, w.fifty)
-		w.erase(1)
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
-			t.Fatal(err)
-		}
-		f, stop := w.start()
-		time.Sleep(2 * time.Second) // virtual: it has made its consumer
-		f.state.look(func(m *memory) {
-			if m.Workers["a/leads"].Early {
-				t.Error("it begins with the stream")
-			}
-		})
-		w.lead("A100")
-		time.Sleep(time.Minute) // virtual: it has delivered
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		wantIDs(t, s, w.history)
-	})
-}
-
 func TestALeadThatIsErasedWhileItIsTriedIsNeitherSentNorADeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
@@ -74,7 +49,7 @@ func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
 			if d.Events[0].Sequence == 2 {
 				w.erase(1) // at this moment
 			}
-			return &Permanent{Reason: "no"}
+			return &Refused{Reason: "no", Certain: true}
 		})
 		w.run(time.Minute, func() { w.lead("A100"); w.lead("A100") })
 		if log := w.log.String(); strings.Count(log, "moved to the dead letters") != 1 || strings.Count(log, "was erased before") != 1 {
@@ -109,7 +84,7 @@ func TestALetterThatIsThereWhenItsLeadIsErasedIsErasedToo(t *testing.T) {
 						t.Error(err)
 					}
 					w.erase(1)
-					return &Permanent{Reason: "no"}
+					return &Refused{Reason: "no", Certain: true}
 				})
 				w.run(time.Minute, func() {
 					w.lead("A100")
@@ -198,7 +173,7 @@ func TestALeadThatTheStreamHasLostAndThatIsRefusedIsADeadLetter(t *testing.T) {
 				w := newWorld(t, leadsTo(s))
 				s.will(func(Delivery) error {
 					lose(w)
-					return &Permanent{Reason: "no"}
+					return &Refused{Reason: "no", Certain: true}
 				})
 				w.run(time.Minute, func() { w.halt("A100", "k0"); w.lead("A100") })
 				if n := len(w.letters()); n != 1 || s.called() != 1 {

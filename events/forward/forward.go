@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,46 +20,42 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Route is a receiver and what it gets. Routes whose receivers have one destination share its workers, and the first one's receiver. What an
-// agency's leads are sent to is one destination, and so it is with its alerts.
-type Route struct {
-	Receiver Receiver
-	Filter   Filter
-}
-
 // Options configure New. Conn, Prefix, Stream, Dir, Name and Routes are required.
 type Options struct {
 	Conn   stream.Conn // stays the caller's to close, after Run has returned
 	Prefix string
 	Stream string
-	Dir    string // where the state file is; made if it is missing
+	Dir    string // the data directory; files are in its folder forward
 	Name   string // tells forwarders apart: slack, say. 1 to 32 letters, digits, _ and -
 	Routes []Route
 
-	Retention time.Duration // how long dead letters are kept, and consumers that nobody uses; 0: for ever
+	// Instance is part of the names of consumers. Agencies are those of this doorbell: another one
+	// may have others on the same stream, and the same receivers. Nil: all.
+	Instance string
+	Agencies func() []string
+
+	Retention time.Duration // how long dead letters are kept, and consumers that are not used; 0: forever
 	Manage    bool          // make the stream of dead letters if it is missing
-	Since     time.Time     // what comes from then on is new for a forwarder that has not begun; default: when Run is called
+	Since     time.Time     // when the routes were read: a new one takes what is recorded from then on; default: when New is called
 	Replicas  int           // of that stream; default 1
 	Log       *slog.Logger  // default: nothing is logged
 
-	Tries     int           // after how many a message is suspected; default 30, which is about two hours
-	AckWait   time.Duration // after which the server gives to another what is in hand here; default 30 s
+	AckWait   time.Duration // after which the server offers again what was fetched and not acknowledged; default 30 s
 	SendLimit time.Duration // how long one Send may take; default 1 min
 	Drain     time.Duration // how long a Send may go on after the end of Run's context; default 5 s
-	Settle    time.Duration // for how long halts that follow another one of the same cause are gathered; default 30 s
 }
 
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	if o.Tries <= 0 {
-		o.Tries = 30
+	if o.Since.IsZero() {
+		o.Since = time.Now()
 	}
 	for _, d := range []struct {
 		of      *time.Duration
 		without time.Duration
-	}{{&o.AckWait, 30 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}, {&o.Settle, 30 * time.Second}} {
+	}{{&o.AckWait, 30 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}} {
 		if *d.of <= 0 {
 			*d.of = d.without
 		}
@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrOptions is wrapped by what is wrong with the options themselves.
+// ErrOptions is wrapped by errors about the options themselves.
 var ErrOptions = errors.New("forwarder")
 
 // validate finds what would only show much later.
@@ -77,6 +77,9 @@ func (o Options) validate() error {
 	if err := ValidName(o.Name); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
+	if o.Instance != "" && ValidName(o.Instance) != nil {
+		return fmt.Errorf("%w: an instance's name is 1 to 32 letters, digits, _ and -", ErrOptions)
+	}
 	if len(o.Routes) == 0 {
 		return fmt.Errorf("%w %s: it has no receiver", ErrOptions, o.Name)
 	}
@@ -88,17 +91,11 @@ func (o Options) validate() error {
 			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
 		}
 	}
-	for n, r := range o.Routes {
-		for _, other := range o.Routes[:n] {
-			if r.Receiver.Traits().Destination != other.Receiver.Traits().Destination && r.Filter.meets(other.Filter) {
-				return fmt.Errorf("%w %s: two destinations for one agency need two forwarders", ErrOptions, o.Name)
-			}
-		}
-	}
 	return nil
 }
 
-// ValidName checks the name of a forwarder, which becomes part of subjects and of file names. The error does not quote it.
+// ValidName checks the name of a forwarder, which becomes part of subjects and of file names. The
+// error does not quote it.
 func ValidName(name string) error {
 	if name == "" || len(name) > 32 || events.Token(name) != name {
 		return errors.New("a forwarder's name is 1 to 32 letters, digits, _ and -")
@@ -106,21 +103,27 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Forwarder is a pipeline from the stream to receivers.
+// Forwarder is a pipeline from the stream to receivers of one kind.
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream
-	state   *stateFile
-	workers []*worker
-	fresh   bool      // nothing was remembered
-	early   sync.Once // says that the stream is not there yet
-	kept    sync.Once // says that a letter cannot be erased
+	release func() // gives the lock back
 
-	cut func(step string) bool // of tests: ends a worker at a step, as a crash would
+	mu           sync.Mutex // guards tables and first
+	tables       history
+	first        bool // the forwarder had not begun
+	destinations map[string]*destination
+	workers      []*worker
+
+	early sync.Once // logs that the stream is missing yet
+	kept  sync.Once // logs that a dead letter cannot be erased
+
+	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
 }
 
-// New checks the options, takes the lock on the state file, and reads it. It asks nothing of NATS. The forwarder has the lock until
-// Run returns or Close is called: [ErrBusy] says that another one has it, [ErrState] that the file cannot be used.
+// New checks the options, takes the lock of the forwarder's name, and reads its files. It makes no
+// network calls. The forwarder has the lock until Run returns or Close is called: [ErrBusy] means
+// that another process has it, [ErrState] that a file cannot be used.
 func New(o Options) (*Forwarder, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -130,33 +133,186 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}
-	s, err := openState(o.Dir, o.Name)
+	release, err := lock(o.Dir, o.Name)
 	if err != nil {
 		return nil, err
 	}
-	f := &Forwarder{o: o, js: js, state: s}
-	f.workers = f.plan()
+	f := &Forwarder{o: o, js: js, release: sync.OnceFunc(release), destinations: map[string]*destination{}}
+	if err := f.open(); err != nil {
+		f.Close()
+		return nil, err
+	}
 	return f, nil
 }
 
 // Close gives the lock back. Run does it too.
-func (f *Forwarder) Close() { f.state.close() }
+func (f *Forwarder) Close() { f.release() }
 
-// Run forwards until ctx ends, and then lets a message that is being sent come to an end, for Options.Drain at most. NATS that is away,
-// a stream that is missing and a consumer that somebody deleted are waited for: the only error is a connection that was closed for
-// good. It may be called once.
+// path is a file of the forwarder; without a worker, the one that holds its tables.
+func (f *Forwarder) path(worker string) string {
+	name := f.o.Name
+	if worker != "" {
+		name += "." + worker
+	}
+	return filepath.Join(folder(f.o.Dir), name+".json")
+}
+
+// open reads the files, puts the present table into force, and makes the workers: for each receiver
+// one for leads and one for alerts, as far as its routes take any, and one for each that has a file.
+func (f *Forwarder) open() error {
+	tables, _, err := read(f.path(""), func(h history) bool {
+		return h.Version == stateVersion && h.Name == f.o.Name && len(h.Tables) > 0
+	})
+	if err != nil {
+		return err
+	}
+	f.tables = tables
+	f.tables.Version, f.tables.Name = stateVersion, f.o.Name
+	now := tableOf(f.o.Routes)
+	now.From = f.o.Since.UTC().Truncate(time.Millisecond) // recorded times have no more digits
+	f.tables.change(now, f.o.Retention)
+
+	var names []string
+	for _, r := range f.o.Routes {
+		d := r.Receiver.Traits().Destination
+		if f.destinations[d] == nil {
+			f.destinations[d] = newDestination(r.Receiver)
+		}
+		for _, k := range []Kind{Leads, Alerts} {
+			name := d + "." + string(k)
+			takes := func(t events.Type) bool { return kindOf(t) == k && r.Filter.wantsType(t) }
+			if slices.ContainsFunc(events.Types, takes) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	files, err := os.ReadDir(folder(f.o.Dir))
+	if err != nil {
+		return fmt.Errorf("forwarder %s: %w", f.o.Name, err)
+	}
+	for _, file := range files {
+		name, json := strings.CutSuffix(file.Name(), ".json")
+		name, ours := strings.CutPrefix(name, f.o.Name+".")
+		if json && ours && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		w, err := newWorker(f, name)
+		if err != nil {
+			return err
+		}
+		f.workers = append(f.workers, w)
+	}
+	return nil
+}
+
+// Run forwards until ctx ends, and then lets a message that is being sent come to an end, for
+// Options.Drain at most. It waits for NATS that is away, a stream that is missing and a consumer
+// that was deleted: the only error is a connection that was closed for good. It may be called once.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
-	f.state.change(func(m *memory) {
-		f.fresh = !m.begun()
-		m.reroute(f.workers, time.Now(), f.o.Retention)
-	})
-	if err := f.state.save(); err != nil {
-		f.o.Log.Error("state file cannot be written", "forwarder", f.o.Name, "err", err.Error())
-	}
+	f.saveTables()
 	g, ctx := errgroup.WithContext(ctx)
-	for _, l := range f.workers {
-		g.Go(func() error { return l.run(ctx) })
+	for _, w := range f.workers {
+		g.Go(func() error { return w.run(ctx) })
 	}
 	return g.Wait()
+}
+
+func (f *Forwarder) saveTables() {
+	if err := write(f.path(""), &f.tables); err != nil {
+		f.o.Log.Error("the routes cannot be noted: after a change of them messages may be missed", "forwarder", f.o.Name, "err", err.Error())
+	}
+}
+
+// begin corrects the times of the tables by the server's clock, once it is known: when the present
+// table was read, and, if it is the first one, that the forwarder has begun. What is recorded after
+// a time that lies ahead would count as the former table's until then. It returns true if the
+// forwarder had not begun before this process.
+func (f *Forwarder) begin(read time.Time) (first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	read = read.UTC().Truncate(time.Millisecond)
+	last := &f.tables.Tables[len(f.tables.Tables)-1]
+	if last.From.IsZero() {
+		f.first, last.From = true, read.Add(time.Millisecond) // what was recorded in the same one was there before
+		f.saveTables()
+	} else if last.From.After(read) && !f.first {
+		last.From = read
+		f.saveTables()
+	}
+	return f.first
+}
+
+// home is where an event goes that a receiver's worker has fetched; see history.home.
+func (f *Forwarder) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tables.home(e, receiver, early)
+}
+
+// Status is the state of a forwarder.
+type Status struct {
+	Name    string         `json:"name"`
+	Workers []WorkerStatus `json:"workers"`
+}
+
+// WorkerStatus is the state of one worker. Counters begin with the process.
+type WorkerStatus struct {
+	Destination string `json:"destination"`
+	Whose       string `json:"whose"` // the agencies, as they were configured
+	Kind        Kind   `json:"kind"`
+	Waiting     uint64 `json:"waiting"` // as the server counts them, with the one in hand; at most half a minute old
+	// WaitingSince is since when something has waited without a delivery being accepted.
+	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	Lost         uint64    `json:"lost"`   // leads that wait because no route takes them any more
+	Sent         uint64    `json:"sent"`   // deliveries; a digest is one
+	Events       uint64    `json:"events"` // in these deliveries
+	LastSent     time.Time `json:"lastSent,omitzero"`
+	Attempts     int       `json:"attempts,omitempty"`  // of the message in hand
+	LastError    string    `json:"lastError,omitempty"` // why the receiver did not accept a message, if it did not
+	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
+	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last message.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	DeadLetters  uint64    `json:"deadLetters"`
+	Foreign      uint64    `json:"foreign"`           // foreign messages on our subjects
+	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
+
+	// Turned is the time of the last loop iteration: at least every half minute, or after a
+	// Retry.After of the receiver.
+	Turned time.Time `json:"-"`
+}
+
+// Status may be called at any time.
+func (f *Forwarder) Status() Status {
+	s := Status{Name: f.o.Name}
+	for _, w := range f.workers {
+		one := w.status.read()
+		if d := f.destinations[w.receiver]; d != nil {
+			if since := d.failing.Load(); since != nil {
+				one.FailingSince = *since
+			}
+		}
+		s.Workers = append(s.Workers, one)
+	}
+	return s
+}
+
+// board is a WorkerStatus that is read while it is written.
+type board struct {
+	mu sync.Mutex
+	s  WorkerStatus
+}
+
+func (b *board) read() WorkerStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.s
+}
+
+func (b *board) write(change func(*WorkerStatus)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.s)
 }

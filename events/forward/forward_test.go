@@ -51,7 +51,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 		if n := len(s.deliveries()); n != 30 {
 			t.Errorf("%d deliveries", n)
 		}
-		info, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
+		info, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,13 +67,13 @@ func TestTheStateIsForNobodyElseToRead(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() { w.lead("A100") })
-		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		path := filepath.Join(w.o.Dir, "forward", "slack.json")
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Fatalf("%v %v", info.Mode(), err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"periods":[{"from":"`) {
+		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"tables":[{"from":"`) {
 			t.Errorf("%s %v", text, err)
 		}
 	})
@@ -114,12 +114,14 @@ func TestASecondForwarderOfTheSameNameIsRefused(t *testing.T) {
 func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
-		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		path := filepath.Join(w.o.Dir, "forward", "slack.json")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		const rules = `"tables":[{"rules":[]}]`
 		for _, text := range []string{
-			"", "{", "null", "[]", `{"version":2,"name":"slack"}`, `{"version":2,"name":"slack","done":{},"lanes":{"a/leads":null}}`,
-			`{"version":2,"name":"mail","done":{},"lanes":{}}`, `{"version":3,"name":"slack","done":{},"lanes":{}}`,
-			`{"version":2,"name":"slack","done":{},"lanes":{}}x`, `{"version":2,"name":"slack","lanes":{}}`,
-			`{"version":1,"name":"slack","lanes":{}}`, `{"version":2,"name":"slack","done":{},"lanes":{"a/leads":{}}}`,
+			"", "{", "null", "[]", `{"version":3,"name":"slack"}`, `{"version":3,"name":"mail",` + rules + `}`, `{"version":2,"name":"slack",` + rules + `}`,
+			`{"version":4,"name":"slack",` + rules + `}`, `{"version":3,"name":"slack",` + rules + `}x`, `{"version":3,"name":"slack","tables":[]}`,
 		} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -242,40 +244,6 @@ func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 			if d := s.begun[n].Sub(s.begun[n-1]); d < time.Second {
 				t.Errorf("%s between two", d)
 			}
-		}
-	})
-}
-
-func TestAReceiverThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Gone{Reason: "410 gone"} })
-		w := newWorld(t, Route{Receiver: s})
-		f, stop := w.start()
-		time.Sleep(time.Second)
-		w.lead("A100")
-		time.Sleep(10 * time.Second)
-		w.lead("A100")
-		w.halt("A100", "k")
-		time.Sleep(10 * time.Minute)
-		if s.called() != 1 {
-			t.Errorf("called %d times", s.called())
-		}
-		for _, l := range f.Status().Workers {
-			if want := map[Kind]uint64{Leads: 2, Alerts: 1}[l.Kind]; !l.Off || l.Waiting != want || l.Kind == Leads && l.LastError != "410 gone" {
-				t.Errorf("%+v", l)
-			}
-		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(w.log.String(), "receiver is gone"); n != 1 {
-			t.Errorf("told %d times", n)
-		}
-		s.up()
-		w.run(time.Minute)
-		if len(s.ids()) != 3 {
-			t.Errorf("%d events after the restart", len(s.ids()))
 		}
 	})
 }
@@ -434,44 +402,20 @@ func TestAConsumerThatSomebodyDeletesIsMadeAgainWithoutFloodOrGap(t *testing.T) 
 				w.lead("A100")
 				time.Sleep(3 * time.Second)
 				if n%2 == 0 {
-					if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+					if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
 						t.Fatal(err)
 					}
 				}
 				w.lead("A100")
 			}
 		})
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
 			t.Fatal(err)
 		}
 		w.lead("A100") // nobody is there
 		w.run(time.Minute)
 		wantIDs(t, s, w.history[before:])
 	})
-}
-
-func TestAConsumerIsNarrowedToWhatIsWanted(t *testing.T) {
-	s := newScript("a", 1)
-	for _, c := range []struct {
-		filters []Filter
-		kind    Kind
-		want    string
-	}{
-		{[]Filter{{}}, Leads, "[p.v1.*.contact_request.created]"},
-		{[]Filter{{}}, Alerts, "[p.v1.*.access.> p.v1.*.watch.>]"},
-		{[]Filter{{Types: []string{">"}}}, Leads, "[p.v1.*.insertion.> p.v1.*.contact_request.>]"},
-		{[]Filter{{Types: []string{"access.>", "access.halted"}, Agencies: []string{"A", "B C"}}}, Alerts, "[p.v1.A.access.> p.v1.B=20C.access.>]"},
-		{[]Filter{{Agencies: []string{"A"}}, {Types: []string{"contact_request.>"}}}, Leads, "[p.v1.*.contact_request.>]"},
-		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, "[p.v1.*.contact_request.>]"},
-		{[]Filter{{Agencies: []string{"B", "A"}}, {Agencies: []string{"A"}, Types: []string{"insertion.changed"}}}, Leads, "[p.v1.A.insertion.changed p.v1.B.insertion.changed p.v1.A.contact_request.created p.v1.B.contact_request.created]"},
-		{[]Filter{{Agencies: []string{}}}, Leads, "[p.v1.>]"},
-	} {
-		l := newWorker(nil, newDestination(s), c.kind)
-		l.filters = c.filters
-		if got := fmt.Sprint(l.subjects("p")); got != c.want {
-			t.Errorf("%+v %s: %s, want %s", c.filters, c.kind, got, c.want)
-		}
-	}
 }
 
 func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
@@ -492,12 +436,5 @@ func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
 			}
 		})
 		wantIDs(t, s, want)
-		c, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f := c.CachedInfo().Config.FilterSubject; f != "listings.v1.>" {
-			t.Error(f)
-		}
 	})
 }

@@ -10,12 +10,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -61,7 +63,7 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true, // what an answer unpacks to would have to be bounded too
 			MaxIdleConns:           1,
-			IdleConnTimeout:        90 * time.Second,
+			IdleConnTimeout:        20 * time.Second, // below every balancer's
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -70,16 +72,20 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 // Destination names the address in [Traits].
 func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
-// Post sends a body. Its error is a *Retry with a reason in words of ours: those of the network quote the address.
+// Post sends a body. Its error is a *Retry with a reason in words of ours: those of the network quote
+// the address. A request that was written whole may have been accepted though no answer came.
 func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address.String(), bytes.NewReader(body))
+	var written atomic.Bool
+	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, p.address.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &Permanent{Reason: "the request cannot be made"} // the address was parsed before: does not happen
+		return nil, &Retry{Reason: "the request cannot be made", Receiver: true} // the address was parsed before: does not happen
 	}
 	request.Header = header
 	response, err := p.client.Do(request)
 	if err != nil {
-		return nil, &Retry{Reason: cmp.Or(Unreachable(err), "the connection failed")}
+		whole := written.Load()
+		return nil, &Retry{Reason: cmp.Or(Unreachable(err), "the connection failed"), Receiver: !whole, Unanswered: whole}
 	}
 	return response, nil
 }
@@ -94,6 +100,17 @@ func MayBePlain(host string, allowed []string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// OfReceiver reports whether a status speaks about the address or the account, and not about the
+// message: another one would get the same.
+func OfReceiver(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 300 && status < 400
 }
 
 // RetryAfter is how long an answer wants to be waited for, an hour at most; 0 if it says nothing that can be read.

@@ -144,7 +144,7 @@ func oneIsBad(t *testing.T, digest, leads int) (w *world, s *script, bad string)
 	bad = w.history[3].ID
 	s.will(func(d Delivery) error {
 		if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
-			return &Permanent{Reason: "invalid_blocks"}
+			return &Refused{Reason: "invalid_blocks"}
 		}
 		return nil
 	})
@@ -308,14 +308,14 @@ func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 			tries++
 			return &Retry{Reason: "greylisted"}
 		})
-		w.run(30*time.Minute, func() {
+		w.run(6*time.Minute, func() { // less than ten tries take
 			time.Sleep(time.Minute)
 			for n := range 8 {
 				w.lead("A100")
 				w.halt(fmt.Sprint("M", n), "k")
 			}
 		})
-		if tries < 20 {
+		if tries < 16 {
 			t.Error(tries)
 		}
 	})
@@ -324,7 +324,7 @@ func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
+		s.will(func(Delivery) error { return &Refused{Reason: "no", Certain: true} })
 		w := newWorld(t, leadsTo(s))
 		w.o.Manage = false
 		f, stop := w.start()
@@ -365,7 +365,9 @@ func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 		if strings.Contains(text+w.log.String(), "s3cret") {
 			t.Error("a secret is told")
 		}
-		s.will(func(Delivery) error { return &Permanent{Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)} })
+		s.will(func(Delivery) error {
+			return &Refused{Certain: true, Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)}
+		})
 		w.run(10 * time.Minute)
 		if l := w.letters(); len(l) != 1 || strings.ContainsAny(l[0].Reason, "\r\nä") || len(l[0].Reason) > 300 {
 			t.Errorf("%+v", l)
@@ -415,6 +417,217 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 200)
+		w := newWorld(t, Route{Receiver: s})
+		w.run(20*time.Minute, func() {
+			for n := range 200 {
+				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		wantIDs(t, s, w.history)
+		if late := s.begun[0].Sub(w.history[0].RecordedTime); late > time.Second {
+			t.Errorf("the first came after %s", late)
+		}
+		if n := len(s.deliveries()); n > 4 { // of two seconds, one a second
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(60 * time.Hour) // a weekend: longer than one that is refused alone waits
+		if st := f.Status().Workers[0]; st.Attempts < 100 || st.Waiting != 1 || st.LastError != "404" || time.Since(st.WaitingSince) < 59*time.Hour {
+			t.Errorf("%+v", st)
+		}
+		s.up()
+		time.Sleep(7 * time.Minute)
+		if err := stop(); err != nil || len(w.letters()) != 0 {
+			t.Errorf("%v, %+v", err, w.letters())
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+// rejects has a receiver refuse these of the leads of the world, and no other.
+func (w *world) rejects(s *script, bad ...int) {
+	s.will(func(d Delivery) error {
+		for _, n := range bad {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return n < len(w.history) && e.ID == w.history[n].ID }) {
+				return &Refused{Reason: "422"}
+			}
+		}
+		return nil
+	})
+}
+
+func TestTwoLeadsInARowThatAreRefusedHoldUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.rejects(s, 0, 1)
+		w.run(20*time.Minute, func() {
+			for range 4 {
+				w.lead("A100")
+			}
+		})
+		wantIDs(t, s, w.history[2:])
+		if l := w.letters(); len(l) != 2 || l[0].ID != w.history[0].ID || l[1].ID != w.history[1].ID || l[0].Attempts < 2 || l[1].Attempts < 2 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestWhatIsRefusedWithoutAnotherToCompareWithWaitsForADay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.rejects(s, 0)
+		_, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(23 * time.Hour)
+		if n := len(w.letters()); n != 0 {
+			t.Errorf("%d letters before a day is over", n)
+		}
+		time.Sleep(2 * time.Hour)
+		if l := w.letters(); len(l) != 1 || !strings.Contains(l[0].Reason, "no other message") {
+			t.Errorf("%+v", l)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.rejects(s, 0)
+		_, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(6 * time.Minute)
+		w.lead("A100")
+		time.Sleep(time.Minute)
+		wantIDs(t, s, w.history[1:])
+		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID {
+			t.Errorf("%+v", l)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A receiver that accepts a lead and answers after its time limit gets it three times, not for a day.
+func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		s.will(func(d Delivery) error {
+			if d.Events[0].ID == w.history[0].ID {
+				return &Retry{Unanswered: true, Reason: "no answer in time"}
+			}
+			return nil
+		})
+		w.run(10*time.Minute, func() { w.lead("A100"); w.lead("A100") })
+		wantIDs(t, s, w.history[1:])
+		if l := w.letters(); len(l) != 1 || l[0].Attempts != 3 || l[0].Reason != "perhaps delivered: no answer in time" {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		if _, err := w.js.PauseConsumer(t.Context(), "LISTINGS", consumer("a"), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			w.lead("A100")
+		}
+		time.Sleep(2 * time.Minute)
+		if st := f.Status().Workers[0]; st.Waiting != 3 || time.Since(st.WaitingSince) < time.Minute {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(time.Hour)
+		if st := f.Status().Workers[0]; st.Waiting != 0 || !st.WaitingSince.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nora, max := newScript("nora", 1), newScript("max", 1)
+		w := newWorld(t, leadsTo(nora), leadsTo(max))
+		max.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "452 4.2.2"} })
+		w.run(time.Minute, func() {
+			for range 4 {
+				w.lead("A100")
+			}
+		})
+		wantIDs(t, nora, w.history)
+		max.up()
+		w.run(time.Minute)
+		wantIDs(t, nora, w.history)
+		wantIDs(t, max, w.history)
+	})
+}
+
+func TestLeadsForAProgramAreNoDigest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.traits.LeadsAlone = true
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 8 {
+			w.lead("A100")
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 8 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 8 {
+			w.lead("A100")
+		}
+		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "410"} })
+		w.run(2*time.Hour, func() { time.Sleep(time.Hour) }, s.up)
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 1 {
+			t.Errorf("%d deliveries", n)
 		}
 	})
 }

@@ -191,7 +191,7 @@ func TestWithoutAStateTheConsumerCounts(t *testing.T) {
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
 		w.halt("A100", "a") // for another worker, which the other one's begin must not keep from looking
-		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.o.Dir, "forward")); err != nil {
 			t.Fatal(err)
 		}
 		w.run(time.Minute)
@@ -215,10 +215,10 @@ func TestWithoutStateAndConsumerItBeginsNow(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
-		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.o.Dir, "forward")); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
 			t.Fatal(err)
 		}
 		w.run(time.Minute, func() { w.lead("A100") })
@@ -235,7 +235,7 @@ func TestAConsumerThatExpiredIsMadeAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		time.Sleep(3 * time.Hour)
-		if _, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err == nil {
+		if _, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a")); err == nil {
 			t.Fatal("the consumer is still there")
 		}
 		w.lead("A100")
@@ -253,6 +253,50 @@ func TestClocksMayDiffer(t *testing.T) {
 				e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: string(rune('a' + n))})
 				w.publish(e.Stamp(e.Sequence, time.Now().Add(-time.Hour), "store"))
 				time.Sleep(5 * time.Second)
+			}
+		})
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestAStreamMadeAgainSendsNothingTwiceHoweverMuchWasDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 200)
+		w := newWorld(t, leadsTo(s))
+		w.run(2*time.Minute, func() {
+			for range 3 * recent {
+				w.lead("A100")
+			}
+		})
+		w.lead("A100") // waits
+		for range 2 {
+			w.rebuild()
+			w.run(2 * time.Minute)
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+// TestATailThatIsLostAndOfferedAgainIsDelivered loses leads before they were delivered. Others of the
+// agency come first, more than a checkpoint lists.
+func TestATailThatIsLostAndOfferedAgainIsDelivered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 200)
+		w := newWorld(t, leadsTo(s))
+		w.run(5*time.Minute, func() {
+			w.lead("A100")
+			var lost []events.Event
+			for range 5 {
+				lost = append(lost, w.stampLead("A100"))
+				w.sequence++
+			}
+			for range 2 * recent {
+				w.lead("A100")
+			}
+			time.Sleep(time.Minute)
+			for _, e := range lost {
+				w.history = append(w.history, e)
+				w.put(e, map[string]string{events.ResentHeader: "1"})
 			}
 		})
 		wantIDs(t, s, w.history)

@@ -1,35 +1,43 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+	"unicode"
 
 	"doorbell/events"
 )
 
 // Delivery is what a receiver sends as one message.
 type Delivery struct {
-	// Events has at least one event. More than one is a digest: they waited together, are of one kind (all contact requests
-	// and insertions, or all alerts), and stand in the order of the stream.
+	// Events has at least one event. More than one is a digest: they waited together, are of one
+	// kind (leads or alerts), and stand in the order of the stream.
 	Events []events.Event
-	// Test marks a made-up event, which a person sends to see whether the receiver works. The message says so.
+	// Test marks a made-up event, which a person sends to see whether the receiver works. The
+	// message says so.
 	Test bool
-	// Had is what a *Permanent said of those who have it already, where a dead letter is sent again.
-	Had []string
 }
 
-// Receiver is a place outside that takes messages: a Slack channel, recipients of mail, a webhook.
+// Receiver is one address outside that takes messages: a Slack channel, a mailbox, a webhook.
 //
-// Send is called for one delivery at a time. It renders, sends, and waits for the answer, at most as long as ctx allows. Nil
-// means that the receiver has taken the message. A *[Retry], *[Permanent] or *[Gone] says what the answer means; any other error is
-// as good as a Retry without a time. Errors hold no person's data and no secret, which a receiver's address may be.
+// Send is called for one delivery at a time. It renders, sends, and waits for the answer, at most
+// as long as ctx allows. Nil means that the receiver has accepted the message. A *[Retry] or
+// *[Refused] says what the answer means; any other error counts as a Retry. Errors hold no person's
+// data and no secret, which a receiver's address may be.
 //
-// Whether a message was taken is unknown where the answer is lost: then it is sent once more. What the receiver can tell it by
-// (Message-ID, webhook-id) must therefore be the same for the same delivery.
+// A delivery whose answer is lost is sent again. What the receiver can recognise it by (Message-ID,
+// webhook-id) must therefore be the same for the same delivery.
 type Receiver interface {
 	Send(ctx context.Context, d Delivery) error
 	// Traits do not change.
@@ -38,18 +46,19 @@ type Receiver interface {
 
 // Traits are what the pipeline has to know of a receiver.
 type Traits struct {
-	// Destination tells receivers apart, without being a secret: a host and a short hash, say. It is part of a consumer's name:
-	// letters, digits, _ and - only.
+	// Destination tells receivers apart, without being a secret: a host and a short hash, say. It
+	// is part of a consumer's name: letters, digits, _ and - only.
 	Destination string
-	// Pace is the least time between two messages.
+	// Pace is the minimum time between two messages.
 	Pace time.Duration
-	// Digest is how many events one message can hold; below 2 there are no digests. One delivery may be larger where there are
-	// digests: access.halted of many agencies with one key and reason comes as one, however many there are.
-	Digest int
+	// Digest is how many events one message can hold; below 2 there are no digests. LeadsAlone:
+	// there are none of leads, because a program reads them.
+	Digest     int
+	LeadsAlone bool
 }
 
-// Destination names a receiver: its host, and a hash of what makes it another one than others there. The hash is long enough that no two of
-// thousands share it: the second would get nothing, and the first the people of both.
+// Destination names a receiver: its host, and a hash of its whole address. The hash is long enough
+// that no two of thousands share it: the second would get nothing, the first the people of both.
 func Destination(host, identity string) string {
 	host = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -61,26 +70,273 @@ func Destination(host, identity string) string {
 	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// Retry: try again, not before After if that is longer than the pipeline's own back-off.
+// Retry: not accepted now. The delivery is tried again, not before After if that is longer than the
+// pipeline's own back-off.
 type Retry struct {
 	After  time.Duration
 	Reason string // for log, status and dead letters; no person's data
+	// Receiver: the cause is the receiver, the account or the way there, and not the message. Such
+	// a failure never makes a dead letter, however often it comes.
+	Receiver bool
+	// Unanswered: the message was sent whole, and no answer came. The receiver may have accepted
+	// it, so it is tried three times in all.
+	Unanswered bool
 }
 
 func (e *Retry) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
 
-// Permanent: this delivery can never be taken, others may.
-type Permanent struct {
+// Refused: the receiver rejects this delivery. It becomes a dead letter once the receiver has
+// accepted another one and then refuses it again.
+type Refused struct {
 	Reason string
-	// Partly: some of those whom the receiver serves have it. A digest is not sent to them once more in pieces.
-	Partly bool
-	// Had tells by names that show nobody who has it. It stands in the dead letter, and comes back in Delivery.Had.
-	Had []string
+	// Certain: the message itself is the cause, as one that is too large. No other is needed to
+	// tell.
+	Certain bool
 }
 
-func (e *Permanent) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
+func (e *Refused) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
 
-// Gone: the receiver is gone or no longer wanted; nothing more is sent to it until the configuration changes.
-type Gone struct{ Reason string }
+// destination is a receiver with its pace, which all workers that send to it share.
+type destination struct {
+	receiver Receiver
+	traits   Traits
 
-func (e *Gone) Error() string { return fmt.Sprintf("switched off: %s", e.Reason) }
+	sending chan struct{} // a semaphore of one
+	next    time.Time     // nothing is sent before; belongs to the holder of the semaphore
+	failing atomic.Pointer[time.Time]
+}
+
+func newDestination(r Receiver) *destination {
+	return &destination{receiver: r, traits: r.Traits(), sending: make(chan struct{}, 1)}
+}
+
+// errStopped: the forwarder ends, and nothing was sent.
+var errStopped = errors.New("stopped")
+
+// longestAfter bounds the Retry.After of a receiver.
+const longestAfter = time.Hour
+
+// send sends a delivery, one at a time and at the pace of the receiver. A send that has begun goes
+// on for a while after the end of ctx: to cut it would leave in doubt whether it was accepted.
+func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return errStopped
+	case d.sending <- struct{}{}:
+	}
+	defer func() { <-d.sending }()
+	if !sleep(ctx, time.Until(d.next)) {
+		return errStopped
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
+	err := send(limited, d.receiver, delivery)
+	now := time.Now()
+	d.next = now.Add(max(d.traits.Pace, after(err)))
+	if err == nil || errors.As(err, new(*Refused)) { // a refusal is an answer too
+		d.failing.Store(nil)
+	} else {
+		d.failing.CompareAndSwap(nil, &now)
+	}
+	return err
+}
+
+// send hands a delivery to a receiver. One whose rendering panics is refused: it would panic again.
+func send(ctx context.Context, r Receiver, d Delivery) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the value may quote a person
+			err = &Refused{Reason: fmt.Sprintf("it cannot be rendered: a fault of doorbell, %T", p), Certain: true}
+		}
+	}()
+	return r.Send(ctx, d)
+}
+
+// after is the Retry.After of a receiver.
+func after(err error) time.Duration {
+	if retry := (*Retry)(nil); errors.As(err, &retry) {
+		return min(retry.After, longestAfter)
+	}
+	return 0
+}
+
+// sleep returns false if ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}
+
+// pause is our own back-off after N attempts: 1 s, 2 s … 5 min, give or take a fifth.
+func pause(attempts int) time.Duration {
+	const longest = 5 * time.Minute
+	d := longest
+	if attempts < 10 {
+		d = min(longest, time.Second<<max(0, attempts-1))
+	}
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+// reason is what may be quoted of an error. Of one that is not ours only the type is: its text may
+// hold an address, which may be a secret.
+func reason(err error) string {
+	var retry *Retry
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		return plain(refused.Reason)
+	case errors.As(err, &retry):
+		return plain(retry.Reason)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "cut short"
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return fmt.Sprintf("an error of type %T", err)
+}
+
+// plain makes a text fit for a header and a line of the log: printable ASCII, and not much of it.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 300)]
+}
+
+// TestAgency is the agency of a made-up event that is meant for no agency in particular.
+const TestAgency = "TEST"
+
+// SendTest sends a made-up event of an agency through a receiver, marked as a test: a contact
+// request, or an alert. It tries once. The error is that of the receiver.
+func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error {
+	e, err := sample(agency, alert, time.Now())
+	if err != nil {
+		return err
+	}
+	return send(ctx, o, Delivery{Events: []events.Event{e}, Test: true})
+}
+
+// sample is an event of an invented person, address and number.
+func sample(agency string, alert bool, now time.Time) (events.Event, error) {
+	common := events.Common{AgencyID: agency, ObservedAt: now, ObservedAfter: now.Add(-30 * time.Second)}
+	var p events.Payload = &events.ContactRequestCreated{
+		Common: common, PropertyReferenceID: "test#1##", ContactRequestID: fmt.Sprintf("test-%d", now.UnixNano()),
+		Identity: events.IdentityID, CreatedAt: now.Add(-10 * time.Second), Score: json.RawMessage("72.5"),
+		Contact: events.Contact{
+			Salutation: "Frau", FirstName: "Nora", LastName: "Beispiel", Email: "nora.beispiel@example.org",
+			Phone: "+41790000123", PhoneRaw: "079 000 01 23", Language: "de",
+			Message: "This is a test of doorbell. Nobody wrote this.\r\nGrüezi, <b>& so weiter</b>?",
+		},
+		Insertion: events.InsertionSummary{Title: "Test insertion, does not exist", PostalCode: "8008", Locality: "Zürich"},
+		Record:    json.RawMessage(`{"test":true}`),
+	}
+	if alert {
+		p = &events.AccessHalted{
+			Common: common, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown",
+			Evidence: events.Evidence{Body: "none"}, Key: events.KeyRef{Fingerprint: "sha256:00000000"},
+			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.", Resume: "doorbell resume " + agency,
+		}
+	}
+	e, err := events.New(p)
+	if err != nil {
+		return e, err
+	}
+	return e.Stamp(1, now, "test"), nil
+}
+
+// Replayed is what SendReplayed has done. Events that no route wants are in none of the numbers.
+type Replayed struct {
+	Deliveries int `json:"deliveries"`
+	Events     int `json:"events"`  // in these deliveries
+	Refused    int `json:"refused"` // by the receiver
+}
+
+// replayTries is how often a delivery of a replay is tried: about ten minutes. Where the receiver is
+// the cause the person at the replay has to look at it: then receiverTries are enough.
+const (
+	replayTries   = 10
+	receiverTries = 3
+)
+
+// SendReplayed sends events of the past to the receivers that the routes name for them, each as a
+// message of its own, at the pace of the receivers, with origin replay. It remembers nothing and
+// makes no dead letters: what a receiver refuses is counted. Before each attempt it calls erased,
+// which reports whether the person was taken out of the event since it was read: then it is passed
+// over. It calls progress after every delivery, and with an error where a receiver accepts nothing,
+// once for each reason. The error is that of the list, of erased, of ctx, or of a receiver that
+// accepts nothing for long: what was sent is sent.
+func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
+	erased func(events.Event) (bool, error), progress func(Replayed, error),
+) (sum Replayed, err error) {
+	destinations := map[string]*destination{}
+	for _, r := range routes {
+		if name := r.Receiver.Traits().Destination; destinations[name] == nil {
+			destinations[name] = newDestination(r.Receiver)
+		}
+	}
+	rules := tableOf(routes)
+	for e, err := range list {
+		if err != nil {
+			return sum, err
+		}
+		for _, name := range rules.to(e) {
+			err := resend(ctx, destinations[name], e, erased, func(err error) { progress(sum, err) })
+			switch {
+			case errors.Is(err, errErased):
+				continue
+			case err == nil:
+				sum.Deliveries++
+				sum.Events++
+			case errors.As(err, new(*Refused)):
+				sum.Refused++
+			default:
+				return sum, err
+			}
+			progress(sum, nil)
+		}
+	}
+	return sum, ctx.Err()
+}
+
+var errErased = errors.New("the event was erased meanwhile")
+
+// resend tries for a while, as long as the event is not erased.
+func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
+	var reported []string
+	again := e.WithOrigin(events.OriginReplay)
+	for n := 1; ; n++ {
+		if gone, err := erased(e); gone || err != nil {
+			return cmp.Or(err, errErased)
+		}
+		err := d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
+		why := reason(err)
+		switch {
+		case err == nil, errors.As(err, new(*Refused)):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n == replayTries, n >= receiverTries && ofReceiver(err):
+			return fmt.Errorf("%s: %s", d.traits.Destination, why)
+		case !slices.Contains(reported, why):
+			reported = append(reported, why)
+			failed(err)
+		}
+		if !sleep(ctx, pause(n)) {
+			return ctx.Err()
+		}
+	}
+}

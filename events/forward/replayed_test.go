@@ -72,7 +72,7 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 		a.will(func(d Delivery) error {
 			for _, e := range d.Events {
 				if e.ID == list[1].ID {
-					return &Permanent{Reason: "no"}
+					return &Refused{Reason: "no"}
 				}
 			}
 			return nil
@@ -135,8 +135,8 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a.will(func(Delivery) error { return &Permanent{Reason: "no"} })
-	var permanent *Permanent
+	a.will(func(Delivery) error { return &Refused{Reason: "no"} })
+	var permanent *Refused
 	if err := SendTest(t.Context(), a, TestAgency, false); !errors.As(err, &permanent) {
 		t.Error(err)
 	}
@@ -157,7 +157,7 @@ func (c clumsy) Send(context.Context, Delivery) error {
 func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
 	errs := []error{SendTest(t.Context(), clumsy{}, TestAgency, false), newDestination(clumsy{}).send(t.Context(), Delivery{}, time.Minute, time.Second)}
 	for _, err := range errs {
-		if !errors.As(err, new(*Permanent)) || strings.Contains(err.Error(), "Nora") {
+		if !errors.As(err, new(*Refused)) || strings.Contains(err.Error(), "Nora") {
 			t.Errorf("it is %v", err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestADestinationKnowsSinceWhenItTakesNothing(t *testing.T) {
 	if first == nil || d.failing.Load() != first {
 		t.Error("it does not know since when nothing is taken")
 	}
-	d.receiver = clumsy{err: &Permanent{Reason: "odd"}}
+	d.receiver = clumsy{err: &Refused{Reason: "odd"}}
 	if _ = d.send(t.Context(), Delivery{}, time.Minute, time.Second); d.failing.Load() != nil {
 		t.Error("who refuses one delivery is said to take nothing")
 	}

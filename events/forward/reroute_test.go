@@ -1,11 +1,11 @@
 package forward
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,10 +25,10 @@ func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
 		w.o.Routes = []Route{leadsTo(two)} // the URL of the channel is another one now
 		w.run(time.Minute, func() { w.lead("A100") })
 		wantIDs(t, one, w.history[1:2])
-		wantIDs(t, two, w.history[2:])
+		wantAll(t, two, w.history[2:])
 		w.rebuild()
 		w.run(time.Minute)
-		wantIDs(t, two, w.history[2:])
+		wantAll(t, two, w.history[2:])
 	})
 }
 
@@ -41,7 +41,7 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 		time.Sleep(time.Second)
 		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
 		f, stop := w.start(func(f *Forwarder) {
-			f.state.change(func(m *memory) { m.reroute(f.workers, time.Now().Add(time.Hour), 0) })
+			f.tables.Tables[1].From = time.Now().Add(time.Hour)
 		})
 		time.Sleep(time.Second)
 		w.lead("B200")
@@ -65,7 +65,7 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAddedWhileNATSIsAway(t *te
 		time.Sleep(time.Second)
 		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
 		w.start(func(f *Forwarder) {
-			f.state.change(func(m *memory) { m.reroute(f.workers, time.Now().Add(time.Hour), 0) })
+			f.tables.Tables[1].From = time.Now().Add(time.Hour)
 		})
 		time.Sleep(20 * time.Minute)
 		after := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "2"})
@@ -119,9 +119,10 @@ func takesAlong(t *testing.T, oldFirst bool) {
 		w.o.Routes = []Route{leadsTo(all)}
 		w.run(10*time.Minute, func() { w.lead("A100") })
 		wantIDs(t, own, []events.Event{w.history[2], w.history[4]})
-		wantIDs(t, all, []events.Event{w.history[0], w.history[1], w.history[3], w.history[5], w.history[6], w.history[7], w.history[8]})
+		wantAll(t, all, []events.Event{w.history[0], w.history[1], w.history[3], w.history[5], w.history[6], w.history[7], w.history[8]})
+		w.run(12 * time.Minute)
 		names := consumerNames(t, w)
-		if !slices.Equal(names, []string{"doorbell-slack-leads"}) {
+		if !slices.Equal(names, []string{consumer("all")}) {
 			t.Errorf("consumers %q", names)
 		}
 	})
@@ -140,36 +141,6 @@ func TestWhatTheNewHomeHasPassedIsSentAllTheSame(t *testing.T) {
 		w.o.Routes = []Route{leadsTo(b, "A100", "B200"), other}
 		w.run(time.Minute)
 		wantIDs(t, b, []events.Event{w.history[1], w.history[0]})
-	})
-}
-
-func TestTwoAddressesForOneAgencyAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		one, two := newScript("one", 20), newScript("two", 20)
-		w := newWorld(t)
-		rest := leadsTo(two)
-		rest.Filter.Except = []string{"A100"}
-		alerts := Route{Receiver: two, Filter: Filter{Only: Alerts}}
-		for _, c := range []struct {
-			routes []Route
-			want   bool
-		}{
-			{[]Route{leadsTo(one), leadsTo(two)}, false},
-			{[]Route{leadsTo(one, "A100", "B200"), leadsTo(two, "B200")}, false},
-			{[]Route{leadsTo(one, "B200"), rest}, false},
-			{[]Route{leadsTo(one, "A100"), rest}, true},
-			{[]Route{leadsTo(one), alerts}, true},
-			{[]Route{leadsTo(one), leadsTo(one)}, true},
-		} {
-			w.o.Routes = c.routes
-			f, err := New(w.o)
-			if (err == nil) != c.want || err != nil && !errors.Is(err, ErrOptions) {
-				t.Errorf("%+v: %v", c.routes, err)
-			}
-			if err == nil {
-				f.Close()
-			}
-		}
 	})
 }
 
@@ -209,6 +180,22 @@ func TestAnAgencyThatIsAddedBringsNothingOld(t *testing.T) {
 		w.run(time.Minute, func() { w.lead("C300") })
 		wantIDs(t, s, append(want, w.history[4]))
 	})
+}
+
+// wantAll wants exactly these events, in any order: what waited at another address comes by another
+// worker.
+func wantAll(t *testing.T, s *script, want []events.Event) {
+	t.Helper()
+	var ids []string
+	for _, e := range want {
+		ids = append(ids, e.ID)
+	}
+	got := s.ids()
+	slices.Sort(got)
+	slices.Sort(ids)
+	if !slices.Equal(got, ids) {
+		t.Errorf("%s took %d events, want %d", s.traits.Destination, len(got), len(ids))
+	}
 }
 
 func consumerNames(t *testing.T, w *world) (names []string) {
@@ -283,10 +270,10 @@ func TestWhatWasNotWantedWhenItCameIsNotSentLater(t *testing.T) {
 
 func TestAStateThatIsBehindDoublesNothingThoughTheRoutesChangeToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
+		s := newScript("s", 1)
 		w := newWorld(t, leadsTo(s, "A100"))
 		w.run(time.Second, func() { w.lead("A100") })
-		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		path := filepath.Join(w.o.Dir, "forward", "slack.s.leads.json")
 		backup, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -325,5 +312,232 @@ func TestAChangeOfRoutesAfterTheStreamWasMadeAnewLosesNothingThatWaits(t *testin
 		w.o.Routes = []Route{leadsTo(c, "A100"), leadsTo(b, "B200")}
 		w.run(5 * time.Minute)
 		wantIDs(t, c, w.history[:1])
+	})
+}
+
+// TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
+// stream. The second is refused until it has a name of its own.
+func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("a", 1), newScript("a", 1)
+		w := newWorld(t, leadsTo(one))
+		w.o.Agencies = func() []string { return []string{"A100"} }
+		w.start()
+		time.Sleep(2 * time.Second)
+		w.o.Routes, w.o.Dir = []Route{leadsTo(two)}, t.TempDir()
+		w.o.Agencies = func() []string { return []string{"B 200"} }
+		second, stop := w.start()
+		time.Sleep(2 * time.Second)
+		w.lead("A100")
+		time.Sleep(2 * time.Second)
+		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
+			t.Errorf("the second one says %q", p)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Instance, w.o.Dir = "second", t.TempDir()
+		w.start()
+		time.Sleep(2 * time.Second)
+		for range 20 {
+			w.lead("A100")
+			w.lead("B 200")
+		}
+		time.Sleep(time.Minute)
+		var ofOne, ofTwo []events.Event
+		for _, e := range w.history {
+			if e.AgencyID == "A100" {
+				ofOne = append(ofOne, e)
+			} else {
+				ofTwo = append(ofTwo, e)
+			}
+		}
+		wantIDs(t, one, ofOne)
+		wantIDs(t, two, ofTwo)
+	})
+}
+
+// line is a route of a line of the table.
+func line(n int, r Receiver, agencies ...string) Route {
+	return Route{Receiver: r, Line: n, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+}
+
+// TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing changes the lines while the receivers take
+// nothing, with leads waiting, and wants each lead once, where the last table sends it.
+func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(a, b, c, d Receiver) []Route
+		want          map[string]string // the receiver that gets the waiting lead of an agency
+	}{
+		"a line is inserted above": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(a, b, c, _ Receiver) []Route { return []Route{line(1, c, "A"), line(2, a, "A"), line(3, b)} },
+			map[string]string{"A": "c", "B": "b"},
+		},
+		"two are swapped": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, b), line(2, a, "A")} },
+			map[string]string{"A": "b", "B": "b"},
+		},
+		"an address is replaced": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(_, b, c, _ Receiver) []Route { return []Route{line(1, c, "A"), line(2, b)} },
+			map[string]string{"A": "c", "B": "b"},
+		},
+		"a line goes": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a, "A"), line(2, b)} },
+			func(_, b, _, _ Receiver) []Route { return []Route{line(1, b)} },
+			map[string]string{"A": "b", "B": "b"},
+		},
+		"two recipients become two others": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			func(_, _, c, d Receiver) []Route { return []Route{line(1, c), line(1, d)} },
+			map[string]string{"A": "c d", "B": "c d"},
+		},
+		"one of two recipients is replaced": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			func(_, b, c, _ Receiver) []Route { return []Route{line(1, c), line(1, b)} },
+			map[string]string{"A": "b c", "B": "b c"},
+		},
+		"a recipient is added": {
+			func(a, _, _, _ Receiver) []Route { return []Route{line(1, a)} },
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
+			map[string]string{"A": "a", "B": "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				all := map[string]*script{}
+				for _, n := range []string{"a", "b", "c", "d"} {
+					all[n] = newScript(n, 1)
+					all[n].down()
+				}
+				w := newWorld(t, c.before(all["a"], all["b"], all["c"], all["d"])...)
+				w.run(time.Minute, func() {
+					w.lead("A")
+					w.lead("B")
+				})
+				time.Sleep(time.Second)
+				for _, s := range all {
+					s.up()
+				}
+				w.o.Routes = c.after(all["a"], all["b"], all["c"], all["d"])
+				w.run(time.Hour)
+				w.rebuild()
+				w.run(time.Hour)
+				for n, s := range all {
+					var want []events.Event
+					for _, e := range w.history {
+						if strings.Contains(c.want[e.AgencyID], n) {
+							want = append(want, e)
+						}
+					}
+					wantAll(t, s, want)
+				}
+			})
+		})
+	}
+}
+
+func TestALineThatIsPutBackLaterBringsNothingOld(t *testing.T) {
+	for _, away := range []time.Duration{time.Minute, 48 * time.Hour} {
+		bubble(t, func(t *testing.T) {
+			a, b := newScript("a", 1), newScript("b", 1)
+			both := []Route{line(1, a, "A"), line(2, b)}
+			w := newWorld(t, both...)
+			w.o.Retention = 0
+			w.run(time.Minute, func() { w.lead("A") })
+			w.o.Routes = both[1:]
+			w.run(15*time.Minute, func() { w.lead("A") })
+			time.Sleep(away)
+			w.lead("A") // waits, and so it goes where the table sends it now
+			time.Sleep(time.Second)
+			w.o.Routes = both
+			w.run(time.Hour, func() { w.lead("A") })
+			wantAll(t, a, []events.Event{w.history[0], w.history[2], w.history[3]})
+			wantAll(t, b, w.history[1:2])
+		})
+	}
+}
+
+// TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn has the events of the outage come when NATS is
+// back, and before the forwarder has attached.
+func TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, line(1, a))
+		w.run(time.Minute, func() { w.lead("A") })
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		before := w.stampLead("A")
+		w.history = append(w.history, before)
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{line(1, b, "A"), line(2, a)}
+		w.start()
+		time.Sleep(time.Hour)
+		after := w.stampLead("A")
+		w.makeStream()
+		w.put(before, nil)
+		w.publish(after)
+		time.Sleep(time.Hour)
+		wantAll(t, a, w.history[:1])
+		wantAll(t, b, w.history[1:])
+	})
+}
+
+func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 1), newScript("b", 1)
+		a.down()
+		w := newWorld(t, line(1, a))
+		w.run(time.Minute, func() {
+			w.lead("A")
+			w.lead("B")
+		})
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{line(1, b, "B")}
+		f, stop := w.start()
+		time.Sleep(time.Hour)
+		lost := uint64(0)
+		for _, s := range f.Status().Workers {
+			lost += s.Lost
+		}
+		if lost != 1 {
+			t.Errorf("%d leads are counted", lost)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantAll(t, b, w.history[1:])
+		w.o.Routes = []Route{line(1, b)}
+		w.run(time.Hour)
+		wantAll(t, b, w.history)
+	})
+}
+
+func TestFiveHundredLines(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var routes []Route
+		var all []*script
+		for n := range 500 {
+			all = append(all, newScript(fmt.Sprintf("r%d", n%20), 1))
+			routes = append(routes, line(n+1, all[n%20], fmt.Sprintf("N%d", n)))
+		}
+		w := newWorld(t, routes...)
+		w.run(time.Minute, func() {
+			for n := range 500 {
+				if n%25 == 0 {
+					w.lead(fmt.Sprintf("N%d", n))
+				}
+			}
+		})
+		got := 0
+		for _, s := range all[:20] {
+			got += len(s.ids())
+		}
+		if got != len(w.history) {
+			t.Errorf("%d leads of %d", got, len(w.history))
+		}
 	})
 }

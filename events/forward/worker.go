@@ -1,9 +1,15 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -14,236 +20,863 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// worker sends one kind of events to one destination, in the order of the stream.
+const (
+	digestAbove = 5       // more than so many that wait become digests
+	maxPending  = 1000    // messages that a worker has fetched and not acknowledged
+	maxBytes    = 8 << 20 // of memory for them, approximately
+	failures    = 10      // attempts after which a message lets the others try
+	unanswered  = 3       // attempts of a message that may have been accepted
+	lonely      = 24 * time.Hour
+	leaving     = 10 * time.Minute // the worker of a receiver that is gone stays for so long without a message
+)
+
+// worker delivers one kind of events of one receiver, in the order of the stream.
 type worker struct {
 	f        *Forwarder
-	key      string
+	name     string // receiver and kind; names the file
+	receiver string
 	kind     Kind
-	dest     *destination
-	filters  []Filter
-	consumer string
+	subjects []string // of its consumer
+	gone     bool     // the present routes do not name the receiver: what waits goes elsewhere
+	fresh    bool     // nothing is remembered
+	done     progress
 	status   board
 
-	started  time.Time // from when on what comes is new
-	late     bool      // it was not there at once
-	stream   time.Time // when the stream of its consumer was made
-	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
-	usedTo   uint64
-	queue    []*item              // fetched and not acknowledged, in the order of the stream
-	batch    int                  // how many of them are tried as one: what is tried again is the same delivery
-	attempts int                  // how often they were tried
-	proven   uint64               // the place of a message that the receiver does not take, though it takes others
-	singly   uint64               // up to this place there are no digests: one was refused
-	causes   map[string]time.Time // when halts of a cause were sent last
-	said     string               // the problem that was logged last
-	unsaved  bool                 // it was logged that the state cannot be written
-	strange  bool                 // it was logged that there are foreign messages
+	agencies []string  // that the consumer names; none: all
+	late     bool      // the consumer could not be made immediately
+	stream   time.Time // when the stream was made
+	busy     time.Time // the last message was fetched
+	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
+	pending  uint64    // messages that the server has not offered yet
+	accepted int       // messages that were accepted
+	said     string    // the problem that was logged last
+	unsaved  bool      // it was logged that the file cannot be written
+	strange  bool      // it was logged that there are foreign messages
 }
 
-func newWorker(f *Forwarder, d *destination, k Kind) *worker {
-	l := &worker{f: f, key: workerKey(d.name, k), kind: k, dest: d, causes: map[string]time.Time{}}
-	l.status.s = WorkerStatus{Destination: d.name, Kind: k, Turned: time.Now()}
-	return l
+// item is a message in the queue.
+type item struct {
+	message jetstream.Msg
+	event   events.Event
+	place   uint64    // in the stream
+	stored  time.Time // by the server's clock
+	to      []string  // receivers that it still goes to; none: no route takes it any more
+	alone   bool      // it is in no digest
+
+	tries      int
+	failed     int       // tries that count against the message
+	unanswered int       // tries that may have been accepted
+	suspect    time.Time // since when others may try
+	seen       int       // how many messages had been accepted then
 }
 
-// remembered reads or changes what is remembered of the worker.
-func (l *worker) remembered(do func(*workerState)) {
-	l.f.state.change(func(m *memory) { do(m.Workers[l.key]) })
-}
-
-// save writes the state. The server knows the worker's position too: a state that is not written is no reason to stop.
-func (l *worker) save() {
-	err := l.f.state.save()
-	if err != nil && !l.unsaved {
-		l.f.o.Log.Error("state file cannot be written: after a crash messages may be sent twice", "forwarder", l.f.o.Name, "err", err.Error())
+// newWorker reads the worker's file, if there is one.
+func newWorker(f *Forwarder, name string) (*worker, error) {
+	done, there, err := read(f.path(name), func(p progress) bool {
+		whole := p.Version == stateVersion && p.Worker == name && p.Consumer != "" && p.Done != nil
+		for _, c := range p.Done {
+			whole = whole && c != nil
+		}
+		return whole
+	})
+	if err != nil {
+		return nil, err
 	}
-	l.unsaved = err != nil
+	receiver, kind, ok := strings.Cut(name, ".")
+	if !ok || Kind(kind) != Leads && Kind(kind) != Alerts {
+		return nil, fmt.Errorf("%w: %s is no file of a forwarder", ErrState, f.path(name))
+	}
+	w := &worker{f: f, name: name, receiver: receiver, kind: Kind(kind), done: done, fresh: !there, gone: true}
+	if !there {
+		consumer := strings.Join(slices.DeleteFunc([]string{"doorbell", f.o.Instance, f.o.Name, kind, receiver}, func(s string) bool { return s == "" }), "-")
+		w.done = progress{Version: stateVersion, Worker: name, Consumer: consumer, Done: map[string]*checkpoint{}}
+	}
+	var whose []string
+	for _, r := range f.o.Routes {
+		if r.Receiver.Traits().Destination != receiver || r.Filter.Only != "" && r.Filter.Only != w.kind {
+			continue
+		}
+		w.gone = false
+		if of := r.Filter.Whose(); !slices.Contains(whose, of) {
+			whose = append(whose, of)
+		}
+	}
+	w.subjects = w.wanted()
+	w.status.s = WorkerStatus{Destination: receiver, Kind: w.kind, Whose: strings.Join(whose, ", "), Turned: time.Now()}
+	return w, nil
 }
 
-// run forwards until ctx ends. What fails on the side of NATS is tried again.
-func (l *worker) run(ctx context.Context) error {
-	const most = 10 * time.Second
+// wanted is the subjects of all types that a table has ever taken for the receiver. What the server
+// counts as waiting is as exact as they are.
+func (w *worker) wanted() (subjects []string) {
+	for _, t := range events.Types {
+		if kindOf(t) == w.kind && slices.ContainsFunc(w.f.tables.Tables, func(in table) bool {
+			return slices.ContainsFunc(in.Rules, func(r rule) bool { return r.To == w.receiver && r.Filter.wantsType(t) })
+		}) {
+			subjects = append(subjects, w.f.o.Prefix+".v1.*."+string(t))
+		}
+	}
+	if subjects == nil { // its tables are forgotten, and nothing waits from their time
+		subjects = []string{events.StreamSubjects(w.f.o.Prefix)}
+	}
+	return subjects
+}
+
+// errRetired: the receiver is gone, and nothing waits for it any more.
+var errRetired = errors.New("the receiver is gone")
+
+// run delivers until ctx ends. What fails on the side of NATS is tried again.
+func (w *worker) run(ctx context.Context) error {
+	const longest = 10 * time.Second
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
-		backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
-	l.started = l.f.o.Since
-	if l.started.IsZero() {
-		l.started = time.Now()
-	}
+		backoff.WithMaxInterval(longest), backoff.WithMaxElapsedTime(0))
 	for {
-		l.turn()
-		c, err := l.attach(ctx)
+		c, err := w.attach(ctx)
 		if err == nil {
-			l.report(nil)
-			began := time.Now()
-			if err = l.pull(ctx, c); time.Since(began) > most { // else two of one name would make each other's consumer anew without end
-				retry.Reset()
+			w.report(nil)
+			for began := time.Now(); err == nil; err = w.next(ctx, c) {
+				if time.Since(began) > longest {
+					retry.Reset()
+				}
 			}
 		}
 		switch {
-		case ctx.Err() != nil:
-			l.save()
-			for _, i := range l.queue {
-				_ = i.message.Nak() // for whoever goes on without the state
-			}
+		case errors.Is(err, errRetired):
 			return nil
-		case l.f.o.Conn.IsClosed():
-			return ErrClosed
 		case errors.Is(err, errCut):
 			return err
+		case ctx.Err() != nil:
+			return nil
+		case w.f.o.Conn.IsClosed():
+			return ErrClosed
 		}
-		l.late = true
-		l.report(err)
+		w.late = true
+		w.report(err)
 		if !sleep(ctx, retry.NextBackOff()) {
 			return nil
 		}
 	}
 }
 
-// turn notes that the worker is not stuck.
-func (l *worker) turn() { l.status.write(func(s *WorkerStatus) { s.Turned = time.Now() }) }
+// Reasons why nothing comes from NATS.
+var (
+	errNoStream = errors.New("the stream is missing")
+	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; set DOORBELL_INSTANCE to tell the two apart")
+	// ErrClosed: the connection was closed for good.
+	ErrClosed = errors.New("the connection to NATS was closed")
+)
 
-// report logs why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no problem yet.
-func (l *worker) report(err error) {
-	text, early := "", errors.Is(err, errNoStream) && time.Since(l.started) < time.Minute
+// report logs why nothing comes from NATS, once. A stream that is missing in the first minute is
+// being made: that is no problem yet.
+func (w *worker) report(err error) {
+	text, early := "", errors.Is(err, errNoStream) && time.Since(w.f.o.Since) < time.Minute
 	if err != nil && !early {
-		text = stream.Explain(l.f.o.Conn, err).Error()
+		text = stream.Explain(w.f.o.Conn, err).Error()
 	}
-	l.status.write(func(s *WorkerStatus) { s.Problem = text })
+	w.status.write(func(s *WorkerStatus) { s.Problem, s.Turned = text, time.Now() })
 	switch {
 	case early:
-		l.f.early.Do(func() {
-			l.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", l.f.o.Name, "stream", l.f.o.Stream)
+		w.f.early.Do(func() {
+			w.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", w.f.o.Name, "stream", w.f.o.Stream)
 		})
 		return
-	case text == l.said:
+	case text == w.said:
 	case err != nil:
-		l.f.o.Log.Warn("no events from NATS; retrying", "forwarder", l.f.o.Name, "lane", l.key, "err", text)
+		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.f.o.Name, "lane", w.name, "err", text)
 	default:
-		l.f.o.Log.Info("events come from NATS again", "forwarder", l.f.o.Name, "lane", l.key)
+		w.f.o.Log.Info("events come from NATS again", "forwarder", w.f.o.Name, "lane", w.name)
 	}
-	l.said = text
+	w.said = text
 }
 
-// pull fetches messages and deals with them, until NATS fails.
-func (l *worker) pull(ctx context.Context, c jetstream.Consumer) error {
-	l.queue, l.batch, l.attempts = nil, 0, 0 // the consumer was made anew: they are delivered again
-	for ctx.Err() == nil {
-		l.turn()
-		if l.dest.off.Load() {
-			l.idle(ctx, c)
-			continue
+// attach finds the worker's consumer or makes it. Messages that await an acknowledgement are waited
+// for: they come first then. Else the ones behind them would be delivered before.
+func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
+	w.queue = nil // the server offers it again
+	if !w.f.o.Conn.IsConnected() {
+		return nil, stream.ErrNotConnected
+	}
+	asking, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	defer cancel()
+	s, err := w.f.js.Stream(asking, w.f.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w: %s", errNoStream, w.f.o.Stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", w.f.o.Stream, err)
+	}
+	read := s.CachedInfo().TimeStamp.Add(-time.Since(w.f.o.Since)) // by the server's clock
+	first := w.f.begin(read)
+	w.stream, w.busy = s.CachedInfo().Created, time.Now()
+	c, err := s.Consumer(asking, w.done.Consumer)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		c, err = s.CreateConsumer(asking, w.begin(first, read))
+	case err == nil:
+		have := c.CachedInfo().Config
+		named := strings.Fields(have.Metadata[agenciesKey])
+		if w.fresh && !w.shares(named) {
+			return nil, errOther
 		}
-		if err := l.fill(ctx, c); err != nil {
-			return err
-		}
-		for len(l.queue) > 0 && !l.queue[0].wanted() {
-			if err := l.finish(1); err != nil {
-				return err
-			}
-		}
-		if len(l.queue) == 0 {
-			continue
-		}
-		if err := l.work(ctx, c); err != nil {
-			return err
+		if config := w.config(have); !slices.Equal(subjectsOf(config), subjectsOf(have)) || config.Metadata[agenciesKey] != have.Metadata[agenciesKey] {
+			c, err = s.UpdateConsumer(asking, config)
 		}
 	}
-	return ctx.Err()
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
+	}
+	w.done.streamIs(w.stream)
+	w.fresh = false
+	w.save()
+	if info := c.CachedInfo(); info.NumAckPending > 0 {
+		w.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
+		if !sleep(ctx, info.Config.AckWait) {
+			return nil, ctx.Err()
+		}
+		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their time ran out
+			return nil, err
+		}
+		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+	}
+	return c, nil
 }
 
-// fill fetches what a delivery can hold. With an empty queue it waits for the first message.
-func (l *worker) fill(ctx context.Context, c jetstream.Consumer) error {
-	if len(l.queue) == 0 {
+// begin is the consumer that is made. One that is made again begins with the stream: what is done
+// is known, and so is what was not the worker's when it was recorded.
+func (w *worker) begin(first bool, read time.Time) jetstream.ConsumerConfig {
+	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
+	switch {
+	case !w.fresh:
+		w.done.Early = true
+	case first && !w.late && time.Since(w.f.o.Since) < time.Second:
+		c.DeliverPolicy = jetstream.DeliverNewPolicy
+	default: // what came since the routes were read is new
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &read
+	}
+	w.f.o.Log.Info("consumer created", "forwarder", w.f.o.Name, "consumer", w.done.Consumer, "again", !w.fresh)
+	return c
+}
+
+// config is what a consumer should be, but for its name and where it begins.
+func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	c.Description = "doorbell: " + string(w.kind) + " for " + w.receiver
+	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
+	c.MaxDeliver = -1 // a limit of the server's would forget the message
+	c.MaxAckPending, c.InactiveThreshold = maxPending, w.f.o.Retention
+	w.agencies = strings.Fields(c.Metadata[agenciesKey])
+	for _, agency := range w.own() {
+		if token := events.Token(agency); !slices.Contains(w.agencies, token) {
+			w.agencies = append(w.agencies, token)
+		}
+	}
+	if c.Metadata = maps.Clone(c.Metadata); len(w.agencies) > 0 {
+		if c.Metadata == nil {
+			c.Metadata = map[string]string{}
+		}
+		c.Metadata[agenciesKey] = strings.Join(w.agencies, " ")
+	}
+	c.FilterSubject, c.FilterSubjects = "", w.subjects
+	if len(w.subjects) == 1 {
+		c.FilterSubject, c.FilterSubjects = w.subjects[0], nil
+	}
+	return c
+}
+
+// agenciesKey is where the metadata of a consumer names the agencies of its doorbell, as tokens.
+const agenciesKey = "doorbell-agencies"
+
+// own is the agencies of this doorbell; none: all.
+func (w *worker) own() []string {
+	if w.f.o.Agencies == nil {
+		return nil
+	}
+	return w.f.o.Agencies()
+}
+
+// shares reports whether a consumer that names these agencies can be ours.
+func (w *worker) shares(named []string) bool {
+	own := w.own()
+	return len(named) == 0 || len(own) == 0 || slices.ContainsFunc(own, func(a string) bool { return slices.Contains(named, events.Token(a)) })
+}
+
+// ours reports whether an agency is this doorbell's, or was when the consumer was attached: what waits
+// is delivered.
+func (w *worker) ours(agency string) bool {
+	own := w.own()
+	return len(own) == 0 || slices.Contains(own, agency) || slices.Contains(w.agencies, events.Token(agency))
+}
+
+func subjectsOf(c jetstream.ConsumerConfig) []string {
+	if c.FilterSubject != "" {
+		return []string{c.FilterSubject}
+	}
+	return c.FilterSubjects
+}
+
+// save writes the worker's file. The server knows the place of the consumer too: a file that cannot
+// be written is no reason to stop.
+func (w *worker) save() {
+	err := write(w.f.path(w.name), &w.done)
+	if err != nil && !w.unsaved {
+		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.f.o.Name, "lane", w.name, "err", err.Error())
+	}
+	w.unsaved = err != nil
+}
+
+// next delivers what is due: fetch → wanted → deliver → checkpoint → acknowledge.
+func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
+	if err := w.fetch(ctx, c); err != nil {
+		return err
+	}
+	batch, err := w.batch()
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	return w.deliver(ctx, c, batch)
+}
+
+// fetch waits for a message, unless there is one to send, and takes what can go with it.
+func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
+	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+	if w.first() == nil {
 		m, err := c.Next(jetstream.FetchContext(ctx))
-		if errors.Is(err, nats.ErrTimeout) { // nothing came
-			return nil
+		if errors.Is(err, nats.ErrTimeout) { // no message came
+			w.count(ctx, c)
+			return w.retire(ctx)
+		}
+		if err == nil {
+			err = w.take(m)
 		}
 		if err != nil {
 			return err
 		}
-		l.take(m)
 	}
-	need := max(2, l.dest.traits.Digest)
-	for size := 0; len(l.queue) < maxPending && size < maxBytes; {
-		if all := l.kind == Alerts && need > 2; !all && l.wanted() >= need { // halts of many agencies are one delivery
-			break
-		}
-		batch, err := c.FetchNoWait(min(need, maxPending-len(l.queue)))
+	digest := 2
+	if first := w.first(); first != nil {
+		digest = max(digest, w.f.destinations[first.to[0]].traits.Digest)
+	}
+	return w.more(c, digest)
+}
+
+// more fetches what is there without waiting, until the queue has n messages.
+func (w *worker) more(c jetstream.Consumer, n int) error {
+	size := 0
+	for _, i := range w.queue {
+		size += len(i.event.Data)
+	}
+	for n = min(n, maxPending); len(w.queue) < n && size < maxBytes; {
+		fetched, err := c.FetchNoWait(n - len(w.queue))
 		if err != nil {
 			return err
 		}
 		came := 0
-		for m := range batch.Messages() {
+		for m := range fetched.Messages() {
 			came++
 			size += len(m.Data())
-			l.take(m)
+			if err := w.take(m); err != nil {
+				return err
+			}
 		}
 		if came == 0 {
-			break
-		}
-	}
-	l.status.write(func(s *WorkerStatus) { s.Waiting = l.waiting() })
-	return nil
-}
-
-// wanted is how many of the queue are to be sent.
-func (l *worker) wanted() (n int) {
-	for _, i := range l.queue {
-		if i.wanted() {
-			n++
-		}
-	}
-	return n
-}
-
-// waiting is how many are not done, as far as the last message tells.
-func (l *worker) waiting() uint64 {
-	if n := len(l.queue); n > 0 {
-		return uint64(n) + l.queue[n-1].pending
-	}
-	return 0
-}
-
-// take puts a message into the queue, unless it is there: the server delivers again what is not acknowledged for long.
-func (l *worker) take(m jetstream.Msg) {
-	i := &item{lane: l, message: m, fetched: time.Now()}
-	meta, err := m.Metadata()
-	if err == nil {
-		i.place, i.pending, i.stored = meta.Sequence.Stream, meta.NumPending, meta.Timestamp
-		if slices.ContainsFunc(l.queue, func(other *item) bool { return other.place == i.place }) {
-			return
-		}
-		i.event, err = events.Decode(m.Headers(), m.Data())
-	}
-	i.foreign = err != nil || m.Subject() != events.Subject(l.f.o.Prefix, i.event.AgencyID, i.event.Type)
-	l.queue = append(l.queue, i)
-}
-
-// idle waits where nothing may be sent any more, and counts what waits.
-func (l *worker) idle(ctx context.Context, c jetstream.Consumer) {
-	l.status.write(func(s *WorkerStatus) { s.Off = true })
-	l.count(ctx, c)
-	sleep(ctx, 5*time.Second)
-}
-
-// count updates how many wait.
-func (l *worker) count(ctx context.Context, c jetstream.Consumer) {
-	if info, err := c.Info(ctx); err == nil {
-		l.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
-	}
-}
-
-// pause waits between two attempts, and counts meanwhile what waits.
-func (l *worker) pause(ctx context.Context, c jetstream.Consumer, wait time.Duration) error {
-	for end := time.Now().Add(wait); ; {
-		l.count(ctx, c)
-		l.turn()
-		left := time.Until(end)
-		if !sleep(ctx, min(left, 30*time.Second)) {
-			return ctx.Err()
-		}
-		if left <= 30*time.Second {
 			return nil
 		}
 	}
+	return nil
+}
+
+// take puts a message into the queue. One that is not the worker's, or done, is acknowledged. The
+// server offers again what is not acknowledged for long.
+func (w *worker) take(m jetstream.Msg) error {
+	w.busy = time.Now()
+	meta, err := m.Metadata()
+	if err != nil {
+		return w.pass(m)
+	}
+	i := &item{message: m, place: meta.Sequence.Stream, stored: meta.Timestamp}
+	w.pending = meta.NumPending
+	if at := slices.IndexFunc(w.queue, func(other *item) bool { return other.place == i.place }); at >= 0 {
+		w.queue[at].message = m
+		return nil
+	}
+	i.event, err = events.Decode(m.Headers(), m.Data())
+	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, i.event.AgencyID, i.event.Type) {
+		return w.pass(m)
+	}
+	lost := false
+	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {
+		i.to, lost = w.f.home(i.event, w.receiver, w.done.Early || i.resent())
+	}
+	if len(i.to) == 0 && !(lost && i.event.Type == events.TypeContactRequestCreated) {
+		return m.Ack()
+	}
+	w.queue = append(w.queue, i)
+	w.waits()
+	return nil
+}
+
+func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
+
+func (w *worker) isDone(i *item) bool { return w.done.has(i.event, i.resent()) }
+
+// pass acknowledges a message that is no event of ours.
+func (w *worker) pass(m jetstream.Msg) error {
+	w.status.write(func(s *WorkerStatus) { s.Foreign++ })
+	if !w.strange {
+		w.strange = true
+		w.f.o.Log.Error("foreign message in the stream: it is not an event of doorbell; skipped, like all others of its kind",
+			"forwarder", w.f.o.Name, "lane", w.name, "stream", w.f.o.Stream)
+	}
+	return m.Ack()
+}
+
+// count asks the server how many messages wait.
+func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	info, err := c.Info(ctx)
+	if err != nil {
+		return
+	}
+	w.pending = info.NumPending
+	w.waiting(info.NumPending + uint64(info.NumAckPending))
+}
+
+// waits counts what waits as of the last message.
+func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue))) }
+
+func (w *worker) waiting(n uint64) {
+	lost := uint64(0)
+	for _, i := range w.queue {
+		if len(i.to) == 0 {
+			lost++
+		}
+	}
+	w.status.write(func(s *WorkerStatus) {
+		s.Waiting, s.Lost = n, lost
+		if n == 0 {
+			s.WaitingSince = time.Time{}
+		} else if s.WaitingSince.IsZero() {
+			s.WaitingSince = time.Now()
+		}
+	})
+}
+
+// retire deletes the consumer and the file of a receiver that is gone, once nothing has come for a
+// while: the relay may still have events from the time when the receiver was named.
+func (w *worker) retire(ctx context.Context) error {
+	if !w.gone || w.status.read().Waiting > 0 || time.Since(w.busy) < leaving {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	err := w.f.js.DeleteConsumer(ctx, w.f.o.Stream, w.done.Consumer)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
+	}
+	_ = os.Remove(w.f.path(w.name))
+	return errRetired
+}
+
+// first is the first message of the queue that goes somewhere.
+func (w *worker) first() *item {
+	for _, i := range w.queue {
+		if len(i.to) > 0 {
+			return i
+		}
+	}
+	return nil
+}
+
+// batch is the messages that are sent as one: the first, or a digest where more than five wait.
+func (w *worker) batch() ([]*item, error) {
+	first := w.first()
+	if first == nil {
+		return nil, nil
+	}
+	if w.isDone(first) { // the stream has it twice
+		return nil, w.drop([]*item{first})
+	}
+	traits := w.f.destinations[first.to[0]].traits
+	if traits.Digest < 2 || first.alone || traits.LeadsAlone && w.kind == Leads {
+		return []*item{first}, nil
+	}
+	batch, known := []*item{}, map[string]bool{}
+	for _, i := range w.queue {
+		if len(i.to) == 0 || i.to[0] != first.to[0] || i.alone || known[i.event.ID] || w.isDone(i) {
+			continue
+		}
+		known[i.event.ID] = true
+		if batch = append(batch, i); len(batch) == traits.Digest {
+			break
+		}
+	}
+	if len(batch) <= digestAbove {
+		batch = batch[:1]
+	}
+	return batch, nil
+}
+
+// deliver sends a batch until it is accepted, or a dead letter. What is refused, or has failed ten
+// times, lets the others try, one at each retry: if one of them is accepted and it is refused once
+// more, the message itself is the cause.
+func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
+	for tries := 1; ; tries++ {
+		if tries > 1 {
+			var err error
+			if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
+				return err
+			}
+		}
+		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
+		err := w.try(ctx, batch)
+		switch {
+		case err == nil:
+			if tries > 1 {
+				e := batch[0].event
+				w.f.o.Log.Info("delivered after retries", "forwarder", w.f.o.Name, "lane", w.name, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
+			}
+			return w.finish(batch, stepSent)
+		case errors.Is(err, errStopped):
+			return ctx.Err()
+		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)): // one of them may be the cause
+			w.split(batch, errors.As(err, new(*Refused)))
+			return nil
+		case len(batch) == 1 && w.isDead(batch[0], err):
+			buried, failed := w.bury(ctx, batch[0], err)
+			if buried || failed != nil {
+				return failed
+			}
+			if _, failed := w.witness(ctx, c, batch[0]); failed != nil { // it must not hold up all others
+				return failed
+			}
+		case len(batch) == 1 && !batch[0].suspect.IsZero() && !ofReceiver(err):
+			accepted, failed := w.witness(ctx, c, batch[0])
+			if failed != nil {
+				return failed
+			}
+			if accepted {
+				continue
+			}
+		}
+		if tries == 1 || tries%(3*failures) == 0 {
+			e := batch[0].event
+			w.f.o.Log.Warn("delivery failed; retrying", "forwarder", w.f.o.Name, "lane", w.name,
+				"event_id", e.ID, "agency", e.AgencyID, "attempt", tries, "err", reason(err))
+		}
+		if err := w.pause(ctx, c, batch, max(pause(tries), after(err))); err != nil {
+			return err
+		}
+	}
+}
+
+// try makes one attempt. While it lasts the server is told that the messages are in hand.
+func (w *worker) try(ctx context.Context, batch []*item) error {
+	d := Delivery{}
+	for _, i := range batch {
+		i.tries++
+		d.Events = append(d.Events, i.event)
+	}
+	to := w.f.destinations[batch[0].to[0]]
+	stop := w.hold()
+	err := to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
+	stop()
+	switch now := time.Now(); {
+	case err == nil:
+		w.accepted++
+		w.status.write(func(s *WorkerStatus) {
+			s.Sent, s.Events, s.LastSent, s.WaitingSince = s.Sent+1, s.Events+uint64(len(batch)), now, time.Time{}
+			s.LastError, s.LastErrorAt = "", time.Time{}
+		})
+		w.f.o.Log.Debug("forwarded", "forwarder", w.f.o.Name, "lane", w.name, "events", len(batch), "event_id", batch[0].event.ID)
+	case !errors.Is(err, errStopped):
+		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
+	}
+	return err
+}
+
+// split has the messages of a digest sent one by one: any of them may be the cause. A refusal counts
+// for each of them.
+func (w *worker) split(batch []*item, refused bool) {
+	for _, i := range batch {
+		i.alone, i.tries = true, 0
+		if i.failed = failures - 1; refused {
+			i.failed, i.suspect, i.seen = failures, time.Now(), w.accepted
+		}
+	}
+}
+
+// hold keeps the server from offering again what is in the queue, until stop is called.
+func (w *worker) hold() (stop func()) {
+	queue, ended, over := slices.Clone(w.queue), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(w.f.o.AckWait / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				inProgress(queue)
+			}
+		}
+	}()
+	return func() { close(ended); <-over }
+}
+
+// inProgress starts the AckWait of messages again. If one is offered again all the same, take knows it.
+func inProgress(queue []*item) {
+	for _, i := range queue {
+		_ = i.message.InProgress()
+	}
+}
+
+// pause waits between two attempts. A refused message that had no other to be compared with does
+// not wait for longer than until one comes.
+func (w *worker) pause(ctx context.Context, c jetstream.Consumer, batch []*item, wait time.Duration) error {
+	refused := len(batch) == 1 && batch[0].failed >= failures && batch[0].tries < failures
+	for end := time.Now().Add(wait); ; {
+		inProgress(w.queue)
+		w.count(ctx, c)
+		w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+		left := time.Until(end)
+		if !sleep(ctx, min(left, w.f.o.AckWait/3)) {
+			return ctx.Err()
+		}
+		if left <= w.f.o.AckWait/3 {
+			return nil
+		}
+		if refused && w.other(batch[0]) == nil {
+			if err := w.more(c, failures); err != nil {
+				return err
+			}
+			if w.other(batch[0]) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// ofReceiver reports whether an error says nothing about the message.
+func ofReceiver(err error) bool {
+	retry := (*Retry)(nil)
+	return errors.As(err, &retry) && retry.Receiver
+}
+
+// isDead decides after an attempt whether a message becomes a dead letter.
+func (w *worker) isDead(i *item, err error) bool {
+	retry, refused := (*Retry)(nil), (*Refused)(nil)
+	switch {
+	case ofReceiver(err):
+		return false
+	case errors.As(err, &retry) && retry.Unanswered:
+		i.unanswered++
+		return i.unanswered >= unanswered
+	case errors.As(err, &refused):
+		i.failed = max(i.failed, failures)
+		if refused.Certain {
+			return true
+		}
+	default:
+		i.failed++
+	}
+	switch {
+	case i.failed < failures:
+		return false
+	case i.suspect.IsZero():
+		i.suspect, i.seen = time.Now(), w.accepted
+		return false
+	case w.accepted > i.seen:
+		return true
+	}
+	return w.other(i) == nil && w.pending == 0 && time.Since(i.suspect) >= lonely
+}
+
+// witness sends another message of the queue, to find out whether the receiver accepts any.
+func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *item) (accepted bool, err error) {
+	if other := w.other(suspect); other == nil || other.tries > 0 {
+		if err := w.more(c, len(w.queue)+failures); err != nil {
+			return false, err
+		}
+	}
+	other := w.other(suspect)
+	if other == nil {
+		return false, nil
+	}
+	if left, err := w.withoutErased(ctx, []*item{other}); err != nil || len(left) == 0 {
+		return false, err
+	}
+	err = w.try(ctx, []*item{other})
+	switch {
+	case err == nil:
+		return true, w.finish([]*item{other}, stepSent)
+	case errors.Is(err, errStopped):
+		return false, ctx.Err()
+	}
+	w.isDead(other, err) // one that is refused here needs a witness of its own; its turn comes
+	other.alone = !other.suspect.IsZero()
+	return false, nil
+}
+
+// other is the message that is tried next beside a suspect: tried least, and of another type.
+func (w *worker) other(suspect *item) (other *item) {
+	less := func(a, b *item) bool {
+		if a.tries != b.tries {
+			return a.tries < b.tries
+		}
+		return a.event.Type != suspect.event.Type && b.event.Type == suspect.event.Type
+	}
+	for _, i := range w.queue {
+		if i == suspect || len(i.to) == 0 || i.to[0] != suspect.to[0] || i.unanswered > 0 {
+			continue
+		}
+		if other == nil || less(i, other) {
+			other = i
+		}
+	}
+	return other
+}
+
+// errCut ends a worker where a test wants it to end.
+var errCut = errors.New("cut")
+
+// The steps at which a test can cut.
+const (
+	stepSent   = "sent"
+	stepDead   = "dead"
+	stepMarked = "marked"
+	stepDone   = "done"
+)
+
+func (w *worker) step(name string) error {
+	if w.f.cut != nil && w.f.cut(name) {
+		return errCut
+	}
+	return nil
+}
+
+// finish notes that messages are done with one receiver, and acknowledges those that go to no other.
+// In this order: a crash in between finds what was done.
+func (w *worker) finish(batch []*item, at string) error {
+	if err := w.step(at); err != nil {
+		return err
+	}
+	var done []*item
+	for _, i := range batch {
+		if i.to = i.to[1:]; len(i.to) == 0 {
+			done = append(done, i)
+		} else {
+			i.alone, i.tries, i.failed, i.unanswered, i.suspect = false, 0, 0, 0, time.Time{}
+		}
+	}
+	floor := uint64(math.MaxUint64)
+	for _, i := range w.queue {
+		if !slices.Contains(done, i) {
+			floor = min(floor, i.place)
+		}
+	}
+	for _, i := range done {
+		w.done.add(i.event, i.place, floor)
+	}
+	w.save()
+	if err := w.step(stepMarked); err != nil {
+		return err
+	}
+	if err := w.drop(done); err != nil {
+		return err
+	}
+	return w.step(stepDone)
+}
+
+// drop acknowledges messages and takes them out of the queue.
+func (w *worker) drop(done []*item) error {
+	for _, i := range done {
+		if err := i.message.Ack(); err != nil {
+			return err
+		}
+	}
+	w.queue = slices.DeleteFunc(w.queue, func(i *item) bool { return slices.Contains(done, i) })
+	w.status.write(func(s *WorkerStatus) { s.Attempts = 0 })
+	w.waits()
+	return nil
+}
+
+// bury moves a message to the dead letters. It returns false while that fails: the message must be
+// somewhere.
+func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
+	why := reason(err)
+	switch {
+	case i.unanswered >= unanswered:
+		why = "perhaps delivered: " + why
+	case errors.As(err, new(*Refused)) && w.accepted == i.seen && !i.suspect.IsZero():
+		why += " (no other message to compare it with)"
+	}
+	log := w.f.o.Log.With("forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
+	written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
+	if err != nil {
+		w.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
+		log.Error("message permanently rejected, but no dead letter can be written; retrying", "refused", why, "err", err.Error())
+		return false, nil
+	}
+	if !written {
+		log.Info("contact request was erased before it was delivered")
+		return true, w.drop([]*item{i})
+	}
+	w.status.write(func(s *WorkerStatus) { s.DeadLetters, s.WaitingSince = s.DeadLetters+1, time.Time{} })
+	log.Error("message moved to the dead letters", "err", why)
+	return true, w.finish([]*item{i}, stepDead)
+}
+
+// withoutErased leaves out what was erased from the stream since it was fetched: it is passed over.
+func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
+	for _, i := range batch {
+		gone, _ := w.erased(ctx, i)
+		if !gone {
+			left = append(left, i)
+			continue
+		}
+		w.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID)
+		if err := w.drop([]*item{i}); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// erased reports whether a contact request that was fetched has been erased from the stream: nobody
+// may get it any more. One that has expired, or was lost with the stream or its tail, has not.
+func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
+	if !i.event.HoldsPerson() {
+		return false, nil
+	}
+	messages := stream.Client{Conn: w.f.o.Conn, Stream: w.f.o.Stream, Wait: answerLimit}
+	m, err := messages.Get(ctx, stream.Query{Sequence: i.place})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil || m != nil { // another message too: it is of another history
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	s, err := w.f.js.Stream(ctx, w.f.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("stream %s: %w", w.f.o.Stream, err)
+	}
+	info := s.CachedInfo()
+	if !w.stream.Equal(info.Created) || i.place > info.State.LastSeq {
+		return false, nil
+	}
+	return i.place >= info.State.FirstSeq || !forgets(info, i.stored), nil
+}
+
+// forgets reports whether a stream may have dropped by itself what was stored at a time and lay
+// before its first message.
+func forgets(info *jetstream.StreamInfo, stored time.Time) bool {
+	c := info.Config
+	return c.MaxAge > 0 && info.TimeStamp.Sub(stored) >= c.MaxAge ||
+		c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0)
 }

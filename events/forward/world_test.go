@@ -183,6 +183,9 @@ func worldOn(t *testing.T, s *natsd.Server) *world {
 	return w
 }
 
+// consumer is the name of the consumer of a receiver's leads.
+func consumer(receiver string) string { return "doorbell-slack-leads-" + receiver }
+
 // worldWith is a world on a server of somebody else.
 func worldWith(t *testing.T, nc *nats.Conn) *world {
 	t.Helper()

@@ -61,7 +61,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 
 func TestEverySettingArrives(t *testing.T) {
 	c := mustRead(t, []string{
-		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
+		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
 		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
@@ -234,6 +234,7 @@ var badInputs = []struct {
 	{"token that no header can hold", []string{"DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel + " and more"}, "DOORBELL_HTTP_TOKEN", "cannot stand in a header"},
 	{"open server without credentials", []string{"DOORBELL_NATS_LISTEN=0.0.0.0:4222"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"open server on all addresses", []string{"DOORBELL_NATS_LISTEN=:4222", "NATS_USER=u"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
+	{"an instance with a dot", []string{"DOORBELL_INSTANCE=a.b"}, "DOORBELL_INSTANCE", "letters, digits"},
 	{"prefix with a wildcard", []string{"DOORBELL_SUBJECT_PREFIX=listings.>"}, "DOORBELL_SUBJECT_PREFIX", "letters, digits"},
 	{"stream with a dot", []string{"DOORBELL_STREAM=A.B"}, "DOORBELL_STREAM", "letters, digits"},
 	{"server of another kind", []string{"NATS_URL=http://u:" + doorbelltest.Sentinel + "@host"}, "NATS_URL", "nats://host:4222"},

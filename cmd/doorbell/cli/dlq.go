@@ -215,7 +215,7 @@ func retryError(err error, l forward.Letter) error {
 		return err
 	}
 	word, reason := receivers.Outcome(err)
-	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
+	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "later": "not taken now"}[word], reason)
 }
 
 func (c *DLQDropCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {

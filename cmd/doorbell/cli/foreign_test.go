@@ -66,7 +66,7 @@ func startTalker(t *testing.T) *talker {
 	sandboxed := doorbelltest.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--agencies", "A100,B200,D400,"+oddAgency,
 		"--insertions", "8", "--history", "1", "--contact-requests-per-minute", "0", "--changes-per-minute", "0")
 	found := sandboxed.Stdout.Await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }))
 	t.Cleanup(receiver.Close)
 	b := &talker{api: doorbelltest.Api{URL: found[1], Control: found[2]}, dir: doorbelltest.ShortDir(t)}
 	b.environ = append(doorbelltest.RunEnviron(b.dir, b.api.URL, doorbelltest.SandboxKey, "A100", "B200", "D400", oddAgency),

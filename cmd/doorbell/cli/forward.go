@@ -102,7 +102,7 @@ type trial struct {
 	Agencies []string `json:"agencies,omitempty"`
 	Except   []string `json:"except,omitempty"`
 	Kind     string   `json:"kind"`
-	Outcome  string   `json:"outcome"` // taken, later, refused, off
+	Outcome  string   `json:"outcome"` // taken, later, refused
 	Reason   string   `json:"reason,omitempty"`
 }
 
@@ -172,8 +172,6 @@ func (t trial) text() string {
 	switch head := t.Forwarder + " (" + (forward.Filter{Agencies: t.Agencies, Except: t.Except}).Whose() + ")"; t.Outcome {
 	case "taken":
 		return head + " accepted a test " + t.Kind
-	case "off":
-		return head + " is gone: " + t.Reason
 	case "refused":
 		return head + " rejected a test " + t.Kind + ": " + t.Reason
 	default:

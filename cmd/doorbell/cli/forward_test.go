@@ -88,7 +88,7 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 		ids = append(ids, s.Ring(t, "A100"))
 		sub.Request(t, ids[len(ids)-1])
 	}
-	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
+	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+.leads"`)
 	if code := d.End(t, syscall.SIGKILL); code != -1 {
 		t.Fatalf("exit code %d after SIGKILL", code)
 	}
@@ -134,7 +134,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 		t.Error("another one arrived")
 	}
 	f.Stop(t)
-	p.Answer(http.StatusBadRequest)
+	p.Answer(http.StatusRequestEntityTooLarge)
 	f = doorbelltest.Launch(t, alone, "forward", "webhook")
 	f.Stderr.Await(t, `"nats":"nats://127.0.0.1:`)
 	refused := s.Ring(t, "A100")
@@ -144,9 +144,9 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	if list.Code != exit.Done || strings.Count(list.Stdout, "\n") != 2 {
 		t.Fatalf("dlq ls: %+v", list)
 	}
-	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 400 Bad Request")
+	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 413 Request Entity Too Large")
 	retry := doorbelltest.Run(t, settings, "dlq", "retry", "1")
-	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 400") {
+	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 413") {
 		t.Errorf("retry while it is refused: %+v", retry)
 	}
 	p.Answer(http.StatusOK)
@@ -191,7 +191,7 @@ func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T)
 func TestADeadLetterIsDropped(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	p.Answer(http.StatusNotFound)
+	p.Answer(http.StatusRequestEntityTooLarge)
 	a, said := inProcess(t, s.With(p.Webhook()), func(o *daemon.Options) { o.CountEvery = 100 * time.Millisecond })
 	endsInTime := runs(t, a)
 	said.Await(t, "moved to the dead letters") // the alert that the watch has begun
@@ -201,6 +201,10 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "7")
 	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.Stderr, "no dead letter has this number") {
 		t.Errorf("one that is not there: %+v", got)
+	}
+	if got := doorbelltest.Run(t, s.With(p.Environ()...), "dlq", "retry", "1", "--json"); got.Code != exit.CodeFailed ||
+		!strings.Contains(got.Stdout, `"outcome": "failed"`) || !strings.Contains(got.Stderr, "1 of 1 dead letters stay") {
+		t.Errorf("retry: %+v", got)
 	}
 	if got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "1"); got.Code != exit.Done || got.Stdout != "1 dropped\n" {
 		t.Errorf("drop: %+v", got)
@@ -214,18 +218,17 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	endsInTime()
 }
 
-func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
+func TestAReceiverThatIsGoneIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
 	p.Answer(http.StatusGone)
 	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
-	d.Stderr.Await(t, "receiver is gone")
-	s.Ring(t, "A100") // without a lead, who brings leads looks every 30 s only
+	d.Stderr.Await(t, "delivery failed; retrying")
 	s.GoesOn(t, "A100", 5)
 	var got doorbelltest.Result
-	doorbelltest.Eventually(t, "leads and alerts are switched off", func() bool {
+	doorbelltest.Eventually(t, "the alert waits", func() bool {
 		got = doorbelltest.Run(t, s.Environ, "status", "--check")
-		return strings.Contains(got.Stdout, "webhook is switched off, for leads and alerts")
+		return strings.Contains(got.Stdout, "webhook alerts: a message waits")
 	})
 	if got.Code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)
@@ -238,13 +241,16 @@ func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	if err := os.WriteFile(filepath.Join(s.Dir, "forward-webhook.json"), []byte("{"), 0o600); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.Dir, "forward"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "forward", "webhook.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
 	d.Stderr.Await(t, "forwarder failed; retrying")
 	s.GoesOn(t, "A100", 5)
-	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "forward-webhook.json is damaged") {
+	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "webhook.json is damaged") {
 		t.Errorf("status --check: %+v", got)
 	}
 	d.Stop(t)
@@ -270,7 +276,7 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 		{"email", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
-		{"webhook", 410, exit.CodeFailed, "is gone: the webhook answers 410 Gone"},
+		{"webhook", 410, exit.CodeFailed, "failed to take a test contact request: the webhook answers 410 Gone"},
 		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: the webhook answers 500"},
 		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
 		{"slack", 404, exit.CodeFailed, "slack"},
@@ -418,7 +424,7 @@ func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
 		{ops.ForwarderStatus{Destination: "x"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
-		{ops.ForwarderStatus{Destination: "x", Off: true}, true},
+		{ops.ForwarderStatus{Destination: "x", Attempts: 2}, true},
 		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
 		{ops.ForwarderStatus{Problem: "damaged"}, true},
 	} {

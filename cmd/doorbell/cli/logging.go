@@ -59,7 +59,7 @@ const (
 )
 
 // sameThing are the attributes that say what a line is about; the others say how it is.
-var sameThing = []string{"agency", "operation", "forwarder", "lane", "destination", "part", "job", "key", "verb", "receipt"}
+var sameThing = []string{"agency", "operation", "forwarder", "lane", "part", "job", "key", "verb", "receipt"}
 
 // toldOnce is an attribute of lines that are never kept back: a halt and its end are told once each. The next one is another one,
 // also in the same words, and follows what a person did.

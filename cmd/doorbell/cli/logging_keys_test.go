@@ -22,7 +22,7 @@ var logKeys = map[string]string{
 	"event_id": "ce-id", "events": "how many", "count": "of messages or events", "from": "first sequence, or what was before", "to": "last sequence, or what is now",
 	"published": "events", "already_there": "events",
 	"part": "of the program", "server": "of NATS", "url": "without credentials", "nats": "address without credentials", "subject": "of NATS", "stream": "name",
-	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "destination": "host and hash of a receiver", "outlets": "how many",
+	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "outlets": "how many",
 	"again": "it was there before", "refused": "what a receiver said",
 	"cause": "of the end of a halt", "complete": "of a walk", "pages": "of a walk", "missing": "insertions", "known": "insertions",
 	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "last": "when it was well",

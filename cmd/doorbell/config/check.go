@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"doorbell/events/forward"
 )
 
 // complaint says in our words why a text does not fit a field. Parsers of the standard library quote what they read,
@@ -83,6 +85,9 @@ func (r *reader) checkBase(c *Config) {
 	b := c.Base
 	if !subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100 {
 		r.wrong("DOORBELL_SUBJECT_PREFIX", "is not a NATS subject; write letters, digits, - and _, parts separated by dots")
+	}
+	if b.Instance != "" && forward.ValidName(b.Instance) != nil {
+		r.wrong("DOORBELL_INSTANCE", "is not a name; write at most 32 letters, digits, - and _")
 	}
 	if !streamName.MatchString(b.Stream) {
 		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")

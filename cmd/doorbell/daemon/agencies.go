@@ -45,6 +45,16 @@ func (d *agencies) open(list []poller.AgencyKeys) {
 	d.waits, d.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
+// ids is the agencies that are configured now.
+func (d *agencies) ids() (ids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.configured {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
 // signal signals a channel of capacity 1, which remembers the signal until it is received.
 func signal(c chan<- struct{}) {
 	select {

@@ -97,7 +97,9 @@ func (a *Daemon) forward(ctx context.Context) {
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
-		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
+		o := a.o.ForwardOptions(r.Forwarder, conn)
+		o.Agencies = a.agencies.ids
+		f, err := forward.New(o)
 		if err != nil {
 			return err
 		}
@@ -137,7 +139,7 @@ func (f Forwarder) Distinct() (routes []forward.Route) {
 // ForwardOptions are what all forwarders have in common.
 func (o Options) ForwardOptions(f Forwarder, conn stream.Conn) forward.Options {
 	return forward.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes, Instance: o.Instance,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }
@@ -200,7 +202,8 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 			all = append(all, ops.ForwarderStatus{
 				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
 				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
-				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Off: l.Off, Problem: l.Problem,
+				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Problem: l.Problem,
+				WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,
 			})
 		}
 	}

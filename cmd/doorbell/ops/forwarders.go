@@ -13,15 +13,16 @@ type ForwarderStatus struct {
 	Whose        string    `json:"whose,omitempty"`       // the agencies that it is for, as they were configured
 	Kind         string    `json:"kind,omitempty"`        // leads or alerts
 	Waiting      uint64    `json:"waiting"`
-	Sent         uint64    `json:"sent"`   // messages; a digest is one
-	Events       uint64    `json:"events"` // in these messages
+	WaitingSince time.Time `json:"waitingSince,omitzero"` // since when something has waited without a delivery being accepted
+	Lost         uint64    `json:"lost,omitempty"`        // leads that wait because no route takes them any more
+	Sent         uint64    `json:"sent"`                  // messages; a digest is one
+	Events       uint64    `json:"events"`                // in these messages
 	LastSent     time.Time `json:"lastSent,omitzero"`
 	Attempts     int       `json:"attempts,omitempty"` // of the message in hand
 	LastError    string    `json:"lastError,omitempty"`
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 	FailingSince time.Time `json:"failingSince,omitzero"` // deliveries fail since then
 	DeadLetters  uint64    `json:"deadLetters"`
-	Off          bool      `json:"off"`
 	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
 }
 
@@ -30,8 +31,25 @@ func (f ForwarderStatus) To() string { return cmp.Or(f.Whose, f.Destination) }
 
 // ill says whether a person should look at it.
 func (f ForwarderStatus) ill(now time.Time) bool {
-	return f.Off || f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
+	return f.Problem != "" || f.Waits(now) || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
 }
+
+// Waits reports whether something waits for too long: it was not accepted twice, it has waited for a
+// minute, or no route takes it.
+func (f ForwarderStatus) Waits(now time.Time) bool {
+	return f.Attempts >= 2 || f.Lost > 0 || f.Waiting > 0 && !f.WaitingSince.IsZero() && now.Sub(f.WaitingSince) > patience
+}
+
+// tried ends a sentence with the number of attempts.
+func (f ForwarderStatus) tried() string {
+	if f.Attempts == 0 {
+		return "."
+	}
+	return "; " + Counted(f.Attempts, "attempt") + " so far."
+}
+
+// patience is how long a message may wait before that is shown.
+const patience = time.Minute
 
 // forwarderTable is empty if there are none.
 func (s Status) forwarderTable(o TextOptions) []string {

@@ -25,12 +25,27 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 	}
 }
 
-func TestOneReceiverThatIsOffIsOneTrouble(t *testing.T) {
-	s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
-		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true}, {Name: "slack", Kind: "alerts", Destination: "hooks.slack.com-1", Off: true},
-	}}
-	if h := NewHeadline(s); h.Text != s.Summary() || s.Summary() != "slack is switched off, for leads and alerts" {
-		t.Errorf("%+v; %s", h, s.Summary())
+func TestAllIsNotWellWhileAMessageWaits(t *testing.T) {
+	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		f    ForwarderStatus
+		want string
+	}{
+		"first try":   {ForwarderStatus{Attempts: 1, Waiting: 1, WaitingSince: at.Add(-50 * time.Second)}, ""},
+		"second try":  {ForwarderStatus{Attempts: 2, Waiting: 1, LastError: "503"}, "slack leads: a message waits"},
+		"paused":      {ForwarderStatus{Waiting: 3, WaitingSince: at.Add(-61 * time.Second)}, "slack leads: a message waits"},
+		"no route":    {ForwarderStatus{Waiting: 1, Lost: 1}, "slack leads: no route takes a lead"},
+		"NATS is off": {ForwarderStatus{Problem: "x"}, "slack leads gets nothing from NATS"},
+	} {
+		c.f.Name, c.f.Kind = "slack", "leads"
+		s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{c.f}}
+		s.Watch.At = at
+		if s.Summary() != c.want {
+			t.Errorf("%s: %q", name, s.Summary())
+		}
+		if text := strings.Join(s.Lines(TextOptions{}), "\n"); name == "second try" && (!strings.Contains(text, "2 attempts so far") || !strings.Contains(text, "503")) {
+			t.Errorf("no count or error in:\n%s", text)
+		}
 	}
 }
 

@@ -35,8 +35,8 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"The API does not answer;":                                func(_ *Health, s *Status) { s.Watch.Down = "in 3s" },
 		"The store is nearly full;":                               func(_ *Health, s *Status) { s.Store.Alarm = true },
 		"The store is full: polling stopped until there is room;": func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm = true, true },
-		"slack is switched off, for leads and alerts; mail gets nothing from NATS": func(_ *Health, s *Status) {
-			s.Forwarders = []ForwarderStatus{{Name: "slack", Off: true}, {Name: "slack", Off: true}, {Name: "mail", Problem: "x"}}
+		"slack leads: a message waits; mail gets nothing from NATS": func(_ *Health, s *Status) {
+			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Attempts: 2}, {Name: "mail", Problem: "x"}}
 		},
 		"slack leads gets nothing from NATS (x);": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "x", Problem: "it waits"}}

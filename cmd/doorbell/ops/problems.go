@@ -347,15 +347,16 @@ func (s Status) forwarderProblems() (all []Problem) {
 			Do: Remedy{Command: "doorbell forward " + Shell(f.Name) + " --test"}, Passing: !f.ill(s.Watch.At),
 		}
 		switch {
-		case f.Off:
-			t.Bad, t.Title, t.Alike = true, who+" is switched off", "off "+f.Name+" "+f.Destination
-			t.Many = f.Name + " is switched off, for leads and alerts"
-			t.Text = "The receiver said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
 			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+": delivery of leads and alerts fails"
-			t.Title, t.Text = who+": delivery fails", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
+			t.Title, t.Text = who+": delivery fails", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself"+f.tried()
 		case f.Problem != "":
 			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "doorbell retries by itself."
+		case f.Lost > 0:
+			t.Title, t.Text = who+": no route takes a lead", Counted(int(min(f.Lost, 1e9)), "lead")+" waiting. A line of the table of routes that fits sends them."
+		case f.Waits(s.Watch.At):
+			t.Title, t.Since = who+": a message waits", f.WaitingSince
+			t.Text = Counted(int(min(f.Waiting, 1e9)), "event") + " waiting. doorbell retries by itself" + f.tried()
 		default:
 			continue
 		}

@@ -222,7 +222,7 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 	}
 	for _, f := range s.Forwarders {
 		who := strings.TrimSpace(f.Name + " " + f.Kind + " for " + f.To())
-		if f.LastError != "" && !f.Off && (f.FailingSince.IsZero() || s.Watch.At.Sub(f.FailingSince) <= hiccup) {
+		if f.LastError != "" && !f.Waits(s.Watch.At) && (f.FailingSince.IsZero() || s.Watch.At.Sub(f.FailingSince) <= hiccup) {
 			add("%s: %s, %s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At))
 		}
 	}

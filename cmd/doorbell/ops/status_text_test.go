@@ -74,7 +74,7 @@ func TestAStatusShowsNoZeroThatIsNotKnownYet(t *testing.T) {
 
 func TestAStatusFitsWhateverTerminal(t *testing.T) {
 	s := large()
-	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true, LastError: "gone"}}
+	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Attempts: 3, LastError: "gone"}}
 	for _, o := range []TextOptions{{Width: 80, Height: 24}, {Width: 200, Height: 60}, {Width: 40, Height: 10}, {Width: 1, Height: 1}, {Width: 80}} {
 		lines := s.Lines(o)
 		if o.Height > 0 && len(lines) > o.Height {

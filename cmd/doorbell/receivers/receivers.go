@@ -125,7 +125,10 @@ type twoPlaces struct {
 	leads, alerts config.PerAgency
 	// otherwise is where alerts of an agency go that has no place for them.
 	otherwise func(agency string) string
-	open      func(value string) (forward.Receiver, error)
+	// split is the addresses of a value: each is a receiver of its own, so that nobody waits for
+	// the mailbox of another.
+	split func(value string) []string
+	open  func(address string) (forward.Receiver, error)
 }
 
 // routes has leads and alerts apart. One receiver serves both where they go to one place: it is it that keeps the pace.
@@ -137,16 +140,18 @@ func (p twoPlaces) routes() ([]forward.Route, error) {
 			return nil
 		}
 		for _, s := range sharesOf(named, of, p.only) {
-			if receivers[s.value] == nil {
-				o, err := p.open(s.value)
-				if err != nil {
-					return err
-				}
-				receivers[s.value] = o
-			}
 			filter := s.filter(p.types, p.least)
 			filter.Only = kind
-			routes = append(routes, forward.Route{Receiver: receivers[s.value], Filter: filter})
+			for _, address := range p.split(s.value) {
+				if receivers[address] == nil {
+					o, err := p.open(address)
+					if err != nil {
+						return err
+					}
+					receivers[address] = o
+				}
+				routes = append(routes, forward.Route{Receiver: receivers[address], Filter: filter})
+			}
 		}
 		return nil
 	}
@@ -164,6 +169,7 @@ func slackRoutes(c *config.Config, _, version string) ([]forward.Route, error) {
 	return twoPlaces{
 		types: f.SlackTypes, least: f.SlackMinScore, only: f.SlackAgencies,
 		leads: f.SlackURL.PerAgency, alerts: f.SlackAlertsURL.PerAgency, otherwise: f.SlackURL.Revealed,
+		split: func(value string) []string { return []string{value} },
 		open: func(value string) (forward.Receiver, error) {
 			return slack.New(slack.Options{
 				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version,
@@ -188,7 +194,7 @@ func emailRoutes(c *config.Config, name, _ string) ([]forward.Route, error) {
 	f := c.Forward
 	var operators []string
 	for _, v := range f.EmailAlertsTo.All() {
-		operators = append(operators, v.Reveal())
+		operators = append(operators, config.Recipients(v.Reveal())...)
 	}
 	return twoPlaces{
 		types: f.EmailTypes.Mailed(), least: f.EmailMinScore, only: f.EmailAgencies,
@@ -196,10 +202,11 @@ func emailRoutes(c *config.Config, name, _ string) ([]forward.Route, error) {
 		otherwise: func(agency string) string {
 			return cmp.Or(f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 		},
-		open: func(value string) (forward.Receiver, error) {
+		split: config.Recipients,
+		open: func(address string) (forward.Receiver, error) {
 			return email.New(email.Options{
-				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: config.Recipients(value),
-				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name, Location: zurich(),
+				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: []string{address},
+				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, address), AllowPlaintext: c.Base.AllowPlaintext, Name: name, Location: zurich(),
 				Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 			})
 		},
@@ -230,14 +237,11 @@ func webhookRoutes(c *config.Config, _, version string) ([]forward.Route, error)
 func Outcome(err error) (word, reason string) {
 	var (
 		later *forward.Retry
-		never *forward.Permanent
-		off   *forward.Gone
+		never *forward.Refused
 	)
 	switch {
 	case errors.As(err, &never):
 		return "refused", never.Reason
-	case errors.As(err, &off):
-		return "off", off.Reason
 	case errors.As(err, &later) && later.After > 0:
 		return "later", later.Reason + "; not again before " + later.After.Round(time.Second).String()
 	case errors.As(err, &later):

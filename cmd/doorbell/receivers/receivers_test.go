@@ -127,3 +127,12 @@ func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
 		t.Errorf("what is named is not mailed: %+v, %v", f.Routes, err)
 	}
 }
+
+func TestEachRecipientOfMailIsAReceiverOfItsOwn(t *testing.T) {
+	c := read(t, "DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example", "DOORBELL_EMAIL_TO=nora@x.example;max@x.example",
+		"DOORBELL_EMAIL_ALERTS_TO=max@x.example")
+	f, err := New(c, "email", "email", "1.0.0")
+	if err != nil || len(f.Routes) != 3 || len(f.Distinct()) != 2 || f.Routes[1].Receiver != f.Routes[2].Receiver {
+		t.Errorf("%d routes to %d receivers, %v; want 3 to 2", len(f.Routes), len(f.Distinct()), err)
+	}
+}

@@ -71,7 +71,7 @@ func newErasureSceneOf(t *testing.T, longest int) (m erasureScene, d *doorbellte
 	t.Helper()
 	m = erasureScene{Scene: doorbelltest.NewScene(t, "A100"), gone: newLead("Vergissmeinnicht", "079 311 22 33"), stays: newLead("Bleibtreu", "079 444 55 66")}
 	hook = doorbelltest.NewPlace(t)
-	hook.Status = http.StatusBadRequest
+	hook.Status = http.StatusRequestEntityTooLarge
 	m.Environ = m.With(hook.Webhook(), "DOORBELL_WEBHOOK_TYPES=contact_request.created")
 	d = doorbelltest.Launch(t, m.Environ, "run")
 	url = doorbelltest.NatsURL(t, m.Dir)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/textproto"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,25 @@ type failure struct {
 	code     int    // of the answer; 0: there was none
 	enhanced string // 5.1.1, as far as there is one
 	words    string // instead of an answer
-	setup    bool   // it will be the same until somebody changes something
+	setup    bool   // it stays the same until someone changes the setup
+	whole    bool   // the content was sent to its end
+	about    cause
 }
+
+// cause is what a refusal of the content is about, as far as its words say so.
+type cause int
+
+const (
+	ofMail cause = iota
+	ofAccount
+	ofSize
+)
+
+// The words of servers that give no enhanced code, or the wrong one.
+var (
+	sizeWords    = regexp.MustCompile(`(?i)too (large|big)|(message|mail|maximum|fixed).*\bsize\b`)
+	accountWords = regexp.MustCompile(`(?i)quota|limit|exceed|too many|rate|relay|sender|authenticat|suspend|disabled|mailbox (is )?full|over ?quota|recipient|not allowed to send`)
+)
 
 func (f *failure) Error() string {
 	if f.code == 0 {
@@ -46,16 +64,20 @@ func (f *failure) Error() string {
 	return strings.TrimRight(fmt.Sprintf("%s: the server answers %d %s", f.step, f.code, f.enhanced), " ")
 }
 
-// closing is the answer of a server that ends the session, at any step.
-const closing = 421
-
 var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
 // failed keeps of an error what may be shown.
 func failed(s step, err error) *failure {
 	var answer *textproto.Error
 	if errors.As(err, &answer) && 200 <= answer.Code && answer.Code <= 599 {
-		return &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
+		f := &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
+		switch {
+		case f.ends(".3.4", ".2.3") || sizeWords.MatchString(answer.Msg):
+			f.about = ofSize
+		case f.ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || accountWords.MatchString(answer.Msg):
+			f.about = ofAccount
+		}
+		return f
 	}
 	f := &failure{step: s, words: words(err)}
 	f.setup = f.words == forward.BadCertificate
@@ -88,44 +110,25 @@ func outcomeOf(ctx context.Context, err error) error {
 			f.words = "interrupted"
 		}
 	}
-	if f.code == 0 && f.step == stepContent {
-		f.words += "; whether the mail was taken is unknown"
+	if f.code == 0 && f.whole {
+		return &forward.Retry{Unanswered: true, Reason: f.Error() + "; whether the mail was taken is unknown"}
 	}
+	permanent := 500 <= f.code && f.code <= 599
 	switch {
-	case f.permanent() && f.aboutUs():
-		return &forward.Retry{After: setupRetryDelay, Reason: f.Error() + f.hint()}
-	case f.permanent():
-		return &forward.Permanent{Reason: f.Error()}
-	case f.setup:
-		return &forward.Retry{After: setupRetryDelay, Reason: f.Error()}
+	case f.step == stepContent && permanent && f.about != ofAccount:
+		return &forward.Refused{Reason: f.Error(), Certain: f.about == ofSize}
+	case f.setup || permanent:
+		return &forward.Retry{Receiver: true, After: setupRetryDelay, Reason: f.Error() + f.hint()}
 	}
-	return &forward.Retry{Reason: f.Error()}
+	return &forward.Retry{Receiver: f.step != stepContent || f.code == 0 || f.about == ofAccount, Reason: f.Error()}
 }
 
-func (f *failure) permanent() bool { return 500 <= f.code && f.code <= 599 }
-
-// aboutUs is true where another mail would be refused as well, now, and this one would be taken once something is changed: by
-// us (password, sender), by the provider (who may send what), or in the mailbox (it is full).
-func (f *failure) aboutUs() bool {
-	switch f.step {
-	case stepRecipient, stepData:
-		return f.code == 530 || f.subject("7") || f.mailboxFull()
-	case stepContent:
-		return f.mailboxFull()
-	}
-	return true
+// ends reports whether the enhanced code ends so.
+func (f *failure) ends(codes ...string) bool {
+	return slices.ContainsFunc(codes, func(c string) bool { return strings.HasSuffix(f.enhanced, c) })
 }
 
-// subject compares the middle of an enhanced code: 7 is security or policy.
-func (f *failure) subject(want string) bool {
-	_, rest, _ := strings.Cut(f.enhanced, ".")
-	got, _, _ := strings.Cut(rest, ".")
-	return got == want
-}
-
-func (f *failure) mailboxFull() bool { return strings.HasSuffix(f.enhanced, ".2.2") }
-
-// hint says what to look at.
+// hint is what to look at.
 func (f *failure) hint() string {
 	switch {
 	case f.code == 530:
@@ -134,10 +137,14 @@ func (f *failure) hint() string {
 		return ": user or password are wrong; no mail is sent until they are changed"
 	case f.step == stepMail:
 		return ": sending from this address is not allowed; check sender and user"
-	case f.mailboxFull():
-		return ": a mailbox is full"
-	case f.subject("7"):
-		return ": the server refuses to send to a recipient; check user and password, or ask the provider"
+	case f.ends(".2.2"):
+		return ": the mailbox is full"
+	case strings.Contains(f.enhanced, ".7."):
+		return ": the server refuses to send to the recipient; check user and password, or ask the provider"
+	case f.step == stepRecipient && f.code != 0:
+		return ": the server does not accept the recipient; check the address"
+	case f.about == ofAccount:
+		return ": it is about the account, not the mail; ask the provider"
 	}
 	return ""
 }

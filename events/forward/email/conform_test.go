@@ -36,9 +36,9 @@ func TestMailIsAReceiverLikeAnyOther(t *testing.T) {
 		Answers: []forwardtest.Answer{
 			{Name: "taken", Open: scripted("x", ""), Want: forwardtest.Done},
 			{Name: "451 to a recipient", Open: scripted("RCPT", "451 4.3.0 later"), Want: forwardtest.Retry},
-			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Permanent},
+			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Waits, After: time.Minute},
 			{Name: "550 to the sender", Open: scripted("MAIL", "550 5.7.1 no"), Want: forwardtest.Retry, After: time.Minute},
-			{Name: "554 to the content", Open: scripted(".", "554 5.6.0 no"), Want: forwardtest.Permanent},
+			{Name: "554 to the content", Open: scripted(".", "554 5.6.0 no"), Want: forwardtest.Refused},
 			{Name: "cut after the content", Open: scripted(".", cutOff), Want: forwardtest.Retry},
 			{Name: "421", Open: scripted("", "421 4.3.2 closing"), Want: forwardtest.Retry},
 		},

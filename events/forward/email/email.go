@@ -20,30 +20,19 @@
 //
 // # What the answers of a server mean
 //
-// One transaction serves all recipients. Some may be refused while others are taken; then the mail is sent to those that
-// take it, and this receiver remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
-// memory: after a restart a retry goes to all of them again, under the same Message-ID; a dead letter says who has it.) A recipient who
-// takes nothing for an hour while others do holds them up no longer: what is Retry below is Permanent then, for that recipient, until one
-// is taken.
+// A receiver is one recipient, so that nobody waits for the mailbox of another. What a server says
+// before it has seen the content is about the account, the sender or the recipient, and the same for
+// every mail: these wait, and none becomes a dead letter.
 //
-//	connection, TLS, greeting, EHLO    anything but yes            Retry
-//	no STARTTLS offered, bad certificate                           Retry, in 5 minutes or more; the reason says what to set
-//	AUTH                               4xx                         Retry
-//	                                   5xx, or no usable method    Retry, in 5 minutes or more
-//	MAIL FROM                          4xx                         Retry
-//	                                   5xx                         Retry, in 5 minutes or more: no mail of ours would be taken
-//	RCPT TO, DATA                      4xx, 421                    Retry
-//	                                   530, x.7.x, x.2.2           Retry, in 5 minutes or more
-//	                                   other 5xx                   Permanent
+//	connection, TLS, greeting, EHLO,   anything but yes            Retry of the receiver; in 5 minutes
+//	AUTH, MAIL FROM, RCPT TO, DATA                                 or more where the setup must be changed
 //	after the content                  4xx                         Retry
-//	                                   5xx                         Permanent, but x.2.2 (mailbox full): Retry
-//	                                   no answer                   Retry: unknown, the Message-ID tells
-//	QUIT                               anything                    taken already
-//
-// A refused password (535) or sender is Retry and neither Permanent nor Gone. It is the setup that is wrong and not the message:
-// as Permanent, every lead that comes until somebody notices would be a dead letter, and Gone would need a restart where a
-// provider merely had a bad hour. The wait keeps accounts from being locked. The same holds for refusals of who we are
-// (x.7.x, "relaying denied") before the content was sent; a refusal of the content itself is about this one mail.
+//	                                   too large (552, x.3.4, x.2.3)  Refused, for certain
+//	                                   mailbox full, quota, limit, Retry of the receiver
+//	                                   relaying, sender
+//	                                   other 5xx                   Refused
+//	                                   no answer                   Retry, unanswered: the Message-ID tells
+//	QUIT                               anything                    accepted already
 package email
 
 import (
@@ -52,11 +41,9 @@ import (
 	"doorbell/events/forward"
 )
 
-// Receiver sends mail to one set of recipients through one server. It is made by [New] and may be used by several goroutines.
-type Receiver struct {
-	settings
-	taken memory
-}
+// Receiver sends mail to one recipient through one server. It is made by [New] and may be used by
+// several goroutines.
+type Receiver struct{ settings }
 
 var _ forward.Receiver = (*Receiver)(nil)
 
@@ -74,10 +61,10 @@ func New(o Options) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Receiver{settings: s}, nil
+	return &Receiver{s}, nil
 }
 
-// Traits tell that mails may follow each other by the second and hold up to 200 events.
+// Traits: a mail a second, of up to 200 events. A program reads leads with OpenImmo: each is a mail.
 func (o *Receiver) Traits() forward.Traits {
-	return forward.Traits{Destination: o.destination(), Pace: pace, Digest: digest}
+	return forward.Traits{Destination: o.destination(), Pace: pace, Digest: digest, LeadsAlone: o.OpenImmo}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,9 +18,7 @@ import (
 // pipe, in virtual time.
 type script struct {
 	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, "." after the content
-	rcpt  map[string]string // by recipient
 	mails []string          // contents that were taken
-	for_  [][]string        // and for whom
 }
 
 const (
@@ -42,7 +39,6 @@ func (s *script) serve(c net.Conn) {
 	if !s.say(c, "", "220 mail.agency.example") {
 		return
 	}
-	var to []string
 	for {
 		text, err := r.ReadString('\n')
 		if err != nil {
@@ -55,16 +51,6 @@ func (s *script) serve(c net.Conn) {
 			answer = "250-mail.agency.example\r\n250 ENHANCEDSTATUSCODES"
 		case "HELO":
 			verb = "EHLO"
-		case "MAIL":
-			to = nil
-		case "RCPT":
-			address := strings.Trim(strings.TrimSpace(text)[len("RCPT TO:"):], "<>")
-			if s.rcpt[address] != "" {
-				answer = s.rcpt[address]
-			}
-			if s.says["RCPT"] == "" && strings.HasPrefix(answer, "2") {
-				to = append(to, address)
-			}
 		case "DATA":
 			answer = "354 go on"
 		case "QUIT":
@@ -79,7 +65,7 @@ func (s *script) serve(c net.Conn) {
 				return
 			}
 			if s.says["."] == "" {
-				s.mails, s.for_ = append(s.mails, content), append(s.for_, to)
+				s.mails = append(s.mails, content)
 			}
 		}
 	}
@@ -142,7 +128,7 @@ const (
 // outcome names what Send answered.
 func outcome(err error) string {
 	var l *forward.Retry
-	var n *forward.Permanent
+	var n *forward.Refused
 	switch {
 	case err == nil:
 		return taken
@@ -173,17 +159,19 @@ func TestEveryAnswerHasItsMeaning(t *testing.T) {
 		{"451 4.3.0 try again", [6]string{later, later, later, later, later, later}},
 		{"452 4.2.2 mailbox full", [6]string{later, later, later, later, later, later}},
 		{"454 4.7.0 not now", [6]string{later, later, later, later, later, later}},
-		{"500 what", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"501 5.1.3 bad address", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"503 5.5.1 bad sequence", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"521 no mail here", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"530 5.7.0 authentication required", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
-		{"550 5.1.1 <office@agency.example> unknown", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"550 no enhanced code", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"550 5.7.1 relaying denied", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"500 what", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"501 5.1.3 bad address", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"503 5.5.1 bad sequence", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"521 no mail here", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"530 5.7.0 authentication required", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
+		{"550 5.1.1 <office@agency.example> unknown", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
+		{"550 5.4.5 daily user sending limit exceeded", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
+		{"554 quota of this account", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
+		{"550 no enhanced code", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"550 5.7.1 relaying denied", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
 		{"552 5.2.2 mailbox full", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, laterSetup}},
-		{"552 5.3.4 too large", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
-		{"554 5.6.0 no", [6]string{laterSetup, laterSetup, laterSetup, never, never, never}},
+		{"552 5.3.4 too large", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
+		{"554 5.6.0 no", [6]string{laterSetup, laterSetup, laterSetup, laterSetup, laterSetup, never}},
 		{"300 what now", [6]string{later, later, later, later, later, later}},
 		{"this is no SMTP", [6]string{later, later, later, later, later, later}},
 		{"99 neither", [6]string{later, later, later, later, later, later}},
@@ -279,100 +267,6 @@ func TestACancelEndsASend(t *testing.T) {
 	})
 }
 
-func TestWhoTookAMailDoesNotGetItTwice(t *testing.T) {
-	const one, two = "office@agency.example", "zurich@agency.example"
-	for _, row := range []struct {
-		says, first, note string
-		again             string
-	}{
-		{"450 4.2.1 later", later, "1 of 2 recipients have it", taken},
-		{"550 5.1.1 unknown", never, "1 of 2 recipients have it", taken},
-		{"550 5.7.1 denied", laterSetup, "1 of 2 recipients have it", taken},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &script{rcpt: map[string]string{two: row.says}}
-			o := s.receiver(t, nil)
-			err := o.Send(t.Context(), delivery(t))
-			if outcome(err) != row.first || !strings.Contains(err.Error(), row.note) {
-				t.Errorf("%s: %v", row.says, err)
-			}
-			tellsNothing(t, err)
-			if len(s.for_) != 1 || len(s.for_[0]) != 1 || s.for_[0][0] != one {
-				t.Errorf("%s: the other one must have it: %v", row.says, s.for_)
-			}
-			if got := outcome(o.Send(t.Context(), delivery(t))); got != row.first {
-				t.Errorf("%s again: %s", row.says, got)
-			}
-			if len(s.for_) != 1 {
-				t.Errorf("%s: sent twice: %v", row.says, s.for_)
-			}
-			s.rcpt = nil
-			if got := outcome(o.Send(t.Context(), delivery(t))); got != row.again {
-				t.Errorf("%s, then good: %s", row.says, got)
-			}
-			if len(s.for_) != 2 || s.for_[1][0] != two || len(s.for_[1]) != 1 {
-				t.Errorf("%s: want the second alone: %v", row.says, s.for_)
-			}
-			if err := o.Send(t.Context(), delivery(t)); err != nil || len(s.for_) != 3 || len(s.for_[2]) != 2 {
-				t.Errorf("what everybody has is sent again if somebody asks: %v, %v", err, s.for_)
-			}
-		})
-	}
-}
-
-func TestADeadLetterIsSentToThoseAloneWhoDoNotHaveIt(t *testing.T) {
-	const one, two = "office@agency.example", "zurich@agency.example"
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{rcpt: map[string]string{two: "550 5.1.1 unknown"}}
-		var refused *forward.Permanent
-		if err := s.receiver(t, nil).Send(t.Context(), delivery(t)); !errors.As(err, &refused) || len(refused.Had) != 1 || strings.Contains(refused.Had[0], "office") {
-			t.Fatalf("%+v", refused)
-		}
-		s.rcpt = nil
-		d := delivery(t)
-		d.Had = refused.Had
-		if err := s.receiver(t, nil).Send(t.Context(), d); err != nil { // another process: it remembers nothing
-			t.Fatal(err)
-		}
-		if len(s.for_) != 2 || !slices.Equal(s.for_[0], []string{one}) || !slices.Equal(s.for_[1], []string{two}) {
-			t.Errorf("%v", s.for_)
-		}
-	})
-}
-
-func TestOfTwoRefusalsTheHopefulOneDecides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{rcpt: map[string]string{"office@agency.example": "550 5.1.1 unknown", "zurich@agency.example": "450 4.2.1 later"}}
-		if got := outcome(s.receiver(t, nil).Send(t.Context(), delivery(t))); got != later {
-			t.Error(got)
-		}
-	})
-}
-
-func TestContentThatIsRefusedForSomeIsRememberedForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{rcpt: map[string]string{"zurich@agency.example": "450 4.2.1 later"}, says: map[string]string{".": "451 4.3.0 later"}}
-		o := s.receiver(t, nil)
-		if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
-			t.Error(got)
-		}
-		s.rcpt, s.says = nil, nil
-		if err := o.Send(t.Context(), delivery(t)); err != nil || len(s.for_[0]) != 2 {
-			t.Errorf("%v, %v", err, s.for_)
-		}
-	})
-}
-
-func TestTheMemoryOfWhoHasAMailIsBounded(t *testing.T) {
-	var m memory
-	for i := range 3 * maxRemembered {
-		m.add(string(rune('a'+i%26))+strings.Repeat("x", i), []string{"one@agency.example"})
-	}
-	if len(m.have) != maxRemembered || len(m.order) != maxRemembered {
-		t.Errorf("%d and %d remembered", len(m.have), len(m.order))
-	}
-}
-
 func TestPlaintextIsRefusedUnlessTheHostIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
@@ -394,41 +288,6 @@ func TestAPasswordIsNeverShownInPlaintext(t *testing.T) {
 				t.Errorf("%s: %v, %d mails", offer, err, len(s.mails))
 			}
 			tellsNothing(t, err)
-		})
-	}
-}
-
-func TestOneMailboxThatTakesNothingHoldsUpTheOthersForAnHourAtMost(t *testing.T) {
-	const one, two = "office@agency.example", "zurich@agency.example"
-	for _, says := range []string{"452 4.2.2 mailbox full", "552 5.2.2 mailbox full", "550 5.7.1 denied", "450 4.2.1 later"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &script{rcpt: map[string]string{two: says}}
-			o := s.receiver(t, nil)
-			next := delivery(t)
-			next.Events[0].ID = "another"
-			for begun := time.Now(); ; time.Sleep(5 * time.Minute) {
-				err := o.Send(t.Context(), delivery(t))
-				if outcome(err) == never {
-					break
-				}
-				if time.Since(begun) > 65*time.Minute {
-					t.Fatalf("%s: a mail that one of two has waits for ever: %v", says, err)
-				}
-			}
-			err := o.Send(t.Context(), next)
-			if outcome(err) != never || len(s.for_) != 2 || s.for_[1][0] != one {
-				t.Errorf("%s: the next one: %v, %v", says, err, s.for_)
-			}
-			tellsNothing(t, err)
-			s.rcpt = nil
-			if err := o.Send(t.Context(), next); err != nil {
-				t.Errorf("%s: %v", says, err)
-			}
-			s.rcpt = map[string]string{two: says}
-			next.Events[0].ID = "a third"
-			if got := outcome(o.Send(t.Context(), next)); got == never {
-				t.Errorf("%s: who took a mail in between has an hour again: %s", says, got)
-			}
 		})
 	}
 }

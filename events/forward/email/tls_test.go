@@ -285,14 +285,6 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnUnknownRecipientDoesNotKeepTheMailFromOthers(t *testing.T) {
-	p := new(post).open(t, "mail.agency.example", false, true)
-	err := p.receiver(t, func(o *Options) { o.To = []string{"gone@agency.example", "office@agency.example"} }).Send(t.Context(), delivery(t))
-	if m := p.taken(); outcome(err) != never || len(m) != 1 || !slices.Equal(m[0].to, []string{"office@agency.example"}) {
-		t.Errorf("%v, %+v", err, m)
-	}
-}
-
 func TestTLSOnThePortForSTARTTLSIsSaid(t *testing.T) {
 	p := new(post).open(t, "mail.agency.example", false, true)
 	err := p.receiver(t, func(o *Options) { o.SMTP = "smtps://mail.agency.example:587" }).Send(t.Context(), delivery(t))

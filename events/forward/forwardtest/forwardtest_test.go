@@ -26,11 +26,11 @@ func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	}
 	body, err := json.Marshal(d)
 	if err != nil {
-		return &forward.Permanent{Reason: "no JSON"}
+		return &forward.Refused{Reason: "no JSON"}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {
-		return &forward.Permanent{Reason: "no request"}
+		return &forward.Refused{Reason: "no request"}
 	}
 	r.Header.Set("Id", d.Events[0].ID)
 	if d.Test {
@@ -47,11 +47,11 @@ func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	case answer.StatusCode < 300:
 		return nil
 	case answer.StatusCode == http.StatusGone:
-		return &forward.Gone{Reason: "410"}
+		return &forward.Retry{Receiver: true, Reason: "410"}
 	case answer.StatusCode == http.StatusTooManyRequests, answer.StatusCode >= 500:
 		return &forward.Retry{Reason: "busy", After: time.Duration(seconds) * time.Second}
 	}
-	return &forward.Permanent{Reason: "refused"}
+	return &forward.Refused{Reason: "refused"}
 }
 
 func TestTheSmallestReceiverPasses(t *testing.T) {
@@ -60,8 +60,8 @@ func TestTheSmallestReceiverPasses(t *testing.T) {
 		[]forwardtest.Reply{
 			{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Retry, After: 30 * time.Second},
 			{Status: 503, Want: forwardtest.Retry},
-			{Status: 410, Want: forwardtest.Gone},
-			{Status: 400, Want: forwardtest.Permanent},
+			{Status: 410, Want: forwardtest.Waits},
+			{Status: 400, Want: forwardtest.Refused},
 		})
 	s.Secrets = []string{"s3cret"}
 	works := s.Works

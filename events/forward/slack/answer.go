@@ -55,39 +55,30 @@ var words = map[string]meaning{
 // maxBody is more than any word; of what is longer, a captive portal's page say, the rest is not read.
 const maxBody = 4 << 10
 
-// outcomeOf says what an answer means. Slack's word decides where there is one: what is wrong with the message concerns it alone,
-// what is wrong with the webhook all messages. Without a word the answer is perhaps not Slack's at all but that of something
-// in between, and only the statuses that mean the same from everybody are believed to be final.
+// outcomeOf is what an answer means. Slack's word decides where there is one: what is wrong with the
+// message concerns it alone, what is wrong with the webhook all messages. Any other 2xx is a yes:
+// others speak Slack's language too, and say it in their own words.
 func outcomeOf(response *http.Response, now time.Time) error {
 	// A body that breaks off is no word; the status speaks for itself then.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	word := strings.TrimSpace(string(body))
-	status := response.StatusCode
-	if status == http.StatusOK {
-		if word == "ok" {
-			return nil
-		}
-		if words[word] == 0 {
-			return &forward.Retry{Reason: "status 200, but the answer is not Slack's; is there a proxy or a log-in page in between?"}
-		}
+	status, about := response.StatusCode, words[word]
+	if status >= 200 && status < 300 && about == 0 {
+		return nil
 	}
 	reason := fmt.Sprintf("status %d", status)
-	if words[word] != 0 {
+	if about != 0 {
 		reason += ", " + word
 	}
 	switch {
-	case status == http.StatusTooManyRequests || status >= 500:
-		return &forward.Retry{After: forward.RetryAfter(response, now), Reason: reason}
-	case words[word] == ofWebhook:
-		return &forward.Gone{Reason: reason + ": the webhook does not work any more; make a new one in Slack"}
-	case status == http.StatusGone:
-		return &forward.Gone{Reason: reason + ": the webhook is gone; make a new one in Slack"}
-	case words[word] == ofMessage, final(status):
-		return &forward.Permanent{Reason: reason}
+	case about == ofWebhook, status == http.StatusGone:
+		return &forward.Retry{Receiver: true, Reason: reason + ": the webhook does not work any more; make a new one in Slack"}
+	case about == ofMessage && status < 500 && status != http.StatusTooManyRequests, final(status):
+		return &forward.Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
 	case status >= 300 && status < 400:
-		return &forward.Retry{Reason: reason + ": a redirect, which is not followed"}
+		reason += ": a redirect, which is not followed"
 	}
-	return &forward.Retry{After: forward.RetryAfter(response, now), Reason: reason}
+	return &forward.Retry{After: forward.RetryAfter(response, now), Receiver: about == ofMoment || forward.OfReceiver(status), Reason: reason}
 }
 
 // final are the statuses that speak about the message, whoever sends them.

@@ -106,13 +106,13 @@ func render(m message.Message, alerts bool) ([]byte, error) {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(p); err != nil {
-			return nil, &forward.Permanent{Reason: "the message cannot be written"}
+			return nil, &forward.Refused{Reason: "the message cannot be written", Certain: true}
 		}
 		if body := bytes.TrimSuffix(b.Bytes(), []byte("\n")); len(body) <= maxWhole {
 			return body, nil
 		}
 	}
-	return nil, &forward.Permanent{Reason: "too large for Slack"} // of a digest its events come one by one
+	return nil, &forward.Refused{Reason: "too large for Slack", Certain: true} // of a digest its events come one by one
 }
 
 func emoji(t message.Tone, alerts bool) string {

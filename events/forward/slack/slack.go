@@ -98,7 +98,7 @@ func (o *Receiver) Traits() forward.Traits { return o.traits }
 // Send posts the delivery as one message. Slack cannot tell a message that is sent twice.
 func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
-		return &forward.Permanent{Reason: "a delivery without an event"}
+		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
 	}
 	body, err := render(message.Write(d.Events, d.Test, o.reader), message.IsAlert(d.Events[0].Type))
 	if err != nil {

@@ -22,14 +22,14 @@ func TestTheWebhookIsAReceiverLikeAllOthers(t *testing.T) {
 		if http.StatusText(status) == "" && status%100 < 90 {
 			continue
 		}
-		r := forwardtest.Reply{Status: status, Want: forwardtest.Permanent, Header: map[string]string{"Retry-After": "30"}}
+		r := forwardtest.Reply{Status: status, Want: forwardtest.Refused, Header: map[string]string{"Retry-After": "30"}}
 		switch expected(status) {
 		case "done":
 			r.Want = forwardtest.Done
 		case "later":
 			r.Want = forwardtest.Retry
-		case "off":
-			r.Want = forwardtest.Gone
+		case "waits":
+			r.Want = forwardtest.Waits
 		case "later 7s":
 			r.Want, r.After = forwardtest.Retry, 30*time.Second
 		}

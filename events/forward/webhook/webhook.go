@@ -83,7 +83,7 @@ func (w *Receiver) Traits() forward.Traits {
 // Send implements forward.Receiver.
 func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) != 1 {
-		return &forward.Permanent{Reason: "a webhook takes one event at a time"}
+		return &forward.Refused{Certain: true, Reason: "a webhook takes one event at a time"}
 	}
 	whole, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
@@ -121,11 +121,11 @@ func (w *Receiver) header(e events.Event, test bool) http.Header {
 	return h
 }
 
-// outcomeOf says what an answer means. Nothing of its body is looked at, let alone quoted.
+// outcomeOf is what an answer means. Its body is neither looked at nor quoted.
 //
-// A redirect is not followed, for the person's data would go where nobody has configured it. It says something about the
-// address and nothing about the event: with a corrected address, or when whoever is in between has gone, the event is taken.
-// So it is tried again, as often as the pipeline does.
+// A redirect is not followed: the person's data would go to an address that is not configured. Like
+// 401, 403, 404 and 410 it speaks about the address and not about the event, which waits until the
+// address is corrected.
 func outcomeOf(response *http.Response, now time.Time) error {
 	status := response.StatusCode
 	reason := "the webhook answers " + strconv.Itoa(status)
@@ -136,13 +136,11 @@ func outcomeOf(response *http.Response, now time.Time) error {
 	case status >= 200 && status < 300:
 		return nil
 	case status >= 300 && status < 400:
-		return &forward.Retry{Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
-	case status == http.StatusGone:
-		return &forward.Gone{Reason: reason + ": this webhook accepts nothing any more"}
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500:
-		return &forward.Retry{After: forward.RetryAfter(response, now), Reason: reason}
+		return &forward.Retry{Receiver: true, Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
+	case status == http.StatusRequestTimeout, status >= 500, forward.OfReceiver(status):
+		return &forward.Retry{After: forward.RetryAfter(response, now), Receiver: forward.OfReceiver(status), Reason: reason}
 	case status >= 400:
-		return &forward.Permanent{Reason: reason}
+		return &forward.Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
 	}
-	return &forward.Retry{Reason: fmt.Sprintf("the webhook answers with status %d, which is not a valid one", status)}
+	return &forward.Retry{Receiver: true, Reason: fmt.Sprintf("the webhook answers with status %d, which is not a valid one", status)}
 }

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -225,11 +226,10 @@ func expected(status int) string {
 	case status < 300:
 		return "done"
 	case status < 400:
-		return "later"
-	case status == 408 || status == 429 || status >= 500:
+		return "waits"
+	case status == 401 || status == 402 || status == 403 || status == 404 || status == 405 || status == 407 || status == 408 || status == 410 ||
+		status == 429 || status >= 500:
 		return "later 7s"
-	case status == 410:
-		return "off"
 	}
 	return "never"
 }
@@ -239,10 +239,10 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "done"
-	case errors.As(err, new(*forward.Permanent)):
+	case errors.As(err, new(*forward.Refused)):
 		return "never"
-	case errors.As(err, new(*forward.Gone)):
-		return "off"
+	case errors.As(err, &retry) && retry.Receiver && retry.After == 0:
+		return "waits"
 	case errors.As(err, &retry) && retry.After > 0:
 		return "later " + retry.After.String()
 	case errors.As(err, &retry):
@@ -366,7 +366,7 @@ func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
 			go func() { ended <- w.Send(context.Background(), one(lead(t))) }()
 			select {
 			case err := <-ended:
-				if want := map[bool]string{true: "done", false: "later"}[name == "endless" || name == "dripping"]; outcome(err) != want {
+				if want := map[string]string{"endless": "done", "dripping": "done", "another protocol": "waits"}[name]; outcome(err) != cmp.Or(want, "later") {
 					t.Errorf("it is %q, want %q", outcome(err), want)
 				}
 			case <-time.After(time.Minute):

@@ -133,7 +133,6 @@ type lane struct{ name, kind string }
 func (out sink) forwarders(s ops.Status) {
 	ill := map[string]bool{}
 	lanes := map[lane]ops.ForwarderStatus{}
-	off := map[lane]float64{}
 	for _, f := range s.Forwarders {
 		ill[f.Name] = ill[f.Name] || f.Problem != ""
 		if f.Destination == "" {
@@ -146,9 +145,9 @@ func (out sink) forwarders(s ops.Status) {
 		all.Events += f.Events
 		all.DeadLetters += f.DeadLetters
 		all.LastSent = slices.MaxFunc([]time.Time{all.LastSent, f.LastSent}, time.Time.Compare)
+		all.WaitingSince = earlier(all.WaitingSince, f.WaitingSince)
 		all.FailingSince = earlier(all.FailingSince, f.FailingSince)
 		lanes[l] = all
-		off[l] += count([]bool{f.Off}, func(is bool) bool { return is })
 	}
 	for name, is := range ill {
 		out.truth(forwarderWorking, !is, name)
@@ -158,7 +157,7 @@ func (out sink) forwarders(s ops.Status) {
 		out.value(forwarderMessages, float64(all.Sent), l.name, l.kind)
 		out.value(forwarderEvents, float64(all.Events), l.name, l.kind)
 		out.value(forwarderDead, float64(all.DeadLetters), l.name, l.kind)
-		out.value(forwarderOff, off[l], l.name, l.kind)
+		out.value(forwarderWaits, since(all.WaitingSince, s.Watch.At), l.name, l.kind)
 		out.value(forwarderFailing, since(all.FailingSince, s.Watch.At), l.name, l.kind)
 		out.moment(forwarderLast, all.LastSent, l.name, l.kind)
 	}

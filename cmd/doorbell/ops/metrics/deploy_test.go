@@ -42,7 +42,7 @@ func alerts(t *testing.T) (list []alert) {
 
 // promised are the alerts that the runbook explains.
 var promised = strings.Fields(`DoorbellDown DoorbellNotReady DoorbellAgencyHalted DoorbellAgencyStale DoorbellChangeHeld DoorbellSeesNotAll
-	DoorbellSchemaDrifted DoorbellAPIDown DoorbellEventsWait DoorbellNATSDown DoorbellForwarderFailing DoorbellForwarderOff
+	DoorbellSchemaDrifted DoorbellAPIDown DoorbellEventsWait DoorbellNATSDown DoorbellForwarderFailing DoorbellForwarderWaits
 	DoorbellDeadLetters DoorbellStoreNearlyFull DoorbellStoreFull DoorbellBehind DoorbellLatencyHigh`)
 
 func TestEachAlertSaysHowBadItIsAndWhatToDo(t *testing.T) {

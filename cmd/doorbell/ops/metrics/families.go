@@ -112,7 +112,7 @@ var (
 	forwarderEvents   = add("forwarder_events_sent_total", counter, "Events in these messages.", "forwarder", "kind")
 	forwarderDead     = add("forwarder_dead_letters_total", counter,
 		"Events that were moved to the dead letters; doorbell dlq ls shows them.", "forwarder", "kind")
-	forwarderOff     = add("forwarder_off", gauge, "Destinations that are switched off because they answered that they are gone for good.", "forwarder", "kind")
+	forwarderWaits   = add("forwarder_waiting_seconds", gauge, "For how long messages have waited without one being accepted; 0 if none waits.", "forwarder", "kind")
 	forwarderFailing = add("forwarder_failing_seconds", gauge, "For how long a receiver of the forwarder has accepted nothing; 0 if all do.", "forwarder", "kind")
 	forwarderLast    = add("forwarder_last_sent_timestamp_seconds", gauge,
 		"When a receiver accepted the last message, in seconds since 1970. Left out before the first.", "forwarder", "kind")

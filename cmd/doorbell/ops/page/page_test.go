@@ -196,7 +196,7 @@ func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 		"stale":       func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "stale"}} },
 		"new alarm":   func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "unheard_of"}} },
 		"backing off": func(_ *ops.Status, a *poller.AgencyStatus) { a.State = "backing_off" },
-		"off":         func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].Off = true },
+		"waits":       func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].Attempts = 2 },
 		"failing":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].FailingSince = now.Add(-6 * time.Minute) },
 		"not at work": func(s *ops.Status, _ *poller.AgencyStatus) {
 			s.Forwarders = []ops.ForwarderStatus{{Name: "slack", Problem: "no state"}}

@@ -339,11 +339,11 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}
 		switch {
-		case f.Off:
-			r.State = badge{bad, "square", "off"}
 		case !f.FailingSince.IsZero():
 			r.State = badge{warn, "triangle", "delivery fails"}
 		case f.Problem != "":
+			r.State = badge{warn, "triangle", "waits"}
+		case f.Waits(s.Watch.At):
 			r.State = badge{warn, "triangle", "waits"}
 		}
 		rows = append(rows, r)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -107,14 +109,39 @@ func commitError(err error) error {
 // rehearsed is more than the commit of a halt takes.
 const rehearsed = 128 << 10
 
-// RequireSpace commits more than a halt takes, and removes it again. A process that begins with it asks nothing that it could not
-// remember: pages that are free in the file serve a small commit on a full disk, and not this one, or else the next.
+// RequireSpace writes more than a halt takes to the disk, then to the store, and removes both. A process that begins with it
+// requests nothing that it could not remember. The file of its own is needed because pages that are free in the store serve
+// commits on a full disk for a while.
 func (s *Store) RequireSpace() error {
+	if err := s.Failure(); err != nil {
+		return err
+	}
+	if err := rehearse(filepath.Dir(s.path)); err != nil {
+		err = commitError(err)
+		s.fail(err)
+		return err
+	}
 	err := s.Update(func(tx *Tx) error { return tx.put(bucketMeta, keyRehearsal, make([]byte, rehearsed)) })
 	if err != nil {
 		return err
 	}
 	return s.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyRehearsal) })
+}
+
+// rehearse writes a file that has no name any more, so that none is left by a crash.
+func rehearse(dir string) error {
+	f, err := os.CreateTemp(dir, ".space-")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
+	if _, err := f.Write(make([]byte, rehearsed)); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // Full reports whether the store holds all that it may, as Housekeeping has found. The file has some room beyond that for what is under

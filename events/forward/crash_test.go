@@ -246,27 +246,3 @@ func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
 		})
 	}
 }
-
-// TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt refuses the first lead, whose dead letter cannot be
-// written. Of those behind it one is delivered at each retry, more than a checkpoint lists.
-func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.o.Manage = false // the stream of dead letters is missing
-		w.rejects(s, 0)
-		w.run(30*time.Hour, func() {
-			for range recent + 20 {
-				w.lead("A100")
-			}
-		})
-		if n := len(s.ids()); n != recent+19 {
-			t.Fatalf("%d leads are delivered", n)
-		}
-		s.up()
-		w.run(2 * time.Minute)
-		if n := len(s.ids()); n != recent+20 || s.ids()[n-1] != w.history[0].ID {
-			t.Errorf("%d of %d leads came", n, len(w.history))
-		}
-	})
-}

@@ -462,11 +462,11 @@ func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
 	})
 }
 
-// rejects has a receiver refuse these of the leads of the world, and no other.
+// rejects has a receiver refuse these of the events that the world stamps, counted from 0, and no other.
 func (w *world) rejects(s *script, bad ...int) {
 	s.will(func(d Delivery) error {
 		for _, n := range bad {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return n < len(w.history) && e.ID == w.history[n].ID }) {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == uint64(n+1) }) {
 				return &Refused{Reason: "422"}
 			}
 		}
@@ -628,6 +628,30 @@ func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
 		wantIDs(t, s, w.history)
 		if n := len(s.deliveries()); n != 1 {
 			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+// TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt refuses the first lead, whose dead letter cannot be
+// written. Of those behind it one is delivered at each retry, more than a checkpoint lists.
+func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		w.o.Manage = false // the stream of dead letters is missing
+		w.rejects(s, 0)
+		w.run(30*time.Hour, func() {
+			for range recent + 20 {
+				w.lead("A100")
+			}
+		})
+		if n := len(s.ids()); n != recent+19 {
+			t.Fatalf("%d leads are delivered", n)
+		}
+		s.up()
+		w.run(2 * time.Minute)
+		if n := len(s.ids()); n != recent+20 || s.ids()[n-1] != w.history[0].ID {
+			t.Errorf("%d of %d leads came", n, len(w.history))
 		}
 	})
 }

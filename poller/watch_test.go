@@ -762,6 +762,43 @@ func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testin
 	})
 }
 
+// TestARestartAsksNoInsertionThatWasRefusedAndIsGone refuses one while it is listed, and one because it was withdrawn.
+func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
+	long(t)
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(2 * time.Hour)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.must(w.model.Withdraw("A100", "a#2##"))
+		w.pass(2 * time.Hour)
+		w.restart()
+		w.pass(10 * time.Hour)
+		w.restart()
+		w.pass(60 * time.Hour)
+		for _, reference := range []string{"a#1##", "a#2##"} {
+			if n := w.model.Requests(sandbox.Filter{AgencyID: "A100", Reference: reference, Status: 403}); n != 1 {
+				t.Errorf("%s was refused %d times", reference, n)
+			}
+		}
+		w.model.SetFault(nil)
+		w.publish("A100", "a#1##", "a#2##")
+		w.pass(10 * time.Minute)
+		ids := []string{w.write("A100", "a#1##", 0), w.write("A100", "a#2##", 0)}
+		w.pass(10 * time.Minute)
+		if got := announced(w.log("A100")); got[ids[0]] != 1 || got[ids[1]] != 1 {
+			t.Errorf("announced %v: %v", got, types(w.log("A100")))
+		}
+	})
+}
+
 // TestATryOfAHaltIsOneRequestADayWhateverTheResponse lets the tries of a halted insertion fail, also over a restart.
 func TestATryOfAHaltIsOneRequestADayWhateverTheResponse(t *testing.T) {
 	long(t)

@@ -219,12 +219,14 @@ const offline jetstream.ErrorCode = 10194
 func (s *Server) startsFile() string { return filepath.Join(s.options.StoreDir, ".starts") }
 
 // failedStarts returns how many starts in a row have failed. A panic writes its trace behind the
-// number, and is a failed start too.
+// number, and is a failed start too. A signal that ends the process writes one as well: a watchdog
+// that aborts a slow start has found no damage.
 func (s *Server) failedStarts() int {
 	text, _ := os.ReadFile(s.startsFile())
 	line, trace, _ := bytes.Cut(text, []byte("\n"))
 	n, _ := strconv.Atoi(string(line)) // 0 if it cannot be read
-	if len(trace) > 0 {
+	isSignal := bytes.HasPrefix(trace, []byte("SIGABRT")) || bytes.HasPrefix(trace, []byte("SIGQUIT"))
+	if len(trace) > 0 && !isSignal {
 		n++
 	}
 	return n

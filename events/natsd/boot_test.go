@@ -217,6 +217,19 @@ func TestWithoutAStreamToRefillNothingIsMovedAside(t *testing.T) {
 	}
 }
 
+func TestAStreamThatIsALinkToAnotherDiskStays(t *testing.T) {
+	o := onFolder(t)
+	folder, elsewhere := filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS"), filepath.Join(t.TempDir(), "LISTINGS")
+	if err := errors.Join(os.Rename(folder, elsewhere), os.Symlink(elsewhere, folder)); err != nil {
+		t.Fatal(err)
+	}
+	s, logged := startAndLook(t, o)
+	_, js := connect(t, s)
+	if n := messages(t, js); n != 3 {
+		t.Errorf("%d messages\n%s", n, logged)
+	}
+}
+
 // A process that is killed while it makes a stream leaves a folder without one.
 func TestAStreamThatWasNeverFinishedIsRemovedAndKeepsNoServerIll(t *testing.T) {
 	o := onFolder(t)

@@ -368,12 +368,16 @@ func (a *agency) endForgotten() error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	var ended []watch.AccessChange
-	err := a.commit(func(*store.Tx) (e watch.Effects, _ error) {
+	err := a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
 		for reference := range forgotten {
 			if a.p.scheduler.has(a.id, reference) {
 				continue
 			}
 			if h, silent := a.access().Silent(reference); silent {
+				if i, _ := tx.Insertion(a.id, reference); !i.GoneSince.IsZero() { // a restart does not ask it either
+					i.Refused = h.Key
+					e.Insertions = append(e.Insertions, i)
+				}
 				e.Access = append(e.Access, watch.AccessChange{AgencyID: a.id, Ended: []store.Halt{h}})
 			}
 			e.Clear(a.published().alarms, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference), a.id, time.Now())

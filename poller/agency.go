@@ -243,7 +243,7 @@ func (a *agency) load() error {
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
 		remembered = watch.RestoreAccess(a.id, tx.Halts(a.id), now)
 		for i := range tx.Insertions(a.id) {
-			if !stillPolled(i, now) {
+			if !stillPolled(i, now) || i.Refused == a.key().Fingerprint() {
 				continue
 			}
 			polled = append(polled, i)

@@ -215,6 +215,9 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 		sizes = sizes[(tries+1)%len(sizes):]
 	}
 	for n, size := range sizes {
+		if n > 0 {
+			_ = p.a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.TryOn(p.reference, time.Now()), nil })
+		}
 		q = watch.Ask("createdAt", "desc", size)
 		if page, err = p.ask(ctx, q); watch.RefusedSize(err) {
 			continue

@@ -266,6 +266,11 @@ func (w *walk) end(v listings.Verdict) error {
 		record := func(reference string) []byte { return tx.Record(a.id, reference) }
 		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), record, walked, now)
 		a.noteGood(e.State)
+		for n, i := range e.Insertions { // a restart asks none of them either
+			if h, halted := a.access().Insertion(i.Reference); halted && !i.GoneSince.IsZero() {
+				e.Insertions[n].Refused = h.Key
+			}
+		}
 		return e.Effects, nil
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ const slowDisk = 32 << 20
 
 // startLimit is how long a start may take.
 func (s *Server) startLimit() time.Duration {
-	bytes := bytesIn(s.folder())
+	bytes, _ := bytesIn(s.folder())
 	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
 }
 
@@ -175,23 +176,26 @@ func (s *Server) folder(path ...string) string {
 	return filepath.Join(append([]string{s.options.StoreDir, "jetstream"}, path...)...)
 }
 
-// bytesIn returns the size of the files in a folder, as far as it can be read.
-func bytesIn(folder string) (n int64) {
+// bytesIn returns the size of what is in a folder, links included, as far as it can be read, and the
+// first error of reading it.
+func bytesIn(folder string) (n int64, failed error) {
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
+		if err == nil && !d.IsDir() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
 				n += info.Size()
 			}
 		}
+		failed = cmp.Or(failed, err)
 		return nil
 	})
-	return n
+	return n, failed
 }
 
 // serves returns errNotServed where the folder holds our stream, and the server could not recover it
 // or has taken it offline. It says so itself; nothing here reads its files.
 func (s *Server) serves(ctx context.Context, inner *server.Server) error {
-	if s.options.Stream == "" || bytesIn(s.folder(account, "streams", s.options.Stream)) == 0 {
+	if n, _ := bytesIn(s.folder(account, "streams", s.options.Stream)); s.options.Stream == "" || n == 0 {
 		return nil
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password),
@@ -219,12 +223,14 @@ const offline jetstream.ErrorCode = 10194
 func (s *Server) startsFile() string { return filepath.Join(s.options.StoreDir, ".starts") }
 
 // failedStarts returns how many starts in a row have failed. A panic writes its trace behind the
-// number, and is a failed start too.
+// number, and is a failed start too. A signal that ends the process writes one as well: a watchdog
+// that aborts a slow start has found no damage.
 func (s *Server) failedStarts() int {
 	text, _ := os.ReadFile(s.startsFile())
 	line, trace, _ := bytes.Cut(text, []byte("\n"))
 	n, _ := strconv.Atoi(string(line)) // 0 if it cannot be read
-	if len(trace) > 0 {
+	isSignal := bytes.HasPrefix(trace, []byte("SIGABRT")) || bytes.HasPrefix(trace, []byte("SIGQUIT"))
+	if len(trace) > 0 && !isSignal {
 		n++
 	}
 	return n
@@ -244,7 +250,7 @@ func (s *Server) beginStart() (failed int, err error) {
 	}
 	streams, _ := filepath.Glob(s.folder(account, "streams", "*"))
 	for _, stream := range streams {
-		if bytesIn(stream) == 0 {
+		if n, failed := bytesIn(stream); n == 0 && failed == nil {
 			err = errors.Join(err, os.RemoveAll(stream))
 		}
 	}

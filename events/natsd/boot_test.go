@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,16 +112,20 @@ func TestAProcessThatDiesDuringAStartCountsOnlyIfItPanicked(t *testing.T) {
 		if _, err := s.beginStart(); err != nil {
 			t.Fatal(err)
 		}
-		if os.Getenv("DOORBELL_TEST_NATSD_PANICS") != "" {
+		switch os.Getenv("DOORBELL_TEST_NATSD_PANICS") {
+		case "yes":
 			panic("in the server")
+		case "aborted": // as systemd's watchdog does
+			_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
+			select {}
 		}
 		os.Exit(2)
 	}
-	for panics, want := range map[string]int{"": 0, "yes": 1} {
+	for panics, want := range map[string]int{"": 0, "yes": 1, "aborted": 0} {
 		dir := t.TempDir()
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		c.Env = append(os.Environ(), folder+"="+dir, "DOORBELL_TEST_NATSD_PANICS="+panics)
-		if out, err := c.CombinedOutput(); err == nil || strings.Contains(string(out), "in the server") != (panics != "") {
+		if out, err := c.CombinedOutput(); err == nil || strings.Contains(string(out), "in the server") != (panics == "yes") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if n := (&Server{options: Options{StoreDir: dir}}).failedStarts(); n != want {
@@ -209,6 +214,19 @@ func TestWithoutAStreamToRefillNothingIsMovedAside(t *testing.T) {
 	_, js := connect(t, s)
 	if n := messages(t, js); n != 3 || len(s.aside(t)) != 0 || s.failedStarts() != mostFailed {
 		t.Fatalf("%d messages, %d folders moved aside\n%s", n, len(s.aside(t)), logged)
+	}
+}
+
+func TestAStreamThatIsALinkToAnotherDiskStays(t *testing.T) {
+	o := onFolder(t)
+	folder, elsewhere := filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS"), filepath.Join(t.TempDir(), "LISTINGS")
+	if err := errors.Join(os.Rename(folder, elsewhere), os.Symlink(elsewhere, folder)); err != nil {
+		t.Fatal(err)
+	}
+	s, logged := startAndLook(t, o)
+	_, js := connect(t, s)
+	if n := messages(t, js); n != 3 {
+		t.Errorf("%d messages\n%s", n, logged)
 	}
 }
 

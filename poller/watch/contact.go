@@ -160,9 +160,8 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 	})
 	p.take(ids, sameSecond)
 	p.take(prints, p.isMissing)
-	p.take(ids, func(k store.ContactRequest, f *found) bool {
-		return unknownTime(k, f) || sameContent(k, f)
-	})
+	p.take(ids, sameContent)
+	p.take(ids, unknownTime)
 	if len(p.renamed()) > 0 { // ids say nothing
 		p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content })
 		moved = p.markRenamed(rules)

@@ -145,6 +145,17 @@ func TestAnIdCountsOnlyForOnePerson(t *testing.T) {
 	}
 }
 
+func TestAnIdThatWasGivenAgainIsOfThePersonWhoseContentIsShown(t *testing.T) {
+	m := newMemory()
+	wants(t, m.see(person(7, 1, "Anna", "Is it free?")), "created 7")
+	wants(t, m.see(person(7, 9, "Bruno", "May I come?")), "created 7")
+	anna := m.Known[0]
+	m.see(lead(`{"id":7,"lastName":"Bruno","email":"bruno-zq7@example.org","message":"May I come?"}`))
+	if len(m.Known) != 2 || !reflect.DeepEqual(m.Known[0], anna) {
+		t.Errorf("the one of %v has changed: %+v", anna.CreatedAt, m.Known)
+	}
+}
+
 func TestOneThatAResponseShowsTwiceIsOne(t *testing.T) {
 	m := newMemory()
 	anna, bruno := person(7, 1, "Anna", "Is it free?"), person(8, 2, "Bruno", "May I come?")

@@ -137,7 +137,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	d.Next.Outside = false
 	d.Next.Revision = 0
 	d.Next.Digest, d.Next.Rules = digest, r.insertion
-	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince = 0, time.Time{}, time.Time{}
+	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince, d.Next.Refused = 0, time.Time{}, time.Time{}, ""
 	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
@@ -149,7 +149,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 // insideAgain is an insertion that another filter had left out: part of the baseline of the one that holds it.
 func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
-	d.Next.Outside, d.Next.GoneSince = false, time.Time{}
+	d.Next.Outside, d.Next.GoneSince, d.Next.Refused = false, time.Time{}, ""
 	d.Next.Digest, d.Next.Rules = digest, r.insertion
 	d.Next.Baseline, d.Next.Polled, d.Next.Listed, d.Next.Start = true, false, false, contactStart(a)
 	return d

@@ -59,6 +59,7 @@ type item struct {
 	message jetstream.Msg
 	event   events.Event
 	place   uint64    // in the stream
+	fetched time.Time // from the server
 	stored  time.Time // by the server's clock
 	to      []string  // receivers that it still goes to; none: no route takes it any more
 	alone   bool      // it is in no digest
@@ -392,7 +393,7 @@ func (w *worker) take(m jetstream.Msg) error {
 	if err != nil {
 		return w.pass(m)
 	}
-	i := &item{message: m, place: meta.Sequence.Stream, stored: meta.Timestamp}
+	i := &item{message: m, place: meta.Sequence.Stream, fetched: w.busy, stored: meta.Timestamp}
 	w.pending = meta.NumPending
 	if at := slices.IndexFunc(w.queue, func(other *item) bool { return other.place == i.place }); at >= 0 {
 		w.queue[at].message = m
@@ -521,14 +522,11 @@ func (w *worker) batch() ([]*item, error) {
 // more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
 	for tries := 1; ; tries++ {
-		if tries > 1 {
-			var err error
-			if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
-				return err
-			}
-		}
 		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
-		err := w.try(ctx, batch)
+		var err error
+		if batch, err = w.try(ctx, batch); len(batch) == 0 {
+			return err
+		}
 		switch {
 		case err == nil:
 			if tries > 1 {
@@ -569,17 +567,25 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 	}
 }
 
-// try makes one attempt. While it lasts the server is told that the messages are in hand.
-func (w *worker) try(ctx context.Context, batch []*item) error {
+// try makes one attempt, without what was erased meanwhile: it returns what is left of the batch. If
+// nothing is, the error is one of NATS. While it lasts the server is told that the messages are in hand.
+func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
+	to := w.f.destinations[batch[0].to[0]]
+	defer w.hold()()
+	done, err := to.turn(ctx)
+	if err != nil {
+		return batch, err
+	}
+	defer done()
+	if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
+		return nil, err
+	}
 	d := Delivery{}
 	for _, i := range batch {
 		i.tries++
 		d.Events = append(d.Events, i.event)
 	}
-	to := w.f.destinations[batch[0].to[0]]
-	stop := w.hold()
-	err := to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
-	stop()
+	err = to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
 	switch now := time.Now(); {
 	case err == nil:
 		w.accepted++
@@ -591,7 +597,7 @@ func (w *worker) try(ctx context.Context, batch []*item) error {
 	case !errors.Is(err, errStopped):
 		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
 	}
-	return err
+	return batch, err
 }
 
 // split has the messages of a digest sent one by one: any of them may be the cause. A refusal counts
@@ -703,11 +709,10 @@ func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *ite
 	if other == nil {
 		return false, nil
 	}
-	if left, err := w.withoutErased(ctx, []*item{other}); err != nil || len(left) == 0 {
-		return false, err
-	}
-	err = w.try(ctx, []*item{other})
+	left, err := w.try(ctx, []*item{other})
 	switch {
+	case len(left) == 0:
+		return false, err
 	case err == nil:
 		return true, w.finish([]*item{other}, stepSent)
 	case errors.Is(err, errStopped):
@@ -828,9 +833,15 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 }
 
 // withoutErased leaves out what was erased from the stream since it was fetched: it is passed over.
+// What was fetched in the last second and is tried for the first time is not looked at.
 func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
+	asked := true // else NATS is away, and would be waited for once for each message
 	for _, i := range batch {
-		gone, _ := w.erased(ctx, i)
+		gone := false
+		if asked && (i.tries > 0 || time.Since(i.fetched) > time.Second) {
+			gone, err = w.erased(ctx, i)
+			asked = err == nil
+		}
 		if !gone {
 			left = append(left, i)
 			continue

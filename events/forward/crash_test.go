@@ -270,3 +270,48 @@ func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has sent
+// and the worker never got, as when a connection breaks and is made again. The server offers them
+// again after half a minute, when the worker has delivered more behind them than a checkpoint lists.
+func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T) {
+	for _, digest := range []int{1, 200} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", digest)
+			s.traits.Pace = 20 * time.Millisecond
+			w := newWorld(t, leadsTo(s))
+			s.will(func(d Delivery) error {
+				if d.Events[0].Sequence > 1 {
+					return nil
+				}
+				for range 3 * recent {
+					w.lead("A100")
+				}
+				c, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				lost, err := c.FetchNoWait(3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for range lost.Messages() {
+					n++
+				}
+				if n != 3 {
+					t.Errorf("%d messages are lost", n)
+				}
+				return nil
+			})
+			w.run(2*time.Minute, func() { w.lead("A100") })
+			ids := map[string]bool{}
+			for _, id := range s.ids() {
+				ids[id] = true
+			}
+			if len(ids) != len(w.history) || len(s.ids()) != len(ids) {
+				t.Errorf("%d deliveries of %d leads, of %d", len(s.ids()), len(ids), len(w.history))
+			}
+		})
+	}
+}

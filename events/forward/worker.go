@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -48,6 +47,7 @@ type worker struct {
 	busy     time.Time // the last message was fetched
 	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
 	pending  uint64    // messages that the server has not offered yet
+	floor    uint64    // of the consumer: up to there the stream was acknowledged when that was asked last
 	accepted int       // messages that were accepted
 	said     string    // the problem that was logged last
 	unsaved  bool      // it was logged that the file cannot be written
@@ -227,7 +227,7 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
 	}
 	w.done.streamIs(w.stream)
-	w.fresh = false
+	w.fresh, w.floor = false, c.CachedInfo().AckFloor.Stream
 	w.save()
 	if info := c.CachedInfo(); info.NumAckPending > 0 {
 		w.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
@@ -339,6 +339,9 @@ func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
 // fetch waits for a message, unless there is one to send, and takes what can go with it.
 func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+	if w.done.isLong() {
+		w.count(ctx, c) // the floor
+	}
 	if w.first() == nil {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
@@ -438,7 +441,7 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 	if err != nil {
 		return
 	}
-	w.pending = info.NumPending
+	w.pending, w.floor = info.NumPending, info.AckFloor.Stream
 	w.waiting(info.NumPending + uint64(info.NumAckPending))
 }
 
@@ -774,14 +777,8 @@ func (w *worker) finish(batch []*item, at string) error {
 			i.alone, i.tries, i.failed, i.unanswered, i.suspect = false, 0, 0, 0, time.Time{}
 		}
 	}
-	floor := uint64(math.MaxUint64)
-	for _, i := range w.queue {
-		if !slices.Contains(done, i) {
-			floor = min(floor, i.place)
-		}
-	}
 	for _, i := range done {
-		w.done.add(i.event, i.place, floor)
+		w.done.add(i.event, i.place, w.floor)
 	}
 	w.save()
 	if err := w.step(stepMarked); err != nil {

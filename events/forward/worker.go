@@ -539,6 +539,23 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
 			return ctx.Err()
+		case len(batch) > 1 && mayBeAccepted(err): // and each of its messages with it
+			for _, i := range batch {
+				i.unanswered++
+			}
+			for len(batch) > 0 && batch[0].unanswered >= unanswered {
+				buried, failed := w.bury(ctx, batch[0], err)
+				if failed != nil {
+					return failed
+				}
+				if !buried {
+					break
+				}
+				batch = batch[1:]
+			}
+			if len(batch) == 0 {
+				return nil
+			}
 		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)): // one of them may be the cause
 			w.split(batch, errors.As(err, new(*Refused)))
 			return nil
@@ -672,13 +689,19 @@ func ofReceiver(err error) bool {
 	return errors.As(err, &retry) && retry.Receiver
 }
 
+// mayBeAccepted reports whether a request was sent whole and had no answer.
+func mayBeAccepted(err error) bool {
+	retry := (*Retry)(nil)
+	return errors.As(err, &retry) && retry.Unanswered
+}
+
 // isDead decides after an attempt whether a message becomes a dead letter.
 func (w *worker) isDead(i *item, err error) bool {
-	retry, refused := (*Retry)(nil), (*Refused)(nil)
+	refused := (*Refused)(nil)
 	switch {
 	case ofReceiver(err):
 		return false
-	case errors.As(err, &retry) && retry.Unanswered:
+	case mayBeAccepted(err):
 		i.unanswered++
 		return i.unanswered >= unanswered
 	case errors.As(err, &refused):
@@ -721,21 +744,29 @@ func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *ite
 	case errors.Is(err, errStopped):
 		return false, ctx.Err()
 	}
-	w.isDead(other, err) // one that is refused here needs a witness of its own; its turn comes
+	if w.isDead(other, err) && mayBeAccepted(err) {
+		_, failed := w.bury(ctx, other, err)
+		return false, failed
+	}
+	// One that is refused here needs a witness of its own; its turn comes.
 	other.alone = !other.suspect.IsZero()
 	return false, nil
 }
 
-// other is the message that is tried next beside a suspect: tried least, and of another type.
+// other is the message that is tried next beside a suspect: not perhaps delivered, tried least, and of
+// another type.
 func (w *worker) other(suspect *item) (other *item) {
 	less := func(a, b *item) bool {
+		if a.unanswered != b.unanswered {
+			return a.unanswered < b.unanswered
+		}
 		if a.tries != b.tries {
 			return a.tries < b.tries
 		}
 		return a.event.Type != suspect.event.Type && b.event.Type == suspect.event.Type
 	}
 	for _, i := range w.queue {
-		if i == suspect || len(i.to) == 0 || i.to[0] != suspect.to[0] || i.unanswered > 0 {
+		if i == suspect || len(i.to) == 0 || i.to[0] != suspect.to[0] {
 			continue
 		}
 		if other == nil || less(i, other) {

@@ -226,6 +226,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
 	}
+	// One that begins with the stream was made again, perhaps by a process that died before it noted that.
+	w.done.Early = w.done.Early || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy
 	w.done.streamIs(w.stream)
 	w.fresh, w.floor = false, c.CachedInfo().AckFloor.Stream
 	w.save()
@@ -248,7 +250,6 @@ func (w *worker) begin(first bool, read time.Time) jetstream.ConsumerConfig {
 	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
 	switch {
 	case !w.fresh:
-		w.done.Early = true
 	case first && !w.late && time.Since(w.f.o.Since) < time.Second:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // what came since the routes were read is new

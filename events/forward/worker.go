@@ -399,13 +399,16 @@ func (w *worker) take(m jetstream.Msg) error {
 	}
 	i := &item{message: m, place: meta.Sequence.Stream, fetched: w.busy, stored: meta.Timestamp}
 	w.pending = meta.NumPending
-	if at := slices.IndexFunc(w.queue, func(other *item) bool { return other.place == i.place }); at >= 0 {
-		w.queue[at].message = m
-		return nil
-	}
 	i.event, err = events.Decode(m.Headers(), m.Data())
 	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, i.event.AgencyID, i.event.Type) {
 		return w.pass(m)
+	}
+	again := func(other *item) bool { // a stream that has lost its tail has another event at the place
+		return other.place == i.place && other.event.ID == i.event.ID
+	}
+	if at := slices.IndexFunc(w.queue, again); at >= 0 {
+		w.queue[at].message = m
+		return nil
 	}
 	lost := false
 	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {

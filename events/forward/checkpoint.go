@@ -23,8 +23,8 @@ const recent = 256
 // both position and recorded time are at or below it. A store that was set back while NATS was away
 // repeats positions at later times, so position alone would swallow new events.
 //
-// The bound covers only what was done before the oldest message that is still open: a message that
-// waits while others are tried is neither listed nor within it.
+// The bound never passes the consumer's ack floor: a message that waits while others are tried, or was
+// lost on its way from the server, is neither listed nor within it.
 type checkpoint struct {
 	Bound bound `json:"bound,omitzero"`
 	// Earlier is the bound as an earlier stream left it. A stream that was made again is filled
@@ -72,13 +72,13 @@ func (c *checkpoint) has(e events.Event, resent bool) bool {
 	return c.Bound.covers(e)
 }
 
-// add lists an event that is done. Everything in the stream below floor is done too: entries from
+// add lists an event that is done. Everything in the stream up to floor is done too: entries from
 // there make room.
 func (c *checkpoint) add(e events.Event, place, floor uint64) {
 	c.Recent = append(c.Recent, entry{e.ID, place, bound{e.Sequence, e.RecordedTime}})
 	over := len(c.Recent) - recent
 	c.Recent = slices.DeleteFunc(c.Recent, func(done entry) bool {
-		if over <= 0 || done.Place >= floor {
+		if over <= 0 || done.Place > floor {
 			return false
 		}
 		over--
@@ -114,6 +114,16 @@ func (p *progress) add(e events.Event, place, floor uint64) {
 		p.Done[doneKey(e)] = c
 	}
 	c.add(e, place, floor)
+}
+
+// isLong reports whether a list needs a floor above the one by which it was last made shorter.
+func (p *progress) isLong() bool {
+	for _, c := range p.Done {
+		if len(c.Recent) >= 2*recent {
+			return true
+		}
+	}
+	return false
 }
 
 // streamIs notes which stream the worker reads. In another one the places of the former are void.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // crash runs a forwarder until it reaches a step for the n-th time, and then leaves the disk as it was at that moment. It is false if that
@@ -245,4 +247,33 @@ func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
 			wantIDs(t, s, w.history)
 		})
 	}
+}
+
+// TestACrashWhileAConsumerIsMadeAgainFloodsNothing ends between the answer of the server, which has the
+// consumer begin with the stream, and the file.
+func TestACrashWhileAConsumerIsMadeAgainFloodsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		for range 50 {
+			w.lead("A100") // before the forwarder began
+		}
+		time.Sleep(time.Second)
+		w.run(time.Minute, func() { w.lead("A100") })
+		have, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := have.CachedInfo().Config
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", c.Durable); err != nil {
+			t.Fatal(err)
+		}
+		c.DeliverPolicy = jetstream.DeliverAllPolicy
+		if _, err := w.js.CreateConsumer(t.Context(), "LISTINGS", c); err != nil {
+			t.Fatal(err)
+		}
+		w.lead("A100")
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[50:])
+	})
 }

@@ -19,8 +19,9 @@
 // # What an answer means
 //
 // Nil: done. A [Retry], and every other error: the same delivery is tried again after a pause, which
-// grows from a second to five minutes and is never shorter than Retry.After. Before each retry the
-// message is fetched again: one that was erased meanwhile is passed over.
+// grows from a second to five minutes and is never shorter than Retry.After. Before each retry, and
+// where it has waited for its first attempt, the message is fetched again: one that was erased
+// meanwhile is passed over.
 //
 // A refusal is the message's own only if another message is accepted after it and it is then refused
 // once more. So what is [Refused], or has failed ten times, lets the others try, one at each retry;

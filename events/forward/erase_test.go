@@ -41,6 +41,46 @@ func TestALeadThatIsErasedWhileItIsTriedIsNeitherSentNorADeadLetter(t *testing.T
 	})
 }
 
+func TestALeadThatIsErasedWhileItWaitsForAnotherIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		s.will(func(d Delivery) error {
+			if d.Events[0].Sequence == 1 {
+				time.Sleep(time.Second) // virtual: all are published
+				return nil
+			}
+			return &Retry{Reason: "down", Receiver: true}
+		})
+		w.run(time.Hour, func() {
+			for range 3 {
+				w.lead("A100")
+			}
+			time.Sleep(2 * time.Minute) // virtual: the second is tried, the third has been fetched
+			w.erase(1)
+			s.up()
+		})
+		wantIDs(t, s, w.history[:2])
+	})
+}
+
+func TestALeadThatIsErasedWhileItWaitsForThePaceIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, Route{Receiver: s})
+		s.will(func(Delivery) error { return &Retry{After: 30 * time.Minute, Receiver: true, Reason: "too many"} })
+		w.run(time.Hour, func() {
+			w.halt("A100", "k0")
+			time.Sleep(time.Minute) // virtual: the receiver wants half an hour of silence
+			w.lead("A100")
+			time.Sleep(time.Minute) // virtual: the lead waits for its end
+			w.erase(1)
+			s.up()
+		})
+		wantIDs(t, s, w.history[:1])
+	})
+}
+
 func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)

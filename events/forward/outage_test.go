@@ -553,6 +553,53 @@ func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
 	})
 }
 
+// A digest is one request: each of its leads may have been accepted with it.
+func TestADigestThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 8 {
+			w.lead("A100")
+		}
+		s.will(func(Delivery) error { return &Retry{Unanswered: true, Reason: "no answer in time"} })
+		w.run(10 * time.Minute)
+		l := w.letters()
+		if s.called() != 3 || len(l) != 8 || l[7].Attempts != 3 || l[7].Reason != "perhaps delivered: no answer in time" {
+			t.Errorf("after %d attempts %+v", s.called(), l)
+		}
+		s.up()
+		w.run(time.Minute)
+		wantIDs(t, s, nil)
+	})
+}
+
+// What has had no answer once is a witness all the same: else the others would wait for a new lead.
+func TestADigestThatHasNoAnswerAndIsThenRefusedIsSentOneByOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 8 {
+			w.lead("A100")
+		}
+		bad := w.history[0].ID
+		s.will(func(d Delivery) error {
+			switch {
+			case s.called() == 1:
+				return &Retry{Unanswered: true, Reason: "no answer in time"}
+			case slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }):
+				return &Refused{Reason: "no"}
+			}
+			return nil
+		})
+		w.run(10 * time.Minute)
+		if got := len(s.ids()); got != 7 || len(w.letters()) != 1 {
+			t.Errorf("%d leads and %d letters", got, len(w.letters()))
+		}
+	})
+}
+
 func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
@@ -654,4 +701,49 @@ func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
 			t.Errorf("%d of %d leads came", n, len(w.history))
 		}
 	})
+}
+
+// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has sent
+// and the worker never got, as when a connection breaks and is made again. The server offers them
+// again after half a minute, when the worker has delivered more behind them than a checkpoint lists.
+func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T) {
+	for _, digest := range []int{1, 200} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", digest)
+			s.traits.Pace = 20 * time.Millisecond
+			w := newWorld(t, leadsTo(s))
+			s.will(func(d Delivery) error {
+				if d.Events[0].Sequence > 1 {
+					return nil
+				}
+				for range 3 * recent {
+					w.lead("A100")
+				}
+				c, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				lost, err := c.FetchNoWait(3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for range lost.Messages() {
+					n++
+				}
+				if n != 3 {
+					t.Errorf("%d messages are lost", n)
+				}
+				return nil
+			})
+			w.run(2*time.Minute, func() { w.lead("A100") })
+			ids := map[string]bool{}
+			for _, id := range s.ids() {
+				ids[id] = true
+			}
+			if len(ids) != len(w.history) || len(s.ids()) != len(ids) {
+				t.Errorf("%d deliveries of %d leads, of %d", len(s.ids()), len(ids), len(w.history))
+			}
+		})
+	}
 }

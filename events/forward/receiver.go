@@ -116,18 +116,24 @@ var errStopped = errors.New("stopped")
 // longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
 
-// send sends a delivery, one at a time and at the pace of the receiver. A send that has begun goes
-// on for a while after the end of ctx: to cut it would leave in doubt whether it was accepted.
-func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
+// turn waits until the pace of the receiver allows a delivery, an hour perhaps; whoever has it sends
+// what is still to be sent then, and calls done.
+func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-ctx.Done():
-		return errStopped
+		return nil, errStopped
 	case d.sending <- struct{}{}:
 	}
-	defer func() { <-d.sending }()
 	if !sleep(ctx, time.Until(d.next)) {
-		return errStopped
+		<-d.sending
+		return nil, errStopped
 	}
+	return func() { <-d.sending }, nil
+}
+
+// send sends a delivery; the caller has the turn. A send that has begun goes on for a while after
+// the end of ctx: to cut it would leave in doubt whether it was accepted.
+func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
@@ -319,10 +325,16 @@ func resend(ctx context.Context, d *destination, e events.Event, erased func(eve
 	var reported []string
 	again := e.WithOrigin(events.OriginReplay)
 	for n := 1; ; n++ {
+		done, err := d.turn(ctx)
+		if err != nil {
+			return ctx.Err()
+		}
 		if gone, err := erased(e); gone || err != nil {
+			done()
 			return cmp.Or(err, errErased)
 		}
-		err := d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
+		err = d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
+		done()
 		why := reason(err)
 		switch {
 		case err == nil, errors.As(err, new(*Refused)):

@@ -32,6 +32,29 @@ func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
 	})
 }
 
+// Two people of a line get other addresses at once. The mailbox of the second is full: one lead has
+// reached the first only.
+func TestWhatWaitsAtTheSecondOfTwoAddressesMovesToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 1), newScript("two", 1)
+		w := newWorld(t, leadsTo(one), leadsTo(two))
+		two.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "full"} })
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("A100")
+		w.o.Routes = nil
+		var moved []*script
+		for _, name := range []string{"three", "four", "five"} {
+			moved = append(moved, newScript(name, 1))
+			w.o.Routes = append(w.o.Routes, leadsTo(moved[len(moved)-1]))
+		}
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantAll(t, one, w.history[:1])
+		wantAll(t, moved[0], w.history[1:])
+		wantAll(t, moved[1], w.history)
+		wantAll(t, moved[2], w.history)
+	})
+}
+
 func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)

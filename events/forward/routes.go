@@ -218,8 +218,9 @@ func (h *history) then(e events.Event, early bool) table {
 
 // home is where an event goes that the worker of a receiver has fetched. Nobody's: another worker
 // has it, or it goes nowhere. A receiver that the present table no longer names for the event leaves
-// it to those that have come in its place; of several that have gone the first one's worker sends
-// it. Lost: it was this worker's, and the present table names no receiver at all.
+// it to the one that has come in its place: the first that has gone to the first that has come, and
+// so on, the last one to all the others. Lost: it was this worker's, and the present table names no
+// receiver at all.
 func (h *history) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
 	then, now := h.then(e, early).to(e), h.Tables[len(h.Tables)-1].to(e)
 	if !slices.Contains(then, receiver) {
@@ -230,8 +231,10 @@ func (h *history) home(e events.Event, receiver string, early bool) (to []string
 	}
 	gone := slices.DeleteFunc(slices.Clone(then), func(r string) bool { return slices.Contains(now, r) })
 	come := slices.DeleteFunc(slices.Clone(now), func(r string) bool { return slices.Contains(then, r) })
-	if gone[0] != receiver {
-		return nil, false
+	at := slices.Index(gone, receiver)
+	come = come[min(at, len(come)):]
+	if at < len(gone)-1 {
+		come = come[:min(1, len(come))]
 	}
 	return come, len(now) == 0
 }

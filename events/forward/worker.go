@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -48,6 +47,7 @@ type worker struct {
 	busy     time.Time // the last message was fetched
 	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
 	pending  uint64    // messages that the server has not offered yet
+	floor    uint64    // of the consumer: up to there the stream was acknowledged when that was asked last
 	accepted int       // messages that were accepted
 	said     string    // the problem that was logged last
 	unsaved  bool      // it was logged that the file cannot be written
@@ -59,6 +59,7 @@ type item struct {
 	message jetstream.Msg
 	event   events.Event
 	place   uint64    // in the stream
+	fetched time.Time // from the server
 	stored  time.Time // by the server's clock
 	to      []string  // receivers that it still goes to; none: no route takes it any more
 	alone   bool      // it is in no digest
@@ -225,8 +226,10 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
 	}
+	// One that begins with the stream was made again, perhaps by a process that died before it noted that.
+	w.done.Early = w.done.Early || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy
 	w.done.streamIs(w.stream)
-	w.fresh = false
+	w.fresh, w.floor = false, c.CachedInfo().AckFloor.Stream
 	w.save()
 	if info := c.CachedInfo(); info.NumAckPending > 0 {
 		w.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
@@ -247,7 +250,6 @@ func (w *worker) begin(first bool, read time.Time) jetstream.ConsumerConfig {
 	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
 	switch {
 	case !w.fresh:
-		w.done.Early = true
 	case first && !w.late && time.Since(w.f.o.Since) < time.Second:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // what came since the routes were read is new
@@ -338,6 +340,9 @@ func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
 // fetch waits for a message, unless there is one to send, and takes what can go with it.
 func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+	if w.done.isLong() {
+		w.count(ctx, c) // the floor
+	}
 	if w.first() == nil {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
@@ -392,15 +397,18 @@ func (w *worker) take(m jetstream.Msg) error {
 	if err != nil {
 		return w.pass(m)
 	}
-	i := &item{message: m, place: meta.Sequence.Stream, stored: meta.Timestamp}
+	i := &item{message: m, place: meta.Sequence.Stream, fetched: w.busy, stored: meta.Timestamp}
 	w.pending = meta.NumPending
-	if at := slices.IndexFunc(w.queue, func(other *item) bool { return other.place == i.place }); at >= 0 {
-		w.queue[at].message = m
-		return nil
-	}
 	i.event, err = events.Decode(m.Headers(), m.Data())
 	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, i.event.AgencyID, i.event.Type) {
 		return w.pass(m)
+	}
+	again := func(other *item) bool { // a stream that has lost its tail has another event at the place
+		return other.place == i.place && other.event.ID == i.event.ID
+	}
+	if at := slices.IndexFunc(w.queue, again); at >= 0 {
+		w.queue[at].message = m
+		return nil
 	}
 	lost := false
 	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {
@@ -437,7 +445,7 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 	if err != nil {
 		return
 	}
-	w.pending = info.NumPending
+	w.pending, w.floor = info.NumPending, info.AckFloor.Stream
 	w.waiting(info.NumPending + uint64(info.NumAckPending))
 }
 
@@ -521,14 +529,11 @@ func (w *worker) batch() ([]*item, error) {
 // more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
 	for tries := 1; ; tries++ {
-		if tries > 1 {
-			var err error
-			if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
-				return err
-			}
-		}
 		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
-		err := w.try(ctx, batch)
+		var err error
+		if batch, err = w.try(ctx, batch); len(batch) == 0 {
+			return err
+		}
 		switch {
 		case err == nil:
 			if tries > 1 {
@@ -538,6 +543,23 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
 			return ctx.Err()
+		case len(batch) > 1 && mayBeAccepted(err): // and each of its messages with it
+			for _, i := range batch {
+				i.unanswered++
+			}
+			for len(batch) > 0 && batch[0].unanswered >= unanswered {
+				buried, failed := w.bury(ctx, batch[0], err)
+				if failed != nil {
+					return failed
+				}
+				if !buried {
+					break
+				}
+				batch = batch[1:]
+			}
+			if len(batch) == 0 {
+				return nil
+			}
 		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)): // one of them may be the cause
 			w.split(batch, errors.As(err, new(*Refused)))
 			return nil
@@ -569,17 +591,25 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 	}
 }
 
-// try makes one attempt. While it lasts the server is told that the messages are in hand.
-func (w *worker) try(ctx context.Context, batch []*item) error {
+// try makes one attempt, without what was erased meanwhile: it returns what is left of the batch. If
+// nothing is, the error is one of NATS. While it lasts the server is told that the messages are in hand.
+func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
+	to := w.f.destinations[batch[0].to[0]]
+	defer w.hold()()
+	done, err := to.turn(ctx)
+	if err != nil {
+		return batch, err
+	}
+	defer done()
+	if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
+		return nil, err
+	}
 	d := Delivery{}
 	for _, i := range batch {
 		i.tries++
 		d.Events = append(d.Events, i.event)
 	}
-	to := w.f.destinations[batch[0].to[0]]
-	stop := w.hold()
-	err := to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
-	stop()
+	err = to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
 	switch now := time.Now(); {
 	case err == nil:
 		w.accepted++
@@ -591,7 +621,7 @@ func (w *worker) try(ctx context.Context, batch []*item) error {
 	case !errors.Is(err, errStopped):
 		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
 	}
-	return err
+	return batch, err
 }
 
 // split has the messages of a digest sent one by one: any of them may be the cause. A refusal counts
@@ -663,13 +693,19 @@ func ofReceiver(err error) bool {
 	return errors.As(err, &retry) && retry.Receiver
 }
 
+// mayBeAccepted reports whether a request was sent whole and had no answer.
+func mayBeAccepted(err error) bool {
+	retry := (*Retry)(nil)
+	return errors.As(err, &retry) && retry.Unanswered
+}
+
 // isDead decides after an attempt whether a message becomes a dead letter.
 func (w *worker) isDead(i *item, err error) bool {
-	retry, refused := (*Retry)(nil), (*Refused)(nil)
+	refused := (*Refused)(nil)
 	switch {
 	case ofReceiver(err):
 		return false
-	case errors.As(err, &retry) && retry.Unanswered:
+	case mayBeAccepted(err):
 		i.unanswered++
 		return i.unanswered >= unanswered
 	case errors.As(err, &refused):
@@ -703,31 +739,38 @@ func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *ite
 	if other == nil {
 		return false, nil
 	}
-	if left, err := w.withoutErased(ctx, []*item{other}); err != nil || len(left) == 0 {
-		return false, err
-	}
-	err = w.try(ctx, []*item{other})
+	left, err := w.try(ctx, []*item{other})
 	switch {
+	case len(left) == 0:
+		return false, err
 	case err == nil:
 		return true, w.finish([]*item{other}, stepSent)
 	case errors.Is(err, errStopped):
 		return false, ctx.Err()
 	}
-	w.isDead(other, err) // one that is refused here needs a witness of its own; its turn comes
+	if w.isDead(other, err) && mayBeAccepted(err) {
+		_, failed := w.bury(ctx, other, err)
+		return false, failed
+	}
+	// One that is refused here needs a witness of its own; its turn comes.
 	other.alone = !other.suspect.IsZero()
 	return false, nil
 }
 
-// other is the message that is tried next beside a suspect: tried least, and of another type.
+// other is the message that is tried next beside a suspect: not perhaps delivered, tried least, and of
+// another type.
 func (w *worker) other(suspect *item) (other *item) {
 	less := func(a, b *item) bool {
+		if a.unanswered != b.unanswered {
+			return a.unanswered < b.unanswered
+		}
 		if a.tries != b.tries {
 			return a.tries < b.tries
 		}
 		return a.event.Type != suspect.event.Type && b.event.Type == suspect.event.Type
 	}
 	for _, i := range w.queue {
-		if i == suspect || len(i.to) == 0 || i.to[0] != suspect.to[0] || i.unanswered > 0 {
+		if i == suspect || len(i.to) == 0 || i.to[0] != suspect.to[0] {
 			continue
 		}
 		if other == nil || less(i, other) {
@@ -769,14 +812,8 @@ func (w *worker) finish(batch []*item, at string) error {
 			i.alone, i.tries, i.failed, i.unanswered, i.suspect = false, 0, 0, 0, time.Time{}
 		}
 	}
-	floor := uint64(math.MaxUint64)
-	for _, i := range w.queue {
-		if !slices.Contains(done, i) {
-			floor = min(floor, i.place)
-		}
-	}
 	for _, i := range done {
-		w.done.add(i.event, i.place, floor)
+		w.done.add(i.event, i.place, w.floor)
 	}
 	w.save()
 	if err := w.step(stepMarked); err != nil {
@@ -828,9 +865,15 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 }
 
 // withoutErased leaves out what was erased from the stream since it was fetched: it is passed over.
+// What was fetched in the last second and is tried for the first time is not looked at.
 func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
+	asked := true // else NATS is away, and would be waited for once for each message
 	for _, i := range batch {
-		gone, _ := w.erased(ctx, i)
+		gone := false
+		if asked && (i.tries > 0 || time.Since(i.fetched) > time.Second) {
+			gone, err = w.erased(ctx, i)
+			asked = err == nil
+		}
 		if !gone {
 			left = append(left, i)
 			continue

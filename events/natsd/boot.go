@@ -242,11 +242,11 @@ func (s *Server) beginStart() (failed int, err error) {
 	if err := os.MkdirAll(s.options.StoreDir, 0o700); err != nil || s.options.Stream == "" {
 		return 0, err
 	}
-	if failed = s.failedStarts(); failed >= mostFailed {
+	if failed = s.failedStarts(); failed == mostFailed {
 		if err := s.moveAside(failed); err != nil {
 			return failed, err
 		}
-		failed = 0
+		failed++ // once: where a new folder does not help, the cause is not its content
 	}
 	streams, _ := filepath.Glob(s.folder(account, "streams", "*"))
 	for _, stream := range streams {
@@ -266,7 +266,10 @@ func (s *Server) endStart(failed int, why error) error {
 		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(), "in_a_row", failed+1)
 		return s.noteStarts(failed + 1)
 	}
-	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), os.Remove(s.startsFile()))
+	if err := errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), os.Remove(s.startsFile())); err != nil {
+		s.options.Logger.Warn("failed starts of the embedded NATS server stay counted", "err", err.Error()) // it runs all the same
+	}
+	return nil
 }
 
 // noteStarts writes the number of failed starts, and lets a panic add its trace.

@@ -96,6 +96,15 @@ func TestAFolderIsMovedAsideOnceAfterThreeStartsThatFailed(t *testing.T) {
 	}
 }
 
+func TestAFolderIsMovedAsideOnceWhereANewOneFailsToo(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, 3*mostFailed)
+	s, _ := startAndLook(t, o)
+	if n := s.failedStarts(); n != 0 || len(s.aside(t)) != 1 {
+		t.Errorf("%d starts count, %d folders moved aside", n, len(s.aside(t)))
+	}
+}
+
 func TestAStartThatSucceedsEndsTheCount(t *testing.T) {
 	o := onFolder(t)
 	fail(t, o, mostFailed-1)

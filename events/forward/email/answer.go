@@ -53,8 +53,9 @@ const (
 
 // The words of servers that give no enhanced code, or the wrong one.
 var (
+	mailboxWords = regexp.MustCompile(`(?i)\bmailbox\W+(size|storage)\b`)
 	sizeWords    = regexp.MustCompile(`(?i)too (large|big)|(message|mail|maximum|fixed).*\bsize\b`)
-	accountWords = regexp.MustCompile(`(?i)quota|limit|exceed|too many|rate|relay|sender|authenticat|suspend|disabled|mailbox (is )?full|over ?quota|recipient|not allowed to send`)
+	accountWords = regexp.MustCompile(`(?i)quota|limit|exceed|too many|\brates?\b|relay|sender|authenticat|suspend|disabled|mailbox (is )?full|over ?quota|recipient|not allowed to send`)
 )
 
 func (f *failure) Error() string {
@@ -72,9 +73,11 @@ func failed(s step, err error) *failure {
 	if errors.As(err, &answer) && 200 <= answer.Code && answer.Code <= 599 {
 		f := &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
 		switch {
+		case f.ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(answer.Msg):
+			f.about = ofAccount // also a mailbox whose size is reached
 		case f.ends(".3.4", ".2.3") || sizeWords.MatchString(answer.Msg):
 			f.about = ofSize
-		case f.ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || accountWords.MatchString(answer.Msg):
+		case accountWords.MatchString(answer.Msg):
 			f.about = ofAccount
 		}
 		return f

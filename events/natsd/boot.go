@@ -263,7 +263,7 @@ func (s *Server) endStart(failed int, why error) error {
 	case s.options.Stream == "":
 		return nil
 	case why != nil:
-		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(), "in_a_row", failed+1)
+		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(), "count", failed+1)
 		return s.noteStarts(failed + 1)
 	}
 	if err := errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), os.Remove(s.startsFile())); err != nil {

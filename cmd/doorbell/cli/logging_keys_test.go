@@ -27,7 +27,7 @@ var logKeys = map[string]string{
 	"cause": "of the end of a halt", "complete": "of a walk", "pages": "of a walk", "missing": "insertions", "known": "insertions",
 	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "last": "when it was well",
 	"expected": "of the answers, as paths and types", "found": "instead of it", "key": "fingerprint", "api": "address", "data": "directory", "store": "id",
-	"folder": "of a stream", "gone": "streams and consumers", "then": "what is done about it", "now": "where it was put", "moved_aside_so_far": "folders",
+	"then": "what is done about it", "now": "where it was put",
 	"in_use": "bytes", "most": "bytes", "job": "of a replay", "receipt": "of an erasure", "verb": "that was asked for over HTTP",
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"doorbell": scriptDoorbell, "exits": scriptExits, "sandbox": scriptSandbox, "daemon": scriptDaemon, "start": scriptStart,
-			"end": scriptEnd, "wait-for": scriptWaitFor, "until": scriptUntil, "post": scriptPost, "json": scriptJSON, "jsonl": scriptJSONLines,
+			"end": scriptEnd, "wait-for": scriptWaitFor, "until": scriptUntil, "post": scriptPost, "receiver": scriptReceiver, "json": scriptJSON, "jsonl": scriptJSONLines,
 		},
 	})
 }
@@ -76,6 +77,16 @@ func wants(ts *testscript.TestScript, neg, ok bool, usage string) {
 func scriptDoorbell(ts *testscript.TestScript, neg bool, args []string) {
 	wants(ts, neg, true, "doorbell ARGS")
 	mustExit(ts, exit.Done, args)
+}
+
+// scriptReceiver starts a receiver that answers with one status, and puts its URL into a variable.
+func scriptReceiver(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 2, "receiver VARIABLE STATUS")
+	status, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

@@ -273,7 +273,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if err := a.currentRelay().Drain(publishing); err != nil {
+		if err := a.currentRelay().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
 		forwarding.Wait() // what is being sent comes to its end

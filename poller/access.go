@@ -341,7 +341,7 @@ func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time,
 	}
 }
 
-// pauseAll looks anew at what keeps the polls of each agency.
+// pauseAll checks again what keeps the polls of each agency.
 func (p *Poller) pauseAll() {
 	for _, a := range p.agencies {
 		a.pause()

@@ -59,7 +59,7 @@ type agency struct {
 type health struct {
 	watch.Liveness
 	sizeTried      time.Time // last time that the usual page size was asked for
-	placeAnnounced time.Time // last time another path was told
+	placeAnnounced time.Time // last time another place was announced
 }
 
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}

@@ -112,7 +112,7 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	return ctx.Err()
 }
 
-// idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
+// idle waits until it is woken or a time is over, at most a minute; zero: the time is unknown.
 func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Duration) {
 	if wait == 0 || wait > time.Minute {
 		wait = time.Minute
@@ -317,7 +317,7 @@ type budget struct {
 	throttled float64   // share of the last answers that asked for it, smoothed
 }
 
-// Above so many requests a second, timers that fire late would cost much of the budget. So two requests may go together there, which
+// Above this number of requests a second, timers that fire late would cost much of the budget. So two requests may go together there, which
 // makes up for one late timer; the pace is one request a second less, so that no second ever holds more than the ceiling.
 const fastPace = 100
 

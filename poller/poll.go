@@ -89,7 +89,7 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 }
 
 // poll asks for the contact requests of an insertion until its window is closed or given up, and
-// commits every answer before the next question. If all went well, whoever wished it, the schedule
+// commits every answer before the next question. If all went well, the schedule
 // learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
 	if err := a.enter(ctx, reference); err != nil {

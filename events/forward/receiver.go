@@ -116,7 +116,7 @@ var errStopped = errors.New("stopped")
 // longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
 
-// turn waits until the pace of the receiver allows a delivery, an hour perhaps; whoever has it sends
+// turn waits until the pace of the receiver allows a delivery, an hour perhaps; its holder sends
 // what is still to be sent then, and calls done.
 func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	select {

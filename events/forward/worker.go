@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	digestAbove = 5       // more than so many that wait become digests
+	digestAbove = 5       // waiting messages above this number become digests
 	maxPending  = 1000    // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20 // of memory for them, approximately
 	failures    = 10      // attempts after which a message lets the others try
@@ -592,7 +592,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 }
 
 // try makes one attempt, without what was erased meanwhile: it returns what is left of the batch. If
-// nothing is, the error is one of NATS. While it lasts the server is told that the messages are in hand.
+// nothing is, the error is one of NATS. Meanwhile the server is kept from offering the messages again.
 func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 	to := w.f.destinations[batch[0].to[0]]
 	defer w.hold()()
@@ -886,8 +886,8 @@ func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item
 	return left, nil
 }
 
-// erased reports whether a contact request that was fetched has been erased from the stream: nobody
-// may get it any more. One that has expired, or was lost with the stream or its tail, has not.
+// erased reports whether a contact request that was fetched has been erased from the stream: it
+// must not be delivered. One that has expired, or was lost with the stream or its tail, has not.
 func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() {
 		return false, nil

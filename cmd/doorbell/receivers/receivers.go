@@ -125,7 +125,7 @@ type twoPlaces struct {
 	leads, alerts config.PerAgency
 	// otherwise is where alerts of an agency go that has no place for them.
 	otherwise func(agency string) string
-	// split is the addresses of a value: each is a receiver of its own, so that nobody waits for
+	// split is the addresses of a value: each is a receiver of its own, so that none waits for
 	// the mailbox of another.
 	split func(value string) []string
 	open  func(address string) (forward.Receiver, error)

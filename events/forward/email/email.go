@@ -20,7 +20,7 @@
 //
 // # What the answers of a server mean
 //
-// A receiver is one recipient, so that nobody waits for the mailbox of another. What a server says
+// A receiver is one recipient, so that none waits for the mailbox of another. What a server says
 // before it has seen the content is about the account, the sender or the recipient, and the same for
 // every mail: these wait, and none becomes a dead letter.
 //

@@ -429,3 +429,14 @@ func TestAKeyIsTestedOnEveryAgencyBesideTheDaemonBeforeItReplacesAnother(t *test
 	}
 	d.Stop(t)
 }
+
+func TestATestedKeyThatIsThrottledIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100", "B200")
+	s.Model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Status: http.StatusTooManyRequests} })
+	r := doorbelltest.Run(t, s.Environ, "check", "--api-key-file", write(t, "new", doorbelltest.OtherKey, 0o600))
+	if n := s.Asked("A100") + s.Asked("B200"); n != 1 || r.Code != exit.CodeFailed {
+		t.Errorf("%d requests, exit code %d", n, r.Code)
+	}
+	doorbelltest.Has(t, r.Stdout, "A100: status 429", "B200: not checked, because the API throttles the key")
+}

@@ -281,7 +281,7 @@ func assertQuick(t *testing.T, name, raw string, read func()) {
 		return best
 	}
 	decoding, reading := fastest(func() { valueOf(raw) }), fastest(read)
-	if reading > 10*decoding+100*time.Millisecond { // a square of the length would take seconds
+	if reading > 10*decoding+500*time.Millisecond { // a square of the length would take seconds
 		t.Errorf("%s: decoded in %v, read in %v", name, decoding, reading)
 	}
 }

@@ -263,7 +263,7 @@ func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	defer plain.Close()
 	dial := func(err error) func(*Options) {
 		return func(o *Options) {
-			o.Transport = NewTransport(TransportOptions{Timeout: time.Second, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
+			o.Transport = NewTransport(TransportOptions{Timeout: 30 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
 		}
 	}
 	for _, row := range []struct {

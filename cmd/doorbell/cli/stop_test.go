@@ -103,7 +103,8 @@ func inProcess(t *testing.T, environ []string, change ...func(*daemon.Options)) 
 	return a, said
 }
 
-// runs begins the run of a daemon. What it returns stops the daemon, and wants that it ends soon after the time that publishing may take.
+// runs begins the run of a daemon. What it returns stops the daemon, and fails if it does not end before a write of the NATS client
+// that hangs.
 func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -126,7 +127,7 @@ func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 		begin := time.Now()
 		select {
 		case err := <-ended:
-			if took := time.Since(begin); err != nil || took > drain+3*time.Second {
+			if took := time.Since(begin); err != nil || took > 9*time.Second { // the client itself waits ten
 				t.Errorf("it took %s to end: %v", took, err)
 			}
 		case <-time.After(doorbelltest.Patience):
@@ -188,7 +189,7 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	if code := d.End(t, syscall.SIGTERM); code != exit.CodeFailed {
 		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 	}
-	if took := time.Since(begin); took > time.Second {
+	if took := time.Since(begin); took > 5*time.Second { // the first one waits for ten
 		t.Errorf("it took %s", took)
 	}
 }

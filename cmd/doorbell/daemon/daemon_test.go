@@ -123,7 +123,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 		t.Fatal(err)
 	}
 	a.relay = r
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := a.Run(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("it goes on: %v", err)

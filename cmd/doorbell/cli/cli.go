@@ -46,8 +46,6 @@ type grammar struct {
 
 	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
 	Verify VerifyCmd `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
-
-	Schema SchemaCmd `cmd:"" group:"contract" help:"Print what events look like, for machines."`
 }
 
 // groups are the titles under which --help lists the commands.
@@ -60,7 +58,6 @@ var groups = kong.Groups{
 	"people":  "Answer requests of people:",
 	"store":   "Keep the store:",
 
-	"contract": "Build on it:",
 	"commands": "Commands:", // below another one
 }
 

@@ -45,7 +45,7 @@ var badForwardInputs = []struct {
 	{"type that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_requests.created"}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; did you mean contact_request.created?"},
 	{"type as people call it", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, "DOORBELL_SLACK_TYPES", "did you mean contact_request.created?"},
 	{"group that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=watch.stale,acess.>"}, "DOORBELL_SLACK_TYPES", "entry 2 is not an event type; did you mean access.>?"},
-	{"type that is a secret", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=" + doorbelltest.Sentinel}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; doorbell schema ls lists them"},
+	{"type that is a secret", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=" + doorbelltest.Sentinel}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; schemas/README.md lists them"},
 	{"score that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=high"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
 	{"score that cannot be compared", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=NaN"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
 	{"receiver's agency with a space", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=A 100"}, "DOORBELL_SLACK_AGENCIES", "it holds a space"},

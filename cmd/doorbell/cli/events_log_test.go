@@ -240,8 +240,8 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 	environ := logged(t, 3, false)
 	for args, sentence := range map[string]string{
 		"ls --agency A/1":                         "--agency: ",
-		"ls --type nothing":                       `--type: there is no event type "nothing"; doorbell schema ls lists them`,
-		"ls --type visit.created":                 "doorbell schema ls lists them",
+		"ls --type nothing":                       `--type: there is no event type "nothing"; schemas/README.md lists them`,
+		"ls --type visit.created":                 "schemas/README.md lists them",
 		"ls --type access":                        "did you mean access.>?",
 		"ls --type contact>":                      "--type: there is no event type",
 		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h",

@@ -158,7 +158,7 @@ func TypeHint(name string) string {
 	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()); nearest != "" {
 		return "did you mean " + nearest + "?"
 	}
-	return "doorbell schema ls lists them"
+	return "schemas/README.md lists them"
 }
 
 func typesAndGroups() (names []string) {

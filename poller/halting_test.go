@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -116,20 +115,5 @@ func TestNothingIsAskedOfARefusedInsertionWhileACommitTakesLong(t *testing.T) {
 	q.Reference = "a#2##"
 	if err := a.p.mayAsk(q); err != nil {
 		t.Errorf("another one: %v", err)
-	}
-}
-
-// TestAStoppedDaemonTellsOfNoHaltThatIsNotAnnounced stops it before a walk has decided about a refused insertion.
-func TestAStoppedDaemonTellsOfNoHaltThatIsNotAnnounced(t *testing.T) {
-	a := anAgency(t)
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return watch.AccessChange{AgencyID: x.AgencyID, Halted: []store.Halt{{Scope: events.ScopeInsertion, Reference: "a#1##", Since: time.Now(), Silent: true}}}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Remembered(a.p.store)
-	if err != nil || len(s.Agencies) != 1 || len(s.Agencies[0].Halts) > 0 {
-		t.Errorf("%+v, %v", s.Agencies, err)
 	}
 }

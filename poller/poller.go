@@ -160,18 +160,6 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	return true, nil
 }
 
-// ApproveRemembered does in the store of a stopped daemon what Approve does in a running one.
-func ApproveRemembered(s *store.Store, agencyID string) (held bool, err error) {
-	err = s.Update(func(tx *store.Tx) (err error) {
-		var e watch.Effects
-		if e, held, err = approve(tx, agencyID); err != nil {
-			return err
-		}
-		return write(tx, agencyID, e)
-	})
-	return held, err
-}
-
 func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err error) {
 	state, known := tx.Agency(agencyID)
 	switch {

@@ -66,17 +66,6 @@ func (w *world) wellAgain(cause string) {
 	}
 }
 
-func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionAfterARestart(t *testing.T) {
-	refusedUnderWay(t, func(w *world) {
-		w.pass(time.Minute) // what was under way is refused
-		if n, err := poller.ResumeRemembered(w.store, "A100", ""); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		w.restart()
-		w.wellAgain("operator")
-	})
-}
-
 func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionUnderAnotherKey(t *testing.T) {
 	refusedUnderWay(t, func(w *world) {
 		w.pass(time.Minute)

@@ -2,8 +2,6 @@ package poller
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -214,35 +212,6 @@ func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
 	return f
 }
 
-// Remembered describes what the store of a stopped daemon knows.
-func Remembered(s *store.Store) (Status, error) {
-	ids, err := s.Agencies()
-	if err != nil {
-		return Status{}, err
-	}
-	all := Status{At: time.Now().UTC(), BaseURL: s.BaseURL(), Agencies: []AgencyStatus{}}
-	err = s.View(func(tx *store.Tx) error {
-		for _, id := range ids {
-			all.Agencies = append(all.Agencies, remembered(tx, id))
-		}
-		return nil
-	})
-	return all, err
-}
-
-func remembered(tx *store.Tx, id string) AgencyStatus {
-	state, _ := tx.Agency(id)
-	halts := watch.RestoreAccess(id, tx.Halts(id), time.Now()).List("")
-	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, halts)
-	s.State, s.LastSequence = "stopped", tx.LastSequence(id)
-	for i := range tx.Insertions(id) {
-		if i.GoneSince.IsZero() {
-			s.Insertions++
-		}
-	}
-	return s
-}
-
 // Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
 type Access struct {
 	Key  listings.Key // the configured one
@@ -274,26 +243,4 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
 		}
 	}
 	return access
-}
-
-// ResumeRemembered ends halts in the store of a stopped daemon, as Resume does in a running one.
-func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
-	if agencyID == AllAgencies {
-		all, err := s.Agencies()
-		for _, id := range all {
-			n, failed := ResumeRemembered(s, id, reference)
-			ended, err = ended+n, errors.Join(err, failed)
-		}
-		return ended, err
-	}
-	err = s.Update(func(tx *store.Tx) error {
-		ended = 0
-		if _, known := tx.Agency(agencyID); !known {
-			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
-		}
-		c := watch.RestoreAccess(agencyID, tx.Halts(agencyID), time.Now()).Resume(reference, time.Now())
-		ended = len(c.Events)
-		return putAccess(tx, c)
-	})
-	return ended, err
 }

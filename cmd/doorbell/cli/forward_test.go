@@ -19,6 +19,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
+	"doorbell/poller"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -423,13 +424,13 @@ func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
 	}{
 		{ops.ForwarderStatus{Destination: "x"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
-		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
+		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-2 * time.Minute), LastError: "503"}, true},
 		{ops.ForwarderStatus{Destination: "x", Attempts: 2}, true},
 		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
 		{ops.ForwarderStatus{Problem: "damaged"}, true},
 	} {
-		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}}
-		s.Watch.At = now
+		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}, NATS: ops.NATSStatus{Connected: true}}
+		s.Watch.At, s.Watch.Agencies = now, []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}
 		if (s.Summary() != "") != tt.want {
 			t.Errorf("%+v: the summary is %q", tt.f, s.Summary())
 		}

@@ -56,21 +56,3 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 	doorbelltest.NatsURL(t, s.Dir)
 	d.Stop(t)
 }
-
-func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 3, false)
-	dir := settingOf(environ, "DOORBELL_DATA_DIR")
-	before := doorbelltest.Tree(t, dir)
-	reader, err := store.OpenReadOnly(store.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	got := doorbelltest.Run(t, environ, "status")
-	if got.Code != exit.Done {
-		t.Errorf("%+v", got)
-	}
-	doorbelltest.Has(t, got.Stdout, "doorbell is not running", "A100")
-	mustBeUntouched(t, dir, before)
-}

@@ -94,7 +94,7 @@ var promises = []struct {
 	{"A halt ends when the configured key changes, or by a person.", map[string]string{
 		"poller": "TestAKeyThatChangesWhileRunningEndsAHalt",
 		"cmd/doorbell/cli": `TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing
-			TestAHaltCanBeEndedWhileTheDaemonIsStopped`,
+			TestAHaltEndsWithAnotherKeyAtTheNextStart`,
 	}},
 	{"A key never prints itself and follows no redirect.", map[string]string{
 		"poller/listings":  "TestAKeyCannotPrintItself TestNoRedirectIsEverFollowed",

@@ -11,7 +11,6 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
-	"doorbell/store"
 )
 
 // OneAgency is what a command about one agency is told.
@@ -42,7 +41,7 @@ func (PollCmd) Help() string {
 func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	done, err := ops.Poll.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
-		return daemonAnswer(err, cfg.Base)
+		return daemonError(err, cfg.Base)
 	}
 	return p.answer(c.JSON, done, "%s", polledNow(c.Agency, done))
 }
@@ -57,12 +56,15 @@ func polledNow(agencyID string, done poller.PolledNow) string {
 	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
 }
 
-// daemonAnswer says why there is no answer of a daemon, where only a daemon can do something: none runs, or the one that does hangs.
-func daemonAnswer(err error, b config.Base) error {
-	if !errors.Is(err, ops.ErrNoAnswer) {
-		return agencyError(err)
+// daemonError explains the failure of a verb: no daemon runs, the one that does hangs, or it refused.
+func daemonError(err error, b config.Base) error {
+	switch {
+	case errors.Is(err, poller.ErrUnknownAgency):
+		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
+	case !errors.Is(err, ops.ErrNoAnswer):
+		return err
 	}
-	kept, err := openStopped(b)
+	kept, err := readStopped(b)
 	if err != nil {
 		return err
 	}
@@ -91,15 +93,14 @@ func (c *ResumeCmd) Validate() error {
 	return validAgency("AGENCY", c.Agency)
 }
 
-// Run ends halts, through the daemon or, if none runs, in the store.
+// Run ends halts.
 func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.All {
 		c.Agency = poller.AllAgencies
 	}
 	answer, err := ops.Resume.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
-	answer.Ended, err = orInStore(cfg.Base, answer.Ended, err, func(s *store.Store) (int, error) { return poller.ResumeRemembered(s, c.Agency, c.Insertion) })
 	if err != nil {
-		return err
+		return daemonError(err, cfg.Base)
 	}
 	what, halts := c.Agency, "one halt"
 	if c.Insertion != "" {
@@ -127,46 +128,15 @@ func (ApproveCmd) Help() string {
 	return "Check the agency's list first: what is missing from it is announced as disappeared, and people who are missing as redacted.\n\nExample:\n  doorbell approve A100"
 }
 
-// Run believes a held change, through the daemon or, if none runs, in the store.
+// Run approves a held change.
 func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	answer, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
-	answer.Held, err = orInStore(cfg.Base, answer.Held, err, func(s *store.Store) (bool, error) { return poller.ApproveRemembered(s, c.Agency) })
 	if err != nil {
-		return err
+		return daemonError(err, cfg.Base)
 	}
 	sentence := "nothing is held for %s"
 	if answer.Held {
 		sentence = "the change of %s is announced by the next complete walk or poll that still shows it"
 	}
 	return p.answer(c.JSON, answer, sentence, c.Agency)
-}
-
-// orInStore is the answer of the daemon; where none runs, what is decided is written into its store.
-func orInStore[T any](b config.Base, answer T, err error, decide func(*store.Store) (T, error)) (T, error) {
-	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return answer, agencyError(err)
-	}
-	kept, err := openStopped(b)
-	if err != nil {
-		return answer, err
-	}
-	defer kept.Close()
-	answer, err = decide(kept)
-	return answer, writeError(err, b)
-}
-
-// writeError gives the failed commit of a command the exit code that it has in the daemon.
-func writeError(err error, b config.Base) error {
-	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
-		return exit.Store(err, b.DataDir)
-	}
-	return agencyError(err)
-}
-
-// agencyError says where the agencies are listed, if one was named that is not watched.
-func agencyError(err error) error {
-	if errors.Is(err, poller.ErrUnknownAgency) {
-		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
-	}
-	return err
 }

@@ -17,18 +17,13 @@ import (
 	"doorbell/events"
 )
 
-// Size of a terminal that does not tell its own.
-const (
-	usualWidth  = 80
-	usualHeight = 24
-)
+// usualWidth is that of a terminal that does not tell its own.
+const usualWidth = 80
 
 // Terminal is what is known of the screen that a command writes to; the zero value is a file.
 type Terminal struct {
-	ops.TextOptions      // without a height
-	is              bool // a person reads
-	height          int
-	moves           bool // it can be drawn anew
+	ops.TextOptions
+	is bool // a person reads
 }
 
 // terminalOf looks at w. NO_COLOR and TERM are honoured as all programs do.
@@ -37,11 +32,10 @@ func (p *program) terminalOf(w io.Writer) Terminal {
 		return Terminal{}
 	}
 	value := lookup(p.environ)
-	dumb := value("TERM") == "dumb"
-	t := Terminal{is: true, height: usualHeight, moves: !dumb}
-	t.Width, t.Color = usualWidth, value("NO_COLOR") == "" && !dumb
-	if width, height, err := term.GetSize(int(w.(*os.File).Fd())); err == nil {
-		t.Width, t.height = cmp.Or(width, usualWidth), cmp.Or(height, usualHeight)
+	t := Terminal{is: true}
+	t.Width, t.Color = usualWidth, value("NO_COLOR") == "" && value("TERM") != "dumb"
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil {
+		t.Width = cmp.Or(width, usualWidth)
 	}
 	return t
 }
@@ -115,34 +109,6 @@ func (t Terminal) fitEvent(line string, of events.Type) string {
 		return t.Paint(line, ops.Bold)
 	}
 	return line
-}
-
-// screen draws frames in the place of each other, on the second screen that terminals have: what was written before stays as it
-// is, and nothing scrolls away.
-type screen struct {
-	w    io.Writer
-	open bool
-}
-
-// draw shows at most as many lines as the terminal has. All of it is one write, and every line ends what stood there before: so
-// nothing flickers.
-func (s *screen) draw(lines []string) error {
-	var b strings.Builder
-	if !s.open {
-		b.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l") // the second screen, no cursor, no line goes over the edge
-		s.open = true
-	}
-	b.WriteString("\x1b[?2026h\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J\x1b[?2026l")
-	_, err := io.WriteString(s.w, b.String())
-	return err
-}
-
-// close gives the terminal back as it was.
-func (s *screen) close() {
-	if s.open {
-		io.WriteString(s.w, "\x1b[?7h\x1b[?25h\x1b[?1049l") //nolint:errcheck // it is gone
-		s.open = false
-	}
 }
 
 // lookup finds variables in a list as os.Environ gives it.

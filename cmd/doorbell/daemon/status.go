@@ -51,7 +51,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	a.mu.Unlock()
 	r := publisher.Status()
 	s := ops.Status{
-		Version: a.o.Version, Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
+		Version: a.o.Version, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
 		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
 		Forwarders: a.forwarderStatus(), DeadLetters: a.deadLetters.Load(),
 		Hours: hoursOf(a.follower.Hours(), w.Agencies),

@@ -31,7 +31,7 @@ func (f ForwarderStatus) To() string { return cmp.Or(f.Whose, f.Destination) }
 
 // ill says whether a person should look at it.
 func (f ForwarderStatus) ill(now time.Time) bool {
-	return f.Problem != "" || f.Waits(now) || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
+	return f.Problem != "" || f.Waits(now) || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > hiccup
 }
 
 // Waits reports whether something waits for too long: it was not accepted twice, it has waited for a

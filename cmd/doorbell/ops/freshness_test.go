@@ -11,7 +11,7 @@ import (
 
 func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := Status{Version: "1", Running: true, NATS: NATSStatus{Connected: true}, Started: now.Add(-time.Hour), Watch: poller.Status{
+	s := Status{Version: "1", NATS: NATSStatus{Connected: true}, Started: now.Add(-time.Hour), Watch: poller.Status{
 		At: now, BaseURL: "https://api.example.org", RequestsPerSecond: 5, Effective: 2.5, LastMinute: 17, Requests: 812,
 		Agencies: []poller.AgencyStatus{
 			{AgencyID: "A100", State: "watching", Insertions: 8, Freshness: &poller.Freshness{
@@ -41,10 +41,6 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	s.Watch.Agencies[1].LastWalk = poller.WalkStatus{At: now.Add(-2 * time.Minute), Reason: "fewer_than_total", Pages: 203, Insertions: 9999}
 	if !strings.Contains(text(), "\nB200: the last walk, 2m0s ago, was not complete (fewer than total): 9,999 insertions in 203 requests\n") {
 		t.Errorf("why the walk was partial is not in\n%s", text())
-	}
-	s.Running, s.Watch.Agencies[0].Freshness, s.Watch.Agencies[1].Freshness = false, nil, nil
-	if strings.Contains(text(), "LONGEST UNCHECKED") {
-		t.Errorf("of a stopped daemon:\n%s", text())
 	}
 }
 

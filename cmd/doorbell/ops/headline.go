@@ -14,6 +14,17 @@ type Headline struct {
 	Busy  bool   // there is nothing to do but wait
 }
 
+const allIsWell = "All is well"
+
+// Summary returns the text of the headline, or nothing where it says that all is well: what `status --check` exits with 1 for,
+// and what holds the ping back.
+func (s Status) Summary() string {
+	if h := NewHeadline(s); h.Text != allIsWell {
+		return h.Text
+	}
+	return ""
+}
+
 // NewHeadline names the most pressing problems, if there are any.
 func NewHeadline(s Status) Headline {
 	if list := s.Problems(); len(list) > 0 {
@@ -23,7 +34,7 @@ func NewHeadline(s Status) Headline {
 	for _, a := range s.Watch.Agencies {
 		insertions += a.Insertions
 	}
-	h := Headline{Text: "All is well", Title: Counted(agencies, "agency")}
+	h := Headline{Text: allIsWell, Title: Counted(agencies, "agency")}
 	switch fresh := Learning(s.Watch.Agencies); {
 	case agencies == 0:
 		return Headline{Busy: true, Text: "No agency is watched", Title: "no agency", Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS."}
@@ -43,7 +54,7 @@ func NewHeadline(s Status) Headline {
 // Learning counts the agencies of which nothing is announced yet.
 func Learning(list []poller.AgencyStatus) (n int) {
 	for _, a := range list {
-		if a.State == "starting" || a.State == "baselining" {
+		if a.State == "starting" || a.State == "baselining" || a.State == WaitingForStream {
 			n++
 		}
 	}

@@ -47,13 +47,13 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 				s.Watch.Agencies = append(s.Watch.Agencies, a)
 			}
 		},
-		"B200: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[1].LastGoodAnswer = at.Add(-16 * time.Minute) },
-		"A100: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[0].LastGoodAnswer = time.Time{} },
-		"B200: events wait":    func(_ *Health, s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
-		"no agency is watched": func(_ *Health, s *Status) { s.Watch.Agencies = nil },
+		"B200: no good answer":              func(_ *Health, s *Status) { s.Watch.Agencies[1].LastGoodAnswer = at.Add(-16 * time.Minute) },
+		"A100: no good answer":              func(_ *Health, s *Status) { s.Watch.Agencies[0].LastGoodAnswer = time.Time{} },
+		"Events of B200 are not published;": func(_ *Health, s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
+		"No agency is watched;":             func(_ *Health, s *Status) { s.Watch.Agencies = nil },
 	} {
 		h := NewHealth(Check{Name: "store", OK: true, Live: true})
-		s := Status{Watch: poller.Status{At: at, Agencies: []poller.AgencyStatus{
+		s := Status{NATS: NATSStatus{Connected: true}, Watch: poller.Status{At: at, Agencies: []poller.AgencyStatus{
 			{AgencyID: "A100", State: "watching", LastGoodAnswer: at.Add(-time.Minute)}, {AgencyID: "B200", State: "watching", LastGoodAnswer: at.Add(-14 * time.Minute)},
 		}}, Relay: []RelayStatus{{AgencyID: "B200"}}}
 		harm(&h, &s)

@@ -16,17 +16,16 @@ import (
 // Problem is something that needs attention, and what ends it, or several of the same cause. Page, terminal, log and ping say it in the
 // same words. Its texts may hold what came from outside: whoever shows them bounds them and keeps control characters out.
 type Problem struct {
-	Key     string // the same as long as it lasts
-	Kind    string // one of kinds
-	Bad     bool   // something does not work; else it is a warning
-	Passing bool   // it may pass by itself, or wait: `doorbell status --check` does not mind it
-	Agency  string // or the forwarder; empty: it is about everything
-	Label   string // of one among several
-	Title   string // a sentence without a full stop
-	Text    string // what it means, and what to do
-	Error   string // the last one
-	Since   time.Time
-	Do      Remedy
+	Key    string // the same as long as it lasts
+	Kind   string // one of kinds
+	Bad    bool   // something does not work; else it is a warning
+	Agency string // or the forwarder; empty: it is about everything
+	Label  string // of one among several
+	Title  string // a sentence without a full stop
+	Text   string // what it means, and what to do
+	Error  string // the last one
+	Since  time.Time
+	Do     Remedy
 
 	Alike string    // problems that have it in common are shown as one; empty: never
 	Many  string    // the title of several, with %s for their number
@@ -51,18 +50,12 @@ var kinds = []string{
 const (
 	// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is more than passing.
 	waitsLong = time.Minute
-	// hiccup is how long deliveries may fail before that is shown, and failingLong before it is more than passing.
-	hiccup      = time.Minute
-	failingLong = 5 * time.Minute
+	// hiccup is how long deliveries may fail before that is shown.
+	hiccup = time.Minute
 )
 
 // Problems are those of a status, the most pressing first. Those of one cause are one.
 func (s Status) Problems() []Problem { return grouped(s.problems()) }
-
-// Summary says in a line what does not pass by itself; empty if there is nothing. It is for a log and a mail of cron.
-func (s Status) Summary() string {
-	return summary(grouped(slices.DeleteFunc(s.problems(), func(p Problem) bool { return p.Passing })))
-}
 
 // problems are the single ones.
 func (s Status) problems() []Problem {
@@ -163,9 +156,9 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 		all = append(all, t)
 	}
 	id := a.AgencyID
-	if a.State == WaitingForStream {
+	if a.State == WaitingForStream && s.Watch.At.Sub(a.WatchStart) > waitsLong {
 		add("waiting", Problem{
-			Passing: s.Watch.At.Sub(a.WatchStart) <= waitsLong, Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
+			Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
 			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. The command below says why it does not.",
 			Do:   Remedy{Command: "doorbell check"},
 		})
@@ -312,9 +305,6 @@ func (s Status) Pending() (n uint64) {
 }
 
 func (s Status) natsProblems() (all []Problem) {
-	if !s.Running {
-		return nil
-	}
 	if !s.NATS.Connected || s.NATS.Problem != "" {
 		t := Problem{
 			Kind: "nats", Key: "nats", Bad: true, Title: "NATS is not connected", Error: s.NATS.Problem, Do: Remedy{Command: "doorbell check"},
@@ -331,7 +321,7 @@ func (s Status) natsProblems() (all []Problem) {
 			continue
 		}
 		all = append(all, Problem{
-			Kind: "relay", Key: "relay\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Passing: !long, Since: r.OldestWaiting, Alike: "relay", Error: r.Problem,
+			Kind: "relay", Key: "relay\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Since: r.OldestWaiting, Alike: "relay", Error: r.Problem,
 			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
 			Text: "Nothing is lost: events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). doorbell retries by itself.", Do: Remedy{Command: "doorbell check"},
 		})
@@ -344,7 +334,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 		who := strings.TrimSpace(f.Name + " " + f.Kind)
 		t := Problem{
 			Kind: "outlet", Key: strings.Join([]string{"outlet", f.Name, f.Kind, f.Destination}, "\x00"), Agency: who, Label: who, Error: f.LastError, Since: f.FailingSince,
-			Do: Remedy{Command: "doorbell forward " + Shell(f.Name) + " --test"}, Passing: !f.ill(s.Watch.At),
+			Do: Remedy{Command: "doorbell forward " + Shell(f.Name) + " --test"},
 		}
 		switch {
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
@@ -367,7 +357,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 	}
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
 		all = append(all, Problem{
-			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by a receiver",
+			Kind: "letters", Key: "letters", Title: Counted(n, "event") + " permanently rejected by a receiver",
 			Text: "They are kept as dead letters, with the reason. Once the cause is fixed, doorbell dlq retry sends them again; doorbell dlq drop deletes them.",
 			Do:   Remedy{Command: "doorbell dlq ls"},
 		})

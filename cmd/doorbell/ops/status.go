@@ -17,7 +17,6 @@ import (
 // Status is the daemon at one moment. It holds no person's data and no secret.
 type Status struct {
 	Version     string            `json:"version"`
-	Running     bool              `json:"running"` // false: read from the store of a stopped daemon
 	Started     time.Time         `json:"started,omitzero"`
 	StoreID     string            `json:"storeId"`
 	DataDir     string            `json:"dataDir"`
@@ -28,11 +27,11 @@ type Status struct {
 	Relay       []RelayStatus     `json:"relay"`
 	Forwarders  []ForwarderStatus `json:"forwarders,omitempty"`
 	DeadLetters uint64            `json:"deadLetters,omitempty"` // that wait for a person now
-	Hours       []AgencyHours     `json:"hours,omitempty"`       // of a daemon that runs
+	Hours       []AgencyHours     `json:"hours,omitempty"`
 	Events      []EventCount      `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
-	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
+	Ready           *bool             `json:"ready,omitempty"` // as /readyz
 }
 
 // Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.

@@ -10,35 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Lines renders the status for people: a headline, what wants attention, and then how everything stands, the agencies that want a look
-// first. Where only so many lines are seen at once, some are left out.
+// Lines renders the status for people: a headline, what needs attention, and then how everything is, the agencies that need
+// attention first.
 func (s Status) Lines(o TextOptions) []string {
-	headline, problems, facts := s.headline(o), s.problemLines(o), s.facts(o)
-	agencies, fresh, forwarders := s.agencyTable(o), s.freshness(o), s.forwarderTable(o)
-	if o.Height <= 0 {
-		return slices.Concat(headline, problems, facts, agencies, fresh, forwarders)
-	}
-	if most := max(o.Height/3, 1); len(problems) > most {
-		problems = append(problems[:most-1], o.cut(fmt.Sprintf("… and %d more lines: doorbell status prints all", len(problems)-most+1)))
-	}
-	shown := slices.Concat(headline, problems, facts, forwarders)
-	if len(shown)+len(agencies)+len(fresh) <= o.Height {
-		return slices.Concat(shown, agencies, fresh)
-	}
-	if room := max(o.Height-len(shown), 4); len(agencies) > room {
-		agencies = append(agencies[:room-1], o.cut(fmt.Sprintf("… and %d more agencies", len(agencies)-room+1)))
-	}
-	shown = append(shown, agencies...)
-	return shown[:min(len(shown), o.Height)]
+	return slices.Concat(s.headline(o), s.problemLines(o), s.facts(o), s.agencyTable(o), s.freshness(o), s.forwarderTable(o))
 }
 
 func (s Status) headline(o TextOptions) (lines []string) {
-	if !s.Running {
-		for _, l := range o.wrap("doorbell is not running, so nothing is watched. This is what "+s.DataDir+" remembers:", 0) {
-			lines = append(lines, o.styled(l, Yellow))
-		}
-		return lines
-	}
 	h, style := NewHeadline(s), Bold
 	text := h.Text + ". " + h.Sub
 	if all := s.Problems(); len(all) > 0 {
@@ -60,18 +38,16 @@ func (s Status) facts(o TextOptions) (lines []string) {
 			lines = append(lines, o.styled(l, style))
 		}
 	}
-	if s.Running {
-		lines = []string{""}
-		add(styleNone, "doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s",
-			s.Version, age(s.Started, s.Watch.At), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
-		style := styleNone
-		if !s.NATS.Connected || s.NATS.Problem != "" {
-			style = Red
-		}
-		add(style, "%s", s.NATS.text())
-		if s.Page != "" {
-			add(styleNone, "Page: %s", s.Page)
-		}
+	lines = []string{""}
+	add(styleNone, "doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s",
+		s.Version, age(s.Started, s.Watch.At), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
+	style := styleNone
+	if !s.NATS.Connected || s.NATS.Problem != "" {
+		style = Red
+	}
+	add(style, "%s", s.NATS.text())
+	if s.Page != "" {
+		add(styleNone, "Page: %s", s.Page)
 	}
 	if text := s.counted(); text != "" {
 		add(styleNone, "%s", text)
@@ -270,11 +246,10 @@ func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// TextOptions say where a status is read. The zero value is a file: as wide and as long as it takes.
+// TextOptions say where a status is read. The zero value is a file: as wide as it takes.
 type TextOptions struct {
-	Width  int  // of the terminal; 0: no line is cut or broken
-	Height int  // lines that are seen at once; 0: all are
-	Color  bool // states that want a look are red or yellow
+	Width int  // of the terminal; 0: no line is cut or broken
+	Color bool // states that need attention are red or yellow
 }
 
 // Styles of a text on a terminal.

@@ -30,7 +30,7 @@ func busy() ops.Status {
 		counted.Latencies.WithLabelValues("A100").Observe(seconds)
 	}
 	return ops.Status{
-		Version: "1.2", Running: true, Ready: &yes,
+		Version: "1.2", Ready: &yes,
 		Watch: poller.Status{
 			At: now, RequestsPerSecond: 5, Effective: 2.5, Requests: 1000, Down: "2026-11-20T09:01:00Z",
 			Metrics: counted,

@@ -18,7 +18,7 @@ const nobody = "Muster-zq7"
 // base is a daemon that runs well, without agencies.
 func base(now time.Time) ops.Status {
 	return ops.Status{
-		Version: "1.0.0", Running: true, Started: now.Add(-76 * time.Hour), StoreID: "k2x7", DataDir: "/var/lib/doorbell",
+		Version: "1.0.0", Started: now.Add(-76 * time.Hour), StoreID: "k2x7", DataDir: "/var/lib/doorbell",
 		NATS:  ops.NATSStatus{URL: "nats://127.0.0.1:4222", Embedded: true, Connected: true, Stream: "LISTINGS"},
 		Store: ops.StoreStatus{InUse: 143 << 20, Max: 8 << 30},
 		Watch: poller.Status{At: now, BaseURL: "https://api.example.com", RequestsPerSecond: 5, Effective: 5, LastMinute: 187, Requests: 1_204_551},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
@@ -45,62 +44,6 @@ func resize(t *testing.T, screen *os.File, width, height uint16) {
 	}
 }
 
-func TestTheWatchDrawsInPlaceFollowsTheWindowAndLivesThroughARestart(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
-
-	terminal, inside := openTerminal(t, 100, 30)
-	watch := exec.Command(doorbelltest.Binary(t), "status", "--watch")
-	watch.Env, watch.Stdout, watch.Stderr = s.Environ, inside, inside
-	watch.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
-	inside.Close()
-	seen := doorbelltest.Transcript{Grown: make(chan struct{}, 1)}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		chunk := make([]byte, 1<<16)
-		for {
-			n, err := terminal.Read(chunk)
-			if err != nil { // the other end is closed
-				return
-			}
-			_, _ = seen.Write(bytes.ReplaceAll(chunk[:n], []byte("\r"), nil))
-		}
-	}()
-	seen.Await(t, "1049h(?s:.*)\nA100 +watching ")
-	resize(t, terminal, 60, 3)
-	seen.Await(t, `\x1b\[\?2026h\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\x1b\[J`) // three lines
-	resize(t, terminal, 100, 30)
-	d.Stop(t)
-	seen.Await(t, "no daemon has answered in "+s.Dir+" for ")
-	before := len(seen.String())
-	doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.Eventually(t, "the daemon on the screen", func() bool {
-		return strings.Contains(seen.String()[before:], " UTC; every 2s") && strings.Contains(seen.String()[before:], "up ")
-	})
-	if err := watch.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if err := watch.Wait(); err != nil {
-		t.Errorf("Ctrl-C does not end it with 0: %v", err)
-	}
-	<-read
-	terminal.Close()
-	text := seen.String()
-	if !strings.HasSuffix(text, "\x1b[?1049l") || strings.Count(text, "\x1b[?1049h") != 1 {
-		t.Errorf("the terminal is not given back as it was: %q", text[max(0, len(text)-60):])
-	}
-	if strings.Contains(text, "\x1b[2J") {
-		t.Error("it flickers: the screen is emptied before it is drawn")
-	}
-	doorbelltest.HoldsNobody(t, text)
-}
-
 func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
 	if p := (&program{}); p.terminalOf(&bytes.Buffer{}) != (Terminal{}) {
 		t.Error("a buffer is a terminal")
@@ -108,9 +51,9 @@ func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
 	terminal, inside := openTerminal(t, 90, 20)
 	defer terminal.Close()
 	defer inside.Close()
-	for environ, want := range map[string][2]bool{"TERM=xterm": {true, true}, "NO_COLOR=1": {false, true}, "TERM=dumb": {false, false}} {
+	for environ, want := range map[string]bool{"TERM=xterm": true, "NO_COLOR=1": false, "TERM=dumb": false} {
 		got := (&program{environ: []string{environ}}).terminalOf(inside)
-		if got.Color != want[0] || got.moves != want[1] || got.Width != 90 || got.height != 20 {
+		if got.Color != want || got.Width != 90 {
 			t.Errorf("%s: %+v", environ, got)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,7 +130,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		err = cmp.Or(emptyValue(command), givenTwice(command))
 	}
 	if err != nil {
-		return asUsageError(err)
+		return usageError(err)
 	}
 	return command.Run()
 }
@@ -176,65 +175,17 @@ func normalizeArgs(args []string) []string {
 	return args
 }
 
-// asUsageError is the usage error of the parser, with the command that says how it is meant.
-func asUsageError(err error) error {
+// usageError is an error of the parser in the parser's words, with the command that explains the usage.
+func usageError(err error) error {
+	text, command := err.Error(), "doorbell"
 	var parse *kong.ParseError
-	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
-		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it again")
-	}
-	text := strings.Replace(err.Error(), ", did you mean", "; did you mean", 1)
-	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		return exit.Usage(strings.Replace(text, "unexpected argument", "there is no command", 1), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
-	}
-	command := parse.Context.Selected().FullPath()
-	if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
-		text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
-	}
-	if name, is := strings.CutPrefix(text, "unexpected argument "); is && len(parse.Context.Selected().Children) > 0 {
-		text = "there is no command " + strings.TrimPrefix(command, "doorbell ") + " " + name
-	}
-	if flag := dashed.FindStringSubmatch(text); flag != nil {
-		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
-	}
-	if flag, _, with := strings.Cut(text, ": bool value must be "); with {
-		text = flag + ": takes no value"
-	}
-	if m := notParsed.FindStringSubmatch(text); m != nil {
-		text = argumentName(m[1]) + ": is not " + map[string]string{
-			"int": "a whole number; write it like 5", "uint": "a whole number; write it like 5",
-			"float": "a number; write it like 5 or 0.5", "duration": "a duration; write it like 30s, 5m or 2h",
-		}[m[2]]
-	}
-	if m := noneOf.FindStringSubmatch(text); m != nil {
-		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(strings.TrimSuffix(m[2], `,""`))
-	}
-	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
-		name, _, _ := strings.Cut(argument, ">")
-		text = strings.TrimPrefix(command, "doorbell ") + ": " + strings.ToUpper(name) + " is missing"
-		for _, p := range parse.Context.Selected().Positional {
-			if p.Name == name && p.Enum != "" {
-				text += "; write one of " + strings.ReplaceAll(p.Enum, ",", ", ")
-			}
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		command = parse.Context.Selected().FullPath()
+		if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
+			text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
 		}
 	}
 	return exit.Usage(text, command+" --help shows how")
-}
-
-// dashed is what the parser says of a value that looks like a flag.
-var dashed = regexp.MustCompile(`^(--[a-z-]+): expected .* but got "-`)
-
-// notParsed is what the parser says of a value that is not a number or a duration, and noneOf of one that is not in a list.
-var (
-	notParsed = regexp.MustCompile(`^(\S+)(?: \.\.\.\]?)?: expected (?:an? )?(?:valid 64 bit )?(u?int|float|duration)\b`)
-	noneOf    = regexp.MustCompile(`^(\S+) must be one of (\S+) but got `)
-)
-
-// argumentName is a flag as it is, and an argument as help shows it.
-func argumentName(name string) string {
-	if strings.HasPrefix(name, "--") {
-		return name
-	}
-	return strings.ToUpper(strings.Trim(name, "[]<>"))
 }
 
 // givenTwice refuses a flag that is given twice where the first one, which does not count, may be a person's.

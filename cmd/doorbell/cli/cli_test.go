@@ -157,23 +157,6 @@ func TestAMomentIsATimeOrADurationAgo(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		"approve":              "approve: AGENCY is missing",
-		"events ls --limit x":  "--limit: is not a whole number; write it like 5",
-		"events ls --limit -1": "--limit: its value begins with a dash; write it without, like 2h or 5",
-		"demo --for 10":        "--for: is not a duration; write it like 30s, 5m or 2h",
-		"demo --for -1s":       "--for: its value begins with a dash",
-		"status --check=2":     "--check: takes no value",
-		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it again",
-	} {
-		if got := doorbelltest.Run(t, nil, strings.Fields(line)...); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, want) {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-}
-
 func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 3, false)

@@ -106,7 +106,7 @@ func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
 	if got.Code != exit.CodeFailed {
 		t.Errorf("exit code %d", got.Code)
 	}
-	doorbelltest.Has(t, got.Stderr, "doorbell: NATS is not connected\n")
+	doorbelltest.Has(t, got.Stderr, "doorbell: NATS is not connected; 2 agencies wait for the stream\n")
 	doorbelltest.Has(t, got.Stdout, "2 agencies wait for the stream, since ", "A100, B200")
 	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls").Stderr, "the event log is empty")
 

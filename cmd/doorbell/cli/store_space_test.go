@@ -61,7 +61,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhereAndOneThatIsFullIsNotReady(t *
 	if code, text := get(t, url+"/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d %s", code, text)
 	}
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "status").Stdout, "The store is full: polling stopped until there is room")
 	d.Stop(t)
-	doorbelltest.Has(t, doorbelltest.Run(t, environ, "status").Stdout, "The store is full: polling stopped until there is room") // with nobody to ask
 	doorbelltest.HoldsNobody(t, d.Stderr.String()+got.Stdout)
 }

@@ -156,7 +156,7 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 		all = append(all, t)
 	}
 	id := a.AgencyID
-	if a.State == WaitingForStream && s.Watch.At.Sub(a.WatchStart) > waitsLong {
+	if a.State == WaitingForStream && (!s.NATS.Connected || s.Watch.At.Sub(a.WatchStart) > waitsLong) {
 		add("waiting", Problem{
 			Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
 			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. The command below says why it does not.",

@@ -8,8 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,7 +21,6 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/relay"
-	"doorbell/store"
 )
 
 // ReplayCmd is `doorbell replay`.
@@ -82,6 +79,9 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer log.close()
+	if log.kept != nil && !c.DryRun && c.To != "-" {
+		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run, or print the events with --to -")
+	}
 	q.Published = true // what the stream has not taken is on its way
 	q.Unerased = true
 	counts, err := log.CountEvents(ctx, q)
@@ -115,7 +115,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.Rate != nil {
 		request.Rate = *c.Rate
 	}
-	return c.publish(ctx, p, cfg, log.kept, request)
+	return c.publish(ctx, p, cfg.Base, request)
 }
 
 // nothing is what is printed where no event is meant: to programs, that there were none.
@@ -157,10 +157,10 @@ func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log op
 	return nil
 }
 
-// publish lets the daemon replay; where none runs and NATS is somewhere else, it does it itself.
-func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config, kept *store.Store, q ops.ReplayRequest) error {
+// publish lets the daemon replay.
+func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q ops.ReplayRequest) error {
 	var last ops.ReplayProgress
-	progress := func(now ops.ReplayProgress) error {
+	err := options.Client(b).Replay(ctx, q, func(now ops.ReplayProgress) error {
 		if last.Job == "" {
 			p.note("replaying %s to %s, job %s", ops.Counted(now.Total, "event"), now.Subject, now.Job)
 		} else if isTerminal(p.stderr) {
@@ -168,53 +168,24 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config,
 		}
 		last = now
 		return nil
-	}
-	var err error
-	switch {
-	case kept == nil:
-		err = options.Client(cfg.Base).Replay(ctx, q, progress)
-	case cfg.NATS.URL == "":
-		return exit.Failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
-	default:
-		err = replayKept(ctx, cfg, kept, q, progress)
-	}
+	})
 	if isTerminal(p.stderr) && last.Job != "" {
 		fmt.Fprintln(p.stderr)
 	}
-	again := "doorbell replay " + c.again(q)
+	again := "to continue, run it again with --job " + q.Job
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintf(p.stderr, "stopped; at least %d of %d are there, and this goes on:\n  %s\n", last.Published+last.AlreadyThere, q.Total, printable(again))
+		p.note("stopped; at least %d of %d are there; %s", last.Published+last.AlreadyThere, q.Total, again)
 		return nil
 	case errors.Is(err, ops.ErrNoAnswer):
-		return exit.Failed(errors.New("the daemon broke off"), "look at its log; this goes on: "+again)
+		return exit.Failed(errors.New("the daemon broke off"), "look at its log; "+again)
 	case err != nil:
-		return replayError(err, again)
+		return exit.Failed(err, cmp.Or(ops.Hint(err), again))
 	case c.JSON:
 		return p.printJSON(last)
 	}
-	fmt.Fprintf(p.stdout, "%s replayed to %s, stream %s; there already: %d\n", ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere)
-	return nil
-}
-
-// replayError says what to do about a replay that ended early.
-func replayError(err error, again string) error {
-	hint := ops.Hint(err)
-	if hint == "" {
-		hint = "this goes on: " + again
-	}
-	return exit.Failed(err, hint)
-}
-
-// replayKept does the same without a daemon, to an external server.
-func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
-	conn, err := daemon.Connect(options.NATS(c.NATS), discardLog())
-	if err != nil {
-		return ops.WithHint(err, "check the NATS_* settings")
-	}
-	defer conn.Close()
-	_, err = daemon.Replay(ctx, DaemonOptions(c, discardLog()), kept, conn, q, progress)
-	return err
+	return p.print(fmt.Sprintf("%s replayed to %s, stream %s; already present: %d\n",
+		ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere))
 }
 
 // toReceiver says whether events go to where people are.
@@ -250,7 +221,7 @@ type nextEvent struct {
 func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
 	defer to.Close()
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
-	done, began := sentReplay{Total: total}, time.Now()
+	done := sentReplay{Total: total}
 	var broken error // of the log
 	list := followed(log.Events(ctx, q), func(e events.Event) {
 		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
@@ -283,42 +254,28 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log ope
 			return err
 		}
 	}
-	until := q.Until
-	if until.IsZero() {
-		until = began // what comes later was not asked about
-	}
-	return c.concluded(ctx, p, b, done, err, broken, until)
+	return c.concluded(ctx, p, b, done, err, broken)
 }
 
 // concluded says what was sent, and how to go on if that was not all.
-func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, done sentReplay, err, broken error, until time.Time) error {
+func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, done sentReplay, err, broken error) error {
 	switch {
-	case err == nil && c.JSON:
-	case err == nil:
-		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; not wanted there: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused, done.Total-done.Events-done.Refused)
+	case err == nil && !c.JSON:
+		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; filtered out: %d\n",
+			ops.Counted(done.Events, "event"), c.To, done.Refused, done.Total-done.Events-done.Refused)
 	case broken != nil && ctx.Err() == nil:
 		return logError(broken, b)
-	case done.Next == nil:
-		return nil
+	case err == nil || done.Next == nil:
 	case ctx.Err() != nil:
-		fmt.Fprintf(p.stderr, "stopped before sequence %d of %s; %s sent, and this goes on:\n  %s\n", done.Next.Sequence, done.Next.AgencyID,
-			ops.Counted(done.Events, "event"), printable(c.goesOn(*done.Next, until)))
+		p.note("stopped; %s sent; to continue, run it again with --from-sequence %d", ops.Counted(done.Events, "event"), done.Next.Sequence)
 	default:
-		return exit.Failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
+		return exit.Failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err),
+			fmt.Sprintf("to continue, run it again with --from-sequence %d", done.Next.Sequence))
 	}
 	if err == nil && done.Refused > 0 {
 		return exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
 	}
 	return nil
-}
-
-// goesOn is the command that goes on with an event.
-func (c *ReplayCmd) goesOn(next nextEvent, until time.Time) string {
-	again := *c
-	again.FromSequence = &next.Sequence
-	q := ops.ReplayRequest{Query: ops.EventQuery{Since: c.Since.Time(time.Now()), Until: until}}
-	flags := []string{"doorbell replay", "--to", c.To}
-	return strings.Join(append(flags, again.again(q)), " ")
 }
 
 // followed yields the events of the log, and hands each to visit before. The error of the log is kept, too.
@@ -356,43 +313,4 @@ func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 		rows = append([]string{"AGENCY\tWHAT\tEVENTS"}, rows...)
 	}
 	return p.printTable("", rows, ops.Counted(c.Total, "event")+" would be replayed\n")
-}
-
-// again are the flags that mean the same events once more, of the same job. Moments are written out: two hours ago will be
-// another one.
-func (c *ReplayCmd) again(q ops.ReplayRequest) string {
-	var flags []string
-	add := func(name, value string) {
-		if value != "" {
-			flags = append(flags, "--"+name+" "+ops.Shell(value))
-		}
-	}
-	moment := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.UTC().Format(time.RFC3339Nano)
-	}
-	number := func(n *uint64) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.FormatUint(*n, 10)
-	}
-	add("agency", c.Agency)
-	add("type", c.Type)
-	add("insertion", c.Insertion)
-	add("since", moment(q.Query.Since))
-	add("until", moment(q.Query.Until))
-	add("from-sequence", number(c.FromSequence))
-	add("to-sequence", number(c.ToSequence))
-	add("origin", c.Origin)
-	add("job", q.Job)
-	if c.Rate != nil {
-		add("rate", strconv.FormatFloat(*c.Rate, 'g', -1, 64))
-	}
-	if c.Yes {
-		flags = append(flags, "--yes")
-	}
-	return strings.Join(flags, " ")
 }

@@ -60,7 +60,7 @@ func backupError(err error, path string) error {
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return exit.Failed(fmt.Errorf("%s is there already", path), "give another name, or replace it with --force")
+		return exit.Failed(fmt.Errorf("%s already exists", path), "give another name, or replace it with --force")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return exit.IO(err, "give a file in a directory that is there and may be written")
 	}

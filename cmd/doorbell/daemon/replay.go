@@ -16,8 +16,8 @@ import (
 // tellEvery is how often a replay says how far it is.
 const tellEvery = 200 * time.Millisecond
 
-// replay publishes events of the daemon's log once more, over a connection of its own: what is published as news does not
-// wait for it.
+// replay publishes events of the daemon's log once more and reports how far it is: at the beginning, now and then, and at
+// the end. It has a connection of its own: what is published as news does not wait for it.
 func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
 	conn, err := a.dial()
 	if err != nil {
@@ -25,7 +25,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.
 	}
 	defer conn.Close()
 	a.o.Log.Info("replay begins", "job", q.Job)
-	p, err := Replay(ctx, a.o, a.store, conn, q, told)
+	p, err := a.replayOver(ctx, conn, q, told)
 	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
 	switch {
 	case ctx.Err() != nil:
@@ -38,8 +38,8 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.
 	return err
 }
 
-// Replay publishes what a request means from a store, and tells how far it is: at the beginning, now and then, and at the end.
-func Replay(ctx context.Context, o Options, s *store.Store, conn stream.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (relay.Replayed, error) {
+func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (relay.Replayed, error) {
+	o := a.o
 	tell := func(p relay.Replayed) error {
 		return told(ops.ReplayProgress{
 			Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),
@@ -51,8 +51,8 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn stream.Conn, q 
 	next, begun := time.Now().Add(tellEvery), false
 	p, err := relay.Replay(running, relay.ReplayOptions{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: stream.Replays(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
-		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate, Erased: erasedIn(s),
-	}, eventsOf(ops.Log{Store: s}.Events(running, q.Query)), func(p relay.Replayed) {
+		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate, Erased: erasedIn(a.store),
+	}, eventsOf(ops.Log{Store: a.store}.Events(running, q.Query)), func(p relay.Replayed) {
 		if now := time.Now(); !begun || now.After(next) {
 			begun, next = true, now.Add(tellEvery)
 			if err := tell(p); err != nil {
@@ -61,12 +61,13 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn stream.Conn, q 
 		}
 	})
 	if ctx.Err() != nil {
-		return p, ctx.Err() // nobody listens
+		return p, ctx.Err() // the command has ended
 	}
+	err = hintOf(stream.Explain(conn, err), o.SubjectPrefix)
 	if err != nil && !begun {
-		return p, hintOf(stream.Explain(conn, err), o.SubjectPrefix)
+		return p, err
 	}
-	return p, errors.Join(hintOf(stream.Explain(conn, err), o.SubjectPrefix), tell(p))
+	return p, errors.Join(err, tell(p))
 }
 
 // erasedIn says of an event with a person whether the log has erased the person since; it holds nobody either where it has let the event go.

@@ -229,7 +229,7 @@ func (d *demo) show(e events.Event) error {
 	if d.objects != nil {
 		return printJSONEvent(d.objects, e)
 	}
-	return printEvent(d.out, d.terminal, e, false, ops.Line(e, true)) // its people are made up
+	return printEvent(d.out, d.terminal, e, false, ops.Line(e, true, d.terminal.Width)) // its people are made up
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.

@@ -35,10 +35,10 @@ func TestTheDemoShowsContactRequestsAndEndsByItself(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 	}
 	text := d.Stdout.String()
-	doorbelltest.Has(t, text, "The listings API   http://127.0.0.1:", "nats --server nats://127.0.0.1:", "watch.baselined", " events in ", "The first contact request arrived ")
+	doorbelltest.Has(t, text, "The listings API   http://127.0.0.1:", "nats --server nats://127.0.0.1:", "Watching", " events in ", "The first contact request arrived ")
 	shown := 0
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, "contact_request.created  ") && strings.Contains(line, " from ") {
+		if strings.Contains(line, "  New lead  ") && strings.Contains(line, "-zq7") {
 			shown++
 		}
 	}
@@ -61,7 +61,7 @@ func TestTheDemoRingsWithinTenSecondsAndStopsAtOnce(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the first contact request took %s", took)
 	}
-	d.Stdout.Await(t, `contact_request\.created +\S`)
+	d.Stdout.Await(t, `New lead +\S`)
 	if code := d.End(t, syscall.SIGINT); code != exit.Done {
 		t.Errorf("exit code %d after SIGINT:\n%s", code, d.Stderr.String())
 	}

@@ -71,7 +71,7 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 		case err != nil:
 			return logError(err, cfg.Base)
 		}
-		if err := printEvent(p.stdout, t, e.Event, c.JSON, listed(e)); err != nil {
+		if err := printEvent(p.stdout, t, e.Event, c.JSON, listed(e, t.Width)); err != nil {
 			return err
 		}
 		n++
@@ -85,14 +85,15 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	return nil
 }
 
-// listed describes an event of the log in one line without people: time, agency, position, type, insertion.
-func listed(e ops.LoggedEvent) string {
-	head := fmt.Sprintf("%s  %-6s %6d  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, e.Event.Sequence, e.Event.Type)
-	parts := append([]string{head}, ops.Told(e.Event, false)...)
+// listed describes an event of the log in one line without people: position, time, agency, what happened.
+func listed(e ops.LoggedEvent, width int) string {
+	head := fmt.Sprintf("%6d  %s", e.Event.Sequence, e.Event.RecordedTime.Format(time.DateTime))
+	state := ""
 	if !e.Acknowledged {
-		parts = append(parts, "(waits for the stream)")
+		state = "  (waits)"
+		width = max(width-len(state), 0)
 	}
-	return printable(strings.Join(parts, "  "))
+	return ops.LineAfter(head, e.Event, false, width) + state
 }
 
 // EventsShowCmd is `doorbell events show`.
@@ -247,7 +248,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case err != nil:
 			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
 		default:
-			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false)); err != nil {
+			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false, t.Width)); err != nil {
 				return err
 			}
 		}
@@ -289,7 +290,7 @@ func printEvent(w io.Writer, t Terminal, e events.Event, asJSON bool, line strin
 	if asJSON {
 		return printJSONEvent(w, e)
 	}
-	_, err := fmt.Fprintln(w, t.fitEvent(line, e.Type))
+	_, err := fmt.Fprintln(w, t.paintEvent(line, e.Type))
 	return err
 }
 

@@ -80,9 +80,9 @@ func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
 		t.Fatalf("%d lines: %+v", len(list), got)
 	}
 	doorbelltest.Has(t, got.Stderr, "the newest 50; --limit 0 prints all")
-	doorbelltest.Has(t, list[49], "B200      101  access.halted", "the API refuses the key", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
-	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "show", strings.Fields(list[49])[3]).Stdout, "access.halted")
-	doorbelltest.Has(t, list[48], "B200      100", "contact_request.created", "see#", "“Ruhig & <zentral>”  score 7.25")
+	doorbelltest.Has(t, list[49], "   101  ", "B200   Polling stopped", "the API refuses the key", "(waits)", time.Now().UTC().Format("2006-01-02"))
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "show", strings.Fields(list[49])[0]).Stdout, "access.halted")
+	doorbelltest.Has(t, list[48], "   100  ", "B200   New lead", "see#", "“Ruhig & <zentral>”  score 7.25")
 	for _, text := range list {
 		if !strings.Contains(text, "waits") { // they are the second half
 			t.Errorf("confirmed: %s", text)

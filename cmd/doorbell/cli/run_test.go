@@ -173,17 +173,17 @@ func TestEventsTailMasksPeopleAndShowsThemAsJSON(t *testing.T) {
 	lines := doorbelltest.Launch(t, s.Environ, "events", "tail", "--all")
 	objects := doorbelltest.Launch(t, s.Environ, "events", "tail", "--all", "--json")
 
-	lines.Stdout.Await(t, `(?s)A100\s+contact_request\.created.*\n`)
-	lines.Stdout.Await(t, `B200\s+contact_request\.created.*\n`)
-	lines.Stdout.Await(t, `A100\s+watch\.baselined.*\n`)
-	later.Stdout.Await(t, `B200\s+contact_request\.created.*\n`)
+	lines.Stdout.Await(t, `(?s)A100\s+New lead.*\n`)
+	lines.Stdout.Await(t, `B200\s+New lead.*\n`)
+	lines.Stdout.Await(t, `A100\s+Watching.*\n`)
+	later.Stdout.Await(t, `B200\s+New lead.*\n`)
 	objects.Stdout.Await(t, two+`.*\n`)
 	objects.Stdout.Await(t, one+`.*\n`)
 	for _, c := range []*doorbelltest.Child{later, lines, objects} {
 		c.Stop(t)
 	}
 	doorbelltest.HoldsNobody(t, lines.Stdout.String()+lines.Stderr.String()+later.Stdout.String()+objects.Stderr.String())
-	if text := later.Stdout.String(); strings.Contains(text, "A100") || strings.Contains(text, "watch.") {
+	if text := later.Stdout.String(); strings.Contains(text, "A100") || strings.Contains(text, "Watching") {
 		t.Errorf("more than was asked for:\n%s", text)
 	}
 	mustBeCloudEvents(t, objects.Stdout.String(), one)
@@ -200,8 +200,8 @@ func TestEventsTailSaysThatItWaitsForAnAgencyNobodyKnows(t *testing.T) {
 	newcomer := doorbelltest.Launch(t, append(slices.Clone(s.Environ), "DOORBELL_AGENCIES=B200"), "events", "tail", "--all", "--agency", "B200")
 
 	stranger.Stderr.Await(t, `^a100 is not watched here, and stream LISTINGS holds nothing of it; waiting .*\n`)
-	watched.Stdout.Await(t, `watch\.baselined.*\n`)
-	elsewhere.Stdout.Await(t, `watch\.baselined.*\n`)
+	watched.Stdout.Await(t, `Watching.*\n`)
+	elsewhere.Stdout.Await(t, `Watching.*\n`)
 	for _, c := range []*doorbelltest.Child{stranger, watched, elsewhere, newcomer} {
 		c.Stop(t)
 	}

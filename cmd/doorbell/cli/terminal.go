@@ -102,9 +102,8 @@ func (p *program) printTable(above string, rows []string, below string) error {
 	return p.print(above + ops.Aligned(rows, 0) + below)
 }
 
-// fitEvent breaks the line of an event on a terminal, where a lead is bold. A file has a line for each.
-func (t Terminal) fitEvent(line string, of events.Type) string {
-	line = strings.Join(ops.Fit(line, 4, t.Width), "\n")
+// paintEvent makes a lead bold.
+func (t Terminal) paintEvent(line string, of events.Type) string {
 	if of == events.TypeContactRequestCreated {
 		return t.Paint(line, ops.Bold)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -12,12 +13,23 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// Line describes an event in one line: time in UTC, agency, type, insertion, and what happened. Without people it holds no
-// person's data; with people, the name of a new contact request's and the beginning of its message. It holds nothing that
-// could rewrite a terminal.
-func Line(e events.Event, people bool) string {
-	head := fmt.Sprintf("%s  %-6s %-25s", e.RecordedTime.Format("15:04:05.000"), e.AgencyID, e.Type)
-	return Printable(strings.Join(append([]string{head}, Told(e, people)...), "  "))
+// Line describes an event in one line: time in UTC, agency, what happened, person and place first, and the insertion last. It
+// is as wide as width; 0 is a file, where nothing is cut but single texts. Without people it holds no person's data; with
+// people, the name of a new contact request's and the beginning of its message. It holds nothing that could rewrite a terminal.
+func Line(e events.Event, people bool, width int) string {
+	return LineAfter(e.RecordedTime.Format("15:04:05"), e, people, width)
+}
+
+// LineAfter is Line with something else in the place of the time.
+func LineAfter(head string, e events.Event, people bool, width int) string {
+	t := Tell(e, people)
+	head = Printable(fmt.Sprintf("%s  %-6s %-17s", head, e.AgencyID, t.What))
+	middle, end := Printable(strings.Join(t.parts(), "  ")), Printable(e.Reference)
+	if width > 0 {
+		end = Short(end, 24)
+		middle = Short(middle, max(width-len([]rune(head))-len([]rune(end))-4, 1))
+	}
+	return strings.TrimRight(strings.Join(slices.DeleteFunc([]string{head, middle, end}, func(s string) bool { return s == "" }), "  "), " ")
 }
 
 // Printable keeps control and bidirectional characters, which could rewrite a terminal, out of a line.
@@ -32,9 +44,32 @@ func Printable(line string) string {
 
 // Telling is an event in words of people.
 type Telling struct {
-	What  string   // happened: "New lead"
-	Title string   // of the insertion; may be empty
-	Rest  []string // what else there is to say
+	What                   string // happened: "New lead"
+	Person, Place, Message string // who wrote what, and where the insertion is; may be empty
+	Title                  string // of the insertion; may be empty
+	Changes, Rest          []string
+}
+
+// parts are what a line says of it: who, what has changed, the title and the rest.
+func (t Telling) parts() (parts []string) {
+	if t.Title == "" {
+		return t.Detail()
+	}
+	return slices.Concat(t.who(), t.Changes, []string{"“" + t.Title + "”"}, t.Rest)
+}
+
+// Detail is all but the title, person and place first.
+func (t Telling) Detail() (parts []string) { return slices.Concat(t.who(), t.Changes, t.Rest) }
+
+func (t Telling) who() []string {
+	who := strings.Trim(t.Person+", "+t.Place, ", ")
+	if t.Message != "" {
+		who = strings.TrimPrefix(who+": "+t.Message, ": ")
+	}
+	if who == "" {
+		return nil
+	}
+	return []string{who}
 }
 
 // whats are the types as people call them.
@@ -67,13 +102,10 @@ func Tell(e events.Event, people bool) Telling {
 		t.What = Short(string(e.Type), 40)
 	}
 	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
+	t.Place = Short(v.Insertion.Locality, 30)
 	if people && e.Type == events.TypeContactRequestCreated {
-		name := strings.TrimSpace(v.Contact.FirstName + " " + v.Contact.LastName + v.Contact.FullName)
-		if from := Short(name, 50); from != "" && v.Contact.Message == "" {
-			add("from %s", from)
-		} else if from+v.Contact.Message != "" {
-			add("from %s: %s", from, Short(v.Contact.Message, 50))
-		}
+		t.Person = Short(v.Contact.FirstName+" "+v.Contact.LastName+v.Contact.FullName, 50)
+		t.Message = Short(message.Untagged(v.Contact.Message), 200)
 	}
 	if v.Erased {
 		add("erased")
@@ -82,11 +114,13 @@ func Tell(e events.Event, people bool) Telling {
 		add("score %s", Short(string(v.Score), 20))
 	}
 	for n, c := range v.Changes {
+		text := fmt.Sprintf("%s %s → %s", message.Member(c.Path), amount(c.Path, c.Before), amount(c.Path, c.After))
 		if n == 3 {
-			add("… and %d more", len(v.Changes)-n)
+			text = fmt.Sprintf("… and %d more", len(v.Changes)-n)
+		}
+		if t.Changes = append(t.Changes, text); n == 3 {
 			break
 		}
-		add("%s", ChangeText(c))
 	}
 	if len(v.RedactedFields) > 0 {
 		add("%s", strings.Join(v.RedactedFields, ", "))
@@ -99,14 +133,10 @@ func Tell(e events.Event, people bool) Telling {
 
 // Told is what Line says behind the type, in parts.
 func Told(e events.Event, people bool) (parts []string) {
-	t := Tell(e, people)
 	if e.Reference != "" {
 		parts = append(parts, e.Reference)
 	}
-	if t.Title != "" {
-		parts = append(parts, "“"+t.Title+"”")
-	}
-	return append(parts, t.Rest...)
+	return append(parts, Tell(e, people).parts()...)
 }
 
 // said is what lines tell of payloads, whatever their type.
@@ -153,9 +183,24 @@ func (v *said) ofUs(t events.Type) string {
 // lower makes a sentence a part of a line.
 func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
 
-// ChangeText shows one change in short.
+// ChangeText shows one change in short, with the pointer to the member.
 func ChangeText(c events.Change) string {
 	return fmt.Sprintf("%s: %s → %s", Short(c.Path, 120), side(c.Before), side(c.After))
+}
+
+// amount shows one side of a change as people write it: a text without quotes, a price as 2'950.
+func amount(path string, v json.RawMessage) string {
+	text := side(v)
+	var plain string
+	if bytes.HasPrefix(v, []byte(`"`)) && json.Unmarshal(v, &plain) == nil {
+		text = Short(plain, 30)
+	}
+	if _, err := strconv.ParseUint(text, 10, 64); err == nil && strings.Contains(strings.ToLower(path), "price") {
+		for i := len(text) - 3; i > 0; i -= 3 {
+			text = text[:i] + "'" + text[i:]
+		}
+	}
+	return text
 }
 
 // side shows one side of a change.

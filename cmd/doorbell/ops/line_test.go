@@ -15,8 +15,8 @@ func exampleLine(t *testing.T, eventType string) string {
 	if !ok {
 		t.Fatalf("%s has no example", eventType)
 	}
-	text := Line(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data}, false)
-	_, said, found := strings.Cut(text, eventType)
+	text := Line(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data}, false, 0)
+	_, said, found := strings.Cut(text, whats[events.Type(eventType)])
 	if !found {
 		t.Fatalf("%q does not name its type", text)
 	}
@@ -71,10 +71,10 @@ func TestTheLineOfAWatchIsASentenceWithoutCodes(t *testing.T) {
 func TestALineTellsAPersonOnlyWhereItMay(t *testing.T) {
 	data, _ := schemas.Example("contact_request.created")
 	e := events.Event{Type: events.TypeContactRequestCreated, AgencyID: "A100", Data: data}
-	if text := Line(e, false); strings.Contains(text, "Nora") || strings.Contains(text, "Beispiel,") || strings.Contains(text, "Guten Tag") {
+	if text := Line(e, false, 0); strings.Contains(text, "Nora") || strings.Contains(text, "Beispiel,") || strings.Contains(text, "Guten Tag") {
 		t.Errorf("a line without people tells %q", text)
 	}
-	if text := Line(e, true); !strings.Contains(text, "from Nora Beispiel: Guten Tag") {
+	if text := Line(e, true, 0); !strings.Contains(text, "  Nora Beispiel, Zürich: Guten Tag") {
 		t.Errorf("a line with people tells %q", text)
 	}
 }
@@ -83,7 +83,7 @@ func TestALineIsOneLineAndNotLongWhateverWasSent(t *testing.T) {
 	long := strings.Repeat("very\\u202e\\n ", 10_000)
 	data := `{"agencyId":"A100","score":"` + long + `","insertion":{"title":"` + long + `"},"contact":{"firstName":"` + long + `","message":"` + long + `"},` +
 		`"changes":[{"path":"/` + long + `","before":"` + long + `"}]}`
-	text := Line(events.Event{Type: events.TypeContactRequestCreated, AgencyID: "A100", Data: []byte(data)}, true)
+	text := Line(events.Event{Type: events.TypeContactRequestCreated, AgencyID: "A100", Data: []byte(data)}, true, 0)
 	if len([]rune(text)) > 500 || strings.ContainsAny(text, "\n\u202e") {
 		t.Errorf("%d characters: %.100q", len(text), text)
 	}
@@ -91,13 +91,50 @@ func TestALineIsOneLineAndNotLongWhateverWasSent(t *testing.T) {
 
 func TestALineWithPeopleIsWholeWhoeverIsLeftOut(t *testing.T) {
 	for want, data := range map[string]string{
-		"from Nora Beispiel":            `{"contact":{"firstName":"Nora","lastName":"Beispiel"},"truncated":true}`,
-		"from Nora Beispiel: Guten Tag": `{"contact":{"firstName":"Nora","lastName":"Beispiel","message":"Guten Tag"}}`,
-		"":                              `{"contact":{},"truncated":true}`,
-		"erased":                        `{"contact":{},"truncated":true,"erased":true}`,
+		"Nora Beispiel":            `{"contact":{"firstName":"Nora","lastName":"Beispiel"},"truncated":true}`,
+		"Nora Beispiel: Guten Tag": `{"contact":{"firstName":"Nora","lastName":"Beispiel","message":"Guten Tag"}}`,
+		"":                         `{"contact":{},"truncated":true}`,
+		"erased":                   `{"contact":{},"truncated":true,"erased":true}`,
 	} {
 		if got := Told(events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}, true); strings.Join(got, "|") != want {
 			t.Errorf("%s is told as %q, want %q", data, got, want)
+		}
+	}
+}
+
+func TestALineIsAsWideAsTheTerminalAndEndsWithTheInsertion(t *testing.T) {
+	e := events.Event{
+		Type: events.TypeContactRequestCreated, AgencyID: "A100", Reference: "seefeld#1203#H2#0032",
+		Data: []byte(`{"score":7.5,"insertion":{"title":"Bright flat with 4 rooms","locality":"Bern"},` +
+			`"contact":{"fullName":"Nora Beispiel","message":"<p>Guten Abend,<br>ist ein <b>Parkplatz</b> dabei &amp; ab wann?</p>"}}`),
+	}
+	const head = "00:00:00  A100   New lead           Nora Beispiel, Bern: "
+	want := head + "Guten Abend, ist ein Parkplatz dabei & ab wann?  “Bright flat with 4 rooms”  score 7.5  seefeld#1203#H2#0032"
+	if got := Line(e, true, 0); got != want {
+		t.Errorf("in a file:\n%s, want\n%s", got, want)
+	}
+	if got, want := Line(e, true, 80), head+"Gue…  seefeld#1203#H2#0032"; len([]rune(got)) > 80 || got != want && !strings.HasPrefix(got, head) {
+		t.Errorf("on a terminal: %s", got)
+	}
+	for width := 1; width < 80; width++ {
+		if got := Line(e, true, width); len([]rune(got)) > max(width, 70) {
+			t.Errorf("%d columns: %s", width, got)
+		}
+	}
+}
+
+func TestAChangeIsWrittenAsPeopleWriteIt(t *testing.T) {
+	for change, want := range map[string]string{
+		`{"path":"/prices/rent/gross","before":2950,"after":12891}`:     "rent gross 2'950 → 12'891",
+		`{"path":"/yearBuilt","before":1999,"after":2001}`:              "year built 1999 → 2001",
+		`{"path":"/rankType","before":"STANDARD","after":"TOP"}`:        "rank type STANDARD → TOP",
+		`{"path":"/availableFrom","after":"2027-12-01"}`:                "available from (none) → 2027-12-01",
+		`{"path":"/prices/buy/price","before":1250000,"after":1200000}`: "buy price 1'250'000 → 1'200'000",
+		`{"path":"/x","before":{"a":1},"after":"a\u202eb"}`:             `x {"a":1} → ` + "a\ufffdb",
+	} {
+		e := events.Event{Type: events.TypeInsertionChanged, Data: []byte(`{"changes":[` + change + `]}`)}
+		if got := Told(e, false); strings.Join(got, "|") != want {
+			t.Errorf("%s: %q, want %q", change, got, want)
 		}
 	}
 }

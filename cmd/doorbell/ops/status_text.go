@@ -350,6 +350,3 @@ func Aligned(rows []string, flags uint) string {
 	t.Flush() //nolint:errcheck // a builder takes everything
 	return b.String()
 }
-
-// Headline is the first line of a screen.
-func (o TextOptions) Headline(text string) string { return o.styled(text, Bold) }

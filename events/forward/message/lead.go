@@ -71,7 +71,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	if w.list { // the group says it
 		i.Under = ""
 	}
-	text, wasCut := untagged(c.Message), false
+	text, wasCut := Untagged(c.Message), false
 	if w.Short {
 		text = w.spare(text, c)
 	}
@@ -210,7 +210,7 @@ func (w writer) insertion(label string, s events.InsertionSummary, observed time
 	i := Item{Label: label, Heading: place, Facts: append(facts(Fact{Label: w.t("Seen"), Text: w.when(observed)}), w.property(s)...)}
 	const most = 20
 	for _, c := range list[:min(len(list), most)] {
-		i.Facts = append(i.Facts, Fact{Label: member(c.Path), Text: w.difference(c)})
+		i.Facts = append(i.Facts, Fact{Label: Member(c.Path), Text: w.difference(c)})
 	}
 	if more := len(list) - most; more > 0 {
 		i.Facts = append(i.Facts, Fact{Label: "…", Text: w.count(more, "%s more change", "%s more changes")})
@@ -218,8 +218,8 @@ func (w writer) insertion(label string, s events.InsertionSummary, observed time
 	return i, place
 }
 
-// member is the end of a pointer in words: /prices/rent/gross is rent gross.
-func member(pointer string) string {
+// Member is the end of a pointer in words: /prices/rent/gross is rent gross.
+func Member(pointer string) string {
 	parts := strings.Split(Line(pointer, maxTitle), "/")
 	var b strings.Builder
 	for _, r := range strings.Join(parts[max(0, len(parts)-2):], " ") {

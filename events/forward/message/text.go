@@ -39,8 +39,8 @@ var (
 	aTag     = regexp.MustCompile(`(?i)</?(?:html|head|body|p|div|span|a|b|i|u|em|strong|font|small|ul|ol|li|h[1-6]|table|tbody|tr|td|blockquote)\b[^<>]*>`)
 )
 
-// untagged is a message that was written in HTML, as text. Where there is no tag nothing is changed.
-func untagged(s string) string {
+// Untagged is a message that was written in HTML, as text. Where there is no tag nothing is changed.
+func Untagged(s string) string {
 	s = bounded(s, 2*maxMessage)
 	text := aTag.ReplaceAllString(endsLine.ReplaceAllString(s, "\n"), "")
 	if text == s {

@@ -88,7 +88,7 @@ func TestAMessageInHTMLIsReadAsText(t *testing.T) {
 		"3 < 4 &amp; <script>x</script> <3 a@b <nora@example.org>":                              "3 < 4 &amp; <script>x</script> <3 a@b <nora@example.org>",
 		"<pre <b": "<pre <b",
 	} {
-		if got, _ := Lines(untagged(text), 1000); strings.Join(got, "\n") != want {
+		if got, _ := Lines(Untagged(text), 1000); strings.Join(got, "\n") != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

@@ -230,7 +230,7 @@ func TestNobodyIsShownUnlessItIsAllowed(t *testing.T) {
 		}
 	}
 	o.ShowPeople = true
-	says(t, shown(t, o, "/", false), "from Nora "+nobody+": Guten Tag")
+	says(t, shown(t, o, "/", false), "Nora "+nobody, ": Guten Tag")
 	text, _ := bare(o).cloudEvent(list[0])
 	says(t, string(text), nobody+"@example.org")
 }

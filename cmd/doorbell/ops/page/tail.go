@@ -36,7 +36,7 @@ type telling struct {
 
 func (h *handler) tell(e events.Event) telling {
 	t := ops.Tell(e, h.o.ShowPeople)
-	return telling{ops.Short(t.What, 64), ops.Short(t.Title, 80), h.name(e.AgencyID), ops.Short(e.Reference, 120), ops.Short(strings.Join(t.Rest, "  "), 400)}
+	return telling{ops.Short(t.What, 64), ops.Short(t.Title, 80), h.name(e.AgencyID), ops.Short(e.Reference, 120), ops.Short(strings.Join(t.Detail(), "  "), 400)}
 }
 
 // recent are the newest events, the newest first.

@@ -365,6 +365,19 @@ func (s Status) forwarderProblems() (all []Problem) {
 		}
 		all = append(all, t)
 	}
+	if s.RoutesProblem != "" {
+		all = append(all, Problem{
+			Kind: "routes", Key: "routes", Title: "The changed table of routes is refused", Error: s.RoutesProblem,
+			Text: "The table before stays in force. A corrected file is read within 30 s.", Do: Remedy{Command: "doorbell routes ls"},
+		})
+	}
+	if n := int(min(s.Untaken, 1e9)); n > 0 {
+		all = append(all, Problem{
+			Kind: "untaken", Key: "untaken", Title: Counted(n, "lead") + " went to no receiver: no line of the table of routes takes them",
+			Text: "They are in the stream. A line that fits takes those that come from then on; doorbell replay --to sends the past.",
+			Do:   Remedy{Command: "doorbell routes ls"},
+		})
+	}
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
 		all = append(all, Problem{
 			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by a receiver",

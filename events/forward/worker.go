@@ -269,6 +269,7 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 			return nil, err
 		}
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+		w.waits() // some may have been passed over
 	}
 	return c, nil
 }

@@ -44,7 +44,7 @@ type Remedy struct {
 
 // kinds are the kinds of problems, the most pressing first.
 var kinds = []string{
-	"full", "down", "halted", "nats", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
+	"full", "down", "halted", "nats", "stale", "held", "insertion", "waiting", "untaken", "routes", "outlet", "letters", "failing", "relay",
 	"gap_detected", "schema_drifted", "alarm", "nearly",
 }
 
@@ -373,8 +373,8 @@ func (s Status) forwarderProblems() (all []Problem) {
 	}
 	if n := int(min(s.Untaken, 1e9)); n > 0 {
 		all = append(all, Problem{
-			Kind: "untaken", Key: "untaken", Title: Counted(n, "lead") + " went to no receiver: no line of the table of routes takes them",
-			Text: "They are in the stream. A line that fits takes those that come from then on; doorbell replay --to sends the past.",
+			Kind: "untaken", Key: "untaken", Title: Counted(n, "lead") + ": no line of the table of routes fits",
+			Text: "It is in the stream, and no receiver got it. A line that fits takes what comes from then on; doorbell replay --to sends the past.",
 			Do:   Remedy{Command: "doorbell routes ls"},
 		})
 	}

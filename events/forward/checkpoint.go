@@ -174,6 +174,26 @@ func lock(dir, name string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
+// lockAll takes the locks of several names, or none.
+func lockAll(dir string, names []string) (release func(), err error) {
+	var locks []func()
+	release = func() {
+		for _, release := range locks {
+			release()
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		one, err := lock(dir, name)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		locks = append(locks, one)
+	}
+	return release, nil
+}
+
 // read reads a file strictly: one that is half read would flood or lose. It returns false if there
 // is none.
 func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {

@@ -109,7 +109,11 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if l.Unreadable {
 		return fmt.Errorf("dead letter %d: %w", number, ErrUnreadable)
 	}
-	o := choose(routes(l.Forwarder), l.Destination, e)
+	from := slices.Clone(routes(l.Forwarder))
+	for n := range from {
+		from[n].Forwarder = l.Forwarder
+	}
+	o := choose(from, l.Forwarder+"."+l.Destination, e)
 	if o == nil {
 		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}
@@ -127,13 +131,13 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 
 // choose is the receiver of a letter: its own if the routes want that today, else another one that
 // they name, else its own though it wants no such event.
-func choose(routes []Route, destination string, e events.Event) Receiver {
+func choose(routes []Route, own string, e events.Event) Receiver {
 	to := tableOf(routes).to(e)
-	if len(to) == 0 || slices.Contains(to, destination) {
-		to = []string{destination}
+	if len(to) == 0 || slices.Contains(to, own) {
+		to = []string{own}
 	}
 	for _, r := range routes {
-		if r.Receiver.Traits().Destination == to[0] {
+		if r.key() == to[0] {
 			return r.Receiver
 		}
 	}
@@ -250,8 +254,9 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 // newest on its subject. It is false, and none stays, where the contact request was erased.
 func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (written bool, err error) {
 	o, receiver := w.f.o, m.to[0]
-	subject := deadSubject(o.Prefix, o.Name, m.event)
-	id := o.Name + "/" + receiver + "/" + m.event.ID
+	forwarder, destination, _ := strings.Cut(receiver, ".")
+	subject := deadSubject(o.Prefix, forwarder, m.event)
+	id := forwarder + "/" + destination + "/" + m.event.ID
 	if gone, err := w.erased(ctx, m); err != nil {
 		return false, err
 	} else if gone { // one may be there that could not be erased, or was written before a crash
@@ -271,8 +276,8 @@ func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (wri
 		}
 	}
 	letter.Header.Set(nats.MsgIdHdr, id)
-	letter.Header.Set(headerForwarder, o.Name)
-	letter.Header.Set(headerDestination, receiver)
+	letter.Header.Set(headerForwarder, forwarder)
+	letter.Header.Set(headerDestination, destination)
 	letter.Header.Set(headerReason, reason)
 	letter.Header.Set(headerAttempts, strconv.Itoa(m.tries))
 	fit(letter, m.event, o.Conn.MaxPayload())
@@ -299,7 +304,7 @@ func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 	}
 	w.f.kept.Do(func() {
 		w.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
-			"forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID, "err", may.Error())
+			"forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID, "err", may.Error())
 	})
 	return nil
 }

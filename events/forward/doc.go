@@ -4,17 +4,22 @@
 //
 // # How an event travels
 //
-// A [Forwarder] has a name, a folder for its files, and routes. A [Route] is a receiver and a [Filter].
-// Only live events are forwarded; [SendReplayed] sends those of the past. Each receiver has a worker
-// for leads and one for alerts, so that neither waits for the other, nor for another receiver's full
-// mailbox. A worker has a durable pull consumer of its own and delivers in the order of the stream:
+// A [Forwarder] has a name, a folder for its files, and routes. A [Route] is a receiver and a [Filter]:
+// one line of a table, of which the first line that fits wins. Only live events are forwarded;
+// [SendReplayed] sends those of the past. Each receiver has a worker for leads and one for alerts, so
+// that neither waits for the other, nor for another receiver's full mailbox. A worker has a durable
+// pull consumer of its own and delivers in the order of the stream:
 //
 //	fetch → is it ours? live? done? → Receiver.Send → checkpoint → acknowledge
 //
 // The table of routes in force when an event was recorded decides whose worker it is, the present one
 // where it goes. So what waits at an address that is replaced goes to the new one, a new line brings
 // nothing old, and one that is removed and put back does not either ([history]). Once nothing has come
-// for a receiver that is gone, its consumer and its file are deleted.
+// for a receiver that is gone, its consumer and its file are deleted. The table may change while the
+// forwarder runs ([Forwarder.Change]): pace, Retry-After and attempts go on.
+//
+// A lead that was a receiver's, and that no line takes any more, waits there and is counted. One that
+// no line ever took is counted by a worker of its own (Options.Untaken), until a line fits.
 //
 // # What an answer means
 //

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -22,29 +21,63 @@ func TestAPatternThatTakesNoTypeIsRefused(t *testing.T) {
 	}
 }
 
-func TestScores(t *testing.T) {
-	number := func(f float64) *float64 { return &f }
-	for score, wants := range map[string]bool{
-		"": true, "null": true, "50": true, "49.9": false, "72.5": true, "1e1": false, `"50"`: true, `"49"`: false, `" 12 "`: false, `"high"`: true, `""`: true,
-		"true": true, "{}": true, `"NaN"`: true, `"-Inf"`: true, "-3": false,
+// TestWhatALineAsksForAnEventMustHave has filters of the listing and the score.
+func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
+	fifty := 50.0
+	score := Filter{MinScore: &fifty}
+	flat := `"insertion":{"postalCode":" 8005 ","offerType":"RENT"}`
+	for name, c := range map[string]struct {
+		f     Filter
+		data  string
+		wants bool
+	}{
+		"at the score":        {score, `{"score":50}`, true},
+		"below":               {score, `{"score":49.9}`, false},
+		"as a text":           {score, `{"score":" 72.5 "}`, true},
+		"with an exponent":    {score, `{"score":1e1}`, false},
+		"a word":              {score, `{"score":"high"}`, false},
+		"null":                {score, `{"score":null}`, false},
+		"none":                {score, `{}`, false},
+		"no number":           {score, `{"score":"NaN"}`, false},
+		"no matter":           {Filter{}, `{"score":"high"}`, true},
+		"a code":              {Filter{PostalCodes: []string{"8004", "8005"}}, "{" + flat + "}", true},
+		"another code":        {Filter{PostalCodes: []string{"8004", "80"}}, "{" + flat + "}", false},
+		"no code":             {Filter{PostalCodes: []string{"8005"}}, `{}`, false},
+		"an offer":            {Filter{OfferTypes: []string{"rent"}}, "{" + flat + "}", true},
+		"another offer":       {Filter{OfferTypes: []string{"SALE"}}, "{" + flat + "}", false},
+		"a reference":         {Filter{Reference: "see*"}, `{}`, true},
+		"upper case":          {Filter{Reference: "See*"}, `{}`, false},
+		"the whole reference": {Filter{Reference: "see"}, `{}`, false},
 	} {
-		e, err := events.New(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A"}, Score: json.RawMessage(score)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := (Filter{MinScore: number(50)}).wants(e); got != wants {
-			t.Errorf("score %s: %v", score, got)
-		}
-		if !(Filter{}).wants(e) {
-			t.Errorf("score %s is not wanted without a limit", score)
+		e := events.Event{AgencyID: "A", Type: events.TypeContactRequestCreated, Reference: "see/1#2", Data: []byte(c.data)}
+		if got := c.f.Fits(e); got != c.wants {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
-	halt, err := events.New(&events.AccessHalted{Common: events.Common{AgencyID: "A"}})
-	if err != nil || !(Filter{MinScore: number(50)}).wants(halt) {
-		t.Error("a halt has no score to be too low", err)
-	}
-	if (Filter{MinScore: number(math.NaN())}).validate() == nil {
+	if (Filter{MinScore: new(math.NaN())}).validate() == nil {
 		t.Error("a limit that is no number")
+	}
+}
+
+func TestGlobs(t *testing.T) {
+	for pattern, c := range map[string]struct{ fit, not string }{
+		"a*":     {"a a# a/b#*", "ba"},
+		"*":      {"a #", ""},
+		"a?c":    {"abc aäc a#c", "ac abbc"},
+		"*b*b*c": {"bbc xbxbxc bbcbbc", "bc bbcd"},
+		"a[1]":   {"a[1]", "a1"},
+		"a":      {"a", "A aa"},
+	} {
+		for _, text := range strings.Fields(c.fit) {
+			if !glob(pattern, text) {
+				t.Errorf("%s does not match %s", pattern, text)
+			}
+		}
+		for _, text := range strings.Fields(c.not) {
+			if glob(pattern, text) {
+				t.Errorf("%s matches %s", pattern, text)
+			}
+		}
 	}
 }
 
@@ -62,12 +95,10 @@ func TestFiltersOfAgenciesAndKinds(t *testing.T) {
 		"others":     {Filter{Agencies: []string{"B"}}, false},
 		"nobody":     {Filter{Agencies: []string{}}, false},
 		"but":        {Filter{Except: []string{"A#1"}}, false},
-		"leads":      {Filter{Only: Leads}, true},
-		"alerts":     {Filter{Only: Alerts, Types: []string{">"}}, false},
 		"other type": {Filter{Types: []string{"insertion.>"}}, false},
 		"pattern":    {Filter{Types: []string{"contact_request.>"}}, true},
 	} {
-		if got := c.f.wants(lead); got != c.wants {
+		if got := c.f.Fits(lead); got != c.wants {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,14 +21,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options configure New. Conn, Prefix, Stream, Dir, Name and Routes are required.
+// Options configure New. Conn, Prefix, Stream, Dir and Name are required.
 type Options struct {
 	Conn   stream.Conn // stays the caller's to close, after Run has returned
 	Prefix string
 	Stream string
 	Dir    string // the data directory; files are in its folder forward
-	Name   string // tells forwarders apart: slack, say. 1 to 32 letters, digits, _ and -
+	Name   string // tells instances apart that share a directory. 1 to 32 letters, digits, _ and -
 	Routes []Route
+
+	// Forwarders are the names that routes may have, now or after a change; default Name.
+	Forwarders []string
+	// Untaken counts the leads that no route takes.
+	Untaken bool
+	// Behind reports whether events may still be published that were recorded long ago; nil: no.
+	Behind func() bool
 
 	// Instance is part of the names of consumers. Agencies are those of this doorbell: another one
 	// may have others on the same stream, and the same receivers. Nil: all.
@@ -51,6 +59,13 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Since.IsZero() {
 		o.Since = time.Now()
+	}
+	if o.Forwarders == nil {
+		o.Forwarders = []string{o.Name}
+	}
+	o.Routes = slices.Clone(o.Routes)
+	for n := range o.Routes {
+		o.Routes[n].Forwarder = cmp.Or(o.Routes[n].Forwarder, o.Name)
 	}
 	for _, d := range []struct {
 		of      *time.Duration
@@ -80,10 +95,15 @@ func (o Options) validate() error {
 	if o.Instance != "" && ValidName(o.Instance) != nil {
 		return fmt.Errorf("%w: an instance's name is 1 to 32 letters, digits, _ and -", ErrOptions)
 	}
-	if len(o.Routes) == 0 {
-		return fmt.Errorf("%w %s: it has no receiver", ErrOptions, o.Name)
+	for _, f := range o.Forwarders {
+		if err := ValidName(f); err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
 	}
 	for _, r := range o.Routes {
+		if !slices.Contains(o.Forwarders, r.Forwarder) {
+			return fmt.Errorf("%w %s: a route is of another forwarder", ErrOptions, o.Name)
+		}
 		if d := r.Receiver.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
 			return fmt.Errorf("%w %s: a destination is named with other than 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
 		}
@@ -103,13 +123,14 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Forwarder is a pipeline from the stream to receivers of one kind.
+// Forwarder is a pipeline from the stream to receivers.
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream
-	release func() // gives the lock back
+	release func() // gives the locks back
+	changes chan Options
 
-	mu           sync.Mutex // guards tables and first
+	mu           sync.Mutex // guards all of these
 	tables       history
 	first        bool // the forwarder had not begun
 	destinations map[string]*destination
@@ -121,9 +142,9 @@ type Forwarder struct {
 	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
 }
 
-// New checks the options, takes the lock of the forwarder's name, and reads its files. It makes no
-// network calls. The forwarder has the lock until Run returns or Close is called: [ErrBusy] means
-// that another process has it, [ErrState] that a file cannot be used.
+// New checks the options, takes the locks of the names, and reads the files. It makes no network
+// calls. The forwarder has the locks until Run returns or Close is called: [ErrBusy] means that
+// another process has one, [ErrState] that a file cannot be used.
 func New(o Options) (*Forwarder, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -133,11 +154,11 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}
-	release, err := lock(o.Dir, o.Name)
+	release, err := lockAll(o.Dir, append([]string{o.Name}, o.Forwarders...))
 	if err != nil {
 		return nil, err
 	}
-	f := &Forwarder{o: o, js: js, release: sync.OnceFunc(release), destinations: map[string]*destination{}}
+	f := &Forwarder{o: o, js: js, release: sync.OnceFunc(release), changes: make(chan Options, 1), destinations: map[string]*destination{}}
 	if err := f.open(); err != nil {
 		f.Close()
 		return nil, err
@@ -145,20 +166,15 @@ func New(o Options) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close gives the lock back. Run does it too.
+// Close gives the locks back. Run does it too.
 func (f *Forwarder) Close() { f.release() }
 
-// path is a file of the forwarder; without a worker, the one that holds its tables.
+// path is the file of a worker; without one, the file that holds the tables.
 func (f *Forwarder) path(worker string) string {
-	name := f.o.Name
-	if worker != "" {
-		name += "." + worker
-	}
-	return filepath.Join(folder(f.o.Dir), name+".json")
+	return filepath.Join(folder(f.o.Dir), cmp.Or(worker, f.o.Name)+".json")
 }
 
-// open reads the files, puts the present table into force, and makes the workers: for each receiver
-// one for leads and one for alerts, as far as its routes take any, and one for each that has a file.
+// open reads the files, and puts the present table into force.
 func (f *Forwarder) open() error {
 	tables, _, err := read(f.path(""), func(h history) bool {
 		return h.Version == stateVersion && h.Name == f.o.Name && len(h.Tables) > 0
@@ -168,21 +184,28 @@ func (f *Forwarder) open() error {
 	}
 	f.tables = tables
 	f.tables.Version, f.tables.Name = stateVersion, f.o.Name
+	return f.putIntoForce()
+}
+
+// putIntoForce begins with the present table, and has a worker for each receiver's leads and alerts,
+// as far as its routes take any, and for each that has a file.
+func (f *Forwarder) putIntoForce() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	now := tableOf(f.o.Routes)
 	now.From = f.o.Since.UTC().Truncate(time.Millisecond) // recorded times have no more digits
 	f.tables.change(now, f.o.Retention)
 
 	var names []string
 	for _, r := range f.o.Routes {
-		d := r.Receiver.Traits().Destination
-		if f.destinations[d] == nil {
-			f.destinations[d] = newDestination(r.Receiver)
+		if d := f.destinations[r.key()]; d == nil {
+			f.destinations[r.key()] = newDestination(r.Receiver)
+		} else {
+			d.receiver, d.traits = r.Receiver, r.Receiver.Traits()
 		}
 		for _, k := range []Kind{Leads, Alerts} {
-			name := d + "." + string(k)
-			takes := func(t events.Type) bool { return kindOf(t) == k && r.Filter.wantsType(t) }
-			if slices.ContainsFunc(events.Types, takes) && !slices.Contains(names, name) {
-				names = append(names, name)
+			if r.Filter.Takes(k) {
+				names = append(names, r.key()+"."+string(k))
 			}
 		}
 	}
@@ -192,32 +215,93 @@ func (f *Forwarder) open() error {
 	}
 	for _, file := range files {
 		name, json := strings.CutSuffix(file.Name(), ".json")
-		name, ours := strings.CutPrefix(name, f.o.Name+".")
-		if json && ours && !slices.Contains(names, name) {
+		if json && strings.Contains(name, ".") && slices.Contains(f.o.Forwarders, forwarderOf(name)) {
 			names = append(names, name)
 		}
 	}
+	if f.o.Untaken {
+		names = append(names, f.o.Name+untaken)
+	}
+	workers := slices.Clone(f.workers)
 	for _, name := range names {
+		if slices.ContainsFunc(workers, func(w *worker) bool { return w.name == name }) {
+			continue
+		}
 		w, err := newWorker(f, name)
 		if err != nil {
 			return err
 		}
-		f.workers = append(f.workers, w)
+		workers = append(workers, w)
 	}
+	for _, w := range workers {
+		w.routed()
+	}
+	f.workers = workers
+	return nil
+}
+
+// errChanged ends the workers of a former table.
+var errChanged = errors.New("the routes were changed")
+
+// Change puts other routes into force, which were read at a time. What is being sent comes to its end
+// before. It may be called while Run runs.
+func (f *Forwarder) Change(routes []Route, read time.Time) error {
+	o := f.o
+	o.Routes, o.Since = routes, read
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	select {
+	case <-f.changes: // it never came into force
+	default:
+	}
+	f.changes <- o
 	return nil
 }
 
 // Run forwards until ctx ends, and then lets a message that is being sent come to an end, for
 // Options.Drain at most. It waits for NATS that is away, a stream that is missing and a consumer
-// that was deleted: the only error is a connection that was closed for good. It may be called once.
+// that was deleted: the only errors are a connection that was closed for good, and files that can no
+// longer be read. It may be called once.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
-	f.saveTables()
-	g, ctx := errgroup.WithContext(ctx)
-	for _, w := range f.workers {
-		g.Go(func() error { return w.run(ctx) })
+	for {
+		f.saveTables()
+		working, stop := context.WithCancelCause(ctx)
+		g, working := errgroup.WithContext(working)
+		for _, w := range f.workers {
+			g.Go(func() error { return w.run(working) })
+		}
+		var next *Options
+		g.Go(func() error {
+			select {
+			case <-working.Done():
+			case o := <-f.changes:
+				next = &o
+				stop(errChanged)
+			}
+			return nil
+		})
+		err := g.Wait()
+		stop(nil)
+		if err != nil || next == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := f.change(*next); err != nil {
+			return err
+		}
 	}
-	return g.Wait()
+}
+
+// change puts the routes of other options into force. No worker runs.
+func (f *Forwarder) change(o Options) error {
+	f.mu.Lock()
+	f.o.Routes, f.o.Since = o.Routes, o.Since
+	f.first = f.first && f.tables.Tables[len(f.tables.Tables)-1].From.IsZero()
+	f.workers = slices.DeleteFunc(f.workers, func(w *worker) bool { return w.retired })
+	f.mu.Unlock()
+	return f.putIntoForce()
 }
 
 func (f *Forwarder) saveTables() {
@@ -254,14 +338,14 @@ func (f *Forwarder) home(e events.Event, receiver string, early bool) (to []stri
 
 // Status is the state of a forwarder.
 type Status struct {
-	Name    string         `json:"name"`
 	Workers []WorkerStatus `json:"workers"`
 }
 
 // WorkerStatus is the state of one worker. Counters begin with the process.
 type WorkerStatus struct {
-	Destination string `json:"destination"`
-	Whose       string `json:"whose"` // the agencies, as they were configured
+	Forwarder   string `json:"forwarder"`
+	Destination string `json:"destination"` // empty: of leads that no route takes
+	Whose       string `json:"whose"`       // the agencies, as they were configured
 	Kind        Kind   `json:"kind"`
 	Waiting     uint64 `json:"waiting"` // as the server counts them, with the one in hand; at most half a minute old
 	// WaitingSince is since when something has waited without a delivery being accepted.
@@ -285,8 +369,9 @@ type WorkerStatus struct {
 }
 
 // Status may be called at any time.
-func (f *Forwarder) Status() Status {
-	s := Status{Name: f.o.Name}
+func (f *Forwarder) Status() (s Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, w := range f.workers {
 		one := w.status.read()
 		if d := f.destinations[w.receiver]; d != nil {

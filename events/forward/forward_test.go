@@ -56,7 +56,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := info.CachedInfo().Config
-		if c.MaxAckPending != maxPending || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
+		if c.MaxAckPending != maxPending+maxLost || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -144,10 +144,10 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			"no connection": func(o *Options) { o.Conn.Conn = nil },
 			"prefix":        func(o *Options) { o.Prefix = "a..b" },
 			"name":          func(o *Options) { o.Name = "a/b" },
-			"no routes":     func(o *Options) { o.Routes = nil },
+			"forwarder":     func(o *Options) { o.Routes[0].Forwarder = "email" },
+			"forwarders":    func(o *Options) { o.Forwarders = []string{"a.b"} },
 			"destination":   func(o *Options) { o.Routes = []Route{leadsTo(newScript("https://x", 1))} },
 			"type":          func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
-			"kind":          func(o *Options) { o.Routes[0].Filter.Only = "lead" },
 		} {
 			o := w.o
 			o.Routes = []Route{leadsTo(newScript("a", 20))}

@@ -132,11 +132,16 @@ func (d *destination) turn(ctx context.Context) (done func(), err error) {
 }
 
 // send sends a delivery; the caller has the turn. A send that has begun goes on for a while after
-// the end of ctx: to cut it would leave in doubt whether it was accepted.
+// the end of ctx, and to its own end where only the routes were changed: to cut it would leave in
+// doubt whether it was accepted.
 func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), errChanged) {
+			time.AfterFunc(drain, cancel)
+		}
+	})()
 	err := send(limited, d.receiver, delivery)
 	now := time.Now()
 	d.next = now.Add(max(d.traits.Pace, after(err)))
@@ -290,8 +295,8 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 ) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for _, r := range routes {
-		if name := r.Receiver.Traits().Destination; destinations[name] == nil {
-			destinations[name] = newDestination(r.Receiver)
+		if destinations[r.key()] == nil {
+			destinations[r.key()] = newDestination(r.Receiver)
 		}
 	}
 	rules := tableOf(routes)

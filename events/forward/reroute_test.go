@@ -422,6 +422,26 @@ func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
 			func(_, b, c, _ Receiver) []Route { return []Route{line(1, c), line(1, b)} },
 			map[string]string{"A": "b c", "B": "b c"},
 		},
+		"a kind takes the place of another": {
+			func(a, _, _, d Receiver) []Route { return []Route{line(1, a, "A"), of("email", line(2, d, "B"))} },
+			func(a, _, c, _ Receiver) []Route { return []Route{of("email", line(1, c, "A")), line(2, a, "B")} },
+			map[string]string{"A": "c", "B": "a"},
+		},
+		"one of two kinds goes": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), of("email", line(1, b))} },
+			func(_, _, c, _ Receiver) []Route { return []Route{of("email", line(1, c))} },
+			map[string]string{"A": "c", "B": "c"},
+		},
+		"each kind gets another address": {
+			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), of("email", line(2, b))} },
+			func(_, _, c, d Receiver) []Route { return []Route{of("email", line(1, d)), line(2, c)} },
+			map[string]string{"A": "c d", "B": "c d"},
+		},
+		"a kind is added": {
+			func(a, _, _, _ Receiver) []Route { return []Route{line(1, a)} },
+			func(a, b, _, _ Receiver) []Route { return []Route{of("email", line(1, b)), line(2, a)} },
+			map[string]string{"A": "a", "B": "a"},
+		},
 		"a recipient is added": {
 			func(a, _, _, _ Receiver) []Route { return []Route{line(1, a)} },
 			func(a, b, _, _ Receiver) []Route { return []Route{line(1, a), line(1, b)} },
@@ -436,18 +456,23 @@ func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
 					all[n].down()
 				}
 				w := newWorld(t, c.before(all["a"], all["b"], all["c"], all["d"])...)
-				w.run(time.Minute, func() {
-					w.lead("A")
-					w.lead("B")
-				})
-				time.Sleep(time.Second)
+				w.o.Forwarders = []string{"slack", "email"}
+				f, stop := w.start()
+				time.Sleep(2 * time.Second)
+				w.lead("A")
+				w.lead("B")
+				time.Sleep(time.Minute)
 				for _, s := range all {
 					s.up()
 				}
 				w.o.Routes = c.after(all["a"], all["b"], all["c"], all["d"])
-				w.run(time.Hour)
+				w.reroute(f, w.o.Routes...)
+				time.Sleep(15 * time.Minute)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
 				w.rebuild()
-				w.run(time.Hour)
+				w.run(15 * time.Minute)
 				for n, s := range all {
 					var want []events.Event
 					for _, e := range w.history {

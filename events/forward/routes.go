@@ -35,14 +35,21 @@ func kindOf(t events.Type) Kind {
 var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
 
 // Route sends the events that fit its filter to a receiver. Routes with one Line are one line of
-// the table: all that fit get the event. Of several lines the first one that fits wins.
+// the table: all that fit get the event. Of several lines of a forwarder the first one that fits wins.
 type Route struct {
 	Receiver Receiver
 	Filter   Filter
 	Line     int
+	// Forwarder is slack, say; empty: Options.Name. It is part of the names of consumers and of dead letters.
+	Forwarder string
 }
 
-// Filter selects events. The zero value takes [DefaultTypes] of every agency.
+// key names a receiver among all: its forwarder and its destination.
+func (r Route) key() string { return r.Forwarder + "." + r.Receiver.Traits().Destination }
+
+// Filter selects events. The zero value takes [DefaultTypes] of every agency. What it asks of the
+// listing or of the score an event must have: one that does not say its postal code fits no filter
+// that names some.
 type Filter struct {
 	// Types are types of the contract, or patterns that end in ".>"; nil: DefaultTypes.
 	Types []string `json:"types,omitzero"`
@@ -50,11 +57,12 @@ type Filter struct {
 	Agencies []string `json:"agencies,omitzero"`
 	// Except are agencies that this route leaves to others.
 	Except []string `json:"except,omitempty"`
-	// MinScore is the minimum score of a contact request; nil: any. One whose score is missing,
-	// null or no number passes: better a lead too many than one lost.
+	// Reference is a pattern of references in which * stands for any text and ? for one letter; empty: any.
+	Reference   string   `json:"reference,omitempty"`
+	PostalCodes []string `json:"postalCodes,omitempty"` // nil: any
+	OfferTypes  []string `json:"offerTypes,omitempty"`  // nil: any; upper and lower case are the same
+	// MinScore is the minimum score of a contact request; nil: any.
 	MinScore *float64 `json:"minScore,omitempty"`
-	// Only is Leads or Alerts; empty: both.
-	Only Kind `json:"only,omitempty"`
 }
 
 func matches(pattern string, t events.Type) bool {
@@ -75,15 +83,12 @@ func (f Filter) validate() error {
 	if f.MinScore != nil && (math.IsNaN(*f.MinScore) || math.IsInf(*f.MinScore, 0)) {
 		return errors.New("the minimum score is not a number")
 	}
-	if f.Only != "" && f.Only != Leads && f.Only != Alerts {
-		return fmt.Errorf("%.40q is neither %s nor %s", f.Only, Leads, Alerts)
-	}
 	return nil
 }
 
-// wants reports whether the filter takes an event, whatever its origin.
-func (f Filter) wants(e events.Event) bool {
-	return f.wantsType(e.Type) && f.covers(e.AgencyID) && f.wantsScore(e)
+// Fits reports whether the filter takes an event, whatever its origin.
+func (f Filter) Fits(e events.Event) bool {
+	return f.wantsType(e.Type) && f.covers(e.AgencyID) && (f.Reference == "" || glob(f.Reference, e.Reference)) && f.wantsListing(e)
 }
 
 func (f Filter) wantsType(t events.Type) bool {
@@ -91,36 +96,75 @@ func (f Filter) wantsType(t events.Type) bool {
 	if types == nil {
 		types = DefaultTypes
 	}
-	return (f.Only == "" || f.Only == kindOf(t)) && slices.ContainsFunc(types, func(p string) bool { return matches(p, t) })
+	return slices.ContainsFunc(types, func(p string) bool { return matches(p, t) })
+}
+
+// Takes reports whether the filter takes any type of a kind.
+func (f Filter) Takes(k Kind) bool {
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool { return kindOf(t) == k && f.wantsType(t) })
 }
 
 func (f Filter) covers(agency string) bool {
 	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
 }
 
-func (f Filter) wantsScore(e events.Event) bool {
-	if f.MinScore == nil {
+// wantsListing compares what the event says about the listing and the person's score.
+func (f Filter) wantsListing(e events.Event) bool {
+	if f.PostalCodes == nil && f.OfferTypes == nil && f.MinScore == nil {
 		return true
 	}
-	score, ok := scoreOf(e)
-	return !ok || score >= *f.MinScore
+	var p struct {
+		Score     json.RawMessage `json:"score"`
+		Insertion struct {
+			PostalCode string `json:"postalCode"`
+			OfferType  string `json:"offerType"`
+		} `json:"insertion"`
+	}
+	if json.Unmarshal(e.Data, &p) != nil {
+		return false
+	}
+	if f.MinScore != nil {
+		if score, ok := number(p.Score); !ok || score < *f.MinScore {
+			return false
+		}
+	}
+	is := func(value string) func(string) bool {
+		return func(wanted string) bool { return strings.EqualFold(wanted, strings.TrimSpace(value)) }
+	}
+	return (f.PostalCodes == nil || slices.ContainsFunc(f.PostalCodes, is(p.Insertion.PostalCode))) &&
+		(f.OfferTypes == nil || slices.ContainsFunc(f.OfferTypes, is(p.Insertion.OfferType)))
 }
 
-// scoreOf is the score of a contact request, which may be a number or the text of one.
-func scoreOf(e events.Event) (float64, bool) {
-	var p struct {
-		Score json.RawMessage `json:"score"`
-	}
-	if !strings.HasPrefix(string(e.Type), "contact_request.") || json.Unmarshal(e.Data, &p) != nil {
-		return 0, false
-	}
-	text := string(p.Score)
+// number reads a score, which may be a number or the text of one.
+func number(score json.RawMessage) (float64, bool) {
+	text := string(score)
 	var s string
-	if json.Unmarshal(p.Score, &s) == nil {
+	if json.Unmarshal(score, &s) == nil {
 		text = strings.TrimSpace(s)
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}
+
+// glob matches a whole text with a pattern. Where the rest does not fit, the last * takes one letter more.
+func glob(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	at, star, taken := 0, -1, 0
+	for n := 0; n < len(t); {
+		switch {
+		case at < len(p) && p[at] == '*':
+			star, taken = at, n
+			at++
+		case at < len(p) && (p[at] == '?' || p[at] == t[n]):
+			at, n = at+1, n+1
+		case star >= 0:
+			taken++
+			at, n = star+1, taken
+		default:
+			return false
+		}
+	}
+	return strings.Trim(string(p[at:]), "*") == ""
 }
 
 // Whose names the agencies of a filter, as they were configured.
@@ -141,11 +185,19 @@ func (f Filter) Whose() string {
 	return "all agencies"
 }
 
-// rule is a route as the file remembers it: with the name of its receiver.
+// rule is a route as the file remembers it: with the key of its receiver.
 type rule struct {
 	To     string `json:"to"`
 	Line   int    `json:"line,omitempty"`
 	Filter Filter `json:"filter"`
+}
+
+func (r rule) forwarder() string { return forwarderOf(r.To) }
+
+// forwarderOf is the forwarder of a receiver's key.
+func forwarderOf(key string) string {
+	name, _, _ := strings.Cut(key, ".")
+	return name
 }
 
 // table is the rules that were in force from a moment on.
@@ -156,17 +208,18 @@ type table struct {
 
 func tableOf(routes []Route) (t table) {
 	for _, r := range routes {
-		t.Rules = append(t.Rules, rule{r.Receiver.Traits().Destination, r.Line, r.Filter})
+		t.Rules = append(t.Rules, rule{r.key(), r.Line, r.Filter})
 	}
 	return t
 }
 
-// to is the receivers that get an event: those of the first line that fits.
+// to is the receivers that get an event: of each forwarder those of its first line that fits.
 func (t table) to(e events.Event) (names []string) {
-	line := 0
+	lines := map[string]int{}
 	for _, r := range t.Rules {
-		if (len(names) == 0 || r.Line == line) && r.Filter.wants(e) && !slices.Contains(names, r.To) {
-			names, line = append(names, r.To), r.Line
+		line, taken := lines[r.forwarder()]
+		if (!taken || line == r.Line) && r.Filter.Fits(e) && !slices.Contains(names, r.To) {
+			names, lines[r.forwarder()] = append(names, r.To), r.Line
 		}
 	}
 	return names
@@ -219,10 +272,15 @@ func (h *history) then(e events.Event, early bool) table {
 // home is where an event goes that the worker of a receiver has fetched. Nobody's: another worker
 // has it, or it goes nowhere. A receiver that the present table no longer names for the event leaves
 // it to the one that has come in its place: the first that has gone to the first that has come, and
-// so on, the last one to all the others. Lost: it was this worker's, and the present table names no
-// receiver at all.
+// so on, the last one to all the others. One in place of another is of the same forwarder, unless one
+// of the two forwarders is new for the event or gone. Lost: it was this worker's, and the present
+// table names no receiver at all. Without a receiver it is the worker of what no line takes.
 func (h *history) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
-	then, now := h.then(e, early).to(e), h.Tables[len(h.Tables)-1].to(e)
+	was := h.then(e, early)
+	then, now := was.to(e), h.Tables[len(h.Tables)-1].to(e)
+	if receiver == "" {
+		return nil, !was.From.IsZero() && len(then)+len(now) == 0
+	}
 	if !slices.Contains(then, receiver) {
 		return nil, false
 	}
@@ -231,10 +289,27 @@ func (h *history) home(e events.Event, receiver string, early bool) (to []string
 	}
 	gone := slices.DeleteFunc(slices.Clone(then), func(r string) bool { return slices.Contains(now, r) })
 	come := slices.DeleteFunc(slices.Clone(now), func(r string) bool { return slices.Contains(then, r) })
+	gone, come = inPlace(receiver, gone, come)
 	at := slices.Index(gone, receiver)
 	come = come[min(at, len(come)):]
 	if at < len(gone)-1 {
 		come = come[:min(1, len(come))]
 	}
 	return come, len(now) == 0
+}
+
+// inPlace leaves of what has gone and come what a receiver is exchanged with: where its forwarder has
+// both, these, else what is left of all forwarders that have only one of them.
+func inPlace(receiver string, gone, come []string) (from, to []string) {
+	has := func(keys []string, forwarder string) bool {
+		return slices.ContainsFunc(keys, func(k string) bool { return forwarderOf(k) == forwarder })
+	}
+	group := func(key string) string {
+		if f := forwarderOf(key); has(gone, f) && has(come, f) {
+			return f
+		}
+		return ""
+	}
+	other := func(key string) bool { return group(key) != group(receiver) }
+	return slices.DeleteFunc(slices.Clone(gone), other), slices.DeleteFunc(slices.Clone(come), other)
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ const (
 	digestAbove = 5       // waiting messages above this number become digests
 	maxPending  = 1000    // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20 // of memory for them, approximately
+	maxLost     = 10_000  // messages that wait because no route takes them, beside those
 	failures    = 10      // attempts after which a message lets the others try
 	unanswered  = 3       // attempts of a message that may have been accepted
 	lonely      = 24 * time.Hour
@@ -31,21 +34,24 @@ const (
 
 // worker delivers one kind of events of one receiver, in the order of the stream.
 type worker struct {
-	f        *Forwarder
-	name     string // receiver and kind; names the file
-	receiver string
-	kind     Kind
-	subjects []string // of its consumer
-	gone     bool     // the present routes do not name the receiver: what waits goes elsewhere
-	fresh    bool     // nothing is remembered
-	done     progress
-	status   board
+	f         *Forwarder
+	name      string // receiver and kind; names the file
+	receiver  string // its key; empty: of leads that no route takes
+	forwarder string
+	kind      Kind
+	subjects  []string // of its consumer
+	gone      bool     // the present routes do not name the receiver: what waits goes elsewhere
+	retired   bool     // it is gone for good
+	fresh     bool     // nothing is remembered
+	done      progress
+	status    board
 
 	agencies []string  // that the consumer names; none: all
 	late     bool      // the consumer could not be made immediately
 	stream   time.Time // when the stream was made
 	busy     time.Time // the last message was fetched
 	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
+	before   []*item   // that was in the queue of a former connection or table
 	pending  uint64    // messages that the server has not offered yet
 	floor    uint64    // of the consumer: up to there the stream was acknowledged when that was asked last
 	accepted int       // messages that were accepted
@@ -83,18 +89,36 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	receiver, kind, ok := strings.Cut(name, ".")
-	if !ok || Kind(kind) != Leads && Kind(kind) != Alerts {
+	w := &worker{f: f, name: name, done: done, fresh: !there}
+	parts := strings.Split(name, ".")
+	if len(parts) != 3 || !slices.Contains([]Kind{Leads, Alerts}, Kind(parts[2])) {
 		return nil, fmt.Errorf("%w: %s is no file of a forwarder", ErrState, f.path(name))
 	}
-	w := &worker{f: f, name: name, receiver: receiver, kind: Kind(kind), done: done, fresh: !there, gone: true}
+	w.forwarder, w.kind = parts[0], Kind(parts[2])
+	of := []string{"doorbell", f.o.Instance, w.forwarder, parts[2], parts[1]}
+	if name == f.o.Name+untaken { // another doorbell on the stream has one too
+		of = append(of, strconv.FormatUint(rand.Uint64(), 36))
+	} else {
+		w.receiver = parts[0] + "." + parts[1]
+		w.status.s.Destination = parts[1]
+	}
 	if !there {
-		consumer := strings.Join(slices.DeleteFunc([]string{"doorbell", f.o.Instance, f.o.Name, kind, receiver}, func(s string) bool { return s == "" }), "-")
+		consumer := strings.Join(slices.DeleteFunc(of, func(s string) bool { return s == "" }), "-")
 		w.done = progress{Version: stateVersion, Worker: name, Consumer: consumer, Done: map[string]*checkpoint{}}
 	}
+	w.status.s.Forwarder, w.status.s.Kind, w.status.s.Turned = w.forwarder, w.kind, time.Now()
+	return w, nil
+}
+
+// untaken ends the name of the worker of leads that no route takes.
+const untaken = ".untaken." + string(Leads)
+
+// routed has the worker take notice of the present routes.
+func (w *worker) routed() {
 	var whose []string
-	for _, r := range f.o.Routes {
-		if r.Receiver.Traits().Destination != receiver || r.Filter.Only != "" && r.Filter.Only != w.kind {
+	w.gone = w.receiver != ""
+	for _, r := range w.f.o.Routes {
+		if r.key() != w.receiver || !r.Filter.Takes(w.kind) {
 			continue
 		}
 		w.gone = false
@@ -103,13 +127,15 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 		}
 	}
 	w.subjects = w.wanted()
-	w.status.s = WorkerStatus{Destination: receiver, Kind: w.kind, Whose: strings.Join(whose, ", "), Turned: time.Now()}
-	return w, nil
+	w.status.write(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
 }
 
 // wanted is the subjects of all types that a table has ever taken for the receiver. What the server
 // counts as waiting is as exact as they are.
 func (w *worker) wanted() (subjects []string) {
+	if w.receiver == "" {
+		return []string{w.f.o.Prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
+	}
 	for _, t := range events.Types {
 		if kindOf(t) == w.kind && slices.ContainsFunc(w.f.tables.Tables, func(in table) bool {
 			return slices.ContainsFunc(in.Rules, func(r rule) bool { return r.To == w.receiver && r.Filter.wantsType(t) })
@@ -143,6 +169,7 @@ func (w *worker) run(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, errRetired):
+			w.retired = true
 			return nil
 		case errors.Is(err, errCut):
 			return err
@@ -178,14 +205,14 @@ func (w *worker) report(err error) {
 	switch {
 	case early:
 		w.f.early.Do(func() {
-			w.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", w.f.o.Name, "stream", w.f.o.Stream)
+			w.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", w.forwarder, "stream", w.f.o.Stream)
 		})
 		return
 	case text == w.said:
 	case err != nil:
-		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.f.o.Name, "lane", w.name, "err", text)
+		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.forwarder, "lane", w.name, "err", text)
 	default:
-		w.f.o.Log.Info("events come from NATS again", "forwarder", w.f.o.Name, "lane", w.name)
+		w.f.o.Log.Info("events come from NATS again", "forwarder", w.forwarder, "lane", w.name)
 	}
 	w.said = text
 }
@@ -193,7 +220,9 @@ func (w *worker) report(err error) {
 // attach finds the worker's consumer or makes it. Messages that await an acknowledgement are waited
 // for: they come first then. Else the ones behind them would be delivered before.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
-	w.queue = nil // the server offers it again
+	if len(w.queue) > 0 {
+		w.before, w.queue = w.queue, nil // the server offers it again
+	}
 	if !w.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
 	}
@@ -240,6 +269,7 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 			return nil, err
 		}
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+		w.waits() // some may have been passed over
 	}
 	return c, nil
 }
@@ -255,7 +285,7 @@ func (w *worker) begin(first bool, read time.Time) jetstream.ConsumerConfig {
 	default: // what came since the routes were read is new
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &read
 	}
-	w.f.o.Log.Info("consumer created", "forwarder", w.f.o.Name, "consumer", w.done.Consumer, "again", !w.fresh)
+	w.f.o.Log.Info("consumer created", "forwarder", w.forwarder, "consumer", w.done.Consumer, "again", !w.fresh)
 	return c
 }
 
@@ -264,7 +294,7 @@ func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	c.Description = "doorbell: " + string(w.kind) + " for " + w.receiver
 	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
 	c.MaxDeliver = -1 // a limit of the server's would forget the message
-	c.MaxAckPending, c.InactiveThreshold = maxPending, w.f.o.Retention
+	c.MaxAckPending, c.InactiveThreshold = maxPending+maxLost, w.f.o.Retention
 	w.agencies = strings.Fields(c.Metadata[agenciesKey])
 	for _, agency := range w.own() {
 		if token := events.Token(agency); !slices.Contains(w.agencies, token) {
@@ -320,7 +350,7 @@ func subjectsOf(c jetstream.ConsumerConfig) []string {
 func (w *worker) save() {
 	err := write(w.f.path(w.name), &w.done)
 	if err != nil && !w.unsaved {
-		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.f.o.Name, "lane", w.name, "err", err.Error())
+		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.forwarder, "lane", w.name, "err", err.Error())
 	}
 	w.unsaved = err != nil
 }
@@ -363,14 +393,26 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	return w.more(c, digest)
 }
 
+// open is how many messages of the queue go somewhere.
+func (w *worker) open() (n int) {
+	for _, i := range w.queue {
+		if len(i.to) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // more fetches what is there without waiting, until the queue has n messages.
 func (w *worker) more(c jetstream.Consumer, n int) error {
 	size := 0
 	for _, i := range w.queue {
-		size += len(i.event.Data)
+		if len(i.to) > 0 {
+			size += len(i.event.Data)
+		}
 	}
-	for n = min(n, maxPending); len(w.queue) < n && size < maxBytes; {
-		fetched, err := c.FetchNoWait(n - len(w.queue))
+	for n = min(n, maxPending); w.open() < n && size < maxBytes; {
+		fetched, err := c.FetchNoWait(n - w.open())
 		if err != nil {
 			return err
 		}
@@ -410,6 +452,7 @@ func (w *worker) take(m jetstream.Msg) error {
 		w.queue[at].message = m
 		return nil
 	}
+	i.recall(w.before)
 	lost := false
 	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {
 		i.to, lost = w.f.home(i.event, w.receiver, w.done.Early || i.resent())
@@ -422,6 +465,15 @@ func (w *worker) take(m jetstream.Msg) error {
 	return nil
 }
 
+// recall takes over the attempts of former times, so that three are not three for each connection.
+func (i *item) recall(before []*item) {
+	for _, b := range before {
+		if b.event.ID == i.event.ID {
+			i.tries, i.failed, i.unanswered, i.suspect, i.seen, i.alone = b.tries, b.failed, b.unanswered, b.suspect, b.seen, b.alone
+		}
+	}
+}
+
 func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
 
 func (w *worker) isDone(i *item) bool { return w.done.has(i.event, i.resent()) }
@@ -432,7 +484,7 @@ func (w *worker) pass(m jetstream.Msg) error {
 	if !w.strange {
 		w.strange = true
 		w.f.o.Log.Error("foreign message in the stream: it is not an event of doorbell; skipped, like all others of its kind",
-			"forwarder", w.f.o.Name, "lane", w.name, "stream", w.f.o.Stream)
+			"forwarder", w.forwarder, "lane", w.name, "stream", w.f.o.Stream)
 	}
 	return m.Ack()
 }
@@ -472,6 +524,9 @@ func (w *worker) waiting(n uint64) {
 // retire deletes the consumer and the file of a receiver that is gone, once nothing has come for a
 // while: the relay may still have events from the time when the receiver was named.
 func (w *worker) retire(ctx context.Context) error {
+	if w.f.o.Behind != nil && w.f.o.Behind() {
+		w.busy = time.Now()
+	}
 	if !w.gone || w.status.read().Waiting > 0 || time.Since(w.busy) < leaving {
 		return nil
 	}
@@ -538,7 +593,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 		case err == nil:
 			if tries > 1 {
 				e := batch[0].event
-				w.f.o.Log.Info("delivered after retries", "forwarder", w.f.o.Name, "lane", w.name, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
+				w.f.o.Log.Info("delivered after retries", "forwarder", w.forwarder, "lane", w.name, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
 			}
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
@@ -582,7 +637,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 		}
 		if tries == 1 || tries%(3*failures) == 0 {
 			e := batch[0].event
-			w.f.o.Log.Warn("delivery failed; retrying", "forwarder", w.f.o.Name, "lane", w.name,
+			w.f.o.Log.Warn("delivery failed; retrying", "forwarder", w.forwarder, "lane", w.name,
 				"event_id", e.ID, "agency", e.AgencyID, "attempt", tries, "err", reason(err))
 		}
 		if err := w.pause(ctx, c, batch, max(pause(tries), after(err))); err != nil {
@@ -617,7 +672,7 @@ func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 			s.Sent, s.Events, s.LastSent, s.WaitingSince = s.Sent+1, s.Events+uint64(len(batch)), now, time.Time{}
 			s.LastError, s.LastErrorAt = "", time.Time{}
 		})
-		w.f.o.Log.Debug("forwarded", "forwarder", w.f.o.Name, "lane", w.name, "events", len(batch), "event_id", batch[0].event.ID)
+		w.f.o.Log.Debug("forwarded", "forwarder", w.forwarder, "lane", w.name, "events", len(batch), "event_id", batch[0].event.ID)
 	case !errors.Is(err, errStopped):
 		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
 	}
@@ -731,7 +786,7 @@ func (w *worker) isDead(i *item, err error) bool {
 // witness sends another message of the queue, to find out whether the receiver accepts any.
 func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *item) (accepted bool, err error) {
 	if other := w.other(suspect); other == nil || other.tries > 0 {
-		if err := w.more(c, len(w.queue)+failures); err != nil {
+		if err := w.more(c, w.open()+failures); err != nil {
 			return false, err
 		}
 	}
@@ -848,7 +903,7 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	case errors.As(err, new(*Refused)) && w.accepted == i.seen && !i.suspect.IsZero():
 		why += " (no other message to compare it with)"
 	}
-	log := w.f.o.Log.With("forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
+	log := w.f.o.Log.With("forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
 	written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
 	if err != nil {
 		w.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
@@ -878,7 +933,7 @@ func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item
 			left = append(left, i)
 			continue
 		}
-		w.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", w.f.o.Name, "lane", w.name, "event_id", i.event.ID)
+		w.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID)
 		if err := w.drop([]*item{i}); err != nil {
 			return nil, err
 		}

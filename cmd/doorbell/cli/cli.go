@@ -38,6 +38,7 @@ type grammar struct {
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
 
 	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	Routes  RoutesCmd  `cmd:"" group:"outlets" help:"Show which receivers get which events."`
 	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
 	Forget ForgetCmd `cmd:"" group:"people" help:"Erase what is held of a person, and prove it."`

@@ -8,7 +8,6 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/receivers"
 )
 
 const (
@@ -40,18 +39,9 @@ var badForwardInputs = []struct {
 	{"Slack URL of an agency that is none", []string{"DOORBELL_SLACK_URL=A/100=" + hook}, "DOORBELL_SLACK_URL", "before the = is not an agency id"},
 	{"Slack URL with agency and without", []string{"DOORBELL_SLACK_URL=A100=" + hook + "\n" + hook}, "DOORBELL_SLACK_URL", "entry 2 names no agency; write A100=address"},
 	{"Slack URL that is missing for an agency", []string{"DOORBELL_SLACK_URL=A100="}, "DOORBELL_SLACK_URL", "agency A100 has no value"},
-	{"alerts alone", []string{"DOORBELL_SLACK_ALERTS_URL=" + hook}, "DOORBELL_SLACK_ALERTS_URL", "write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES"},
+	{"alerts alone", []string{"DOORBELL_SLACK_ALERTS_URL=" + hook}, "DOORBELL_SLACK_ALERTS_URL", "with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names"},
 	{"people that are none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_PEOPLE=all"}, "DOORBELL_SLACK_PEOPLE", "short, full"},
-	{"type that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_requests.created"}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; did you mean contact_request.created?"},
-	{"type as people call it", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, "DOORBELL_SLACK_TYPES", "did you mean contact_request.created?"},
-	{"group that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=watch.stale,acess.>"}, "DOORBELL_SLACK_TYPES", "entry 2 is not an event type; did you mean access.>?"},
-	{"type that is a secret", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=" + doorbelltest.Sentinel}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; schemas/README.md lists them"},
-	{"score that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=high"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
-	{"score that cannot be compared", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=NaN"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
-	{"receiver's agency with a space", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=A 100"}, "DOORBELL_SLACK_AGENCIES", "it holds a space"},
-	{"receiver's agency without an address", []string{"DOORBELL_SLACK_URL=A100=" + hook, "DOORBELL_SLACK_AGENCIES=A100,B200"}, "DOORBELL_SLACK_AGENCIES", "names B200, for which DOORBELL_SLACK_URL has no value"},
-	{"receiver's only agency without an address", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=A100=a@x.example", "DOORBELL_EMAIL_AGENCIES=B200"}, "DOORBELL_EMAIL_AGENCIES", "names B200, for which DOORBELL_EMAIL_TO has no value"},
-	{"webhook's agency without an address", []string{"DOORBELL_WEBHOOK_URL=A100=" + hook, "DOORBELL_WEBHOOK_SECRET=" + doorbelltest.Whsec, "DOORBELL_WEBHOOK_AGENCIES=B200"}, "DOORBELL_WEBHOOK_AGENCIES", "names B200, for which DOORBELL_WEBHOOK_URL has no value"},
+	{"table that does not exist", []string{"DOORBELL_ROUTES_FILE=/none/" + doorbelltest.Sentinel[:4]}, "DOORBELL_ROUTES_FILE", "does not exist"},
 	{"mail server that is none", []string{"DOORBELL_EMAIL_SMTP=mail.example.com:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
 	{"mail server of another scheme", []string{"DOORBELL_EMAIL_SMTP=https://mail.example.com", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
 	{"mail server without host", []string{"DOORBELL_EMAIL_SMTP=smtp://:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "no usable host"},
@@ -63,7 +53,7 @@ var badForwardInputs = []struct {
 	{"mail without sender", []string{mailSet, mailTo}, "DOORBELL_EMAIL_FROM", "is not set, and mail needs it"},
 	{"mail without recipient", []string{mailSet, mailFrom}, "DOORBELL_EMAIL_TO", "is not set, and mail needs it"},
 	{"mail password alone", []string{"DOORBELL_EMAIL_PASSWORD=" + doorbelltest.Sentinel}, "DOORBELL_EMAIL_SMTP", "is not set, and mail needs it"},
-	{"mailed alerts alone", []string{mailSet, mailFrom, "DOORBELL_EMAIL_ALERTS_TO=it@agency.example"}, "DOORBELL_EMAIL_ALERTS_TO", "access.>,watch.> into DOORBELL_EMAIL_TYPES"},
+	{"mailed alerts alone", []string{mailSet, mailFrom, "DOORBELL_EMAIL_ALERTS_TO=it@agency.example"}, "DOORBELL_EMAIL_ALERTS_TO", "access.>,watch.> into the table that DOORBELL_ROUTES_FILE names"},
 	{"recipient of alerts that is none", []string{mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_ALERTS_TO=" + doorbelltest.Sentinel}, "DOORBELL_EMAIL_ALERTS_TO", "is not an email address"},
 	{"language that is none", []string{"DOORBELL_LANGUAGE=A100=de,*=Deutsch"}, "DOORBELL_LANGUAGE", `names "Deutsch", which is not supported; write en, de, fr or it`},
 	{"language of an agency that is none", []string{"DOORBELL_LANGUAGE=A100=rm,*=de"}, "DOORBELL_LANGUAGE", `names for A100 "rm", which is not supported`},
@@ -155,11 +145,10 @@ func TestLanguagesAndNamesByAgency(t *testing.T) {
 func TestTheDefaultsOfForwardAreThoseOfTheContract(t *testing.T) {
 	c := readForward(t)
 	f := c.Forward
-	usual := config.EventTypes{"contact_request.created", "access.>", "watch.>"}
-	if f.SlackPeople != "short" || f.EmailOpenimmo || !slices.Equal(f.SlackTypes, usual) || !slices.Equal(f.EmailTypes, usual) || !slices.Equal(f.WebhookTypes, usual) {
+	if f.SlackPeople != "short" || f.EmailOpenimmo {
 		t.Errorf("the defaults are %+v", f)
 	}
-	if f.SlackMinScore.Least != nil || f.SlackAgencies != nil || !f.SlackURL.IsZero() {
+	if f.RoutesFile != "" || !f.SlackURL.IsZero() {
 		t.Errorf("what has no default is %+v", f)
 	}
 	if len(c.Warnings) > 0 {
@@ -172,12 +161,11 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		environ []string
 		says    string
 	}{
-		{[]string{"DOORBELL_SLACK_TYPES=access.>"}, "DOORBELL_SLACK_TYPES has no effect without DOORBELL_SLACK_URL"},
+		{[]string{"DOORBELL_SLACK_PEOPLE=full"}, "DOORBELL_SLACK_PEOPLE has no effect without DOORBELL_SLACK_URL"},
 		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
 		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},
 		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook + "2", "DOORBELL_WEBHOOK_SECRET=A100=" + doorbelltest.Whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
-		{[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=C300"}, "DOORBELL_SLACK_AGENCIES names C300, which is not watched"},
 		{[]string{"DOORBELL_LANGUAGE=C300=de"}, "DOORBELL_LANGUAGE names C300, which is not watched"},
 		{[]string{"DOORBELL_PEOPLE=C300=none"}, "DOORBELL_PEOPLE names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},
@@ -195,29 +183,14 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 }
 
 func TestConfigShowsHostsAndRecipientsAndNoSecret(t *testing.T) {
-	got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/"+doorbelltest.Sentinel, mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_MIN_SCORE=0.5",
+	got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/"+doorbelltest.Sentinel, mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_OPENIMMO=true",
 		"DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET="+doorbelltest.Whsec), "config")
 	if got.Code != exit.Done {
 		t.Fatalf("exit code %d: %s", got.Code, got.Stderr)
 	}
-	doorbelltest.Has(t, got.Stdout, "A100=hooks.example.com(sha256:", "*=other.example(sha256:", "*=nora@agency.example", "Leads <leads@agency.example>", "0.5")
+	doorbelltest.Has(t, got.Stdout, "A100=hooks.example.com(sha256:", "*=other.example(sha256:", "*=nora@agency.example", "Leads <leads@agency.example>")
 	if strings.Contains(got.Stdout, "whsec_") {
 		t.Error("the secret of the webhook is shown")
 	}
 	got.HoldsNoSecret(t)
-}
-
-func TestAnAlertsChannelThatGetsNothingIsNoRouteAndIsWarnedAbout(t *testing.T) {
-	c := readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=contact_request.created")
-	f, err := receivers.New(c, "slack", "slack", release)
-	if err != nil || len(f.Routes) != 1 {
-		t.Errorf("%d routes, want 1: a test would say that the other one works (%v)", len(f.Routes), err)
-	}
-	if !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "DOORBELL_SLACK_ALERTS_URL has no effect") }) {
-		t.Errorf("warned: %q", c.Warnings)
-	}
-	c = readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=access.>")
-	if f, err = receivers.New(c, "slack", "slack", release); err != nil || len(f.Routes) != 1 {
-		t.Errorf("%d routes, want 1 (%v)", len(f.Routes), err)
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
@@ -98,10 +97,7 @@ func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
 
 // list is bounded by the stream. A forwarder that nobody knows, and of which there is no letter, is an error: it may be a slip.
 func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Letter, error) {
-	list, known := []forward.Letter{}, []string{}
-	for _, k := range receivers.Kinds {
-		known = append(known, k.Name)
-	}
+	list, known := []forward.Letter{}, slices.Clone(receivers.Kinds)
 	for l, err := range b.letters.List(ctx) {
 		if err != nil {
 			return nil, exit.Failed(stream.Explain(b.conn, err), "is the NATS server up, and has this user the right to read the stream of dead letters?")
@@ -167,22 +163,18 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	p.warn(cfg.Warnings)
-	configured, err := receivers.All(cfg, release)
+	configured, err := receivers.Open(cfg, release)
 	if err != nil {
 		return err
 	}
-	if len(configured) == 0 {
+	defer configured.Close()
+	if len(configured.Routes()) == 0 {
 		return exit.Config(errors.New("no receiver is configured"), "set the variables of the receiver as for doorbell run, like DOORBELL_SLACK_URL")
 	}
-	defer func() {
-		for _, f := range configured {
-			f.Close()
-		}
-	}()
 	return eachLetter(ctx, p, cfg, &c.letterChoice, "sent", func(b *letterbox, l forward.Letter) error {
 		sending, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(configured, l) })
+		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(configured.Routes(), l) })
 		if err != nil {
 			return retryError(err, l)
 		}
@@ -195,12 +187,12 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 
 // routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination, or all
 // where one kind of receiver is configured: the address may be another one by now.
-func routesFor(forwarders []daemon.Forwarder, l forward.Letter) (routes []forward.Route) {
-	for _, f := range forwarders {
-		for _, r := range f.Routes {
-			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && (len(forwarders) == 1 || r.Receiver.Traits().Destination == l.Destination) {
-				routes = append(routes, r)
-			}
+func routesFor(all []forward.Route, l forward.Letter) (routes []forward.Route) {
+	oneKind := !slices.ContainsFunc(all, func(r forward.Route) bool { return r.Forwarder != all[0].Forwarder })
+	for _, r := range all {
+		ofOther := !slices.Contains(receivers.Kinds, l.Forwarder) && (oneKind || r.Receiver.Traits().Destination == l.Destination)
+		if r.Forwarder == l.Forwarder || ofOther {
+			routes = append(routes, r)
 		}
 	}
 	return routes

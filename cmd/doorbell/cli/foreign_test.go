@@ -72,7 +72,7 @@ func startTalker(t *testing.T) *talker {
 	b.environ = append(doorbelltest.RunEnviron(b.dir, b.api.URL, doorbelltest.SandboxKey, "A100", "B200", "D400", oddAgency),
 		"DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
 		"DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
-		"DOORBELL_WEBHOOK_URL="+receiver.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
+		doorbelltest.RoutesFile(t, ";webhook:"+receiver.URL), "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
 	b.daemon = doorbelltest.Launch(t, b.environ, "run")
 	b.url = doorbelltest.NatsURL(t, b.dir)
 	b.nc, _ = doorbelltest.Connected(t, b.url)

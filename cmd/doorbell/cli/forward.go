@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,14 +53,14 @@ func (c *ForwardCmd) Validate() error {
 
 // Run brings events to one kind of receiver until it is stopped.
 func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
-	cfg, f, warnings, err := p.forwarder(c.To, c.Name)
+	cfg, set, warnings, err := p.receivers(c.To, c.Name)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer set.Close()
 	if c.Test {
 		p.warn(warnings)
-		return testForwarder(ctx, p, cfg, c.To, f, c.JSON)
+		return testForwarder(ctx, p, cfg, c.To, set, c.JSON)
 	}
 	log := p.logger(cfg.Base)
 	defer flushLog(log)
@@ -70,14 +72,29 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer daemon.HangUp(conn)
-	o := DaemonOptions(cfg, log).ForwardOptions(f, conn)
+	o := DaemonOptions(cfg, log).ForwardOptions(conn)
+	o.Name, o.Routes = c.Name, set.Routes()
 	o.Manage = o.Manage && cfg.NATS.URL != "" // guests of the embedded server make no streams: the daemon has made it
 	pipeline, err := forward.New(o)
 	if err != nil {
 		return forwardError(err, cfg.Base)
 	}
-	log.Info("forwarding", "forwarder", f.Name, "nats", natsd.Redact(url), "outlets", len(f.Routes), "data", cfg.Base.DataDir)
-	if err := pipeline.Run(ctx); err != nil {
+	log.Info("forwarding", "forwarder", c.Name, "nats", natsd.Redact(url), "outlets", len(o.Routes), "data", cfg.Base.DataDir)
+	var watching sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	watching.Go(func() {
+		set.Watch(ctx, func(routes []forward.Route, problem string) {
+			if err := pipeline.Change(routes, time.Now()); problem == "" && err == nil {
+				log.Info("the table of routes was read again", "outlets", len(routes))
+			} else {
+				log.Error("the changed table of routes is refused; the one before stays in force", "err", cmp.Or(problem, fmt.Sprint(err)))
+			}
+		})
+	})
+	err = pipeline.Run(ctx)
+	stop()
+	watching.Wait()
+	if err != nil {
 		return exit.Failed(err, "start it again; it goes on where it stopped")
 	}
 	return nil
@@ -107,15 +124,14 @@ type trial struct {
 }
 
 // testForwarder sends an event that is marked as a test to every receiver, and an alert too where alerts go elsewhere.
-func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, f daemon.Forwarder, asJSON bool) error {
+func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, set *receivers.Set, asJSON bool) error {
 	if problem := streamProblem(ctx, c); problem != "" {
 		p.warn([]string{problem + "; the receiver is tested all the same. Events need doorbell run, or NATS_URL"})
 	}
-	trials := make([]trial, 0, len(f.Routes))
-	bad := false
-	for _, r := range f.Distinct() {
+	trials, bad := []trial{}, false
+	for _, r := range set.Distinct() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		t := try(ctx, f.Name, r, testAgency(c, kind, r.Filter))
+		t := try(ctx, r, testAgency(c, kind, r.Filter))
 		cancel()
 		trials = append(trials, t)
 		bad = bad || t.Outcome != "taken"
@@ -153,12 +169,12 @@ func testAgency(c *config.Config, kind string, f forward.Filter) string {
 }
 
 // try sends a contact request, or an alert where nothing else comes.
-func try(ctx context.Context, name string, r forward.Route, agency string) trial {
+func try(ctx context.Context, r forward.Route, agency string) trial {
 	t := trial{
-		Forwarder: name, Destination: r.Receiver.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
+		Forwarder: r.Forwarder, Destination: r.Receiver.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
 		Kind: "contact request", Outcome: "taken",
 	}
-	alert := r.Filter.Only == forward.Alerts || !slices.ContainsFunc(r.Filter.Types, func(t string) bool { return !config.AlertPattern(t) })
+	alert := !r.Filter.Takes(forward.Leads)
 	if alert {
 		t.Kind = "alert"
 	}
@@ -201,18 +217,16 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 	return ""
 }
 
-// forwarder is what is configured for a kind of receiver, and what is odd about it.
-func (p *program) forwarder(kind, name string) (c *config.Config, f daemon.Forwarder, warnings []string, err error) {
+// receivers are those that are configured of a kind, and what is odd about them.
+func (p *program) receivers(kind, name string) (c *config.Config, set *receivers.Set, warnings []string, err error) {
 	if c, err = config.Read(p.environ, config.GroupForward); err == nil {
-		f, err = receivers.New(c, kind, name, release)
+		set, err = receivers.OpenKind(c, kind, name, release)
 	}
-	warnings = c.Warnings
-	for _, k := range receivers.Kinds {
-		if k.Name != kind { // what is said of other receivers
-			warnings = slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(k.Name)+"_") })
-		} else if err == nil && len(f.Routes) == 0 {
-			err = exit.Config(fmt.Errorf("%s is not set", k.Needed), "doorbell forward "+kind+" --help says what else there is")
-		}
+	warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { // what is said of other receivers
+		return slices.ContainsFunc(receivers.Kinds, func(k string) bool { return k != kind && strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(k)+"_") })
+	})
+	if err == nil && len(set.Routes()) == 0 {
+		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]), "doorbell forward "+kind+" --help says what else there is")
 	}
-	return c, f, warnings, err
+	return c, set, warnings, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,11 +180,11 @@ func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		configured, err := receivers.All(c, release)
+		configured, err := receivers.Open(c, release)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if routes := routesFor(configured, l); len(routes) != tt.routes {
+		if routes := routesFor(configured.Routes(), l); len(routes) != tt.routes {
 			t.Errorf("%v: %d routes, want %d", tt.environ, len(routes), tt.routes)
 		}
 	}
@@ -245,13 +246,13 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, "forward"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir, "forward", "webhook.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Dir, "forward", "run.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
-	d.Stderr.Await(t, "forwarder failed; retrying")
+	d.Stderr.Await(t, "forwarders failed; retrying")
 	s.GoesOn(t, "A100", 5)
-	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "webhook.json is damaged") {
+	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "run.json is damaged") {
 		t.Errorf("status --check: %+v", got)
 	}
 	d.Stop(t)
@@ -319,12 +320,12 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 	c := readForward(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=leads@agency.example",
 		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
-	f, err := receivers.New(c, "email", "email", release)
+	f, err := receivers.OpenKind(c, "email", "email", release)
 	if err != nil || len(f.Distinct()) != 2 {
 		t.Fatalf("%d receivers, %v", len(f.Distinct()), err)
 	}
 	for i, want := range []string{" (A100) failed to take", " (all but A100) failed to take"} {
-		if got := try(t.Context(), "email", f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
+		if got := try(t.Context(), f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -337,18 +338,23 @@ func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 	t.Parallel()
 	server := doorbelltest.StartNATS(t, -1)
 	for _, tt := range []struct {
-		kind, setting string
-		says          []string
+		kind, agency string // the agency of the address; empty: all
+		says         []string
 	}{
-		{"slack", "DOORBELL_SLACK_PEOPLE=short", []string{"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"}},
-		{"slack", "DOORBELL_SLACK_AGENCIES=B200", []string{"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"}},
-		{"slack", "DOORBELL_SLACK_AGENCIES=C300", []string{"Agentur C300"}},
-		{"webhook", "DOORBELL_WEBHOOK_AGENCIES=B200", nil},
+		{"slack", "", []string{"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"}},
+		{"slack", "B200", []string{"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"}},
+		{"slack", "C300", []string{"Agentur C300"}},
+		{"webhook", "B200", nil},
 	} {
-		t.Run(tt.setting, func(t *testing.T) {
+		t.Run(tt.kind+tt.agency, func(t *testing.T) {
 			p := doorbelltest.NewPlace(t)
 			environ := append(p.Environ(), "DOORBELL_DATA_DIR="+doorbelltest.ShortDir(t), "NATS_URL="+server,
-				"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA", tt.setting)
+				"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA")
+			for n, setting := range environ {
+				if name, address, _ := strings.Cut(setting, "="); tt.agency != "" && name == "DOORBELL_"+strings.ToUpper(tt.kind)+"_URL" {
+					environ[n] = name + "=" + tt.agency + "=" + address
+				}
+			}
 			if got := doorbelltest.Run(t, environ, "forward", tt.kind, "--test"); got.Code != exit.Done {
 				t.Fatalf("%+v", got)
 			}
@@ -398,9 +404,10 @@ func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
 		}
 	}
 	mustBePrivate(t, got.Stdout+got.Stderr)
-	got = doorbelltest.Run(t, append(environ, "DOORBELL_WEBHOOK_MIN_SCORE=7.5"), "replay", "--to", "webhook", "--type", "contact_request.>")
+	unwanted := slices.DeleteFunc(slices.Clone(environ), func(one string) bool { return strings.HasPrefix(one, "DOORBELL_WEBHOOK_URL=") })
+	got = doorbelltest.Run(t, append(unwanted, doorbelltest.RoutesFile(t, "C300;webhook:http://127.0.0.1:1/")), "replay", "--to", "webhook", "--type", "contact_request.>")
 	if got.Code != exit.Done || got.Stdout != "0 events sent to webhook; refused: 0; filtered out: 9\n" {
-		t.Errorf("below the score: %+v", got)
+		t.Errorf("of an agency that goes nowhere: %+v", got)
 	}
 	p.Answer(http.StatusGone)
 	got = doorbelltest.Run(t, environ, "replay", "--to", "webhook", "--agency", "A100")

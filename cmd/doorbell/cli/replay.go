@@ -13,7 +13,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
@@ -192,12 +191,12 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
 
 // settings are what the command reads of the environment: the receivers too, if they are meant.
-func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to daemon.Forwarder, err error) {
+func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to *receivers.Set, err error) {
 	if !c.toReceiver() {
 		cfg, err = config.Read(p.environ)
 		return cfg, to, err
 	}
-	cfg, to, warnings, err := p.forwarder(c.To, c.To)
+	cfg, to, warnings, err := p.receivers(c.To, c.To)
 	p.warn(warnings) // also where nothing is configured: a name may be misspelt
 	return cfg, to, err
 }
@@ -218,7 +217,7 @@ type nextEvent struct {
 }
 
 // send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
-func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to *receivers.Set, total int) error {
 	defer to.Close()
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done := sentReplay{Total: total}
@@ -234,7 +233,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log ope
 		}
 		return gone, err
 	}
-	sum, err := forward.SendReplayed(ctx, to.Routes, list, erased, func(r forward.Replayed, failed error) {
+	sum, err := forward.SendReplayed(ctx, to.Routes(), list, erased, func(r forward.Replayed, failed error) {
 		if failed != nil {
 			_, reason := receivers.Outcome(failed)
 			p.note("%s failed; retrying: %s", c.To, printable(reason))

@@ -34,7 +34,7 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	configured, err := receivers.All(c, release)
+	set, err := receivers.Open(c, release)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,10 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	o := DaemonOptions(c, log)
-	o.Forwarders, o.AgencyName = configured, c.Forward.AgencyNames.Revealed
+	if !set.IsEmpty() {
+		o.Receivers, o.ForwarderNames = set, receivers.Kinds
+	}
+	o.AgencyName = c.Forward.AgencyNames.Revealed
 	o.Moved = flags.Moved
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
 	d, err := daemon.New(ctx, o)

@@ -22,7 +22,7 @@ func (ConfigCmd) Help() string {
 func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if err == nil {
-		_, err = receivers.All(cfg, release)
+		_, err = receivers.Open(cfg, release)
 	}
 	if c.JSON {
 		p.warn(cfg.Warnings)

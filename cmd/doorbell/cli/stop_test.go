@@ -89,8 +89,12 @@ func inProcess(t *testing.T, environ []string, change ...func(*daemon.Options)) 
 	t.Cleanup(func() { doorbelltest.HoldsNobody(t, said.String()) })
 	o := DaemonOptions(c, (&program{stderr: said, environ: environ}).logger(c.Base))
 	o.Drain = drain
-	if o.Forwarders, err = receivers.All(c, release); err != nil {
+	set, err := receivers.Open(c, release)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if !set.IsEmpty() {
+		o.Receivers, o.ForwarderNames = set, receivers.Kinds
 	}
 	for _, f := range change {
 		f(&o)

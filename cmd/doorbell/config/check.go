@@ -98,7 +98,7 @@ func (r *reader) checkBase(c *Config) {
 		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	}
 	r.checkToken(b.HTTPToken)
-	if trouble := urlTrouble(b.PingURL.Reveal(), b.AllowPlaintext); trouble != "" && !b.PingURL.IsZero() {
+	if trouble := URLTrouble(b.PingURL.Reveal(), b.AllowPlaintext); trouble != "" && !b.PingURL.IsZero() {
 		r.wrong("DOORBELL_PING_URL", trouble)
 	}
 }
@@ -133,7 +133,7 @@ func (r *reader) checkListen(name, text, example string) {
 
 // checkBaseURL wants an address to which paths can be appended. That of an operation is easily pasted.
 func (r *reader) checkBaseURL(base string, plaintext Hosts) {
-	if trouble := urlTrouble(base, plaintext); trouble != "" {
+	if trouble := URLTrouble(base, plaintext); trouble != "" {
 		r.wrong("DOORBELL_BASE_URL", trouble)
 	} else if strings.ContainsAny(base, "?#") {
 		r.wrong("DOORBELL_BASE_URL", "holds a query or fragment; leave out everything from the ? or #")

@@ -92,7 +92,7 @@ func (r *reader) credential(name string) string {
 
 // readSecret returns the text of a file; what is wrong with it is reported and gives nothing.
 func (r *reader) readSecret(name, path string) string {
-	text, trouble := readFile(path)
+	text, trouble := ReadFile(path)
 	if trouble == "" && strings.TrimSpace(text) == "" {
 		trouble = "is empty; write the value into it"
 	}
@@ -107,8 +107,8 @@ func (r *reader) readSecret(name, path string) string {
 	return strings.TrimPrefix(text, "\uFEFF")
 }
 
-// readFile reads a regular file, and says in words why it cannot.
-func readFile(path string) (text, trouble string) {
+// ReadFile reads a regular file, and says in words why it cannot.
+func ReadFile(path string) (text, trouble string) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return "", "is not a regular file; name a file that holds the value"

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"doorbell/events/forward"
 	"doorbell/events/forward/webhook"
 )
 
@@ -21,18 +20,14 @@ func (r *reader) checkForward(c *Config) {
 	r.checkSlack(f, c.Base.AllowPlaintext)
 	r.checkEmail(f)
 	r.checkWebhook(f, c.Base.AllowPlaintext)
-	r.warnIdle("DOORBELL_SLACK_URL", !f.SlackURL.IsZero(), "SLACK_PEOPLE", "SLACK_TYPES", "SLACK_AGENCIES", "SLACK_MIN_SCORE")
-	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.IsZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
-	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.IsZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
-	r.checkChosen("DOORBELL_SLACK_AGENCIES", f.SlackAgencies, "DOORBELL_SLACK_URL", f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency)
-	r.checkChosen("DOORBELL_EMAIL_AGENCIES", f.EmailAgencies, "DOORBELL_EMAIL_TO", f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency)
-	r.checkChosen("DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies, "DOORBELL_WEBHOOK_URL", f.WebhookURL.PerAgency)
-	if !f.SlackAlertsURL.IsZero() && !f.SlackTypes.Have(forward.Alerts) {
-		r.warn("DOORBELL_SLACK_ALERTS_URL has no effect, because DOORBELL_SLACK_TYPES names no type of access.> or watch.>")
+	table := f.RoutesFile != ""
+	if _, trouble := ReadFile(f.RoutesFile); table && trouble != "" {
+		r.wrong("DOORBELL_ROUTES_FILE", "names "+f.RoutesFile+", which "+trouble)
+	} else if table {
+		r.warnReadable("DOORBELL_ROUTES_FILE", f.RoutesFile)
 	}
-	if !f.EmailAlertsTo.IsZero() && !f.EmailTypes.Have(forward.Alerts) {
-		r.warn("DOORBELL_EMAIL_ALERTS_TO has no effect, because DOORBELL_EMAIL_TYPES names no type of access.> or watch.>")
-	}
+	r.warnIdle("DOORBELL_SLACK_URL", table || !f.SlackURL.IsZero(), "SLACK_PEOPLE")
+	r.warnIdle("DOORBELL_EMAIL_TO", table || !f.EmailTo.IsZero(), "EMAIL_OPENIMMO")
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
 	}
@@ -43,22 +38,6 @@ func (r *reader) warnIdle(needed string, there bool, names ...string) {
 	for _, s := range r.settings {
 		if !there && slices.Contains(names, strings.TrimPrefix(s.Name, "DOORBELL_")) && s.Source != SourceDefault && r.good(s.Name, needed) {
 			r.warn(s.Name + " has no effect without " + needed)
-		}
-	}
-}
-
-// checkChosen refuses an agency that a receiver is for and that has no address there: its events would go nowhere, in silence.
-func (r *reader) checkChosen(name string, chosen []string, needed string, addresses ...PerAgency) {
-	there := func(agency string) bool {
-		return slices.ContainsFunc(addresses, func(p PerAgency) bool { return !p.Of(agency).IsZero() })
-	}
-	if addresses[0].IsZero() || !r.good(name, needed) {
-		return
-	}
-	for _, agency := range chosen {
-		if !there(agency) {
-			r.wrong(name, "names "+agency+", for which "+needed+" has no value; give it one, or leave it out")
-			return
 		}
 	}
 }
@@ -85,8 +64,8 @@ func (r *reader) warnStrangers(c *Config) {
 func (r *reader) checkSlack(f Forward, plaintext Hosts) {
 	r.checkReceiverURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
 	r.checkReceiverURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
-	if !f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero() && r.good("DOORBELL_SLACK_URL") {
-		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES")
+	if !f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero() && f.RoutesFile == "" && r.good("DOORBELL_SLACK_URL") {
+		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
 	}
 }
 
@@ -96,7 +75,7 @@ func (r *reader) checkReceiverURLs(name string, p PerAgencyURL, plaintext Hosts)
 		text := v.Reveal()
 		if _, second, comma := strings.Cut(text, ","); comma && strings.Contains(second, "://") {
 			r.wrongOf(name, agency, "looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address")
-		} else if trouble := urlTrouble(text, plaintext); trouble != "" {
+		} else if trouble := URLTrouble(text, plaintext); trouble != "" {
 			r.wrongOf(name, agency, trouble)
 		}
 	}
@@ -126,7 +105,7 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	if !r.good("DOORBELL_WEBHOOK_URL", "DOORBELL_WEBHOOK_SECRET") {
 		return
 	}
-	if f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() {
+	if f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && f.RoutesFile == "" {
 		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
 	}
 	r.checkOneSecret(f)
@@ -173,21 +152,21 @@ func (r *reader) checkEmail(f Forward) {
 	if !r.good("DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO") {
 		return
 	}
-	if !f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero() {
-		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write the recipients into DOORBELL_EMAIL_TO and access.>,watch.> into DOORBELL_EMAIL_TYPES")
+	if !f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero() && f.RoutesFile == "" {
+		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
 		return
 	}
-	var missing []string
-	for _, needed := range []struct {
+	type setting struct {
 		name string
 		not  bool
-	}{{"DOORBELL_EMAIL_SMTP", f.EmailSMTP == ""}, {"DOORBELL_EMAIL_FROM", f.EmailFrom == ""}, {"DOORBELL_EMAIL_TO", f.EmailTo.IsZero()}} {
-		if needed.not {
-			missing = append(missing, needed.name)
-		}
 	}
-	if n := len(missing); n == 1 || n == 2 || n == 3 && !f.EmailPassword.IsZero() {
-		r.wrong(missing[0], "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
+	needed := []setting{{"DOORBELL_EMAIL_SMTP", f.EmailSMTP == ""}, {"DOORBELL_EMAIL_FROM", f.EmailFrom == ""}}
+	if f.RoutesFile == "" || !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero() { // else a table may name the recipients
+		needed = append(needed, setting{"DOORBELL_EMAIL_TO", f.EmailTo.IsZero() && f.EmailAlertsTo.IsZero()})
+	}
+	missing := slices.DeleteFunc(slices.Clone(needed), func(s setting) bool { return !s.not })
+	if n := len(missing); n > 0 && (n < len(needed) || !f.EmailPassword.IsZero()) {
+		r.wrong(missing[0].name, "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
 		return
 	}
 	switch {
@@ -200,7 +179,7 @@ func (r *reader) checkEmail(f Forward) {
 
 func (r *reader) checkRecipients(name string, to PerAgencyMail) {
 	for agency, v := range to.All() {
-		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
+		if trouble := RecipientsTrouble(v.Reveal()); trouble != "" {
 			r.wrongOf(name, agency, trouble)
 		}
 	}
@@ -240,7 +219,8 @@ func Recipients(text string) []string {
 	return all
 }
 
-func recipientsTrouble(text string) string {
+// RecipientsTrouble says what is wrong with addresses of mail, empty for nothing.
+func RecipientsTrouble(text string) string {
 	all := Recipients(text)
 	switch {
 	case len(all) == 0:

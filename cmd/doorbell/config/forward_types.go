@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"doorbell/events"
-	"doorbell/events/forward"
 	leads "doorbell/events/forward/message"
 )
 
@@ -108,49 +107,6 @@ func beginsEntry(piece string) bool {
 	agency, _, found := strings.Cut(piece, "=")
 	agency = strings.TrimSpace(agency)
 	return found && (agency == AnyAgency || CheckAgencyID(agency) == nil)
-}
-
-// EventTypes are types of events, or groups of them as access.>.
-type EventTypes []string
-
-// Decode refuses what is no type, and says which one is the nearest to it.
-func (e *EventTypes) Decode(text string) error {
-	names, err := list(text, 100)
-	if err != nil {
-		return err
-	}
-	for i, name := range names {
-		if name != ">" && !KnownType(name) {
-			return advise("entry %d is not an event type; %s", i+1, TypeHint(name))
-		}
-	}
-	*e = names
-	return nil
-}
-
-// Have says whether any of the types is of a kind.
-func (e EventTypes) Have(k forward.Kind) bool {
-	if e == nil {
-		e = forward.DefaultTypes
-	}
-	return slices.ContainsFunc(e, func(t string) bool { return t == ">" || AlertPattern(t) == (k == forward.Alerts) })
-}
-
-// Mailed leaves out that a watch has begun, unless it is named: a mail that nobody need act on teaches people not to read them.
-func (e EventTypes) Mailed() EventTypes {
-	var types EventTypes
-	for _, pattern := range e {
-		if pattern != ">" && pattern != "watch.>" {
-			types = append(types, pattern)
-			continue
-		}
-		for _, t := range events.Types {
-			if t != events.TypeWatchBaselined && (pattern == ">" || strings.HasPrefix(string(t), "watch.")) {
-				types = append(types, string(t))
-			}
-		}
-	}
-	return types
 }
 
 // TypeHint says which type or group of types somebody may have meant. People say lead.

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// urlTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme, a host, TLS unless the host is this
+// URLTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme, a host, TLS unless the host is this
 // machine or allowed, and no user or password.
-func urlTrouble(text string, plaintext Hosts) string {
+func URLTrouble(text string, plaintext Hosts) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(text) || strings.ContainsAny(text, " \"<>\\") {
 		return "is not an https:// address; write it whole, like https://api.example.com"
@@ -147,7 +147,7 @@ func (r *reader) checkFile(name, path string) {
 	if path == "" || !r.good(name) {
 		return
 	}
-	if _, trouble := readFile(path); trouble != "" {
+	if _, trouble := ReadFile(path); trouble != "" {
 		r.wrong(name, "names "+path+", which "+trouble)
 	}
 }

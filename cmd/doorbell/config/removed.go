@@ -31,6 +31,18 @@ var removed = []removedSetting{
 		text: "no longer has an effect: events hold people for as long as DOORBELL_RETENTION keeps them; " +
 			"set that shorter, or DOORBELL_PEOPLE to contact or none",
 	},
+	route("SLACK", "TYPES", "types"), route("SLACK", "AGENCIES", "agency"), route("SLACK", "MIN_SCORE", "min_score"),
+	route("EMAIL", "TYPES", "types"), route("EMAIL", "AGENCIES", "agency"), route("EMAIL", "MIN_SCORE", "min_score"),
+	route("WEBHOOK", "TYPES", "types"), route("WEBHOOK", "AGENCIES", "agency"), route("WEBHOOK", "MIN_SCORE", "min_score"),
+}
+
+// route is a setting that chose what a receiver gets, as a column of the table of routes does now. Ignoring it would send events to
+// where they must not go.
+func route(kind, name, column string) removedSetting {
+	return removedSetting{
+		name: "DOORBELL_" + kind + "_" + name, refused: true,
+		text: "is no longer supported; unset it, write the table of routes with the column " + column + ", and name it in DOORBELL_ROUTES_FILE",
+	}
 }
 
 // removedSetting is a setting that doorbell no longer has.

@@ -18,6 +18,14 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 		{"DOORBELL_CLUSTER_FILE=/none", "", "DOORBELL_CLUSTER_FILE" + refused},
 		{"DOORBELL_CLUSTER= ", "", ""},
 		{
+			"DOORBELL_EMAIL_MIN_SCORE=50", "", "DOORBELL_EMAIL_MIN_SCORE is no longer supported; unset it, write the table of routes " +
+				"with the column min_score, and name it in DOORBELL_ROUTES_FILE",
+		},
+		{
+			"DOORBELL_WEBHOOK_AGENCIES_FILE=/none", "", "DOORBELL_WEBHOOK_AGENCIES_FILE is no longer supported; unset it, " +
+				"write the table of routes with the column agency, and name it in DOORBELL_ROUTES_FILE",
+		},
+		{
 			"DOORBELL_API_KEY_NEXT=x", "DOORBELL_API_KEY_NEXT no longer has an effect: an agency has one key; write the new one " +
 				"into the key file, which is read again within 30 s; doorbell check tests it", "",
 		},

@@ -73,8 +73,10 @@ type Options struct {
 	AgencyName func(agencyID string) string
 	PingURL    string
 
-	Notify     Notifier
-	Forwarders []Forwarder // beside everything else
+	Notify Notifier
+
+	Receivers      Receivers // nil: none
+	ForwarderNames []string  // of the kinds of receivers, those too that the routes do not name now
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
 
@@ -108,7 +110,7 @@ type Daemon struct {
 	follower     *ops.Follower
 	agencies     agencies
 	erasing      erasing
-	forwarders   []*running
+	forwarding   forwarding
 	deadLetters  atomic.Uint64 // as counted last
 
 	mu    sync.Mutex
@@ -125,9 +127,6 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.agencies.open(o.Poller.Agencies)
-	for _, f := range o.Forwarders {
-		a.forwarders = append(a.forwarders, &running{Forwarder: f})
-	}
 	defer func() {
 		if err != nil {
 			a.Close()

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -62,18 +62,57 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// running is a forwarder at work in the daemon, or why it is not.
-type running struct {
-	Forwarder
-	mu      sync.Mutex
-	now     *forward.Forwarder
-	problem string
+// Receivers are where events are brought.
+type Receivers interface {
+	// Routes are those in force at the start.
+	Routes() []forward.Route
+	// Watch hands over other routes, or why they are not used, until its context ends.
+	Watch(ctx context.Context, changed func(routes []forward.Route, problem string))
+	// Close gives back what the receivers have kept open.
+	Close()
 }
 
-func (r *running) set(now *forward.Forwarder, problem string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.now, r.problem = now, problem
+// forwarding is the forwarder at work in the daemon, or why it is not.
+type forwarding struct {
+	mu      sync.Mutex
+	now     *forward.Forwarder
+	problem string // of the forwarder
+	routes  []forward.Route
+	read    time.Time
+	refused string // why the routes that were read last are not in force
+}
+
+func (f *forwarding) set(now *forward.Forwarder, problem string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now, f.problem = now, problem
+}
+
+// working is the forwarder, nil where it is not at work.
+func (f *forwarding) working() *forward.Forwarder {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// change puts other routes into force, now or when the forwarder works again.
+func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = refused
+	if refused != "" {
+		log.Error("the changed table of routes is refused; the one before stays in force", "err", refused)
+		return
+	}
+	f.routes, f.read = routes, time.Now()
+	log.Info("the table of routes was read again", "outlets", len(routes))
+	if f.now == nil {
+		return
+	}
+	if err := f.now.Change(routes, f.read); err != nil {
+		f.refused = err.Error()
+		log.Error("the changed table of routes cannot be used", "err", err.Error())
+	}
 }
 
 // forward brings events to the receivers that are configured, beside everything else: nothing of it ends the daemon or holds it up.
@@ -82,64 +121,58 @@ func (a *Daemon) forward(ctx context.Context) {
 	if a.server != nil {
 		all.Go(func() { a.keepDeadLetters(ctx) })
 	}
-	for _, r := range a.forwarders {
-		all.Go(func() { a.forwardTo(ctx, r) })
-	}
-	if len(a.forwarders) > 0 {
+	if r := a.o.Receivers; r != nil {
+		log := a.o.Log.With("part", "forward")
+		a.forwarding.mu.Lock()
+		a.forwarding.routes, a.forwarding.read = r.Routes(), time.Now()
+		a.forwarding.mu.Unlock()
+		all.Go(func() {
+			r.Watch(ctx, func(routes []forward.Route, problem string) { a.forwarding.change(log, routes, problem) })
+		})
+		all.Go(func() { a.keepForwarding(ctx) })
 		all.Go(func() { a.countDeadLetters(ctx) })
+		defer r.Close()
 	}
 	all.Wait()
-	for _, r := range a.forwarders {
-		r.Close()
-	}
 }
 
-// forwardTo keeps a forwarder at work.
-func (a *Daemon) forwardTo(ctx context.Context, r *running) {
+// keepForwarding keeps the forwarder at work.
+func (a *Daemon) keepForwarding(ctx context.Context) {
+	f := &a.forwarding
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
-		o := a.o.ForwardOptions(r.Forwarder, conn)
-		o.Agencies = a.agencies.ids
-		f, err := forward.New(o)
+		o := a.o.ForwardOptions(conn)
+		o.Name, o.Forwarders, o.Untaken = "run", a.o.ForwarderNames, true
+		o.Agencies, o.Behind = a.agencies.ids, a.publishesLate
+		f.mu.Lock()
+		o.Routes, o.Since = f.routes, f.read
+		f.mu.Unlock()
+		now, err := forward.New(o)
 		if err != nil {
 			return err
 		}
-		r.set(f, "")
-		return cmp.Or(f.Run(ctx), errors.New("it ended"))
+		f.set(now, "")
+		return cmp.Or(now.Run(ctx), errors.New("it ended"))
 	}, func(err error) {
-		r.set(nil, err.Error())
-		a.o.Log.Error("forwarder failed; retrying", "forwarder", r.Name, "err", err.Error())
+		f.set(nil, err.Error())
+		a.o.Log.Error("forwarders failed; retrying", "err", err.Error())
 	})
 }
 
-// Forwarder brings events to receivers.
-type Forwarder struct {
-	Name   string
-	Routes []forward.Route
-}
-
-// Close gives back what the receivers have kept open.
-func (f Forwarder) Close() {
-	for _, r := range f.Routes {
-		if o, ok := r.Receiver.(interface{ Close() }); ok {
-			o.Close()
+// publishesLate reports whether events wait to be published that are no longer fresh.
+func (a *Daemon) publishesLate() bool {
+	progress, err := a.store.Progress()
+	for _, p := range progress {
+		if p.Unsent > 0 && time.Since(p.Oldest) > time.Minute {
+			return true
 		}
 	}
+	return err != nil
 }
 
-// Distinct has each receiver once, the first route to it.
-func (f Forwarder) Distinct() (routes []forward.Route) {
-	for _, r := range f.Routes {
-		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
-			routes = append(routes, r)
-		}
-	}
-	return routes
-}
-
-// ForwardOptions are what all forwarders have in common.
-func (o Options) ForwardOptions(f Forwarder, conn stream.Conn) forward.Options {
+// ForwardOptions are what the forwarder of the daemon and one on its own have in common.
+func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	return forward.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes, Instance: o.Instance,
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Instance: o.Instance,
 		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }
@@ -187,25 +220,31 @@ func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
 	return err
 }
 
-// forwarderStatus is how the forwarders are, lane by lane.
-func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
-	var all []ops.ForwarderStatus
-	for _, r := range a.forwarders {
-		r.mu.Lock()
-		now, problem := r.now, r.problem
-		r.mu.Unlock()
-		if now == nil {
-			all = append(all, ops.ForwarderStatus{Name: r.Name, Problem: problem})
-			continue
-		}
-		for _, l := range now.Status().Workers {
-			all = append(all, ops.ForwarderStatus{
-				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
-				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
-				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Problem: l.Problem,
-				WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,
-			})
-		}
+// forwarderStatus adds how the forwarder is, lane by lane.
+func (a *Daemon) forwarderStatus(s *ops.Status) {
+	if a.o.Receivers == nil {
+		return
 	}
-	return all
+	f := &a.forwarding
+	f.mu.Lock()
+	now, problem := f.now, f.problem
+	s.RoutesProblem = f.refused
+	f.mu.Unlock()
+	if now == nil {
+		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{Name: "forwarders", Problem: problem})
+		return
+	}
+	for _, l := range now.Status().Workers {
+		if l.Destination == "" {
+			if s.Untaken = l.Lost; l.Problem == "" {
+				continue
+			}
+		}
+		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{
+			Name: l.Forwarder, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
+			LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
+			FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Problem: l.Problem,
+			WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,
+		})
+	}
 }

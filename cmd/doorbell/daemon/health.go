@@ -55,8 +55,8 @@ func (a *Daemon) Health() ops.Health {
 		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
 		alive("heartbeat", a.beaten.Last(), beatsLimit),
 	}
-	for _, r := range a.forwarders {
-		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
+	if a.o.Receivers != nil {
+		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderLimit))
 	}
 	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.agencies.check())
 	return ops.NewHealth(checks...)
@@ -94,11 +94,8 @@ func (d *agencies) check() ops.Check {
 }
 
 // turned is the oldest heartbeat of the forwarder's workers; of one that is not at work, which is tried again all the time, it is now.
-func (r *running) turned() time.Time {
-	r.mu.Lock()
-	now := r.now
-	r.mu.Unlock()
-	oldest := time.Now()
+func (f *forwarding) turned() time.Time {
+	now, oldest := f.working(), time.Now()
 	if now == nil {
 		return oldest
 	}

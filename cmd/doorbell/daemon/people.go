@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"doorbell/cmd/doorbell/ops"
@@ -143,8 +144,12 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 
 // sentBy names the forwarders by which events went to where nothing can be erased.
 func (a *Daemon) sentBy() (list []string) {
-	for _, f := range a.forwarders {
-		list = append(list, "what forwarder "+f.Name+" has sent")
+	a.forwarding.mu.Lock()
+	defer a.forwarding.mu.Unlock()
+	for _, r := range a.forwarding.routes {
+		if one := "what forwarder " + r.Forwarder + " has sent"; !slices.Contains(list, one) {
+			list = append(list, one)
+		}
 	}
 	return list
 }

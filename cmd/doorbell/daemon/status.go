@@ -52,11 +52,11 @@ func (a *Daemon) status() (ops.Status, error) {
 	r := publisher.Status()
 	s := ops.Status{
 		Version: a.o.Version, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
-		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
-		Forwarders: a.forwarderStatus(), DeadLetters: a.deadLetters.Load(),
+		Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		Hours: hoursOf(a.follower.Hours(), w.Agencies),
 		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
+	a.forwarderStatus(&s)
 	if a.server != nil {
 		s.NATS.StreamMax, s.NATS.Server = a.o.StreamMax, embeddedFigures(a.server)
 		if h := a.server.Status(); h.Problem != "" {

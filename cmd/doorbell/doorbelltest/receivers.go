@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +66,16 @@ func (p *Place) Environ() []string {
 		"DOORBELL_SLACK_URL=" + p.http.URL + "/slack/" + HookToken, "DOORBELL_EMAIL_SMTP=smtp://" + p.smtp,
 		"DOORBELL_EMAIL_FROM=doorbell@agency.example", "DOORBELL_EMAIL_TO=leads@agency.example", p.Webhook(), "DOORBELL_WEBHOOK_SECRET=" + Whsec,
 	}
+}
+
+// RoutesFile writes a table of routes with the columns agency and to, and is the setting that names it.
+func RoutesFile(t testing.TB, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "routes.csv")
+	if err := os.WriteFile(path, []byte("agency;to\n"+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "DOORBELL_ROUTES_FILE=" + path
 }
 
 // Webhook is the setting of the webhook's address.

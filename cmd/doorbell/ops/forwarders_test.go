@@ -51,6 +51,25 @@ func TestAllIsNotWellWhileAMessageWaits(t *testing.T) {
 	}
 }
 
+// TestAllIsNotWellWhereALeadGoesNowhereOrTheTableIsRefused is about the table of routes as a whole.
+func TestAllIsNotWellWhereALeadGoesNowhereOrTheTableIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		s    Status
+		want string
+	}{
+		{Status{Untaken: 1}, "1 lead: no line of the table of routes fits"},
+		{Status{RoutesProblem: "line 3, column 5 (min_score): is not a number"}, "The changed table of routes is refused"},
+	} {
+		c.s.NATS.Connected, c.s.Watch.Agencies = true, []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}
+		if c.s.Summary() != c.want || strings.HasPrefix(NewHeadline(c.s).Text, "All is well") {
+			t.Errorf("%q, want %q", c.s.Summary(), c.want)
+		}
+		if text := strings.Join(c.s.Lines(TextOptions{}), "\n"); !strings.Contains(text, c.s.RoutesProblem) {
+			t.Errorf("no cause in:\n%s", text)
+		}
+	}
+}
+
 func TestAForwarderThatGetsNothingFromNATSIsMindedByTheCheck(t *testing.T) {
 	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
 		{Name: "slack", Kind: "leads", Destination: "hooks_slack_com-1", Problem: "consumer doorbell-slack-leads: permissions violation"},

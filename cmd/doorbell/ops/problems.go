@@ -43,7 +43,7 @@ type Remedy struct {
 
 // kinds are the kinds of problems, the most pressing first.
 var kinds = []string{
-	"full", "down", "halted", "nats", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
+	"full", "down", "halted", "nats", "stale", "held", "insertion", "waiting", "untaken", "routes", "outlet", "letters", "failing", "relay",
 	"gap_detected", "schema_drifted", "alarm", "nearly",
 }
 
@@ -354,6 +354,19 @@ func (s Status) forwarderProblems() (all []Problem) {
 			t.Title += " (" + Middle(f.To(), 60) + ")"
 		}
 		all = append(all, t)
+	}
+	if s.RoutesProblem != "" {
+		all = append(all, Problem{
+			Kind: "routes", Key: "routes", Title: "The changed table of routes is refused", Error: s.RoutesProblem,
+			Text: "The table before stays in force. A corrected file is read within 30 s.", Do: Remedy{Command: "doorbell routes ls"},
+		})
+	}
+	if n := int(min(s.Untaken, 1e9)); n > 0 {
+		all = append(all, Problem{
+			Kind: "untaken", Key: "untaken", Title: Counted(n, "lead") + ": no line of the table of routes fits",
+			Text: "It is in the stream, and no receiver got it. A line that fits takes what comes from then on; doorbell replay --to sends the past.",
+			Do:   Remedy{Command: "doorbell routes ls"},
+		})
 	}
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
 		all = append(all, Problem{

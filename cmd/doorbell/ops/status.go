@@ -16,19 +16,22 @@ import (
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
 type Status struct {
-	Version     string            `json:"version"`
-	Started     time.Time         `json:"started,omitzero"`
-	StoreID     string            `json:"storeId"`
-	DataDir     string            `json:"dataDir"`
-	Page        string            `json:"page,omitempty"` // address of the status page
-	NATS        NATSStatus        `json:"nats"`
-	Store       StoreStatus       `json:"store"`
-	Watch       poller.Status     `json:"watch"`
-	Relay       []RelayStatus     `json:"relay"`
-	Forwarders  []ForwarderStatus `json:"forwarders,omitempty"`
-	DeadLetters uint64            `json:"deadLetters,omitempty"` // that wait for a person now
-	Hours       []AgencyHours     `json:"hours,omitempty"`
-	Events      []EventCount      `json:"events,omitempty"`
+	Version    string            `json:"version"`
+	Started    time.Time         `json:"started,omitzero"`
+	StoreID    string            `json:"storeId"`
+	DataDir    string            `json:"dataDir"`
+	Page       string            `json:"page,omitempty"` // address of the status page
+	NATS       NATSStatus        `json:"nats"`
+	Store      StoreStatus       `json:"store"`
+	Watch      poller.Status     `json:"watch"`
+	Relay      []RelayStatus     `json:"relay"`
+	Forwarders []ForwarderStatus `json:"forwarders,omitempty"`
+	// RoutesProblem is why the table of routes that was written last is not in force.
+	RoutesProblem string        `json:"routesProblem,omitempty"`
+	Untaken       uint64        `json:"untaken,omitempty"`     // leads that no line of the table takes
+	DeadLetters   uint64        `json:"deadLetters,omitempty"` // that wait for a person now
+	Hours         []AgencyHours `json:"hours,omitempty"`
+	Events        []EventCount  `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
 	Ready           *bool             `json:"ready,omitempty"` // as /readyz

@@ -1,6 +1,6 @@
-// Package receivers makes, from the configuration, what brings events to people: the receivers of each kind, and the routes by which the
-// events of an agency reach the receiver of its address ([All]). Agencies with the same address share one receiver, for it is the receiver
-// that keeps the pace a service allows.
+// Package receivers makes, from the configuration, what brings events to people: the table of routes, of which the settings are the last
+// lines, and a receiver for each address in it ([Open]). Lines with the same address share one receiver, for it is the receiver that keeps
+// the pace a service allows. The file of routes is read again while it is in use ([Set.Watch]).
 package receivers
 
 import (
@@ -8,175 +8,324 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
+	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/email"
 	"doorbell/events/forward/slack"
 	"doorbell/events/forward/webhook"
 )
 
-// Kind is a kind of receiver. There is one forwarder for each.
-type Kind struct {
-	Name   string
-	Needed string // the variable without which there is none
-	routes func(c *config.Config, name, version string) ([]forward.Route, error)
+// Kinds are the kinds of receivers. There is one forwarder for each.
+var Kinds = []string{"slack", "email", "webhook"}
+
+// Needed is the setting without which there is no receiver of a kind, unless the table names one.
+var Needed = map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"}
+
+// Set is the receivers of a configuration.
+type Set struct {
+	c       *config.Config
+	only    string // kind; empty: all
+	name    string // of the forwarder of this kind; empty: as the kind
+	version string
+
+	text   string // of the file
+	lines  []Line
+	routes []forward.Route
+	opened map[Address]forward.Receiver
 }
 
-// Kinds are all kinds of receivers.
-var Kinds = []Kind{
-	{"slack", "DOORBELL_SLACK_URL", slackRoutes},
-	{"email", "DOORBELL_EMAIL_TO", emailRoutes},
-	{"webhook", "DOORBELL_WEBHOOK_URL", webhookRoutes},
-}
+// Open reads the table of a configuration. Version is that of doorbell, which requests name. The error is a *config.Error.
+func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "", "", version) }
 
-// IsKind says whether a kind has this name.
-func IsKind(name string) bool {
-	return slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Name == name })
-}
-
-// All are the forwarders that are configured. Version is that of doorbell, which requests name. The error is a *config.Error.
-func All(c *config.Config, version string) ([]daemon.Forwarder, error) {
-	var all []daemon.Forwarder
-	for _, k := range Kinds {
-		f, err := New(c, k.Name, k.Name, version)
-		if err != nil {
+// OpenKind takes the receivers of one kind alone, for a forwarder of a name.
+func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
+	s := &Set{c: c, only: kind, name: name, version: version, opened: map[Address]forward.Receiver{}}
+	var text string
+	if path := c.Forward.RoutesFile; path != "" {
+		var trouble string
+		if text, trouble = config.ReadFile(path); trouble != "" {
+			return nil, refused("names " + path + ", which " + trouble)
+		}
+	}
+	if err := s.take(text); err != nil {
+		s.Close()
+		if errors.As(err, new(*config.Error)) {
 			return nil, err
 		}
-		if len(f.Routes) > 0 {
-			all = append(all, f)
-		}
+		return nil, refused("names " + c.Forward.RoutesFile + ", which is refused: " + err.Error())
 	}
-	return all, nil
+	return s, nil
 }
 
-// New makes the receivers of a kind, for a forwarder of a name. It has no routes where none is configured.
-func New(c *config.Config, kind, name, version string) (daemon.Forwarder, error) {
-	f := daemon.Forwarder{Name: name}
-	for _, k := range Kinds {
-		if k.Name != kind {
+func refused(text string) error {
+	return &config.Error{Problems: []config.Problem{{Name: "DOORBELL_ROUTES_FILE", Text: text}}}
+}
+
+// IsEmpty reports whether nothing is configured, and no file could ever name a receiver.
+func (s *Set) IsEmpty() bool { return len(s.routes) == 0 && s.c.Forward.RoutesFile == "" }
+
+// Lines are the table: those of the file, then those of the settings.
+func (s *Set) Lines() []Line { return s.lines }
+
+// Routes are the lines with the receivers opened.
+func (s *Set) Routes() []forward.Route { return s.routes }
+
+// Unserved is the first of the agencies of which a lead may go to nobody, empty if there is none.
+func (s *Set) Unserved(agencies []string) string {
+	for _, id := range agencies {
+		if len(s.Matching(events.Event{AgencyID: id, Type: events.TypeContactRequestCreated, Data: []byte("{}")})) == 0 {
+			return id
+		}
+	}
+	return ""
+}
+
+// Matching are the lines by which an event goes somewhere: of each kind the first that fits.
+func (s *Set) Matching(e events.Event) (lines []Line) {
+	taken := map[string]bool{}
+	for _, l := range s.lines {
+		if !l.Filter.Fits(e) {
 			continue
 		}
-		routes, err := k.routes(c, name, version)
-		if err != nil { // what a constructor minds and the reading of the configuration does not; it quotes nothing
-			return f, &config.Error{Problems: []config.Problem{{Name: k.Needed, Text: "and its like cannot be used: " + err.Error()}}}
+		own := l
+		own.To = slices.DeleteFunc(slices.Clone(l.To), func(a Address) bool { return taken[a.Kind] })
+		for _, a := range own.To {
+			taken[a.Kind] = true
 		}
-		f.Routes = routes
+		if len(own.To) > 0 {
+			lines = append(lines, own)
+		}
 	}
-	return f, nil
+	return lines
+}
+
+// Distinct has each receiver once, the first route to it.
+func (s *Set) Distinct() (routes []forward.Route) {
+	for _, r := range s.routes {
+		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// Close gives back what the receivers have kept open.
+func (s *Set) Close() {
+	for _, r := range s.opened {
+		if o, ok := r.(interface{ Close() }); ok {
+			o.Close()
+		}
+	}
+}
+
+// take puts a table into force, all of it or nothing.
+func (s *Set) take(text string) error {
+	var lines []Line
+	if s.c.Forward.RoutesFile != "" {
+		var err error
+		if lines, err = s.parse(text); err != nil {
+			return err
+		}
+	}
+	lines = append(lines, s.settings()...)
+	operators, secrets := s.operators(lines), map[string]Line{}
+	var routes []forward.Route
+	for n, l := range lines {
+		for _, a := range l.To {
+			if a.Kind == "webhook" {
+				if other, known := secrets[a.Value]; known && other.To[0].secrets != a.secrets {
+					return &mistake{max(l.Number, other.Number), 1, "", "an address gets two secrets of DOORBELL_WEBHOOK_SECRET; write another address for one of them (a query is enough)"}
+				}
+				secrets[a.Value] = Line{Number: l.Number, To: []Address{a}}
+			}
+			if s.only != "" && s.only != a.Kind {
+				continue
+			}
+			a.operators = a.Kind == "email" && slices.Contains(operators, a.Value)
+			o, err := s.open(a)
+			switch {
+			case err != nil && l.Number == 0: // what a constructor minds and the reading of the configuration does not; it quotes nothing
+				return &config.Error{Problems: []config.Problem{{Name: Needed[a.Kind], Text: "and its like cannot be used: " + err.Error()}}}
+			case err != nil:
+				return &mistake{l.Number, 1, "", "a receiver cannot be used: " + err.Error()}
+			}
+			routes = append(routes, forward.Route{Receiver: o, Filter: l.Filter, Line: n + 1, Forwarder: cmp.Or(s.name, a.Kind)})
+		}
+	}
+	s.text, s.lines, s.routes = text, lines, routes
+	return nil
+}
+
+// operators are the addresses of mail that are named for alerts alone.
+func (s *Set) operators(lines []Line) (list []string) {
+	for _, v := range s.c.Forward.EmailAlertsTo.All() {
+		list = append(list, config.Recipients(v.Reveal())...)
+	}
+	for _, l := range lines {
+		if l.Number == 0 || slices.ContainsFunc(l.Filter.Types, func(t string) bool { return !config.AlertPattern(t) }) {
+			continue
+		}
+		for _, a := range l.To {
+			list = append(list, a.Value)
+		}
+	}
+	return list
+}
+
+// open makes a receiver, or returns the one that is there.
+func (s *Set) open(a Address) (o forward.Receiver, err error) {
+	if o = s.opened[a]; o != nil {
+		return o, nil
+	}
+	f, plaintext := s.c.Forward, s.c.Base.AllowPlaintext
+	switch a.Kind {
+	case "slack":
+		o, err = slack.New(slack.Options{
+			URL: a.Value, People: slack.People(f.SlackPeople), AllowPlaintext: plaintext, Zone: zurich(), UserAgent: "doorbell/" + s.version,
+			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
+		})
+	case "email":
+		o, err = email.New(email.Options{
+			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: []string{a.Value},
+			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext, Name: cmp.Or(s.name, a.Kind), Location: zurich(),
+			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
+		})
+	default:
+		o, err = webhook.New(webhook.Options{URL: a.Value, Secrets: a.secrets, AllowPlaintext: plaintext, Version: s.version})
+	}
+	if err == nil {
+		s.opened[a] = o
+	}
+	return o, err
+}
+
+// readEvery is how often the file of routes is read. What two readings in a row say alike counts: half a file has fewer lines
+// than the whole.
+const readEvery = 10 * time.Second
+
+// Watch reads the file of routes again until ctx ends, and calls changed with other routes, or with why they are not used.
+func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
+	path, last, acted := s.c.Forward.RoutesFile, s.text, s.text
+	if path == "" {
+		return
+	}
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		text, trouble := config.ReadFile(path)
+		if trouble != "" {
+			text = "\x00" + trouble // no table is like it
+		}
+		settled := text == last
+		if last = text; !settled || text == acted {
+			continue
+		}
+		acted = text
+		if trouble == "" {
+			if err := s.take(text); err != nil {
+				trouble = "is refused: " + err.Error()
+			}
+		}
+		if trouble != "" {
+			changed(nil, "DOORBELL_ROUTES_FILE names "+path+", which "+trouble)
+		} else {
+			changed(s.routes, "")
+		}
+	}
+}
+
+// settings are the lines that the settings make.
+func (s *Set) settings() (lines []Line) {
+	f := s.c.Forward
+	add := func(kind, setting string, named []string, of func(string) string, types []string) {
+		for _, share := range sharesOf(named, of) {
+			l := Line{Setting: setting, Filter: forward.Filter{Types: types, Agencies: share.agencies, Except: share.except}}
+			for _, value := range split(kind, share.value) {
+				a := Address{Kind: kind, Value: value}
+				if kind == "webhook" { // an agency of its own has a share of its own
+					a.secrets = f.WebhookSecret.Revealed(append(share.agencies, config.AnyAgency)[0])
+				}
+				l.To = append(l.To, a)
+			}
+			lines = append(lines, l)
+		}
+	}
+	leads := []string{string(events.TypeContactRequestCreated)}
+	// Alerts of agencies without a place for them go where their leads go. Those of mail go to the place of all agencies, if there is
+	// one: those who answer leads can do nothing about a key. Better to the wrong person than to nobody, where there is none.
+	slackAlerts := func(agency string) string {
+		return cmp.Or(f.SlackAlertsURL.Revealed(agency), f.SlackURL.Revealed(agency))
+	}
+	mailAlerts := func(agency string) string {
+		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
+	}
+	add("slack", "DOORBELL_SLACK_URL", f.SlackURL.Named, f.SlackURL.Revealed, leads)
+	add("slack", "DOORBELL_SLACK_ALERTS_URL", config.NamedIn(f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency), slackAlerts, alerts())
+	add("email", "DOORBELL_EMAIL_TO", f.EmailTo.Named, f.EmailTo.Revealed, leads)
+	add("email", "DOORBELL_EMAIL_ALERTS_TO", config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())
+	add("webhook", "DOORBELL_WEBHOOK_URL", config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), f.WebhookURL.Revealed, []string{">"})
+	return lines
+}
+
+// split is the addresses of a value. Each is a receiver of its own, so that none waits for the mailbox of another.
+func split(kind, value string) []string {
+	if kind == "email" {
+		return config.Recipients(value)
+	}
+	return []string{value}
+}
+
+// alerts are the types of access and watch, but that a watch has begun: a message that nobody need act on teaches people not to
+// read them.
+func alerts() []string {
+	types := []string{"access.>"}
+	for _, t := range events.Types {
+		if config.AlertPattern(string(t)) && t != events.TypeWatchBaselined && !strings.HasPrefix(string(t), "access.") {
+			types = append(types, string(t))
+		}
+	}
+	return types
 }
 
 // share is the agencies that have one value in common: those that are named, or all but those that are named elsewhere.
-type share[T comparable] struct {
-	value            T
+type share struct {
+	value            string
 	agencies, except []string
 }
 
-// sharesOf tells agencies apart by their value. The zero value is none. Where only is given, nobody else counts.
-func sharesOf[T comparable](named []string, of func(agency string) T, only []string) []share[T] {
-	var none T
-	rest := share[T]{value: of(config.AnyAgency)}
-	var shares []share[T]
+// sharesOf tells agencies apart by their value; an empty one is none.
+func sharesOf(named []string, of func(agency string) string) []share {
+	rest := share{value: of(config.AnyAgency)}
+	var shares []share
 	for _, agency := range named {
 		v := of(agency)
 		if v == rest.value {
 			continue
 		}
 		rest.except = append(rest.except, agency)
-		if v == none || only != nil && !slices.Contains(only, agency) {
+		if v == "" {
 			continue
 		}
-		at := slices.IndexFunc(shares, func(s share[T]) bool { return s.value == v })
+		at := slices.IndexFunc(shares, func(s share) bool { return s.value == v })
 		if at < 0 {
 			at = len(shares)
-			shares = append(shares, share[T]{value: v})
+			shares = append(shares, share{value: v})
 		}
 		shares[at].agencies = append(shares[at].agencies, agency)
 	}
-	if rest.value == none {
+	if rest.value == "" {
 		return shares
 	}
-	if only != nil {
-		for _, agency := range only {
-			if !slices.Contains(rest.except, agency) {
-				rest.agencies = append(rest.agencies, agency)
-			}
-		}
-		rest.except = nil
-		if rest.agencies == nil {
-			return shares
-		}
-	}
 	return append(shares, rest)
-}
-
-// filter is what a share gets.
-func (s share[T]) filter(types config.EventTypes, least config.Score) forward.Filter {
-	return forward.Filter{Types: types, Agencies: s.agencies, Except: s.except, MinScore: least.Least}
-}
-
-// twoPlaces is a kind of receiver of which leads and alerts may go to two places.
-type twoPlaces struct {
-	types         config.EventTypes
-	least         config.Score
-	only          []string // agencies; nil: all
-	leads, alerts config.PerAgency
-	// otherwise is where alerts of an agency go that has no place for them.
-	otherwise func(agency string) string
-	// split is the addresses of a value: each is a receiver of its own, so that none waits for
-	// the mailbox of another.
-	split func(value string) []string
-	open  func(address string) (forward.Receiver, error)
-}
-
-// routes has leads and alerts apart. One receiver serves both where they go to one place: it is it that keeps the pace.
-func (p twoPlaces) routes() ([]forward.Route, error) {
-	receivers := map[string]forward.Receiver{}
-	var routes []forward.Route
-	add := func(kind forward.Kind, named []string, of func(string) string) error {
-		if !p.types.Have(kind) { // a test would say that it works
-			return nil
-		}
-		for _, s := range sharesOf(named, of, p.only) {
-			filter := s.filter(p.types, p.least)
-			filter.Only = kind
-			for _, address := range p.split(s.value) {
-				if receivers[address] == nil {
-					o, err := p.open(address)
-					if err != nil {
-						return err
-					}
-					receivers[address] = o
-				}
-				routes = append(routes, forward.Route{Receiver: receivers[address], Filter: filter})
-			}
-		}
-		return nil
-	}
-	err := add(forward.Leads, p.leads.Named, p.leads.Revealed)
-	if err == nil {
-		err = add(forward.Alerts, config.NamedIn(p.leads, p.alerts), func(agency string) string {
-			return cmp.Or(p.alerts.Revealed(agency), p.otherwise(agency))
-		})
-	}
-	return routes, err
-}
-
-func slackRoutes(c *config.Config, _, version string) ([]forward.Route, error) {
-	f := c.Forward
-	return twoPlaces{
-		types: f.SlackTypes, least: f.SlackMinScore, only: f.SlackAgencies,
-		leads: f.SlackURL.PerAgency, alerts: f.SlackAlertsURL.PerAgency, otherwise: f.SlackURL.Revealed,
-		split: func(value string) []string { return []string{value} },
-		open: func(value string) (forward.Receiver, error) {
-			return slack.New(slack.Options{
-				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version,
-				Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
-			})
-		},
-	}.routes()
 }
 
 // zurich is where the readers are. Its zone is built in.
@@ -186,51 +335,6 @@ func zurich() *time.Location {
 		return time.UTC
 	}
 	return l
-}
-
-// emailRoutes sends the alerts of all agencies to one place where nothing else is said: those who answer leads can do nothing about
-// a key. Better to the wrong person than to nobody, where there is no such place.
-func emailRoutes(c *config.Config, name, _ string) ([]forward.Route, error) {
-	f := c.Forward
-	var operators []string
-	for _, v := range f.EmailAlertsTo.All() {
-		operators = append(operators, config.Recipients(v.Reveal())...)
-	}
-	return twoPlaces{
-		types: f.EmailTypes.Mailed(), least: f.EmailMinScore, only: f.EmailAgencies,
-		leads: f.EmailTo.PerAgency, alerts: f.EmailAlertsTo.PerAgency,
-		otherwise: func(agency string) string {
-			return cmp.Or(f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
-		},
-		split: config.Recipients,
-		open: func(address string) (forward.Receiver, error) {
-			return email.New(email.Options{
-				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: []string{address},
-				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, address), AllowPlaintext: c.Base.AllowPlaintext, Name: name, Location: zurich(),
-				Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
-			})
-		},
-	}.routes()
-}
-
-func webhookRoutes(c *config.Config, _, version string) ([]forward.Route, error) {
-	f := c.Forward
-	type target struct{ url, secrets string }
-	of := func(agency string) target {
-		if f.WebhookURL.Of(agency).IsZero() {
-			return target{}
-		}
-		return target{f.WebhookURL.Revealed(agency), f.WebhookSecret.Revealed(agency)}
-	}
-	var routes []forward.Route
-	for _, s := range sharesOf(config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), of, f.WebhookAgencies) {
-		o, err := webhook.New(webhook.Options{URL: s.value.url, Secrets: s.value.secrets, AllowPlaintext: c.Base.AllowPlaintext, Version: version})
-		if err != nil {
-			return nil, err
-		}
-		routes = append(routes, forward.Route{Receiver: o, Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
-	}
-	return routes, nil
 }
 
 // Outcome puts a receiver's error into words. What is none of the errors that receivers promise may hold an address: it is not quoted.

@@ -1,48 +1,55 @@
 package receivers
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"doorbell/cmd/doorbell/config"
+	"doorbell/events"
 	"doorbell/events/forward"
 )
 
-// read is the configuration of receivers alone.
-func read(t *testing.T, environ ...string) *config.Config {
+// open is the receivers of an environment.
+func open(t *testing.T, environ ...string) *Set {
 	t.Helper()
 	c, err := config.Read(environ, config.GroupForward)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	s, err := Open(c, "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
-	type shares = []share[string]
+	type shares = []share
 	for _, tt := range []struct {
 		name string
 		p    string
-		only []string
 		want shares
 	}{
-		{"none", "", nil, nil},
-		{"all", "https://a", nil, shares{{value: "https://a"}}},
-		{"all, of some", "https://a", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
-		{"each its own", "A100=https://a,B200=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"two together", "A100=https://a,B200=https://b,C300=https://a", nil, shares{{value: "https://a", agencies: []string{"A100", "C300"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"the others", "A100=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
-		{"the others, of some", "A100=https://a,*=https://b", []string{"A100", "C300"}, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"C300"}}}},
-		{"the others are nobody", "A100=https://a,*=https://b", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
-		{"nobody", "A100=https://a", []string{"B200"}, nil},
-		{"named as the others", "A100=https://b,B200=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
+		{"none", "", nil},
+		{"all", "https://a", shares{{value: "https://a"}}},
+		{"each its own", "A100=https://a,B200=https://b", shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"B200"}}}},
+		{"two together", "A100=https://a,B200=https://b,C300=https://a", shares{{value: "https://a", agencies: []string{"A100", "C300"}}, {value: "https://b", agencies: []string{"B200"}}}},
+		{"the others", "A100=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
+		{"named as the others", "A100=https://b,B200=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
 	} {
 		var p config.PerAgencyURL
 		if err := p.Decode(tt.p); err != nil {
 			t.Fatal(err)
 		}
-		if got := sharesOf(p.Named, p.Revealed, tt.only); !reflect.DeepEqual(got, tt.want) {
+		if got := sharesOf(p.Named, p.Revealed); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
@@ -50,13 +57,9 @@ func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
 
 // TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four bytes of the hash are the same.
 func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T) {
-	c := read(t, "DOORBELL_SLACK_URL=A100=https://hooks.slack.com/services/T47425,B200=https://hooks.slack.com/services/T55923")
-	f, err := New(c, "slack", "slack", "1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, "DOORBELL_SLACK_URL=A100=https://hooks.slack.com/services/T47425,B200=https://hooks.slack.com/services/T55923")
 	names := map[string]bool{}
-	for _, r := range f.Distinct() {
+	for _, r := range s.Distinct() {
 		names[r.Receiver.Traits().Destination] = true
 	}
 	if len(names) != 2 {
@@ -64,75 +67,260 @@ func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T
 	}
 }
 
-func TestSlackAlertsMayGoElsewhere(t *testing.T) {
-	c := read(t, "DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops")
-	f, err := New(c, "slack", "slack", "1.0.0")
-	if err != nil || len(f.Routes) != 3 || len(f.Distinct()) != 3 {
-		t.Fatalf("%d routes, %v; want 3", len(f.Routes), err)
-	}
-	for i, want := range []forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}} {
-		want.Types = c.Forward.SlackTypes
-		if got := f.Routes[i].Filter; !reflect.DeepEqual(got, want) {
-			t.Errorf("route %d has %+v, want %+v", i, got, want)
+// brief is the lines of a table as "place agencies kinds to".
+func brief(s *Set) (all []string) {
+	for _, l := range s.Lines() {
+		what := "leads"
+		switch {
+		case l.Filter.Takes(forward.Leads) && l.Filter.Takes(forward.Alerts):
+			what = "everything"
+		case l.Filter.Takes(forward.Alerts):
+			what = "alerts"
 		}
+		one := l.Place() + ": " + what + " of " + l.Filter.Whose() + " to"
+		for _, a := range l.To {
+			one += " " + a.Value
+		}
+		all = append(all, strings.TrimPrefix(one, "DOORBELL_"))
 	}
-	one := read(t, "DOORBELL_SLACK_URL=https://h.example/a")
-	if f, err := New(one, "slack", "slack", "1.0.0"); err != nil || len(f.Routes) != 2 || len(f.Distinct()) != 1 {
-		t.Errorf("%d routes, %v; want 2 to one receiver", len(f.Routes), err)
-	}
+	return all
 }
 
-func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
-	base := []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example"}
-	for _, tt := range []struct {
-		name    string
-		environ []string
-		want    []forward.Filter
-	}{
-		{
-			"others",
+func TestSettingsAreLinesOfTheTable(t *testing.T) {
+	mail := []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example"}
+	for name, tt := range map[string]struct{ environ, want []string }{
+		"alerts of Slack elsewhere": {
+			[]string{"DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops"},
+			[]string{
+				"SLACK_URL: leads of A100 to https://h.example/a", "SLACK_URL: leads of all but A100 to https://h.example/b",
+				"SLACK_ALERTS_URL: alerts of all agencies to https://h.example/ops",
+			},
+		},
+		"alerts of Slack where the leads go": {
+			[]string{"DOORBELL_SLACK_URL=https://h.example/a"},
+			[]string{"SLACK_URL: leads of all agencies to https://h.example/a", "SLACK_ALERTS_URL: alerts of all agencies to https://h.example/a"},
+		},
+		"mailed alerts elsewhere": {
 			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example", "DOORBELL_EMAIL_ALERTS_TO=it@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
+			[]string{
+				"EMAIL_TO: leads of A100 to nora@x.example", "EMAIL_TO: leads of all but A100 to leads@x.example",
+				"EMAIL_ALERTS_TO: alerts of all agencies to it@x.example",
+			},
 		},
-		{
-			"the one for all",
+		"mailed alerts to the one for all": {
 			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
+			[]string{
+				"EMAIL_TO: leads of A100 to nora@x.example", "EMAIL_TO: leads of all but A100 to leads@x.example",
+				"EMAIL_ALERTS_TO: alerts of all agencies to leads@x.example",
+			},
 		},
-		{
-			"rather them than nobody",
-			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Alerts, Agencies: []string{"A100"}}},
+		"mailed alerts to somebody": {
+			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example;max@x.example"},
+			[]string{"EMAIL_TO: leads of A100 to nora@x.example max@x.example", "EMAIL_ALERTS_TO: alerts of A100 to nora@x.example max@x.example"},
+		},
+		"a webhook": {
+			[]string{"DOORBELL_WEBHOOK_URL=https://h.example/a"},
+			[]string{"WEBHOOK_URL: everything of all agencies to https://h.example/a"},
 		},
 	} {
-		c := read(t, append(tt.environ, base...)...)
-		f, err := New(c, "email", "email", "1.0.0")
-		if err != nil || len(f.Routes) != len(tt.want) {
-			t.Errorf("%s: %d routes, %v; want %d", tt.name, len(f.Routes), err, len(tt.want))
-			continue
+		if strings.HasPrefix(name, "mailed") {
+			tt.environ = append(tt.environ, mail...)
 		}
-		for i, want := range tt.want {
-			got := f.Routes[i].Filter
-			if slices.Contains(got.Types, "watch.baselined") || slices.Contains(got.Types, "watch.>") || !slices.Contains(got.Types, "watch.stale") {
-				t.Errorf("%s: types %q", tt.name, got.Types)
-			}
-			want.Types = got.Types
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: route %d has %+v, want %+v", tt.name, i, got, want)
-			}
+		if got := brief(open(t, tt.environ...)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
-	named := read(t, append(base, "DOORBELL_EMAIL_TO=nora@x.example", "DOORBELL_EMAIL_TYPES=watch.baselined")...)
-	if f, err := New(named, "email", "email", "1.0.0"); err != nil || len(f.Routes) != 1 || !slices.Contains(f.Routes[0].Filter.Types, "watch.baselined") {
-		t.Errorf("what is named is not mailed: %+v, %v", f.Routes, err)
+	s := open(t, append(mail, "DOORBELL_EMAIL_TO=nora@x.example;max@x.example", "DOORBELL_EMAIL_ALERTS_TO=max@x.example")...)
+	if r := s.Routes(); len(r) != 3 || len(s.Distinct()) != 2 || r[1].Receiver != r[2].Receiver || r[0].Line != r[1].Line {
+		t.Errorf("%d routes to %d receivers; want 3 to 2", len(r), len(s.Distinct()))
+	}
+	for _, r := range s.Routes() {
+		if r.Filter.Fits(events.Event{Type: events.TypeWatchBaselined}) {
+			t.Errorf("%q: it is mailed that a watch has begun", r.Filter.Types)
+		}
 	}
 }
 
-func TestEachRecipientOfMailIsAReceiverOfItsOwn(t *testing.T) {
-	c := read(t, "DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example", "DOORBELL_EMAIL_TO=nora@x.example;max@x.example",
-		"DOORBELL_EMAIL_ALERTS_TO=max@x.example")
-	f, err := New(c, "email", "email", "1.0.0")
-	if err != nil || len(f.Routes) != 3 || len(f.Distinct()) != 2 || f.Routes[1].Receiver != f.Routes[2].Receiver {
-		t.Errorf("%d routes to %d receivers, %v; want 3 to 2", len(f.Routes), len(f.Distinct()), err)
+// routesFile is the setting of a table.
+func routesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "routes.csv")
+	write(t, path, text)
+	return "DOORBELL_ROUTES_FILE=" + path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
+}
+
+const header = "agency;reference;postal_code;offer_type;min_score;types;to\n"
+
+// TestATableAsASpreadsheetWritesIt has one table in several forms.
+func TestATableAsASpreadsheetWritesIt(t *testing.T) {
+	fifty := 50.0
+	leads := []string{"contact_request.created"}
+	want := []Line{
+		{Number: 2, Filter: forward.Filter{Agencies: []string{"A100"}, Reference: "see*", Types: leads}, To: []Address{{Kind: "slack", Value: "https://h.example/a"}}},
+		{Number: 3, Filter: forward.Filter{
+			Agencies: []string{"A100", "B200"}, PostalCodes: []string{"8005", "8006"}, OfferTypes: []string{"RENT"}, MinScore: &fifty, Types: leads,
+		}, To: []Address{{Kind: "slack", Value: "https://h.example/b"}, {Kind: "webhook", Value: "https://h.example/c"}}},
+		{Number: 4, Filter: forward.Filter{Types: []string{"access.>", "watch.>"}}, To: []Address{{Kind: "slack", Value: "https://h.example/d"}}},
+	}
+	semicolons := header + "A100;see*;;;;;slack:https://h.example/a\n" +
+		"A100,B200;;8005, 8006;RENT;50;;slack:https://h.example/b webhook:https://h.example/c slack:https://h.example/b\n" +
+		"*;;;;;access.>,watch.>;Slack:https://h.example/d\n"
+	for name, text := range map[string]string{
+		"semicolons":           semicolons,
+		"with a mark":          "\uFEFF" + semicolons,
+		"with line ends":       strings.ReplaceAll(semicolons, "\n", "\r\n"),
+		"empty lines below":    semicolons + ";;;;;;\n\n;;\n# a remark; of somebody\n",
+		"without the last \\n": strings.TrimSuffix(semicolons, "\n"),
+		"columns beside it":    strings.ReplaceAll(semicolons, "\n", ";;\n"),
+		"upper case":           strings.Replace(semicolons, "agency;reference", "Agency; Reference", 1),
+		"commas": "agency,reference,postal_code,offer_type,min_score,types,to\n" + "A100,see*,,,,,slack:https://h.example/a\n" +
+			`"A100,B200",,"8005, 8006",RENT,50,,slack:https://h.example/b webhook:https://h.example/c` + "\n" + `*,,,,,"access.>,watch.>",slack:https://h.example/d` + "\n",
+		"other order": "to,min_score,types,offer_type,postal_code,agency,reference\n" + "slack:https://h.example/a,,,,,A100,see*\n" +
+			`slack:https://h.example/b webhook:https://h.example/c,50,,RENT,"8005, 8006","A100,B200"` + "\n" + `slack:https://h.example/d,,"access.>,watch.>"` + "\n",
+	} {
+		if got := open(t, routesFile(t, text)).Lines(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := open(t, routesFile(t, "sep=;\n"+semicolons)).Lines(); len(got) != 3 || got[0].Number != 3 {
+		t.Errorf("with the separator named: %+v", got)
+	}
+}
+
+func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
+	const secret = "https://h.example/s3cret"
+	for says, text := range map[string]string{
+		"line 1, column 1: there is no header; it is agency;":                              "",
+		"line 1, column 1: this is no column; they are":                                    "A100;" + secret + "\n",
+		"line 1, column 3: this column is there twice":                                     "agency;to;agency\n",
+		"line 1, column 1: the column to is missing":                                       "agency\nA100\n",
+		"line 3, column 1 (agency): this is not an agency id":                              header + "\nA/100;;;;;;slack:" + secret,
+		"line 2, column 5 (min_score): is not a number":                                    header + "A100;;;;high;;slack:" + secret,
+		"line 2, column 6 (types): entry 2 is not an event type; did you mean access.>?":   header + "A100;;;;;watch.>,acess.>;slack:" + secret,
+		"line 2, column 7 (to): it is empty":                                               header + "A100\n",
+		"line 2, column 7 (to): entry 1 begins with no kind of receiver":                   header + "A100;;;;;;" + secret,
+		"line 2, column 7 (to): entry 2 is not an https:// address":                        header + "A100;;;;;;slack:" + secret + " webhook:s3cret",
+		"line 2, column 7 (to): entry 1 speaks plain http":                                 header + "A100;;;;;;slack:http://h.example/s3cret",
+		"line 2, column 7 (to): entry 1 is not an email":                                   header + "A100;;;;;;email:s3cret",
+		"line 2, column 7 (to): entry 1 needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM": header + "A100;;;;;;email:s3cret@x.example",
+		"line 2, column 8: this cell has no column":                                        header + "A100;;;;;;slack:" + secret + ";s3cret",
+		"line 2, column 1: a letter is not UTF-8":                                          header + "A100;Z\xfcrich;;;;;slack:" + secret,
+		"line 2, column 2 (character): a quotation mark is in the wrong place":             header + "A\"s3cret;;;;;;slack:" + secret,
+		"line 3, column 1: an address gets two secrets of DOORBELL_WEBHOOK_SECRET":         header + "A100;;;;;;webhook:" + secret + "\nB200;;;;;;webhook:" + secret,
+	} {
+		setting := routesFile(t, text)
+		c, err := config.Read([]string{setting, "DOORBELL_WEBHOOK_SECRET=A100=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r"}, config.GroupForward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(c, "1.0.0")
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "DOORBELL_ROUTES_FILE names ") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+}
+
+// TestTheFirstLineOfEachKindWins has rentals go to Slack and everything to mail, one listing to one agent, and the settings last.
+func TestTheFirstLineOfEachKindWins(t *testing.T) {
+	s := open(t, routesFile(t, header+
+		"A100;see*;;;;;email:nora@x.example\n"+
+		"A100;;8005;RENT;50;;slack:https://h.example/a\n"+
+		"*;;;;;;email:leads@x.example email:office@x.example\n"),
+		"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example", "DOORBELL_SLACK_URL=A100=https://h.example/all")
+	for name, tt := range map[string]struct {
+		e    events.Event
+		want string
+	}{
+		"one listing":   {events.Event{AgencyID: "A100", Reference: "see#1", Data: []byte("{}")}, "line 2: nora@x.example; DOORBELL_SLACK_URL: https://h.example/all; "},
+		"a postal code": {events.Event{AgencyID: "A100", Data: []byte(`{"score":50,"insertion":{"postalCode":"8005","offerType":"RENT"}}`)}, "line 3: https://h.example/a; line 4: leads@x.example office@x.example; "},
+		"a low score":   {events.Event{AgencyID: "A100", Data: []byte(`{"score":49,"insertion":{"postalCode":"8005","offerType":"RENT"}}`)}, "line 4: leads@x.example office@x.example; DOORBELL_SLACK_URL: https://h.example/all; "},
+		"another":       {events.Event{AgencyID: "B200", Reference: "see#1", Data: []byte("{}")}, "line 4: leads@x.example office@x.example; "},
+	} {
+		tt.e.Type = events.TypeContactRequestCreated
+		got := ""
+		for _, l := range s.Matching(tt.e) {
+			got += l.Place() + ":"
+			for _, a := range l.To {
+				got += " " + a.Value
+			}
+			got += "; "
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	if id := s.Unserved([]string{"A100", "B200"}); id != "" {
+		t.Errorf("%s is served", id)
+	}
+	if id := open(t, "DOORBELL_SLACK_URL=A100=https://h.example/all").Unserved([]string{"A100", "B200"}); id != "B200" {
+		t.Errorf("%q is not served, want B200", id)
+	}
+}
+
+func TestAnAddressThatMayBeASecretIsShownAsItsHost(t *testing.T) {
+	for want, a := range map[string]Address{
+		"email:nora@x.example":    {Kind: "email", Value: "nora@x.example"},
+		"slack:h.example(sha256:": {Kind: "slack", Value: "https://h.example/s3cret"},
+	} {
+		if got := a.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "s3cret") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestATableIsReadAgain changes the file while it is watched. A file with a mistake is reported, and the routes before stay.
+func TestATableIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		setting := routesFile(t, header+"A100;;;;;;slack:https://h.example/a\n")
+		path := strings.TrimPrefix(setting, "DOORBELL_ROUTES_FILE=")
+		s := open(t, setting)
+		first := s.Routes()[0].Receiver
+		var told []string
+		ctx, stop := context.WithCancel(t.Context())
+		go s.Watch(ctx, func(routes []forward.Route, problem string) {
+			for _, r := range routes {
+				problem += r.Filter.Whose() + " "
+				if r.Filter.Whose() == "A100" && r.Receiver != first {
+					t.Error("the receiver of a line that stays is another one")
+				}
+			}
+			told = append(told, problem)
+		})
+		step := func(want string, after func()) {
+			t.Helper()
+			after()
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if got := strings.Join(told, "; "); !strings.Contains(got, want) || (want == "") != (got == "") || len(told) > 1 {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			told = nil
+		}
+		step("", func() {})
+		step("B200 A100 ", func() {
+			write(t, path, header+"B200;;;;;;slack:https://h.example/b\nA100;;;;;;slack:https://h.example/a\n")
+		})
+		step("which is refused: line 2, column 5 (min_score)", func() { write(t, path, header+"A100;;;;x;;slack:https://h.example/a\n") })
+		step("", func() {})
+		if len(s.Routes()) != 2 {
+			t.Errorf("%d routes are left", len(s.Routes()))
+		}
+		step("which does not exist", func() { _ = os.Remove(path) })
+		step("A100 ", func() { write(t, path, header+"A100;;;;;;slack:https://h.example/a\n") })
+		half := func() { // of a file that is just being written
+			write(t, path, header)
+			time.Sleep(readEvery)
+			write(t, path, header+"A100;;;;;;slack:https://h.example/a\n")
+		}
+		step("", half)
+		stop()
+		synctest.Wait()
+	})
 }

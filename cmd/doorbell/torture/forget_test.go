@@ -73,7 +73,7 @@ func newErasureSceneOf(t *testing.T, longest int) (m erasureScene, d *doorbellte
 	m = erasureScene{Scene: doorbelltest.NewScene(t, "A100"), gone: newLead("Vergissmeinnicht", "079 311 22 33"), stays: newLead("Bleibtreu", "079 444 55 66")}
 	hook = doorbelltest.NewPlace(t)
 	hook.Status = http.StatusRequestEntityTooLarge
-	m.Environ = m.With(hook.Webhook(), "DOORBELL_WEBHOOK_TYPES=contact_request.created")
+	m.Environ = m.With(doorbelltest.RoutesFile(t, ";webhook:"+strings.TrimPrefix(hook.Webhook(), "DOORBELL_WEBHOOK_URL=")))
 	d = doorbelltest.Launch(t, m.Environ, "run")
 	url = doorbelltest.NatsURL(t, m.Dir)
 	sub := doorbelltest.SubscribeTo(t, url)

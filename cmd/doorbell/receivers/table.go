@@ -1,0 +1,244 @@
+package receivers
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// Line is one line of the table of routes: of the file, or made from a setting.
+type Line struct {
+	Number  int    // in the file; 0: of a setting
+	Setting string // its name
+	Filter  forward.Filter
+	To      []Address
+}
+
+// Place is where a person finds the line.
+func (l Line) Place() string {
+	if l.Number == 0 {
+		return l.Setting
+	}
+	return fmt.Sprintf("line %d", l.Number)
+}
+
+// Address is one receiver of a kind. The value may be a secret.
+type Address struct {
+	Kind, Value string
+	secrets     string // that sign what a webhook gets
+	operators   bool   // of mail: they can do something about an alert
+}
+
+// String is what may be printed: of an address that may be a secret a host and a fingerprint.
+func (a Address) String() string {
+	if a.Kind == "email" {
+		return "email:" + a.Value
+	}
+	var u config.PerAgencyURL
+	if u.Decode(a.Value) != nil {
+		return a.Kind
+	}
+	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
+}
+
+// mistake is what is wrong with a file of routes, and where. It quotes no cell, which may hold a secret.
+type mistake struct {
+	line, cell int    // cell: of the line, from 1
+	column     string // its name, where it has one
+	text       string
+}
+
+func (m *mistake) Error() string {
+	at := fmt.Sprintf("line %d, column %d", m.line, m.cell)
+	if m.column != "" {
+		at += " (" + m.column + ")"
+	}
+	return at + ": " + m.text
+}
+
+// columns are those of the file, whatever their order.
+var columns = []string{"agency", "reference", "postal_code", "offer_type", "min_score", "types", "to"}
+
+// parse reads a table as a spreadsheet writes it: a header, cells with , or ; between them, UTF-8 with or without a byte order
+// mark. Empty lines and those that begin with # are passed over.
+func (s *Set) parse(text string) (lines []Line, err error) {
+	text = strings.TrimPrefix(text, "\uFEFF")
+	if at := strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError }); at >= 0 {
+		return nil, &mistake{strings.Count(text[:at], "\n") + 1, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
+	}
+	r := csv.NewReader(strings.NewReader(text))
+	r.Comma, r.Comment, r.FieldsPerRecord, r.TrimLeadingSpace = separator(text), '#', -1, true
+	var header []string
+	for {
+		cells, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if bad := (*csv.ParseError)(nil); errors.As(err, &bad) {
+			return nil, &mistake{bad.Line, bad.Column, "character", "a quotation mark is in the wrong place"}
+		}
+		for n := range cells {
+			cells[n] = strings.TrimSpace(cells[n])
+		}
+		number, _ := r.FieldPos(0)
+		switch {
+		case !slices.ContainsFunc(cells, func(c string) bool { return c != "" }), number == 1 && strings.HasPrefix(cells[0], "sep="):
+		case header == nil:
+			if header, err = readHeader(number, cells); err != nil {
+				return nil, err
+			}
+		default:
+			l, err := s.readLine(number, header, cells)
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, l)
+		}
+	}
+	if header == nil {
+		return nil, &mistake{1, 1, "", "there is no header; it is " + strings.Join(columns, ";")}
+	}
+	return lines, nil
+}
+
+// separator is what stands between the cells of the first line that is no remark.
+func separator(text string) rune {
+	for line := range strings.Lines(text) {
+		line = strings.ToLower(strings.TrimSpace(line))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if strings.Count(line, ";") >= strings.Count(line, ",") {
+			return ';'
+		}
+		break
+	}
+	return ','
+}
+
+// readHeader returns the columns of a file.
+func readHeader(number int, cells []string) ([]string, error) {
+	var header []string
+	for n, c := range cells {
+		c = strings.ToLower(c)
+		switch wrong := func(text string) error { return &mistake{number, n + 1, "", text} }; {
+		case c == "" && !slices.ContainsFunc(cells[n:], func(c string) bool { return c != "" }):
+		case !slices.Contains(columns, c):
+			return nil, wrong("this is no column; they are " + strings.Join(columns, ", "))
+		case slices.Contains(header, c):
+			return nil, wrong("this column is there twice")
+		}
+		header = append(header, c)
+	}
+	if !slices.Contains(header, "to") {
+		return nil, &mistake{number, len(header), "", "the column to is missing"}
+	}
+	return header, nil
+}
+
+// readLine reads a line, of which cells at the end may be missing.
+func (s *Set) readLine(number int, header, cells []string) (Line, error) {
+	l, to := Line{Number: number}, slices.Index(header, "to")
+	l.Filter.Types = []string{string(events.TypeContactRequestCreated)}
+	for n, cell := range cells {
+		column := ""
+		if n < len(header) {
+			column = header[n]
+		}
+		if cell == "" || n == to {
+			continue
+		}
+		if text := l.read(column, cell); text != "" {
+			return l, &mistake{number, n + 1, column, text}
+		}
+	}
+	// Last, as a webhook's secret may differ by agency.
+	text := "it is empty; write email:leads@agency.example, say"
+	if to < len(cells) && cells[to] != "" {
+		text = s.readAddresses(&l, cells[to])
+	}
+	if text != "" {
+		return l, &mistake{number, to + 1, "to", text}
+	}
+	return l, nil
+}
+
+// read takes a cell that selects events, or says what is wrong with it.
+func (l *Line) read(column, cell string) (wrong string) {
+	list := strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ' ' })
+	switch column {
+	case "agency":
+		for _, id := range list {
+			if err := config.CheckAgencyID(id); err != nil && id != config.AnyAgency {
+				return "this is not an agency id: " + err.Error()
+			}
+		}
+		if !slices.Contains(list, config.AnyAgency) {
+			l.Filter.Agencies = list
+		}
+	case "reference":
+		l.Filter.Reference = cell
+	case "postal_code":
+		l.Filter.PostalCodes = list
+	case "offer_type":
+		l.Filter.OfferTypes = list
+	case "min_score":
+		var score config.Score
+		if err := score.Decode(cell); err != nil {
+			return err.Error()
+		}
+		l.Filter.MinScore = score.Least
+	case "types":
+		for n, name := range list {
+			if name != ">" && !config.KnownType(name) {
+				return fmt.Sprintf("entry %d is not an event type; %s", n+1, config.TypeHint(name))
+			}
+		}
+		l.Filter.Types = list
+	default:
+		return "this cell has no column"
+	}
+	return ""
+}
+
+// readAddresses takes the receivers of a line, or says what is wrong with one.
+func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
+	for n, one := range strings.Fields(cell) {
+		kind, value, _ := strings.Cut(one, ":")
+		a, text := Address{Kind: strings.ToLower(kind), Value: value}, ""
+		switch f := s.c.Forward; a.Kind {
+		case "slack":
+			text = config.URLTrouble(value, s.c.Base.AllowPlaintext)
+		case "webhook":
+			text = config.URLTrouble(value, s.c.Base.AllowPlaintext)
+			of := config.AnyAgency
+			if l.Filter.Agencies != nil {
+				of = l.Filter.Agencies[0]
+			}
+			a.secrets = f.WebhookSecret.Revealed(of)
+		case "email":
+			if config.RecipientsTrouble(value) != "" || strings.Contains(value, ";") {
+				text = "is not an email address; write it like email:nora@agency.example, with a space between several"
+			} else if f.EmailSMTP == "" || f.EmailFrom == "" {
+				text = "needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM"
+			}
+		default:
+			text = "begins with no kind of receiver; write slack:https://…, email:… or webhook:https://…"
+		}
+		if text != "" {
+			return fmt.Sprintf("entry %d %s", n+1, text)
+		}
+		if !slices.Contains(l.To, a) {
+			l.To = append(l.To, a)
+		}
+	}
+	return ""
+}

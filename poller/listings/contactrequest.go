@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +24,14 @@ type ContactRequestsQuery struct {
 	NumberOfItemsPerPage int
 	SortBy               string // score or createdAt
 	SortOrder            string // asc or desc
-	Place                Place  // of earlier responses; it is no parameter
+	Place                Place  // of earlier responses; it is no parameter, nor is the next one
+
+	// Settled is asked with the sum of a response. What it says yes to is not read.
+	Settled func(Sum) bool
 }
+
+// Sum is a hash of a response. Those of equal sums are read alike.
+type Sum [16]byte
 
 func (q ContactRequestsQuery) values() url.Values {
 	v := url.Values{}
@@ -42,6 +49,9 @@ func (q ContactRequestsQuery) values() url.Values {
 type ContactRequestsPage struct {
 	Envelope
 	ContactRequests []ContactRequest
+
+	Sum     Sum
+	Settled bool // it was not read
 }
 
 // ContactRequest is one inquiry. Its record is personal data.
@@ -74,7 +84,28 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
-	return c.contactRequestsPage(x, q.NumberOfItemsPerPage)
+	sum := x.sum(q)
+	if q.Settled != nil && q.Settled(sum) {
+		x.drop()
+		return &ContactRequestsPage{Envelope: c.envelope(x, q.NumberOfItemsPerPage), Sum: sum, Settled: true}, nil
+	}
+	x.keep()
+	page, err := c.contactRequestsPage(x, q.NumberOfItemsPerPage)
+	if page != nil {
+		page.Sum = sum
+	}
+	return page, err
+}
+
+// sum hashes what decides how a response to a question is read. The hash is over the body and what follows it there.
+func (x *exchange) sum(q ContactRequestsQuery) Sum {
+	b := binary.AppendVarint(x.body, int64(q.NumberOfItemsPerPage))
+	b = append(append(append(b, q.SortBy...), q.SortOrder...), q.Place.Path...)
+	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
+	b = strconv.AppendBool(strconv.AppendBool(b, q.Place.Known), x.declaresFailure())
+	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
+	whole := sha256.Sum256(b)
+	return Sum(whole[:len(Sum{})])
 }
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {

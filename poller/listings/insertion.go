@@ -85,6 +85,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	x.keep()
 	x.page = q.Page
 	return c.insertionsPage(x, q.PageSize)
 }

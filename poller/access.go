@@ -259,14 +259,8 @@ func (p *Poller) mayAsk(r listings.Request) error {
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
-	g.p.count(r.Operation, o)
+	g.p.metrics.count(r.Operation, o)
 	g.p.done(r, o)
-}
-
-// count counts a request that has ended.
-func (p *Poller) count(op listings.Operation, o listings.Outcome) {
-	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
-	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
 }
 
 func (p *Poller) done(r listings.Request, o listings.Outcome) {

@@ -59,13 +59,9 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 		return err
 	}
 	w := &waiter{r, admit, make(chan error, 1)}
-	d.mu.Lock()
-	d.waiting = append(d.waiting, w)
-	if d.chosen.Agency == r.AgencyID && d.chosen.Reference == r.Reference {
-		d.chosen = schedule.Turn{}
+	if sent, err := d.enqueue(w); sent {
+		return err
 	}
-	d.mu.Unlock()
-	d.scheduler.poke()
 	select {
 	case err := <-w.granted:
 		return err
@@ -81,6 +77,21 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 		return ctx.Err()
 	}
 	return <-w.granted // was just being decided
+}
+
+// enqueue lets a request wait, unless it is that of the poll which was chosen for the token that there is.
+func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
+	defer d.scheduler.poke()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.chosen.Agency == w.request.AgencyID && d.chosen.Reference == w.request.Reference {
+		d.chosen = schedule.Turn{}
+		if now := time.Now(); len(d.waiting) == 0 && !d.full() && d.budget.until(now) == 0 {
+			return true, d.send(w, now)
+		}
+	}
+	d.waiting = append(d.waiting, w)
+	return false, nil
 }
 
 // run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
@@ -99,10 +110,9 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
 			continue
 		}
-		w, t, wait := d.choose(now)
+		t, sent, wait := d.choose(now)
 		switch {
-		case w != nil:
-			w.granted <- d.send(w, now)
+		case sent:
 		case t.Why != schedule.None:
 			begin(t)
 		default:
@@ -125,39 +135,45 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	}
 }
 
-// choose says who gets the token that there is: a request that waits or a turn of the schedule; else how long to wait.
-func (d *dispatcher) choose(now time.Time) (w *waiter, t schedule.Turn, wait time.Duration) {
+// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how long to wait.
+func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if wait = d.budget.until(now); wait > 0 { // a poll that was chosen has taken it
+		return t, false, wait
+	}
 	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
 	if page >= 0 && d.polls >= 2 {
-		return d.pop(page), t, 0
+		d.grant(page, now)
+		return t, true, 0
 	}
 	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
-		return d.pop(poll), t, 0
+		d.grant(poll, now)
+		return t, true, 0
 	}
 	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
-		return nil, t, starts
+		return t, false, starts
 	}
 	if d.underWay < d.most {
 		t, wait = d.scheduler.next(now)
 		if t.Why != schedule.None {
 			d.underWay++
 			d.chosen, d.chosenAt = t, now
-			return nil, t, 0
+			return t, false, 0
 		}
 	}
 	if page >= 0 {
-		return d.pop(page), t, 0
+		d.grant(page, now)
+		return t, true, 0
 	}
-	return nil, t, wait
+	return t, false, wait
 }
 
-// pop takes out one of those that wait. The caller holds d.mu.
-func (d *dispatcher) pop(n int) *waiter {
+// grant ends the wait of a request. The caller holds d.mu, as that of send.
+func (d *dispatcher) grant(n int, now time.Time) {
 	w := d.waiting[n]
 	d.waiting = slices.Delete(d.waiting, n, n+1)
-	return w
+	w.granted <- d.send(w, now)
 }
 
 // send admits a request and takes the token for it.
@@ -168,8 +184,6 @@ func (d *dispatcher) send(w *waiter, now time.Time) error {
 		}
 	}
 	d.budget.take(now)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.polls++; w.isWalk() {
 		d.polls = 0
 	}

@@ -149,6 +149,7 @@ type poll struct {
 	none      bool                 // which said that there are none
 	list      bool                 // which held a list
 	notFound  bool                 // the last response said that there is no such insertion
+	place     listings.Place       // in which the last response was looked for
 }
 
 // otherOrders are those in which a window that stays open is asked for.
@@ -162,8 +163,18 @@ func (p *poll) run(ctx context.Context) error {
 		return err
 	}
 	p.received, p.none, p.list = page.Received, countOf(page) == 0, page.Found
+	if page.Settled {
+		p.none, p.list = p.state.settled.none, p.state.settled.list
+	}
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
+	}
+	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
+		if p.a.p.audit == nil {
+			p.state.at = p.received
+			return nil
+		}
+		defer p.a.p.audit(p)()
 	}
 	p.window = watch.NewWindow()
 	if err := p.judge(page, q); err != nil {
@@ -202,6 +213,13 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
+func response(page *listings.ContactRequestsPage, q watch.Question) watch.Response {
+	return watch.Response{
+		Question: q, Requests: page.ContactRequests, Total: page.Total,
+		Unreadable: page.Unreadable, List: page.Found,
+	}
+}
+
 func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
@@ -235,7 +253,11 @@ const slowLimit = 3
 
 // ask puts one question to the API. A status that says that there are none is an empty response.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
-	q.Place = p.a.place(listings.OperationContactRequests)
+	p.place = p.a.place(listings.OperationContactRequests)
+	q.Place = p.place
+	if p.a.p.audit == nil {
+		q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
+	}
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
 	if err != nil && status == 0 {
@@ -297,24 +319,32 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing of what others have shown
 	}
-	r := watch.Response{
-		Question: q, Requests: page.ContactRequests, Total: page.Total,
-		Unreadable: page.Unreadable, List: page.Found,
-	}
+	r := response(page, q)
 	var j watch.Judged
+	var version uint64
+	var watched watch.Poll
 	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
 		if !p.state.counted {
 			for _, k := range prior.Known {
 				p.fresh[k.ID] = k.CreatedAt
 			}
 		}
-		j = watch.Judge(p.watched(), p.window, prior, r, page.Received)
+		version, watched = p.a.p.store.Version(p.a.id, p.reference), p.watched()
+		j = watch.Judge(watched, p.window, prior, r, page.Received)
 		return j.Effects, nil
 	})
 	if err != nil {
 		return err
 	}
 	p.window, p.closed = j.Window, j.Closed
+	if p.state.settled = (settled{}); j.Settled {
+		p.state.settled = settled{
+			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
+		}
+		if page.Place() == p.place || p.none { // else the place is learned
+			p.state.settled.body = page.Sum
+		}
+	}
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}

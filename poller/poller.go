@@ -42,6 +42,9 @@ type Poller struct {
 
 	heartbeats heartbeats
 
+	// audit is how tests let every response be judged. It hears of those that are settled before and after.
+	audit func(*poll) (after func())
+
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -90,7 +89,7 @@ func (a *agency) pause() {
 			until = b.Until
 		}
 	}
-	a.p.scheduler.change(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
+	a.p.schedule.Pause(a.id, until, oneByOne)
 }
 
 // refusedContacts does what follows where the contact requests of an insertion were refused: its silent halt is stored, and the list is
@@ -364,7 +363,7 @@ func (a *agency) endForgotten() error {
 	var ended []watch.AccessChange
 	err := a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
 		for reference := range forgotten {
-			if a.p.scheduler.has(a.id, reference) {
+			if a.p.schedule.Has(a.id, reference) {
 				continue
 			}
 			if h, silent := a.access().Silent(reference); silent {

@@ -9,7 +9,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -131,16 +130,14 @@ func (a *agency) forget(reference string) {
 	delete(a.pollStates, reference)
 	a.forgotten[reference] = struct{}{}
 	a.mu.Unlock()
-	a.p.scheduler.remove(a.id, reference)
+	a.p.schedule.Remove(a.id, reference)
 }
 
 // prioritize lets an insertion be polled soon.
 func (a *agency) prioritize(reference string) {
 	now := time.Now()
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		s.Add(a.id, reference, time.Time{}, time.Time{}, now)
-		s.Urge(a.id, reference)
-	})
+	a.p.schedule.Add(a.id, reference, time.Time{}, time.Time{}, now)
+	a.p.schedule.Urge(a.id, reference)
 }
 
 // wakeWalk asks for a walk now.
@@ -286,18 +283,16 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 // are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
 // interval, so that a restart is no burst.
 func (a *agency) line(polled []store.Insertion, now time.Time) {
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		for n, i := range polled {
-			last := time.Time{}
-			if i.Polled {
-				last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
-			}
-			s.Add(a.id, i.Reference, appearedAt(i), last, now)
-			if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
-				s.Urge(a.id, i.Reference)
-			}
+	for n, i := range polled {
+		last := time.Time{}
+		if i.Polled {
+			last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
 		}
-	})
+		a.p.schedule.Add(a.id, i.Reference, appearedAt(i), last, now)
+		if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
+			a.p.schedule.Urge(a.id, i.Reference)
+		}
+	}
 }
 
 // begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
@@ -333,7 +328,7 @@ func (a *agency) forgetOthers() {
 		}
 	}
 	for reference := range others {
-		if reference != "" && !a.p.scheduler.has(a.id, reference) {
+		if reference != "" && !a.p.schedule.Has(a.id, reference) {
 			a.forget(reference)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 // ObservePolls passes on the creation times that the schedule is given. It must be called before Run.
 func (p *Poller) ObservePolls(f func(agencyID, reference string, created []time.Time)) {
-	p.scheduler.observed = f
+	p.observed = f
 }
 
 // WalkNow asks for a walk.

@@ -30,7 +30,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	case watch.ClassFatal:
 	default:
 		until, err = a.polled(reference, c, err, sent, now)
-		if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
+		if !a.p.schedule.Has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
 			a.forget(reference)
 		}
 		if err == nil {
@@ -103,7 +103,11 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.received, p.arrived())
+		created := p.arrived()
+		a.p.schedule.Polled(a.id, reference, p.received, created)
+		if a.p.observed != nil && a.p.schedule.Has(a.id, reference) {
+			a.p.observed(a.id, reference, created)
+		}
 		p.state.counted = true
 	}
 	var failed error

@@ -10,7 +10,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -287,7 +286,7 @@ func (w *walk) end(v listings.Verdict) error {
 		a.counted = w.Began
 	}
 	for _, reference := range slices.Concat(e.Outside, e.Over) {
-		if a.p.scheduler.has(a.id, reference) {
+		if a.p.schedule.Has(a.id, reference) {
 			a.forget(reference)
 		}
 	}
@@ -311,7 +310,7 @@ func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
 func (w *walk) keepScheduled() error {
 	var missing []string
 	for reference := range w.Seen {
-		if !w.a.p.scheduler.has(w.a.id, reference) {
+		if !w.a.p.schedule.Has(w.a.id, reference) {
 			missing = append(missing, reference)
 		}
 	}
@@ -346,17 +345,11 @@ func appearedAt(i store.Insertion) time.Time {
 
 // plan puts insertions into the schedule, unless they are there.
 func (a *agency) plan(list []entry) {
-	if len(list) == 0 {
-		return
-	}
-	now := time.Now()
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		for _, n := range list {
-			if s.Add(a.id, n.reference, n.appeared, time.Time{}, now); n.urgent {
-				s.Urge(a.id, n.reference)
-			}
+	for _, n := range list {
+		if a.p.schedule.Add(a.id, n.reference, n.appeared, time.Time{}, time.Now()); n.urgent {
+			a.p.schedule.Urge(a.id, n.reference)
 		}
-	})
+	}
 }
 
 // planned reads from the store what is to be planned of references.

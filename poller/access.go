@@ -66,8 +66,8 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
 func (a *agency) pause() {
-	a.pausing.Lock() // the last state wins
-	defer a.pausing.Unlock()
+	a.mu.Lock() // the last state wins
+	defer a.mu.Unlock()
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
@@ -347,10 +347,10 @@ func (a *agency) endForgotten() error {
 	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
 	a.mu.Lock()
 	for reference := range a.forgotten {
-		if a.busy[reference] == nil {
-			forgotten[reference] = struct{}{}
-		} else {
+		if _, busy := a.busy[reference]; busy {
 			polled[reference] = struct{}{}
+		} else {
+			forgotten[reference] = struct{}{}
 		}
 	}
 	a.forgotten = polled

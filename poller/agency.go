@@ -23,7 +23,6 @@ type agency struct {
 	walking *backoff // the list of insertions fails
 	asking  *backoff // contact requests fail, whichever insertion is asked
 
-	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
 	failedWalk bool      // the log says so; the walks' own, as the following
@@ -34,7 +33,7 @@ type agency struct {
 
 	mu         sync.Mutex
 	pollStates map[string]*pollState
-	busy       map[string]chan struct{} // insertions that are being polled; closed when done
+	busy       map[string]struct{} // insertions that are being polled
 	walkNow    chan struct{}
 	known      int // published insertions, as of the last walk
 	gone       int // disappeared ones that are still polled
@@ -67,7 +66,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	a := &agency{
 		p: p, id: k.ID, people: k.People, began: time.Now(),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
-		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
+		pollStates: map[string]*pollState{}, busy: map[string]struct{}{},
 		walkNow: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
@@ -91,36 +90,20 @@ func (a *agency) published() snapshot { return *a.snapshot.Load() }
 // key is the configured key.
 func (a *agency) key() listings.Key { return a.access().Key }
 
-// enter waits until nobody else polls the insertion; leave lets the next one in.
-func (a *agency) enter(ctx context.Context, reference string) error {
-	for {
-		a.mu.Lock()
-		other := a.busy[reference]
-		if other == nil {
-			a.busy[reference] = make(chan struct{})
-			a.mu.Unlock()
-			return nil
-		}
-		a.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// occupied says whether somebody polls the insertion.
-func (a *agency) occupied(reference string) bool {
+// enter reports whether a poll of an insertion may begin: none is under way. leave ends it.
+func (a *agency) enter(reference string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.busy[reference] != nil
+	if _, busy := a.busy[reference]; busy {
+		return false
+	}
+	a.busy[reference] = struct{}{}
+	return true
 }
 
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(a.busy[reference])
 	delete(a.busy, reference)
 }
 

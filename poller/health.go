@@ -321,14 +321,7 @@ func (b *backoff) dismissed(sent time.Time) {
 }
 
 // keyBackoff is what a key waits for, by its fingerprint.
-func (p *Poller) keyBackoff(name string) *backoff {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[name] == nil {
-		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
-	}
-	return p.keys[name]
-}
+func (p *Poller) keyBackoff(name string) *backoff { return p.keys[name] }
 
 // jitter spreads an interval by a tenth, so that agencies do not march in step.
 func jitter(d time.Duration) time.Duration {

@@ -19,10 +19,11 @@ import (
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
 	waits, err := a.awaitsWalk(reference, sent)
-	if waits || err != nil || a.occupied(reference) { // waiting here would keep others from their turns
+	if waits || err != nil || !a.enter(reference) { // waiting here would keep others from their turns
 		return false, sent.Add(time.Second), err
 	}
 	c, err := a.poll(ctx, reference)
+	a.leave(reference)
 	now := time.Now()
 	switch c {
 	case watch.ClassCanceled:
@@ -92,10 +93,6 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 // commits every answer before the next question. If all went well, the schedule
 // learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
-	if err := a.enter(ctx, reference); err != nil {
-		return watch.ClassCanceled, err
-	}
-	defer a.leave(reference)
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
 	c := watch.Classify(err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +34,7 @@ type Poller struct {
 	byID     map[string]*agency // the same ones
 
 	metrics  *Metrics
-	schedule *schedule.Schedule // that of the dispatcher
-	mu       sync.Mutex
+	schedule *schedule.Schedule  // that of the dispatcher
 	keys     map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
 	down     atomic.Bool         // the base URL did not answer, once in this process
 
@@ -75,6 +73,9 @@ func New(o Options) (*Poller, error) {
 	p.client = client
 	if err := o.Store.RequireSpace(); err != nil {
 		return nil, err
+	}
+	for _, k := range o.Agencies {
+		p.keys[k.Key.Fingerprint()] = newBackoff(time.Second, watch.LongestKeyWait)
 	}
 	for _, k := range o.Agencies {
 		if p.byID[k.ID] != nil {

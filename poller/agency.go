@@ -25,8 +25,9 @@ type agency struct {
 
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	failedWalk bool      // the log says so; the walks' own, as the following
-	counted    time.Time // begin of the last walk that counted for what is missing
+	failedWalk bool                         // the log says so; the walks' own, as the following
+	counted    time.Time                    // begin of the last walk that counted for what is missing
+	settled    map[listings.Sum]settledPage // pages of the last complete walk
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]

@@ -17,6 +17,7 @@ func (p *Poller) LimitPolls(most int) { p.dispatcher.most = most }
 
 // Audit lets every response be judged. f hears of those that are settled whether they changed nothing. It must be called before Run.
 func (p *Poller) Audit(f func(unchanged bool)) {
+	p.auditPage = f
 	p.audit = func(l *poll) func() {
 		before, learned := *l.state, l.a.shownSoFar()
 		return func() {

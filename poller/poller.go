@@ -41,7 +41,8 @@ type Poller struct {
 	heartbeats heartbeats
 
 	// audit is how tests let every response be judged. It hears of those that are settled before and after.
-	audit func(*poll) (after func())
+	audit     func(*poll) (after func())
+	auditPage func(unchanged bool)
 	// observed is what tests see of good polls: the creation times that the schedule is given; nil: nothing.
 	observed func(agencyID, reference string, created []time.Time)
 

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,9 +28,6 @@ type ContactRequestsQuery struct {
 	// Settled is asked with the sum of a response. What it says yes to is not read.
 	Settled func(Sum) bool
 }
-
-// Sum is a hash of a response. Those of equal sums are read alike.
-type Sum [16]byte
 
 func (q ContactRequestsQuery) values() url.Values {
 	v := url.Values{}
@@ -80,11 +76,12 @@ func (c ContactRequest) object() object { return c.value().object() }
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and errors name it.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Place)
+	query := spaced(q.values().Encode())
+	x, err := c.ask(ctx, key, r, query, q.Place)
 	if err != nil {
 		return nil, err
 	}
-	sum := x.sum(q)
+	sum := x.sum(query)
 	if q.Settled != nil && q.Settled(sum) {
 		x.drop()
 		return &ContactRequestsPage{Envelope: c.envelope(x, q.NumberOfItemsPerPage), Sum: sum, Settled: true}, nil
@@ -95,17 +92,6 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 		page.Sum = sum
 	}
 	return page, err
-}
-
-// sum hashes what decides how a response to a question is read. The hash is over the body and what follows it there.
-func (x *exchange) sum(q ContactRequestsQuery) Sum {
-	b := binary.AppendVarint(x.body, int64(q.NumberOfItemsPerPage))
-	b = append(append(append(b, q.SortBy...), q.SortOrder...), q.Place.Path...)
-	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
-	b = strconv.AppendBool(strconv.AppendBool(b, q.Place.Known), x.declaresFailure())
-	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
-	whole := sha256.Sum256(b)
-	return Sum(whole[:len(Sum{})])
 }
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {

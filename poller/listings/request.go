@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -134,6 +136,19 @@ type exchange struct {
 	body           []byte // in room until it is kept
 	room           *room
 	sent, received time.Time
+}
+
+// Sum is a hash of a response. Responses of equal sums to requests of one kind are read alike.
+type Sum [16]byte
+
+// sum hashes what decides how the response to a query is read: the body, and behind it what else does.
+func (x *exchange) sum(query string) Sum {
+	b := append(append(append(x.body, query...), x.place.Path...), strings.Join(x.header.Values("Link"), ",")...)
+	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
+	b = strconv.AppendBool(strconv.AppendBool(b, x.place.Known), x.declaresFailure())
+	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
+	whole := sha256.Sum256(b)
+	return Sum(whole[:len(Sum{})])
 }
 
 // keep gives the body memory of its own, for what is read of it refers to it.

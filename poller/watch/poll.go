@@ -182,7 +182,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if c.view.ordered {
 		j.Newest = c.view.newest
 	}
-	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0
+	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
 	return j
 }
 

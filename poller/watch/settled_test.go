@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doorbell/poller/listings"
+	"doorbell/store"
 )
 
 // Only a response that says what it said before, and waits for nothing, is settled.
@@ -29,6 +30,12 @@ func TestAResponseIsSettledOnceNothingIsNewOrWaits(t *testing.T) {
 	expect("a person is empty once", false, m.see(anna, emptied))
 	expect("a person is empty twice, too soon", false, m.see(anna, emptied))
 	expect("none where two are known", false, m.see())
+
+	m = newMemory()
+	m.see(anna)
+	m.State.Volatile = []store.Volatile{{Operation: string(listings.OperationContactRequests), Path: "/views"}}
+	m.see(anna)
+	expect("a member is left out", false, m.see(anna))
 
 	m = newMemory()
 	var many []listings.ContactRequest

@@ -9,7 +9,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -67,8 +66,8 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
 func (a *agency) pause() {
-	a.pausing.Lock() // the last state wins
-	defer a.pausing.Unlock()
+	a.mu.Lock() // the last state wins
+	defer a.mu.Unlock()
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
@@ -90,7 +89,7 @@ func (a *agency) pause() {
 			until = b.Until
 		}
 	}
-	a.p.scheduler.change(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
+	a.p.schedule.Pause(a.id, until, oneByOne)
 }
 
 // refusedContacts does what follows where the contact requests of an insertion were refused: its silent halt is stored, and the list is
@@ -259,14 +258,8 @@ func (p *Poller) mayAsk(r listings.Request) error {
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
-	g.p.count(r.Operation, o)
+	g.p.metrics.count(r.Operation, o)
 	g.p.done(r, o)
-}
-
-// count counts a request that has ended.
-func (p *Poller) count(op listings.Operation, o listings.Outcome) {
-	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
-	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
 }
 
 func (p *Poller) done(r listings.Request, o listings.Outcome) {
@@ -354,10 +347,10 @@ func (a *agency) endForgotten() error {
 	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
 	a.mu.Lock()
 	for reference := range a.forgotten {
-		if a.busy[reference] == nil {
-			forgotten[reference] = struct{}{}
-		} else {
+		if _, busy := a.busy[reference]; busy {
 			polled[reference] = struct{}{}
+		} else {
+			forgotten[reference] = struct{}{}
 		}
 	}
 	a.forgotten = polled
@@ -370,7 +363,7 @@ func (a *agency) endForgotten() error {
 	var ended []watch.AccessChange
 	err := a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
 		for reference := range forgotten {
-			if a.p.scheduler.has(a.id, reference) {
+			if a.p.schedule.Has(a.id, reference) {
 				continue
 			}
 			if h, silent := a.access().Silent(reference); silent {

@@ -9,7 +9,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -24,18 +23,18 @@ type agency struct {
 	walking *backoff // the list of insertions fails
 	asking  *backoff // contact requests fail, whichever insertion is asked
 
-	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	failedWalk bool      // the log says so; the walks' own, as the following
-	counted    time.Time // begin of the last walk that counted for what is missing
+	failedWalk bool                         // the log says so; the walks' own, as the following
+	counted    time.Time                    // begin of the last walk that counted for what is missing
+	settled    map[listings.Sum]settledPage // pages of the last complete walk
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
 
 	mu         sync.Mutex
 	pollStates map[string]*pollState
-	busy       map[string]chan struct{} // insertions that are being polled; closed when done
+	busy       map[string]struct{} // insertions that are being polled
 	walkNow    chan struct{}
 	known      int // published insertions, as of the last walk
 	gone       int // disappeared ones that are still polled
@@ -68,7 +67,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	a := &agency{
 		p: p, id: k.ID, people: k.People, began: time.Now(),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
-		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
+		pollStates: map[string]*pollState{}, busy: map[string]struct{}{},
 		walkNow: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
@@ -92,36 +91,20 @@ func (a *agency) published() snapshot { return *a.snapshot.Load() }
 // key is the configured key.
 func (a *agency) key() listings.Key { return a.access().Key }
 
-// enter waits until nobody else polls the insertion; leave lets the next one in.
-func (a *agency) enter(ctx context.Context, reference string) error {
-	for {
-		a.mu.Lock()
-		other := a.busy[reference]
-		if other == nil {
-			a.busy[reference] = make(chan struct{})
-			a.mu.Unlock()
-			return nil
-		}
-		a.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// occupied says whether somebody polls the insertion.
-func (a *agency) occupied(reference string) bool {
+// enter reports whether a poll of an insertion may begin: none is under way. leave ends it.
+func (a *agency) enter(reference string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.busy[reference] != nil
+	if _, busy := a.busy[reference]; busy {
+		return false
+	}
+	a.busy[reference] = struct{}{}
+	return true
 }
 
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(a.busy[reference])
 	delete(a.busy, reference)
 }
 
@@ -131,16 +114,14 @@ func (a *agency) forget(reference string) {
 	delete(a.pollStates, reference)
 	a.forgotten[reference] = struct{}{}
 	a.mu.Unlock()
-	a.p.scheduler.remove(a.id, reference)
+	a.p.schedule.Remove(a.id, reference)
 }
 
 // prioritize lets an insertion be polled soon.
 func (a *agency) prioritize(reference string) {
 	now := time.Now()
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		s.Add(a.id, reference, time.Time{}, time.Time{}, now)
-		s.Urge(a.id, reference)
-	})
+	a.p.schedule.Add(a.id, reference, time.Time{}, time.Time{}, now)
+	a.p.schedule.Urge(a.id, reference)
 }
 
 // wakeWalk asks for a walk now.
@@ -286,18 +267,16 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 // are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
 // interval, so that a restart is no burst.
 func (a *agency) line(polled []store.Insertion, now time.Time) {
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		for n, i := range polled {
-			last := time.Time{}
-			if i.Polled {
-				last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
-			}
-			s.Add(a.id, i.Reference, appearedAt(i), last, now)
-			if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
-				s.Urge(a.id, i.Reference)
-			}
+	for n, i := range polled {
+		last := time.Time{}
+		if i.Polled {
+			last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
 		}
-	})
+		a.p.schedule.Add(a.id, i.Reference, appearedAt(i), last, now)
+		if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
+			a.p.schedule.Urge(a.id, i.Reference)
+		}
+	}
 }
 
 // begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
@@ -333,7 +312,7 @@ func (a *agency) forgetOthers() {
 		}
 	}
 	for reference := range others {
-		if reference != "" && !a.p.scheduler.has(a.id, reference) {
+		if reference != "" && !a.p.schedule.Has(a.id, reference) {
 			a.forget(reference)
 		}
 	}

@@ -53,7 +53,7 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 
 // alone is a dispatcher without a schedule.
 func alone(b *budget) *dispatcher {
-	return newDispatcher(b, newScheduler(schedule.Options{}), new(heartbeat))
+	return newDispatcher(b, schedule.Options{}, new(heartbeat))
 }
 
 func request(walk bool) listings.Request {

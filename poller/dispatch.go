@@ -10,7 +10,6 @@ import (
 
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
-	"doorbell/poller/watch"
 )
 
 // dispatcher decides what is sent: it waits for a token of the budget, chooses the request that gets it, and sends that at once if it
@@ -19,11 +18,12 @@ import (
 // Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
 // when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
 type dispatcher struct {
-	budget    *budget
-	scheduler *scheduler
-	alive     *heartbeat
-	most      int         // polls under way
-	full      func() bool // the store has no room for what a response may bring
+	budget   *budget
+	schedule *schedule.Schedule
+	nudge    chan struct{} // there may be something to do
+	alive    *heartbeat
+	most     int         // polls under way
+	full     func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
 	waiting  []*waiter
@@ -48,9 +48,17 @@ const (
 	startsIn  = time.Second // is the time in which a poll that was chosen should ask
 )
 
-func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls, full: func() bool { return false }}
+func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
+	d := &dispatcher{
+		budget: b, nudge: make(chan struct{}, 1), alive: alive, most: mostPolls, full: func() bool { return false },
+	}
+	o.Changed = d.poke
+	d.schedule = schedule.New(o, time.Now())
+	return d
 }
+
+// poke wakes the dispatcher where it waits for a turn.
+func (d *dispatcher) poke() { wake(d.nudge) }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
 // before and must not wait; nil admits always.
@@ -59,13 +67,9 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 		return err
 	}
 	w := &waiter{r, admit, make(chan error, 1)}
-	d.mu.Lock()
-	d.waiting = append(d.waiting, w)
-	if d.chosen.Agency == r.AgencyID && d.chosen.Reference == r.Reference {
-		d.chosen = schedule.Turn{}
+	if sent, err := d.enqueue(w); sent {
+		return err
 	}
-	d.mu.Unlock()
-	d.scheduler.poke()
 	select {
 	case err := <-w.granted:
 		return err
@@ -81,6 +85,21 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 		return ctx.Err()
 	}
 	return <-w.granted // was just being decided
+}
+
+// enqueue lets a request wait, unless it is that of the poll which was chosen for the token that there is.
+func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
+	defer d.poke()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.chosen.Agency == w.request.AgencyID && d.chosen.Reference == w.request.Reference {
+		d.chosen = schedule.Turn{}
+		if now := time.Now(); len(d.waiting) == 0 && !d.full() && d.budget.until(now) == 0 {
+			return true, d.send(w, now)
+		}
+	}
+	d.waiting = append(d.waiting, w)
+	return false, nil
 }
 
 // run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
@@ -99,10 +118,9 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
 			continue
 		}
-		w, t, wait := d.choose(now)
+		t, sent, wait := d.choose(now)
 		switch {
-		case w != nil:
-			w.granted <- d.send(w, now)
+		case sent:
 		case t.Why != schedule.None:
 			begin(t)
 		default:
@@ -120,44 +138,50 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	timer.Reset(wait)
 	select {
 	case <-timer.C:
-	case <-d.scheduler.nudge:
+	case <-d.nudge:
 	case <-ctx.Done():
 	}
 }
 
-// choose says who gets the token that there is: a request that waits or a turn of the schedule; else how long to wait.
-func (d *dispatcher) choose(now time.Time) (w *waiter, t schedule.Turn, wait time.Duration) {
+// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how long to wait.
+func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if wait = d.budget.until(now); wait > 0 { // a poll that was chosen has taken it
+		return t, false, wait
+	}
 	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
 	if page >= 0 && d.polls >= 2 {
-		return d.pop(page), t, 0
+		d.grant(page, now)
+		return t, true, 0
 	}
 	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
-		return d.pop(poll), t, 0
+		d.grant(poll, now)
+		return t, true, 0
 	}
 	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
-		return nil, t, starts
+		return t, false, starts
 	}
 	if d.underWay < d.most {
-		t, wait = d.scheduler.next(now)
+		t, wait = d.schedule.Next(now)
 		if t.Why != schedule.None {
 			d.underWay++
 			d.chosen, d.chosenAt = t, now
-			return nil, t, 0
+			return t, false, 0
 		}
 	}
 	if page >= 0 {
-		return d.pop(page), t, 0
+		d.grant(page, now)
+		return t, true, 0
 	}
-	return nil, t, wait
+	return t, false, wait
 }
 
-// pop takes out one of those that wait. The caller holds d.mu.
-func (d *dispatcher) pop(n int) *waiter {
+// grant ends the wait of a request. The caller holds d.mu, as that of send.
+func (d *dispatcher) grant(n int, now time.Time) {
 	w := d.waiting[n]
 	d.waiting = slices.Delete(d.waiting, n, n+1)
-	return w
+	w.granted <- d.send(w, now)
 }
 
 // send admits a request and takes the token for it.
@@ -168,8 +192,6 @@ func (d *dispatcher) send(w *waiter, now time.Time) error {
 		}
 	}
 	d.budget.take(now)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.polls++; w.isWalk() {
 		d.polls = 0
 	}
@@ -184,108 +206,7 @@ func (d *dispatcher) end(t schedule.Turn) {
 		d.chosen = schedule.Turn{}
 	}
 	d.mu.Unlock()
-	d.scheduler.poke()
-}
-
-// scheduler is the schedule for all goroutines.
-type scheduler struct {
-	mu       sync.Mutex
-	schedule *schedule.Schedule
-	nudge    chan struct{} // there may be something to do
-
-	observed func(agencyID, reference string, created []time.Time) // what tests see of polls; nil: nothing
-}
-
-func newScheduler(o schedule.Options) *scheduler {
-	return &scheduler{schedule: schedule.New(o, time.Now()), nudge: make(chan struct{}, 1)}
-}
-
-// poke wakes the dispatcher where it waits for a turn.
-func (t *scheduler) poke() { wake(t.nudge) }
-
-// view does something with the schedule.
-func (t *scheduler) view(do func(*schedule.Schedule)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	do(t.schedule)
-}
-
-// change is view where there may be something to do afterwards.
-func (t *scheduler) change(do func(*schedule.Schedule)) {
-	t.view(do)
-	t.poke()
-}
-
-// next gives out what to poll now; otherwise how long there will be nothing, zero where that is
-// unknown.
-func (t *scheduler) next(now time.Time) (turn schedule.Turn, wait time.Duration) {
-	t.view(func(s *schedule.Schedule) { turn, wait = s.Next(now) })
-	return turn, wait
-}
-
-// remove takes an insertion out of the schedule.
-func (t *scheduler) remove(agencyID, reference string) {
-	t.change(func(s *schedule.Schedule) { s.Remove(agencyID, reference) })
-}
-
-// urge lets insertions that are scheduled be polled soon.
-func (t *scheduler) urge(agencyID string, references ...string) {
-	t.change(func(s *schedule.Schedule) {
-		for _, reference := range references {
-			s.Urge(agencyID, reference)
-		}
-	})
-}
-
-// polled notes a good poll of an insertion, and when the contact requests were created that the
-// schedule does not know yet.
-func (t *scheduler) polled(agencyID, reference string, at time.Time, created []time.Time) {
-	t.change(func(s *schedule.Schedule) {
-		s.Polled(agencyID, reference, at, created)
-		if t.observed != nil && s.Has(agencyID, reference) {
-			t.observed(agencyID, reference, created)
-		}
-	})
-}
-
-// put ends a poll without a good response.
-func (t *scheduler) put(turn schedule.Turn, until time.Time) {
-	t.change(func(s *schedule.Schedule) { s.Put(turn.Agency, turn.Reference, until) })
-}
-
-// count is the number of an agency's insertions in the schedule.
-func (t *scheduler) count(agencyID string) (n int) {
-	t.view(func(s *schedule.Schedule) { n = s.Len(agencyID) })
-	return n
-}
-
-// has reports whether an insertion is in the schedule.
-func (t *scheduler) has(agencyID, reference string) (is bool) {
-	t.view(func(s *schedule.Schedule) { is = s.Has(agencyID, reference) })
-	return is
-}
-
-// waits are how all insertions of an agency wait.
-func (t *scheduler) waits(agencyID string) (all []watch.Wait) {
-	t.view(func(s *schedule.Schedule) {
-		all = make([]watch.Wait, 0, s.Len(agencyID))
-		for _, w := range s.Waits(agencyID) {
-			all = append(all, watch.Wait{Reference: w.Reference, Since: w.Since, Never: w.Never})
-		}
-	})
-	return all
-}
-
-// cap is how long an insertion may wait.
-func (t *scheduler) cap() (limit time.Duration) {
-	t.view(func(s *schedule.Schedule) { limit = s.Cap() })
-	return limit
-}
-
-// turns are how many turns an agency was given for each reason, by its name.
-func (t *scheduler) turns(agencyID string) (all map[string]uint64) {
-	t.view(func(s *schedule.Schedule) { all = s.Turns(agencyID) })
-	return all
+	d.poke()
 }
 
 // urge lets insertions be polled soon whose records have changed: a change may go with a contact
@@ -295,7 +216,7 @@ func (w *walk) urge(changed []string) {
 	left := (w.a.known+19)/20 - w.edits
 	w.a.mu.Unlock()
 	w.edits += len(changed)
-	w.a.p.scheduler.urge(w.a.id, changed[:min(max(left, 0), len(changed))]...)
+	w.a.p.schedule.Urge(w.a.id, changed[:min(max(left, 0), len(changed))]...)
 }
 
 // budget holds the requests per second that we may send to the base URL, over all keys and for everything. It is a ceiling:

@@ -17,7 +17,7 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	a := anAgency(t)
 	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.key().Fingerprint()}
 	poll := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: list.Key}
-	for _, busy := range []sync.Locker{&a.committing, &a.pausing, &a.mu} {
+	for _, busy := range []sync.Locker{&a.committing, &a.mu} {
 		busy.Lock()
 		defer busy.Unlock()
 	}

@@ -127,12 +127,7 @@ func (a *agency) staleAfter(op listings.Operation) time.Duration {
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
-	return a.p.scheduler.count(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
-}
-
-// standing is how the insertions of an agency wait at a moment.
-func (a *agency) standing(now time.Time) watch.Standing {
-	return watch.Stand(a.p.scheduler.waits(a.id), a.p.scheduler.cap(), now)
+	return a.p.schedule.Len(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
 }
 
 // excuse notes that failures up to now mean nothing.
@@ -260,7 +255,7 @@ func (p *Poller) checkCap() {
 	}
 	insertions := 0
 	for _, a := range p.agencies {
-		insertions += p.scheduler.count(a.id)
+		insertions += p.schedule.Len(a.id)
 	}
 	needed := float64(insertions) / p.o.MaxStaleness.Seconds()
 	over := needed > p.o.RequestsPerSecond
@@ -326,14 +321,7 @@ func (b *backoff) dismissed(sent time.Time) {
 }
 
 // keyBackoff is what a key waits for, by its fingerprint.
-func (p *Poller) keyBackoff(name string) *backoff {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[name] == nil {
-		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
-	}
-	return p.keys[name]
-}
+func (p *Poller) keyBackoff(name string) *backoff { return p.keys[name] }
 
 // jitter spreads an interval by a tenth, so that agencies do not march in step.
 func jitter(d time.Duration) time.Duration {

@@ -19,10 +19,11 @@ import (
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
 	waits, err := a.awaitsWalk(reference, sent)
-	if waits || err != nil || a.occupied(reference) { // waiting here would keep others from their turns
+	if waits || err != nil || !a.enter(reference) { // waiting here would keep others from their turns
 		return false, sent.Add(time.Second), err
 	}
 	c, err := a.poll(ctx, reference)
+	a.leave(reference)
 	now := time.Now()
 	switch c {
 	case watch.ClassCanceled:
@@ -30,7 +31,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	case watch.ClassFatal:
 	default:
 		until, err = a.polled(reference, c, err, sent, now)
-		if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
+		if !a.p.schedule.Has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
 			a.forget(reference)
 		}
 		if err == nil {
@@ -92,10 +93,6 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 // commits every answer before the next question. If all went well, the schedule
 // learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
-	if err := a.enter(ctx, reference); err != nil {
-		return watch.ClassCanceled, err
-	}
-	defer a.leave(reference)
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
 	c := watch.Classify(err)
@@ -103,7 +100,11 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.received, p.arrived())
+		created := p.arrived()
+		a.p.schedule.Polled(a.id, reference, p.received, created)
+		if a.p.observed != nil && a.p.schedule.Has(a.id, reference) {
+			a.p.observed(a.id, reference, created)
+		}
 		p.state.counted = true
 	}
 	var failed error
@@ -149,6 +150,7 @@ type poll struct {
 	none      bool                 // which said that there are none
 	list      bool                 // which held a list
 	notFound  bool                 // the last response said that there is no such insertion
+	place     listings.Place       // in which the last response was looked for
 }
 
 // otherOrders are those in which a window that stays open is asked for.
@@ -162,8 +164,18 @@ func (p *poll) run(ctx context.Context) error {
 		return err
 	}
 	p.received, p.none, p.list = page.Received, countOf(page) == 0, page.Found
+	if page.Settled {
+		p.none, p.list = p.state.settled.none, p.state.settled.list
+	}
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
+	}
+	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
+		if p.a.p.audit == nil {
+			p.state.at = p.received
+			return nil
+		}
+		defer p.a.p.audit(p)()
 	}
 	p.window = watch.NewWindow()
 	if err := p.judge(page, q); err != nil {
@@ -202,6 +214,13 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
+func response(page *listings.ContactRequestsPage, q watch.Question) watch.Response {
+	return watch.Response{
+		Question: q, Requests: page.ContactRequests, Total: page.Total,
+		Unreadable: page.Unreadable, List: page.Found,
+	}
+}
+
 func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
@@ -235,7 +254,11 @@ const slowLimit = 3
 
 // ask puts one question to the API. A status that says that there are none is an empty response.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
-	q.Place = p.a.place(listings.OperationContactRequests)
+	p.place = p.a.place(listings.OperationContactRequests)
+	q.Place = p.place
+	if p.a.p.audit == nil {
+		q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
+	}
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
 	if err != nil && status == 0 {
@@ -297,24 +320,32 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing of what others have shown
 	}
-	r := watch.Response{
-		Question: q, Requests: page.ContactRequests, Total: page.Total,
-		Unreadable: page.Unreadable, List: page.Found,
-	}
+	r := response(page, q)
 	var j watch.Judged
+	var version uint64
+	var watched watch.Poll
 	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
 		if !p.state.counted {
 			for _, k := range prior.Known {
 				p.fresh[k.ID] = k.CreatedAt
 			}
 		}
-		j = watch.Judge(p.watched(), p.window, prior, r, page.Received)
+		version, watched = p.a.p.store.Version(p.a.id, p.reference), p.watched()
+		j = watch.Judge(watched, p.window, prior, r, page.Received)
 		return j.Effects, nil
 	})
 	if err != nil {
 		return err
 	}
 	p.window, p.closed = j.Window, j.Closed
+	if p.state.settled = (settled{}); j.Settled {
+		p.state.settled = settled{
+			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
+		}
+		if page.Place() == p.place || p.none { // else the place is learned
+			p.state.settled.body = page.Sum
+		}
+	}
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,13 +33,18 @@ type Poller struct {
 	agencies []*agency          // in the order of the configuration
 	byID     map[string]*agency // the same ones
 
-	metrics   *Metrics
-	scheduler *scheduler
-	mu        sync.Mutex
-	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
-	down      atomic.Bool         // the base URL did not answer, once in this process
+	metrics  *Metrics
+	schedule *schedule.Schedule  // that of the dispatcher
+	keys     map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
+	down     atomic.Bool         // the base URL did not answer, once in this process
 
 	heartbeats heartbeats
+
+	// audit is how tests let every response be judged. It hears of those that are settled before and after.
+	audit     func(*poll) (after func())
+	auditPage func(unchanged bool)
+	// observed is what tests see of good polls: the creation times that the schedule is given; nil: nothing.
+	observed func(agencyID, reference string, created []time.Time)
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
@@ -53,12 +57,13 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax),
-		scheduler: newScheduler(schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
-		keys:      map[string]*backoff{},
-		metrics:   o.Metrics,
-		byID:      map[string]*agency{},
+		keys:    map[string]*backoff{},
+		metrics: o.Metrics,
+		byID:    map[string]*agency{},
 	}
-	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
+	p.dispatcher = newDispatcher(p.budget,
+		schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}, &p.heartbeats.polls)
+	p.schedule = p.dispatcher.schedule
 	p.dispatcher.full = o.Store.Full
 	o.API.Gate = admission{p}
 	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
@@ -69,6 +74,9 @@ func New(o Options) (*Poller, error) {
 	p.client = client
 	if err := o.Store.RequireSpace(); err != nil {
 		return nil, err
+	}
+	for _, k := range o.Agencies {
+		p.keys[k.Key.Fingerprint()] = newBackoff(time.Second, watch.LongestKeyWait)
 	}
 	for _, k := range o.Agencies {
 		if p.byID[k.ID] != nil {
@@ -128,7 +136,7 @@ func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 	defer p.dispatcher.end(t)
 	good, until, err := p.byID[t.Agency].pollScheduled(ctx, t.Reference)
 	if !good {
-		p.scheduler.put(t, until)
+		p.schedule.Put(t.Agency, t.Reference, until)
 	}
 	return err
 }
@@ -202,11 +210,11 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: agencyID}) {
 		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
-	all := p.scheduler.waits(agencyID)
-	slices.SortStableFunc(all, func(x, y watch.Wait) int { return x.Since.Compare(y.Since) })
+	all := p.schedule.Waits(agencyID)
+	slices.SortStableFunc(all, func(x, y schedule.Wait) int { return x.Since.Compare(y.Since) })
 	longest := all[:min(len(all), max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))]
 	for _, w := range longest {
-		p.scheduler.urge(agencyID, w.Reference)
+		p.schedule.Urge(agencyID, w.Reference)
 	}
 	a.wakeWalk()
 	return PolledNow{Insertions: len(longest), Of: len(all)}, nil

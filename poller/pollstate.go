@@ -3,6 +3,7 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 )
 
@@ -14,6 +15,31 @@ type pollState struct {
 	proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
 	counted bool      // the schedule knows what was known before
 	retry   *backoff  // nil: it has not failed; made under agency.mu
+	settled settled
+}
+
+// settled is a response that changed nothing, and changes nothing when it comes again: to read it, and what is
+// remembered, would be without result.
+type settled struct {
+	body, content listings.Sum // as it came, and as it was read; zero: of none
+	version       uint64       // of what is remembered of the insertion
+	totals        bool         // counts were believed
+	none, list    bool         // it showed no contact requests; it held a list
+}
+
+// isSettled reports whether the response that is remembered would change nothing now, either: nothing has
+// changed to which [watch.Judge] listens.
+func (p *poll) isSettled(now time.Time) bool {
+	s := p.state.settled
+	return s.content != listings.Sum{} &&
+		s.version == p.a.p.store.Version(p.a.id, p.reference) && s.totals == p.a.shownSoFar().totals &&
+		!watch.Unsettled(p.a.published().state) && !now.Round(0).Before(p.state.at.Round(0))
+}
+
+// saysTheSame reports whether a response says what the last one said that is settled.
+func (p *poll) saysTheSame(page *listings.ContactRequestsPage, q watch.Question) bool {
+	s := p.state.settled
+	return s.body == page.Sum && s.body != listings.Sum{} || s.content == response(page, q).Sum(p.a.p.rules)
 }
 
 // pollState returns the memory of an insertion's polls, making it.

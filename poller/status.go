@@ -7,6 +7,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -132,7 +133,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := statusOf(a.id, is, x.List(""))
 	s.State = a.state(is)
-	standing := a.standing(now)
+	standing := a.p.schedule.Stand(a.id, now)
 	if s.FirstPolls = standing.Never; standing.Never == 0 {
 		s.OldestPoll = standing.Oldest
 	}
@@ -201,10 +202,10 @@ func (a *agency) state(is snapshot) string {
 }
 
 // freshness is that of an agency.
-func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
+func (a *agency) freshness(s schedule.Standing, now time.Time) *Freshness {
 	f := &Freshness{
 		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
-		Turns: a.p.scheduler.turns(a.id), Latency: latencyOf(a.lastDay(now)),
+		Turns: a.p.schedule.Turns(a.id), Latency: latencyOf(a.lastDay(now)),
 	}
 	if !s.Oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())

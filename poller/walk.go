@@ -10,7 +10,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -55,9 +54,12 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
-	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}}
+	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}, settled: map[listings.Sum]settledPage{}}
 	o := listings.WalkOptions{
 		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions), Size: a.pageSize(w.Began),
+	}
+	if a.p.audit == nil {
+		o.Settled = a.settledPage
 	}
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
@@ -99,6 +101,7 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
+	a.settled = w.settled
 	a.walking.succeeded(time.Now())
 	if err := w.keepScheduled(); err != nil {
 		return 0, err
@@ -167,6 +170,31 @@ type walk struct {
 	rotating map[string]bool // members in which most insertions of a page have changed
 	changed  map[string]bool // volatile members that have
 	drift    watch.Drift     // of the pages so far
+
+	settled map[listings.Sum]settledPage // pages that changed nothing
+}
+
+// settledPage is a page of the list that changed nothing, and changes nothing when it comes again.
+type settledPage struct {
+	listings.SettledPage
+	version uint64 // of what is remembered of its insertions
+}
+
+// mostSettled bounds the pages of an agency that are remembered.
+const mostSettled = 256
+
+// settledPage returns the page of that sum, if it would change nothing now, either.
+func (a *agency) settledPage(sum listings.Sum) (listings.SettledPage, bool) {
+	s, known := a.settled[sum]
+	return s.SettledPage, known && s.version == a.version(s.References) && !watch.Unsettled(a.published().state)
+}
+
+// version is that of what is remembered of some insertions.
+func (a *agency) version(references []string) (sum uint64) {
+	for _, reference := range references {
+		sum += a.p.store.Version(a.id, reference)
+	}
+	return sum
 }
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -178,28 +206,44 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if unusable > 0 {
 		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "insertions", unusable)
 	}
-	return w.take(listed)
+	if page.Settled {
+		w.settled[page.Sum] = w.a.settled[page.Sum]
+		return nil
+	}
+	_, known := w.a.settledPage(page.Sum)
+	now := settledPage{SettledPage: page.Settle()}
+	changes, err := w.take(listed, func() { now.version = w.a.version(now.References) })
+	if known && w.a.p.auditPage != nil {
+		w.a.p.auditPage(!changes)
+	}
+	settled := !changes && len(listed) == len(page.Insertions) && !watch.Unsettled(w.a.published().state)
+	if err == nil && settled && len(w.settled) < mostSettled {
+		w.settled[page.Sum] = now
+	}
+	return err
 }
 
-// take commits what some records change, if anything.
-func (w *walk) take(listed []watch.Listed) error {
+// take commits what some records change, if anything. compared is called while they are compared.
+func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err error) {
 	if len(listed) == 0 {
-		return nil
+		return false, nil
 	}
 	a := w.a
 	var d watch.PageDiff
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	listed = watch.Reduced(a.published().state, listed, a.p.rules)
-	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		if d = w.diff(tx, listed); !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
+	err = a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		compared()
+		d = w.diff(tx, listed)
+		if changes = slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }); !changes {
 			return e, nil
 		}
 		state, _ := tx.Agency(a.id)
 		return d.Effects(a.id, state, listed), nil
 	})
 	if err != nil {
-		return err
+		return changes, err
 	}
 	w.drift = d.Drift
 	var published []entry
@@ -228,7 +272,7 @@ func (w *walk) take(listed []watch.Listed) error {
 			w.changed[path] = true
 		}
 	}
-	return nil
+	return changes, nil
 }
 
 // diff compares records of one page with what the store holds of their references.
@@ -287,7 +331,7 @@ func (w *walk) end(v listings.Verdict) error {
 		a.counted = w.Began
 	}
 	for _, reference := range slices.Concat(e.Outside, e.Over) {
-		if a.p.scheduler.has(a.id, reference) {
+		if a.p.schedule.Has(a.id, reference) {
 			a.forget(reference)
 		}
 	}
@@ -311,7 +355,7 @@ func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
 func (w *walk) keepScheduled() error {
 	var missing []string
 	for reference := range w.Seen {
-		if !w.a.p.scheduler.has(w.a.id, reference) {
+		if !w.a.p.schedule.Has(w.a.id, reference) {
 			missing = append(missing, reference)
 		}
 	}
@@ -346,17 +390,11 @@ func appearedAt(i store.Insertion) time.Time {
 
 // plan puts insertions into the schedule, unless they are there.
 func (a *agency) plan(list []entry) {
-	if len(list) == 0 {
-		return
-	}
-	now := time.Now()
-	a.p.scheduler.change(func(s *schedule.Schedule) {
-		for _, n := range list {
-			if s.Add(a.id, n.reference, n.appeared, time.Time{}, now); n.urgent {
-				s.Urge(a.id, n.reference)
-			}
+	for _, n := range list {
+		if a.p.schedule.Add(a.id, n.reference, n.appeared, time.Time{}, time.Now()); n.urgent {
+			a.p.schedule.Urge(a.id, n.reference)
 		}
-	})
+	}
 }
 
 // planned reads from the store what is to be planned of references.

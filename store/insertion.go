@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"hash/maphash"
 	"iter"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,6 +60,24 @@ func inMillis(times ...*time.Time) {
 	for _, t := range times {
 		*t = t.UTC().Truncate(time.Millisecond)
 	}
+}
+
+// versions count what is written of insertions and their contact requests, by a hash of the key. It is
+// counted inside the transaction: one that reads and then asks for the version knows that nothing has been
+// written since as long as the version is the same.
+type versions struct {
+	seed   maphash.Seed
+	counts [4096]atomic.Uint64
+}
+
+func (v *versions) of(key []byte) *atomic.Uint64 {
+	return &v.counts[maphash.Bytes(v.seed, key)%uint64(len(v.counts))]
+}
+
+// Version is another number after anything of an insertion or its contact requests has been written. It may
+// also change when another insertion is written, and means nothing to another process.
+func (s *Store) Version(agency, reference string) uint64 {
+	return s.versions.of(key(agency, reference)).Load()
 }
 
 // Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,7 @@ type Store struct {
 	onAppend   atomic.Pointer[func()]
 	commits    atomic.Int64
 	lastCommit atomic.Int64 // number of the last one that must be there
+	versions   versions
 
 	failure atomic.Pointer[error] // damage that was met, or a commit that failed
 	failed  chan struct{}         // is closed then
@@ -158,7 +160,9 @@ func OpenReadOnly(o Options) (*Store, error) {
 }
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
-	return &Store{db: db, path: path, now: now, failed: make(chan struct{})}
+	return &Store{
+		db: db, path: path, now: now, failed: make(chan struct{}), versions: versions{seed: maphash.MakeSeed()},
+	}
 }
 
 // errReplaced: while we waited for the lock, a compaction has put another file in the place of the one that we have opened. What is

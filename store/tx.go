@@ -231,6 +231,9 @@ func (tx *Tx) get(bucket, key []byte) []byte {
 }
 
 func (tx *Tx) put(bucket, key, payload []byte) error {
+	if bytes.Equal(bucket, bucketInsertions) || bytes.Equal(bucket, bucketContacts) {
+		tx.store.versions.of(key).Add(1)
+	}
 	value := make([]byte, 1, valueHead+len(payload))
 	value[0] = valueVersion
 	value = binary.BigEndian.AppendUint32(value, checksum(bucket, key, payload))

@@ -45,22 +45,27 @@ func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
 var nextLink = regexp.MustCompile(`<([^<>]*)> *;[^<>]*rel="?next"?`)
 
 func (x *exchange) claimOfMore(m value) Claim {
-	no, yes := m.says("false", "0"), m.says("true", "1")
-	if m.isCalled(endNames) && m.kind() != jsontext.KindNumber { // a number is that of the last page
-		no, yes = yes, no
-	} else if !m.isCalled(moreNames) {
-		no, yes = false, false
+	isEnd := m.isCalled(endNames) && m.kind() != jsontext.KindNumber // a number is that of the last page
+	if isEnd || m.isCalled(moreNames) {
+		no, yes := m.says("false", "0"), m.says("true", "1")
+		if isEnd {
+			no, yes = yes, no
+		}
+		switch {
+		case yes:
+			return Claimed
+		case no:
+			return Denied
+		}
 	}
-	switch {
-	case yes:
-		return Claimed
-	case no:
-		return Denied
-	case m.isCalled(nextNames):
+	if m.isCalled(nextNames) {
 		return x.claimOfNext(m)
 	}
+	if !m.isCalled(linksNames) {
+		return Unsaid
+	}
 	for _, link := range m.inner {
-		if m.isCalled(linksNames) && plain(link.object().text("rel")) == "next" {
+		if plain(link.object().text("rel")) == "next" {
 			return x.claimOfNext(link)
 		}
 	}
@@ -94,10 +99,9 @@ func (x *exchange) claimOfLink(s string) Claim {
 // saysIncomplete reports whether a member says that the response lacks something.
 func (v value) saysIncomplete() bool {
 	name := v.called().plain
-	set := !v.isEmpty() && !v.says("false", "0")
 	switch {
 	case strings.HasPrefix(name, "incomplete"), strings.HasPrefix(name, "isincomplete"), v.isCalled(partialNames):
-		return set
+		return v.isTrue()
 	case v.isCalled(completeNames):
 		return v.says("false", "0")
 	case name == "shards":

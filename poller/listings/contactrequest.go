@@ -23,7 +23,10 @@ type ContactRequestsQuery struct {
 	NumberOfItemsPerPage int
 	SortBy               string // score or createdAt
 	SortOrder            string // asc or desc
-	Place                Place  // of earlier responses; it is no parameter
+	Place                Place  // of earlier responses; it is no parameter, nor is the next one
+
+	// Settled is asked with the sum of a response. What it says yes to is not read.
+	Settled func(Sum) bool
 }
 
 func (q ContactRequestsQuery) values() url.Values {
@@ -42,6 +45,9 @@ func (q ContactRequestsQuery) values() url.Values {
 type ContactRequestsPage struct {
 	Envelope
 	ContactRequests []ContactRequest
+
+	Sum     Sum
+	Settled bool // it was not read
 }
 
 // ContactRequest is one inquiry. Its record is personal data.
@@ -70,11 +76,22 @@ func (c ContactRequest) object() object { return c.value().object() }
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and errors name it.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Place)
+	query := spaced(q.values().Encode())
+	x, err := c.ask(ctx, key, r, query, q.Place)
 	if err != nil {
 		return nil, err
 	}
-	return c.contactRequestsPage(x, q.NumberOfItemsPerPage)
+	sum := x.sum(query)
+	if q.Settled != nil && q.Settled(sum) {
+		x.drop()
+		return &ContactRequestsPage{Envelope: c.envelope(x, q.NumberOfItemsPerPage), Sum: sum, Settled: true}, nil
+	}
+	x.keep()
+	page, err := c.contactRequestsPage(x, q.NumberOfItemsPerPage)
+	if page != nil {
+		page.Sum = sum
+	}
+	return page, err
 }
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {

@@ -163,7 +163,11 @@ func headerTotal(h http.Header) int {
 			return int(n)
 		}
 	}
-	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+	shown := h.Get("Content-Range")
+	if shown == "" {
+		return -1
+	}
+	if parts := contentRange.FindStringSubmatch(shown); parts != nil && parts[1] != "bytes" {
 		if n, ok := natural(parts[2]); ok && n <= maxTotal {
 			return int(n)
 		}

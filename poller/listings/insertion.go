@@ -47,7 +47,10 @@ type InsertionsQuery struct {
 	PageSize int
 	Page     int        // 0: left out, as the first request of a walk does
 	Other    url.Values // the API's filters, sent as they are; the fields above win
-	Place    Place      // of earlier responses; it is no parameter
+	Place    Place      // of earlier responses; it is no parameter, nor is the next one
+
+	// Settled is asked with the sum of a response. What it knows is not read.
+	Settled func(Sum) (SettledPage, bool)
 }
 
 func (q InsertionsQuery) values() url.Values {
@@ -69,6 +72,9 @@ type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
 	LeftEmpty  bool // "", {} or nothing stands where the list was, past the first page
+
+	Sum     Sum
+	Settled bool // it was not read: of its insertions the references are known
 }
 
 // Insertion is one published property.
@@ -81,12 +87,53 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Place)
+	query := spaced(q.values().Encode())
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, query, q.Place)
 	if err != nil {
 		return nil, err
 	}
+	sum := x.sum(query)
+	if q.Settled != nil {
+		if before, settled := q.Settled(sum); settled {
+			x.drop()
+			return before.again(sum, c.envelope(x, q.PageSize)), nil
+		}
+	}
+	x.keep()
 	x.page = q.Page
-	return c.insertionsPage(x, q.PageSize)
+	page, err := c.insertionsPage(x, q.PageSize)
+	if err == nil {
+		page.Sum = sum
+	}
+	return page, err
+}
+
+// SettledPage is what a page said that need not be read again.
+type SettledPage struct {
+	page       InsertionsPage // without insertions
+	References []string
+}
+
+// Settle takes of a page what SettledPage keeps.
+func (p *InsertionsPage) Settle() SettledPage {
+	s := SettledPage{page: *p, References: make([]string, len(p.Insertions))}
+	s.page.Insertions = nil
+	for n, i := range p.Insertions {
+		s.References[n] = i.Reference
+	}
+	return s
+}
+
+// again is the page as it was, in another response of the same sum.
+func (s SettledPage) again(sum Sum, e Envelope) *InsertionsPage {
+	page := s.page
+	page.Sum, page.Settled = sum, true
+	page.Sent, page.Received, page.date = e.Sent, e.Received, e.date
+	page.Insertions = make([]Insertion, len(s.References))
+	for n, reference := range s.References {
+		page.Insertions[n].Reference = reference
+	}
+	return &page
 }
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {

@@ -141,14 +141,14 @@ func NewOutside(ignore, ids []string) Outside {
 
 // digest is that of a record; of a contact request's, levels of its objects lack what is outside.
 func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte {
-	room := rooms.Get().(*[]byte)
-	defer rooms.Put(room)
+	room := canonicals.Get().(*[]byte)
+	defer canonicals.Put(room)
 	*room = v.appendCanonical((*room)[:0], ignore, outside, levels, 1)
 	return sha256.Sum256(*room)
 }
 
-// rooms are for canonical forms.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
+// canonicals are rooms for canonical forms.
+var canonicals = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendCanonical appends the canonical form without what is ignored. The first levels of objects
 // lack the members outside, too. What is nested too deep is null.

@@ -1,9 +1,12 @@
 package listings
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -130,8 +133,36 @@ type exchange struct {
 	page           int    // that was asked for; 0: none
 	status         int
 	header         http.Header
-	body           []byte
+	body           []byte // in room until it is kept
+	room           *room
 	sent, received time.Time
+}
+
+// Sum is a hash of a response. Responses of equal sums to requests of one kind are read alike.
+type Sum [16]byte
+
+// sum hashes what decides how the response to a query is read: the body, and behind it what else does.
+func (x *exchange) sum(query string) Sum {
+	b := append(append(append(x.body, query...), x.place.Path...), strings.Join(x.header.Values("Link"), ",")...)
+	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
+	b = strconv.AppendBool(strconv.AppendBool(b, x.place.Known), x.declaresFailure())
+	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
+	whole := sha256.Sum256(b)
+	return Sum(whole[:len(Sum{})])
+}
+
+// keep gives the body memory of its own, for what is read of it refers to it.
+func (x *exchange) keep() {
+	x.body = bytes.Clone(x.body)
+	x.drop()
+}
+
+// drop ends the use of the body, unless it is kept.
+func (x *exchange) drop() {
+	if x.room.body.Cap() <= maxRoom {
+		rooms.Put(x.room)
+	}
+	x.room = nil
 }
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
@@ -182,14 +213,15 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, broken
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header}
+	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room)}
 	if resp.StatusCode != http.StatusOK {
-		return x, refusal(r, resp)
+		defer x.drop()
+		return x, x.refusal(resp)
 	}
-	x.body, err = readBody(resp, c.o.MaxBody)
-	if err == nil {
+	if x.body, err = x.room.read(resp, c.o.MaxBody); err == nil {
 		return x, nil
 	}
+	x.drop()
 	switch {
 	case errors.Is(err, errEncoding):
 		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
@@ -200,8 +232,8 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 }
 
 // refusal is the error for every status but 200.
-func refusal(r Request, resp *http.Response) error {
-	kind := bodyKind(resp) // also reads a small body to its end, so that the connection can be used again
+func (x *exchange) refusal(resp *http.Response) error {
+	r, kind := x.request, x.room.kindOf(resp) // also reads a small body to its end, so that the connection can be used again
 	if resp.StatusCode/100 == 2 {
 		return &DriftError{Request: r, Expected: "status 200", Found: http.StatusText(resp.StatusCode), Status: resp.StatusCode}
 	}
@@ -248,26 +280,33 @@ func (c *Client) envelope(x *exchange, size int) Envelope {
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 
-// readBody reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be more
+// room is where a body is unpacked and read. It is used again, as most bodies say what was said before.
+type room struct {
+	packed bufio.Reader
+	gzip   gzip.Reader
+	body   bytes.Buffer
+}
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// maxRoom is the largest body whose room is used again.
+const maxRoom = 1 << 20
+
+// read reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be more
 // than most.
-func readBody(resp *http.Response, most int64) ([]byte, error) {
+func (m *room) read(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
 	}
-	packed := http.MaxBytesReader(nil, resp.Body, most)
-	unpacked, done, err := unpack(packed, resp.Header)
+	unpacked, err := m.unpack(http.MaxBytesReader(nil, resp.Body, most), resp.Header)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	var b bytes.Buffer
-	if resp.ContentLength > 0 {
-		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
-	}
-	if _, err = b.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most)); err != nil {
+	m.body.Reset()
+	if _, err = m.body.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most)); err != nil {
 		return nil, err
 	}
-	return inUTF8(b.Bytes(), resp.Header.Get("Content-Type"), most)
+	return inUTF8(m.body.Bytes(), resp.Header.Get("Content-Type"), most)
 }
 
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
@@ -334,32 +373,27 @@ var (
 	codePage        = regexp.MustCompile(`^x?(?:cp|ibm|ccsid|ms|mswin|win|windows)0*([0-9]{3,5})$`)
 )
 
-// gzipReaders are those that are not used, 40 kB each.
-var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
-// unpack returns a reader without content encoding; done ends its use.
-func unpack(r io.Reader, h http.Header) (unpacked io.Reader, done func(), err error) {
+// unpack returns a reader without content encoding.
+func (m *room) unpack(r io.Reader, h http.Header) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
 	case "", "identity":
-		return r, func() {}, nil
+		return r, nil
 	case "gzip", "x-gzip":
-		g := gzipReaders.Get().(*gzip.Reader)
-		return g, func() { gzipReaders.Put(g) }, g.Reset(r)
+		m.packed.Reset(r)
+		return &m.gzip, m.gzip.Reset(&m.packed)
 	}
-	return nil, nil, errEncoding
+	return nil, errEncoding
 }
 
 // mostErrorBody is how much of the body of an error response is looked at. A longer one costs the connection.
 const mostErrorBody = 64 << 10
 
-// bodyKind looks at the body of an error response.
-func bodyKind(resp *http.Response) BodyKind {
-	packed := io.LimitReader(resp.Body, mostErrorBody)
-	unpacked, done, err := unpack(packed, resp.Header)
+// kindOf looks at the body of an error response.
+func (m *room) kindOf(resp *http.Response) BodyKind {
+	unpacked, err := m.unpack(io.LimitReader(resp.Body, mostErrorBody), resp.Header)
 	if err != nil {
 		return BodyOther
 	}
-	defer done()
 	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
 	return kindOf(body, resp.Header.Get("Content-Type"))
 }

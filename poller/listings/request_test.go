@@ -47,7 +47,7 @@ func TestBothOperationsSendAllTheirParameters(t *testing.T) {
 	if _, err := c.Insertions(t.Context(), testKey, "A/1", q); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ContactRequests(t.Context(), testKey, "A1", "r", ContactRequestsQuery{100, "score", "asc", Place{}}); err != nil {
+	if _, err := c.ContactRequests(t.Context(), testKey, "A1", "r", ContactRequestsQuery{NumberOfItemsPerPage: 100, SortBy: "score", SortOrder: "asc"}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{

@@ -17,6 +17,8 @@ type WalkOptions struct {
 	Filter   url.Values // the API's own filters, sent with every page
 	MaxPages int        // 10,000
 	Place    Place      // where the records stood before
+
+	Settled func(Sum) (SettledPage, bool) // as [InsertionsQuery] has it
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
@@ -149,7 +151,7 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		}
 		w.verdict.Size = sizes[0]
 		page, err := w.c.Insertions(ctx, w.key, w.agency, InsertionsQuery{
-			PageSize: sizes[0], Page: number, Other: w.o.Filter, Place: place,
+			PageSize: sizes[0], Page: number, Other: w.o.Filter, Place: place, Settled: w.o.Settled,
 		})
 		isSize := errors.Is(err, ErrBodyTooLarge) || w.pages == 0 && IsRefusedSize(err)
 		switch {

@@ -1,6 +1,5 @@
-// Package schedule decides which insertion is polled next. It is a pure structure: no clock, no
-// goroutine, no network and no store; the caller says what time it is. It is not safe for
-// concurrent use.
+// Package schedule decides which insertion is polled next. It has no clock, no goroutine, no network
+// and no store; the caller says what time it is.
 //
 // A poll of an insertion shows every contact request since the poll before, so with contact
 // requests at rate λ and polls every T the mean latency is T/2. Under one budget for all insertions
@@ -31,6 +30,7 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -39,6 +39,8 @@ type Options struct {
 	Rate      float64       // requests per second that may be spent on everything
 	Interval  time.Duration // minimum between two regular polls of one insertion
 	Staleness time.Duration // the cap: no insertion waits longer; 0: four rounds of polls at Rate
+
+	Changed func() // is called when there may be something to do; nil: nothing is. It must not block
 }
 
 // Why is the reason of a turn.
@@ -62,8 +64,10 @@ type Turn struct {
 	Why               Why
 }
 
-// Schedule holds every insertion that is polled. Make it with New.
+// Schedule holds every insertion that is polled. Make it with New. Its methods are safe for concurrent
+// use.
 type Schedule struct {
+	mu       sync.Mutex
 	o        Options
 	epoch    time.Time // moments are counted from it
 	agencies map[string]*agency
@@ -134,7 +138,19 @@ func (q *queue) Pop() any {
 
 // New returns an empty schedule.
 func New(o Options, now time.Time) *Schedule {
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
 	return &Schedule{o: o, epoch: now, agencies: map[string]*agency{}}
+}
+
+// change locks the schedule. The returned function unlocks it, and says that there may be something to do.
+func (s *Schedule) change() (done func()) {
+	s.mu.Lock()
+	return func() {
+		s.mu.Unlock()
+		s.o.Changed()
+	}
 }
 
 func (s *Schedule) moment(t time.Time) time.Duration { return t.Sub(s.epoch) }
@@ -155,6 +171,7 @@ func (s *Schedule) item(agencyID, reference string) *item {
 // Add puts an insertion into the schedule, unless it is there. appeared is when it was published,
 // lastPoll when it was polled last; each is zero where that is unknown or was never.
 func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.Time) {
+	defer s.change()()
 	g := s.agency(agencyID)
 	if g.items[reference] != nil {
 		return
@@ -177,6 +194,7 @@ func (s *Schedule) Add(agencyID, reference string, appeared, lastPoll, now time.
 
 // Remove takes an insertion out of the schedule; it may be in flight.
 func (s *Schedule) Remove(agencyID, reference string) {
+	defer s.change()()
 	i := s.item(agencyID, reference)
 	if i == nil {
 		return
@@ -188,12 +206,15 @@ func (s *Schedule) Remove(agencyID, reference string) {
 	s.count--
 }
 
-// Urge lets an insertion be polled soon. One that is urgent already keeps its place, one that is in
+// Urge lets insertions be polled soon. One that is urgent already keeps its place, one that is in
 // flight is polled once more, one that waits after a failure waits no longer.
-func (s *Schedule) Urge(agencyID, reference string) {
-	if i := s.item(agencyID, reference); i != nil && !i.urgent {
-		if i.urgent = true; i.queue != flying {
-			s.enqueue(i)
+func (s *Schedule) Urge(agencyID string, references ...string) {
+	defer s.change()()
+	for _, reference := range references {
+		if i := s.item(agencyID, reference); i != nil && !i.urgent {
+			if i.urgent = true; i.queue != flying {
+				s.enqueue(i)
+			}
 		}
 	}
 }
@@ -201,6 +222,7 @@ func (s *Schedule) Urge(agencyID, reference string) {
 // Pause gives out nothing of an agency before until; the zero time ends a pause. oneByOne gives out
 // one poll at a time afterwards.
 func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
+	defer s.change()()
 	g := s.agency(agencyID)
 	if g.oneByOne, g.paused = oneByOne, 0; !until.IsZero() {
 		g.paused = s.moment(until)
@@ -210,6 +232,7 @@ func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
 // Polled takes a good response: created are the creation times of the contact requests that were not
 // known before, at the first poll by this process of all that are known; zero where unknown.
 func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []time.Time) {
+	defer s.change()()
 	i := s.item(agencyID, reference)
 	if i == nil {
 		return
@@ -222,6 +245,7 @@ func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []ti
 
 // Put ends a poll without a good response: the insertion is asked again from a moment on.
 func (s *Schedule) Put(agencyID, reference string, until time.Time) {
+	defer s.change()()
 	switch i := s.item(agencyID, reference); {
 	case i == nil:
 	case !i.urgent:
@@ -257,7 +281,7 @@ func (i *item) move(to int8, due time.Duration) {
 
 // after is when an insertion is due. It notes whether another S would change that.
 func (s *Schedule) after(i *item) time.Duration {
-	wait, limit := s.price/math.Sqrt(i.rate), share*s.Cap().Seconds()
+	wait, limit := s.price/math.Sqrt(i.rate), share*s.cap().Seconds()
 	due := seconds(min(wait, limit))
 	s.rises, s.falls = s.rises || wait < limit, s.falls || due > s.o.Interval
 	return i.last + max(s.o.Interval, due)
@@ -268,8 +292,15 @@ const share = 0.8
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// Cap is how long an insertion may wait. What comes every few intervals is never late.
+// Cap is how long an insertion may wait.
 func (s *Schedule) Cap() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cap()
+}
+
+// cap is Cap. What comes every few intervals is never late.
+func (s *Schedule) cap() time.Duration {
 	if s.o.Staleness > 0 {
 		return s.o.Staleness
 	}
@@ -301,6 +332,8 @@ func (g *agency) blocked(now time.Duration) bool {
 // something is added, urged or resumed. The caller sends no more than the budget and asks only when
 // it could send.
 func (s *Schedule) Next(t time.Time) (Turn, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := s.moment(t)
 	regular, pressed := s.regular(now)
 	waiting, again := s.first(urgent, now), s.first(failed, now)
@@ -395,10 +428,14 @@ func (s *Schedule) wait(now time.Duration) time.Duration {
 
 // Has reports whether an insertion is in the schedule, Len how many of an agency are.
 func (s *Schedule) Has(agencyID, reference string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.item(agencyID, reference) != nil
 }
 
 func (s *Schedule) Len(agencyID string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return len(s.agency(agencyID).items)
 }
 
@@ -411,18 +448,54 @@ type Wait struct {
 
 // Waits are how the insertions of an agency wait, in no order.
 func (s *Schedule) Waits(agencyID string) (all []Wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, i := range s.agency(agencyID).items {
-		since := i.last
+		all = append(all, Wait{i.reference, s.since(i), i.never})
+	}
+	return all
+}
+
+func (s *Schedule) since(i *item) time.Time {
+	if i.never {
+		return s.epoch.Add(i.last + s.o.Interval)
+	}
+	return s.epoch.Add(i.last)
+}
+
+// Standing is how the insertions of an agency wait at a moment. The zero value has none.
+type Standing struct {
+	Cap         time.Duration // none should wait longer
+	Insertions  int
+	Never, Past int       // of those: never polled, and past the cap
+	Oldest      time.Time // since when the one waits that waits the longest
+}
+
+// Stand counts how the insertions of an agency wait.
+func (s *Schedule) Stand(agencyID string, now time.Time) Standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := s.agency(agencyID).items
+	all := Standing{Cap: s.cap(), Insertions: len(items)}
+	for _, i := range items {
+		since := s.since(i)
 		if i.never {
-			since += s.o.Interval
+			all.Never++
 		}
-		all = append(all, Wait{i.reference, s.epoch.Add(since), i.never})
+		if now.Sub(since) > all.Cap {
+			all.Past++
+		}
+		if all.Oldest.IsZero() || since.Before(all.Oldest) {
+			all.Oldest = since
+		}
 	}
 	return all
 }
 
 // Turns are how many turns an agency was given for each reason, by its name.
 func (s *Schedule) Turns(agencyID string) map[string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := map[string]uint64{}
 	for why := Index; why < whys; why++ {
 		all[why.String()] = s.agency(agencyID).turns[why]

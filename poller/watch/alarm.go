@@ -126,38 +126,6 @@ func (l Liveness) LastGood(watchStart time.Time) time.Time {
 	return time.Time{}
 }
 
-// Wait is how an insertion waits: since its last good answer, or since it came into the schedule.
-type Wait struct {
-	Reference string
-	Since     time.Time
-	Never     bool // was it polled
-}
-
-// Standing is how the insertions of an agency wait at a moment. The zero value has none.
-type Standing struct {
-	Cap         time.Duration // none should wait longer
-	Insertions  int
-	Never, Past int       // of those: never polled, and past the cap
-	Oldest      time.Time // since when the one waits that waits the longest
-}
-
-// Stand counts how insertions wait.
-func Stand(waits []Wait, limit time.Duration, now time.Time) Standing {
-	s := Standing{Cap: limit, Insertions: len(waits)}
-	for _, w := range waits {
-		if w.Never {
-			s.Never++
-		}
-		if now.Sub(w.Since) > limit {
-			s.Past++
-		}
-		if s.Oldest.IsZero() || w.Since.Before(s.Oldest) {
-			s.Oldest = w.Since
-		}
-	}
-	return s
-}
-
 // Cannot be read: so many failures in a row, for three intervals and so long at least.
 const (
 	unreadableAfter = 3

@@ -32,18 +32,6 @@ func TestFailingIsMeasuredSinceTheLastSuccess(t *testing.T) {
 	}
 }
 
-func TestHowInsertionsStandIsCountedByTheCap(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ago := func(d time.Duration) Wait { return Wait{Reference: d.String(), Since: now.Add(-d)} }
-	waits := []Wait{ago(time.Minute), ago(10 * time.Minute), ago(10*time.Minute + 1), ago(11*time.Minute + 1), ago(time.Hour)}
-	waits[0].Never = true
-	s := Stand(waits, 10*time.Minute, now)
-	want := Standing{Cap: 10 * time.Minute, Insertions: 5, Never: 1, Past: 3, Oldest: now.Add(-time.Hour)}
-	if s != want {
-		t.Errorf("%+v, want %+v", s, want)
-	}
-}
-
 func TestUnreadableIsWhatFailsOftenAndForLong(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -71,6 +71,16 @@ func identify(reference string, requests []listings.ContactRequest, rules Rules)
 	return once
 }
 
+// idOf is what the first candidate says that is there, and which candidate that is.
+func (r Rules) idOf(c *listings.ContactRequest) (field int, id string) {
+	for n, name := range r.ids {
+		if id = c.ID(name); id != "" {
+			return n, id
+		}
+	}
+	return len(r.ids), ""
+}
+
 func digestOf(r *listings.ContactRequest, rules Rules) store.Short {
 	digest := r.Digest(rules.outside)
 	return store.Short(digest[:8])
@@ -363,6 +373,7 @@ type comparison struct {
 	fresh    map[string]time.Time // creation times of those that were not
 	new      int                  // was not known at all
 	missing  int                  // is known and not shown
+	same     bool                 // each is known by its id and reads as it did
 	waits    []time.Duration      // of those that are announced as live
 	readings []Reading            // of those that were known
 
@@ -373,19 +384,16 @@ type comparison struct {
 // asBefore recognises a response of which each contact request is known by its id and reads as it
 // did, as most are: that takes no fingerprints. ok is false where something is new or has changed.
 func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found, ok bool) {
-	taken, first := make([]bool, len(c.Known)), ""
+	taken, first := make([]bool, len(c.Known)), 0
 	for n := range requests {
 		f := &found{ContactRequest: &requests[n]}
-		for _, field := range c.Rules.ids {
-			if f.id = boundedID(f.ID(field)); f.id != "" {
-				if n == 0 {
-					first = field
-				} else if field != first {
-					return nil, false
-				}
-				break
-			}
+		field, id := c.Rules.idOf(f.ContactRequest)
+		if n == 0 {
+			first = field
+		} else if field != first {
+			return nil, false
 		}
+		f.id = boundedID(id)
 		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int {
 			return strings.Compare(k.ID, id)
 		})
@@ -407,7 +415,7 @@ func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found,
 // compare takes what a response shows of each contact request.
 func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 	all, same := c.asBefore(requests)
-	if !same {
+	if c.same = same; !same {
 		all = identify(c.Insertion.Reference, requests, c.Rules)
 		c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
 		c.countEmptied(all)

@@ -1,7 +1,11 @@
 package watch
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"doorbell/events"
@@ -30,7 +34,31 @@ type Response struct {
 	List       bool // there is a list, even an empty one
 }
 
-func (r Response) count() int        { return len(r.Requests) + r.Unreadable }
+func (r Response) count() int { return len(r.Requests) + r.Unreadable }
+
+// Sum is a hash of all that a response says to which Judge listens, as long as each of its contact
+// requests is known and reads as it did.
+func (r Response) Sum(rules Rules) (sum listings.Sum) {
+	b := make([]byte, 0, 64+96*len(r.Requests))
+	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
+		b = binary.AppendVarint(b, int64(n))
+	}
+	b = strconv.AppendBool(fmt.Append(b, r.SortBy, r.SortOrder), r.List)
+	for n := range r.Requests {
+		c := &r.Requests[n]
+		field, id := rules.idOf(c)
+		digest := digestOf(c, rules)
+		b = binary.AppendUvarint(b, uint64(field))
+		b = binary.AppendUvarint(b, uint64(len(id)))
+		b = append(append(b, id...), digest[:]...)
+		b = binary.AppendVarint(b, c.CreatedAt.Unix())
+		b = binary.AppendVarint(b, int64(c.CreatedAt.Nanosecond()))
+		b = strconv.AppendBool(b, c.HasZone())
+	}
+	whole := sha256.Sum256(b)
+	return listings.Sum(whole[:len(sum)])
+}
+
 func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
 func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
 
@@ -104,6 +132,11 @@ type Judged struct {
 	Waits  []time.Duration      // of the contact requests that are announced as live
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
+
+	// Settled says that a response of the same Sum changes nothing again, as long as nothing of the
+	// insertion is written, [Unsettled] has nothing to say of the agency, Totals is the same, and our
+	// clock is not set back.
+	Settled bool
 }
 
 // Judge says what a response changes. The window is that of the responses before; it stays as it
@@ -149,7 +182,14 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if c.view.ordered {
 		j.Newest = c.view.newest
 	}
+	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
 	return j
+}
+
+// Unsettled reports whether a response may change something of an agency for what it does not say: members
+// are left out whose values are compared each time, or redactions are held.
+func Unsettled(state store.Agency) bool {
+	return len(state.Volatile) > 0 || state.Redaction != nil
 }
 
 // GiveUp ends a catch-up that no response has closed: an event says that contact requests may be

@@ -1,0 +1,113 @@
+package poller
+
+import (
+	"testing"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/watch"
+	"doorbell/store"
+)
+
+// TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged changes one thing at a time to which a judgement listens.
+func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) {
+	const reference = "a#1##"
+	now := time.Now()
+	for name, change := range map[string]func(a *agency, p *poll){
+		"nothing": nil,
+		"the insertion is written": func(a *agency, _ *poll) {
+			must(t, a.p.store.Update(func(tx *store.Tx) error {
+				return tx.PutInsertion(a.id, store.Insertion{Reference: reference, Episode: 1})
+			}))
+		},
+		"a contact request is written": func(a *agency, _ *poll) {
+			must(t, a.p.store.Update(func(tx *store.Tx) error {
+				return tx.PutContactRequests(a.id, reference, store.ContactRequest{ID: "1"})
+			}))
+		},
+		"a person is forgotten": func(a *agency, _ *poll) {
+			_, err := a.p.store.Erase(a.id, []store.Request{{Reference: reference, ID: "1"}})
+			must(t, err)
+		},
+		"counts are believed": func(a *agency, _ *poll) { a.learnShown(1, 2, time.Time{}) },
+		"members are left out": func(a *agency, _ *poll) {
+			a.snapshot.Store(&snapshot{state: store.Agency{Volatile: []store.Volatile{{Path: "/views"}}}})
+		},
+		"redactions are held": func(a *agency, _ *poll) {
+			a.snapshot.Store(&snapshot{state: store.Agency{Redaction: &store.Held{}}})
+		},
+		"the clock was set back": func(_ *agency, p *poll) { p.state.at = now.Add(time.Hour) },
+		"it is polled no more":   func(a *agency, p *poll) { a.forget(reference); p.state = a.pollState(reference) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := anAgency(t)
+			must(t, a.p.store.Update(func(tx *store.Tx) error {
+				return tx.PutContactRequests(a.id, reference, store.ContactRequest{ID: "1"})
+			}))
+			p := &poll{a: a, reference: reference, state: a.pollState(reference)}
+			p.state.at = now.Add(-time.Minute)
+			p.state.settled = settled{content: listings.Sum{1}, version: a.p.store.Version(a.id, reference)}
+			if !p.isSettled(now) {
+				t.Fatal("it is not settled")
+			}
+			if change == nil {
+				return
+			}
+			if change(a, p); p.isSettled(now) {
+				t.Error("it is settled still")
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestASettledPageIsReadAgainWhereAnythingElseHasChanged is the same of a page of the list.
+func TestASettledPageIsReadAgainWhereAnythingElseHasChanged(t *testing.T) {
+	now := time.Now()
+	for name, change := range map[string]func(a *agency){
+		"nothing": nil,
+		"one insertion is written": func(a *agency) {
+			must(t, a.p.store.Update(func(tx *store.Tx) error {
+				return tx.PutInsertion(a.id, store.Insertion{Reference: "a#2##", Episode: 1})
+			}))
+		},
+		"members are left out": func(a *agency) {
+			a.snapshot.Store(&snapshot{state: store.Agency{Volatile: []store.Volatile{{Path: "/views"}}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := anAgency(t)
+			page := &listings.InsertionsPage{Insertions: []listings.Insertion{{Reference: "a#1##"}, {Reference: "a#2##"}}, Sum: listings.Sum{1}}
+			read := func() map[listings.Sum]settledPage {
+				w := &walk{Walk: watch.NewWalk(now), a: a, settled: map[listings.Sum]settledPage{}}
+				must(t, w.page(page))
+				return w.settled
+			}
+			if len(read()) > 0 {
+				t.Fatal("a page of which all is new is settled")
+			}
+			if a.settled = read(); len(a.settled) != 1 {
+				t.Fatal("a page of which all is known is not settled")
+			}
+			if _, settled := a.settledPage(page.Sum); !settled {
+				t.Fatal("it is not known again")
+			}
+			if change == nil {
+				return
+			}
+			change(a)
+			if _, settled := a.settledPage(page.Sum); settled {
+				t.Error("it is settled still")
+			}
+			if name == "members are left out" && len(read()) > 0 {
+				t.Error("a page is settled whose members are left out")
+			}
+		})
+	}
+}

@@ -488,6 +488,7 @@ func TestAFilterBaselineThatEndsIncompleteMakesNothingDisappear(t *testing.T) {
 			}
 			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: offer}))
 		}
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		before := len(w.log("A100"))
@@ -692,7 +693,7 @@ func TestTheSilenceOfTheLastInsertionEndsWithIt(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
-		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.options.HoldFor, w.options.PollInterval, w.options.WalkInterval = time.Minute, 10*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))

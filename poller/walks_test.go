@@ -281,6 +281,7 @@ func TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd(t *testing.T) {
 					}
 					return &sandbox.Fault{Body: append(body, `],"total":100}`...)}
 				}))
+				w.options.PollInterval = 6 * time.Hour // polls are not what counts
 				w.start()
 				w.pass(10 * time.Minute)
 				before := n.Load()
@@ -339,6 +340,7 @@ func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) 
 		for n := range 60 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = 2 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(failing("insertions", 500))

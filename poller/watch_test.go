@@ -283,7 +283,7 @@ func TestAStillListedInsertionThatIsRefusedHaltsAlone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.options.PollInterval = 5 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(5 * time.Minute)
 		refuse := func(c sandbox.Call) *sandbox.Fault {
@@ -378,6 +378,7 @@ func TestAnOddAnswerIsNeverTakenForNone(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				w.publish("A100", "a#1##", "a#2##")
 				w.write("A100", "a#1##", time.Hour)
+				w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
 				w.start()
 				w.pass(5 * time.Minute)
 				w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(body)} })
@@ -614,7 +615,7 @@ func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.options.PollInterval = 10 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 30*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -637,7 +638,7 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
-		w.options.PollInterval = 10 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 30*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -708,7 +709,7 @@ func TestAWithdrawnInsertionThatWasRefusedIsPolledAgainOnMonday(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inBubble(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 			w.publish("A100", "a#1##", "a#2##", "a#3##")
-			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
+			w.options.PollInterval, w.options.WalkInterval = 15*time.Minute, 30*time.Minute
 			w.start()
 			w.pass(time.Hour)
 			w.must(w.model.Withdraw("A100", "a#1##"))

@@ -55,7 +55,7 @@ func TestAnAgencyWhoseLastInsertionIsLongGoneIsNotSilent(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
-		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.options.HoldFor, w.options.PollInterval, w.options.WalkInterval = time.Minute, 10*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))

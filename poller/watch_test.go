@@ -737,6 +737,7 @@ func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testin
 	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -754,7 +755,7 @@ func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testin
 		}
 		w.model.SetFault(nil)
 		w.publish("A100", "a#1##")
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		id := w.write("A100", "a#1##", 0)
 		w.pass(10 * time.Minute)
 		if got := announced(w.log("A100")); got[id] != 1 {
@@ -768,6 +769,7 @@ func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -791,7 +793,7 @@ func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
 		}
 		w.model.SetFault(nil)
 		w.publish("A100", "a#1##", "a#2##")
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		ids := []string{w.write("A100", "a#1##", 0), w.write("A100", "a#2##", 0)}
 		w.pass(10 * time.Minute)
 		if got := announced(w.log("A100")); got[ids[0]] != 1 || got[ids[1]] != 1 {
@@ -819,6 +821,7 @@ func TestATryOfAHaltIsNotOverWithASizeThatIsRefused(t *testing.T) {
 				}
 				return nil
 			})
+			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 			w.start()
 			w.pass(10 * time.Minute)
 			refused = true
@@ -840,6 +843,7 @@ func TestATryOfAHaltIsOneRequestADayWhateverTheResponse(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		status := 403

@@ -38,6 +38,7 @@ func TestAContactRequestServiceThatIsDownWhileListsWorkIsStale(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.options.WalkInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		began := time.Now()
@@ -172,9 +173,9 @@ func TestAKeyThatIsToWaitWaitsOverRestarts(t *testing.T) {
 		})
 		w.pass(time.Minute)
 		before := w.model.Requests(sandbox.Filter{})
-		for range 720 {
+		for range 360 {
 			w.restart()
-			w.pass(5 * time.Second)
+			w.pass(10 * time.Second)
 		}
 		if n := w.model.Requests(sandbox.Filter{}) - before; n > 6 {
 			t.Errorf("%d requests in an hour of crashes", n)
@@ -488,6 +489,7 @@ func TestAFilterBaselineThatEndsIncompleteMakesNothingDisappear(t *testing.T) {
 			}
 			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: offer}))
 		}
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		before := len(w.log("A100"))
@@ -692,7 +694,7 @@ func TestTheSilenceOfTheLastInsertionEndsWithIt(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
-		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.options.HoldFor, w.options.PollInterval, w.options.WalkInterval = time.Minute, 10*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))

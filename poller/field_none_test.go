@@ -47,7 +47,11 @@ func someOfNone() map[string]fieldReply {
 // TestWithDefaultSettingsAnyNewLeadIsAnnouncedWithinTwoMinutesWhateverFormNoneHas watches sixty
 // insertions, 54 of which have never had a contact request.
 func TestWithDefaultSettingsAnyNewLeadIsAnnouncedWithinTwoMinutesWhateverFormNoneHas(t *testing.T) {
-	eachForm(t, formsOfNone, func(t *testing.T, none fieldReply) {
+	forms := someOfNone() // the others are read in listings, and at other settings in TestAnyNewLead
+	if *rounds > 1 {
+		forms = formsOfNone
+	}
+	eachForm(t, forms, func(t *testing.T, none fieldReply) {
 		inField(t, flatsNamed(60), func(w *world, p *portal) {
 			w.options.RequestsPerSecond, w.options.PollInterval, w.options.WalkInterval = 0, 0, 0 // the defaults
 			p.respond = func(_ string, _ int, records []string) fieldReply {

@@ -218,6 +218,7 @@ func TestInsertionsThatAreNotFoundAreNoReasonToWalkWithoutEnd(t *testing.T) {
 			}
 			return nil
 		})
+		w.options.PollInterval = 2 * time.Minute
 		w.start()
 		w.pass(30 * time.Minute)
 		before := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})

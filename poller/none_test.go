@@ -45,7 +45,7 @@ func TestAnyNewLeadIsAnnouncedWithinTwoMinutesWhateverFormNoneHas(t *testing.T) 
 					return nil
 				})
 				w.start()
-				w.pass(10 * time.Minute)
+				w.pass(5 * time.Minute)
 				var ids []string
 				for n := 0; n < 60; n += 10 {
 					ids = append(ids, w.write("A100", fmt.Sprintf("a#%d##", n), 0))

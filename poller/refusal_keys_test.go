@@ -41,10 +41,7 @@ func TestARefusalUnderAKeyIsForgottenWhenTheInsertionWasAnsweredUnderAnother(t *
 
 // TestADeadKeyIsBlamedOnNoAgency deactivates the one key of many agencies: each of them has been answered well a moment before.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
-	ids := make([]string, 200)
-	if raced {
-		ids = ids[:40]
-	}
+	ids := make([]string, 50**rounds)
 	for n := range ids {
 		ids[n] = fmt.Sprintf("A%d", n)
 	}

@@ -192,9 +192,9 @@ func TestWalksTakeAThirdOfTheRequestsWhilePollsWait(t *testing.T) {
 		w.publish("A100", references(200)...)
 		w.options.PollInterval, w.options.WalkInterval = time.Second, time.Second
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(2 * time.Minute)
 		pages, all := w.walkRequests(), w.model.Requests(sandbox.Filter{})
-		w.pass(10 * time.Minute)
+		w.pass(5 * time.Minute)
 		pages, all = w.walkRequests()-pages, w.model.Requests(sandbox.Filter{})-all
 		if 3*pages > all+3 || 3*pages < all*8/10 {
 			t.Errorf("%d of %d requests were for the list", pages, all)

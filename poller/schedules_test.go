@@ -105,9 +105,9 @@ func TestAGoneInsertionThatFailsIsNotAskedForEver(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 500}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 20*time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 15*time.Minute, time.Hour
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
 		w.pass(72 * time.Hour)
 		before := w.model.Requests(sandbox.Filter{Reference: "a#1##"})

@@ -20,13 +20,13 @@ func TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost(t *testing.T) {
 		}
 		w.options.MaxStaleness = time.Minute // more than the budget can do: all of it is spent
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(4 * time.Minute)
 		spent := func(d time.Duration) float64 {
 			before := w.model.Requests(sandbox.Filter{})
 			w.pass(d)
 			return float64(w.model.Requests(sandbox.Filter{})-before) / d.Seconds()
 		}
-		whole := spent(10 * time.Minute)
+		whole := spent(4 * time.Minute)
 		if whole < 4.5 {
 			t.Fatalf("%.2f requests a second without a 429", whole)
 		}
@@ -40,7 +40,7 @@ func TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost(t *testing.T) {
 			return &sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}
 		})
 		spent(time.Minute)
-		if got := spent(20 * time.Minute); got < 0.45*whole {
+		if got := spent(10 * time.Minute); got < 0.45*whole {
 			t.Errorf("%.2f of %.2f requests a second with every twentieth answer 429", got, whole)
 		}
 		w.model.SetFault(nil)
@@ -60,7 +60,7 @@ func TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore(t *testing.T) {
 		}
 		w.options.MaxStaleness = time.Minute
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(3 * time.Minute)
 		var second, taken, refused atomic.Int64
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if now := c.At.Unix() / 10; second.Swap(now) != now {

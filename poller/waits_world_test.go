@@ -35,10 +35,10 @@ func TestAnAPIThatIsTooSlowToBeAskedInTimeIsNotStale(t *testing.T) {
 		}
 		w.options.RequestsPerSecond = 20
 		w.start()
-		w.pass(4 * time.Minute)
+		w.pass(2 * time.Minute)
 		before := len(w.log("A100"))
 		w.model.SetFault(slow)
-		w.pass(20 * time.Minute)
+		w.pass(12 * time.Minute)
 		if s := w.status("A100"); s.State != "watching" || s.Freshness.PastCap < 50 || s.Freshness.OldestSeconds < s.Freshness.CapSeconds {
 			t.Errorf("%s: %+v", s.State, s.Freshness)
 		}

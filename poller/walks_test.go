@@ -55,7 +55,7 @@ func TestAnAgencyWhoseLastInsertionIsLongGoneIsNotSilent(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
-		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.options.HoldFor, w.options.PollInterval, w.options.WalkInterval = time.Minute, 10*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -281,6 +281,7 @@ func TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd(t *testing.T) {
 					}
 					return &sandbox.Fault{Body: append(body, `],"total":100}`...)}
 				}))
+				w.options.PollInterval = 6 * time.Hour // polls are not what counts
 				w.start()
 				w.pass(10 * time.Minute)
 				before := n.Load()
@@ -339,6 +340,7 @@ func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) 
 		for n := range 60 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = 2 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(failing("insertions", 500))

@@ -283,7 +283,7 @@ func TestAStillListedInsertionThatIsRefusedHaltsAlone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.options.PollInterval = 5 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(5 * time.Minute)
 		refuse := func(c sandbox.Call) *sandbox.Fault {
@@ -378,6 +378,7 @@ func TestAnOddAnswerIsNeverTakenForNone(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				w.publish("A100", "a#1##", "a#2##")
 				w.write("A100", "a#1##", time.Hour)
+				w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
 				w.start()
 				w.pass(5 * time.Minute)
 				w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(body)} })
@@ -614,7 +615,7 @@ func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.options.PollInterval = 10 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 30*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -637,7 +638,7 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
-		w.options.PollInterval = 10 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 30*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -708,7 +709,7 @@ func TestAWithdrawnInsertionThatWasRefusedIsPolledAgainOnMonday(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inBubble(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 			w.publish("A100", "a#1##", "a#2##", "a#3##")
-			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
+			w.options.PollInterval, w.options.WalkInterval = 15*time.Minute, 30*time.Minute
 			w.start()
 			w.pass(time.Hour)
 			w.must(w.model.Withdraw("A100", "a#1##"))
@@ -736,6 +737,7 @@ func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testin
 	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -753,7 +755,7 @@ func TestAHaltedInsertionThatIsWithdrawnIsNotAskedUntilItIsListedAgain(t *testin
 		}
 		w.model.SetFault(nil)
 		w.publish("A100", "a#1##")
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		id := w.write("A100", "a#1##", 0)
 		w.pass(10 * time.Minute)
 		if got := announced(w.log("A100")); got[id] != 1 {
@@ -767,6 +769,7 @@ func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -790,7 +793,7 @@ func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
 		}
 		w.model.SetFault(nil)
 		w.publish("A100", "a#1##", "a#2##")
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		ids := []string{w.write("A100", "a#1##", 0), w.write("A100", "a#2##", 0)}
 		w.pass(10 * time.Minute)
 		if got := announced(w.log("A100")); got[ids[0]] != 1 || got[ids[1]] != 1 {
@@ -818,6 +821,7 @@ func TestATryOfAHaltIsNotOverWithASizeThatIsRefused(t *testing.T) {
 				}
 				return nil
 			})
+			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 			w.start()
 			w.pass(10 * time.Minute)
 			refused = true
@@ -839,6 +843,7 @@ func TestATryOfAHaltIsOneRequestADayWhateverTheResponse(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		status := 403

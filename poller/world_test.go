@@ -31,8 +31,12 @@ const (
 	newKey  = "99999999-2222-4333-8444-555555555555"
 )
 
-// rounds is how much of long rows of faults, and how many days, are tried.
-var rounds = flag.Int("rounds", 1, "quarters of the faults in a catch-up and of the floods, and times two days of lists without an order")
+// rounds is how much of long tables, and how many days, are tried.
+var rounds = flag.Int("rounds", 1, "quarters of the fixtures, services, floods and faults in a catch-up, and of 200 agencies; "+
+	"from 2 on also two days each of lists without an order")
+
+// inRound reports whether the n-th case of a long table runs: every fourth in one round, all in four.
+func inRound(n int) bool { return n%4 < *rounds }
 
 // TestMain lets garbage lie for longer: hundreds of small worlds would else spend a quarter of their time on it. Stores stand in
 // memory where it has room for them: here the process ends, never the machine, and no disk has to be waited for. Under the race

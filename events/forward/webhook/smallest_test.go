@@ -1,4 +1,4 @@
-package forwardtest_test
+package webhook_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package natsdtest
+package natsd_test
 
 import (
 	"net"
@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"doorbell/events/natsd/natsdtest"
 )
 
 // TestAPortIsFreeAgainWhileProcessesAreStarted listens where a listener was just closed. Without AwaitPort one in fifty fails.
@@ -40,7 +42,7 @@ func TestAPortIsFreeAgainWhileProcessesAreStarted(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := AwaitPort("127.0.0.1", address.Port); err != nil {
+		if err := natsdtest.AwaitPort("127.0.0.1", address.Port); err != nil {
 			t.Fatal(err)
 		}
 	}

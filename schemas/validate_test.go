@@ -1,4 +1,4 @@
-package schematest_test
+package schemas_test
 
 import (
 	"strings"

@@ -182,9 +182,21 @@ func (w writer) halted(p *events.AccessHalted) Item {
 			Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
 			Fact{Label: "Answer", Text: fmt.Sprintf("%d to a request for %s", p.Status, operation(p.Operation))},
 			Fact{Label: "Last good answer", Text: w.when(p.ObservedAfter)}, Fact{Label: "Key", Text: key(p.Key)},
-			Fact{Label: "Same key", Text: fmt.Sprintf("of the other agencies %d work, %d are refused, %d unknown", others.Working, others.Refused, others.Unknown)},
+			Fact{Label: "Same key", Text: sameKey(others)},
 		),
 	}
+}
+
+// sameKey says how other agencies fare with the key.
+func sameKey(others events.AgenciesOfKey) string {
+	text := fmt.Sprintf("works for %d other agencies, refused for %d", others.Working, others.Refused)
+	if others.Working == 1 {
+		text = fmt.Sprintf("works for 1 other agency, refused for %d", others.Refused)
+	}
+	if others.Unknown > 0 {
+		text += fmt.Sprintf(", not tried for %d", others.Unknown)
+	}
+	return text
 }
 
 func (w writer) stale(p *events.WatchStale) Item {

@@ -73,7 +73,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	}
 	text, wasCut := Untagged(c.Message), false
 	if w.Short {
-		text = w.spare(text, c)
+		text = Line(w.spare(text, c), maxShort)
 	}
 	if i.Quote, wasCut = Lines(text, w.most); wasCut {
 		i.Note = w.t("The message is longer than this; the whole of it is in your portal.")

@@ -91,6 +91,7 @@ const (
 	MaxSubject  = 160
 	maxSentence = 1000
 	maxMessage  = 10000 // of what a person wrote
+	maxShort    = 160   // of that on one line
 	maxInDigest = 800
 )
 
@@ -124,7 +125,7 @@ func Write(all []events.Event, test bool, o Options) Message {
 	default:
 		m = w.digest(all)
 	}
-	if o.Short && slices.ContainsFunc(all, showsPerson) {
+	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for who sets it up
 		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
 	}
 	m.Language = w.tag()

@@ -53,9 +53,12 @@ func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
 	}
 	list := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: requests(t)}}))
 	for _, all := range []string{body, list} {
-		if !strings.Contains(all, "DOORBELL_SLACK_PEOPLE=full") {
-			t.Errorf("it does not say how to see more: %s", all)
+		if strings.Contains(all, "DOORBELL") {
+			t.Errorf("it names a setting to those who answer leads: %s", all)
 		}
+	}
+	if test := string(render(t, kind{"test", slack.Short, forward.Delivery{Events: requests(t)[:1], Test: true}})); !strings.Contains(test, "DOORBELL_SLACK_PEOPLE=full") {
+		t.Errorf("a test does not say how to see more: %s", test)
 	}
 	if strings.Contains(list, "@") || strings.Contains(list, "+41") || strings.Contains(list, "Muster") {
 		t.Errorf("the list shows too much: %s", list)
@@ -99,7 +102,7 @@ func TestOnlyWebAddressesBecomeLinks(t *testing.T) {
 
 func TestLongMessagesAreCut(t *testing.T) {
 	message := func(p *events.ContactRequestCreated) { p.Contact.Message = strings.Repeat("Guten Tag. ", 500) }
-	for people, limit := range map[slack.People]int{slack.Short: 1_500, slack.Full: 1_500} {
+	for people, limit := range map[slack.People]int{slack.Short: 160, slack.Full: 1_500} {
 		body := show(t, people, message)
 		_, rest, _ := strings.Cut(body, "“")
 		text, _, closed := strings.Cut(rest, "”")

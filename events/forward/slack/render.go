@@ -174,6 +174,9 @@ func (p *post) list(m message.Message, size int) {
 				row += " · " + f.Text
 			}
 		}
+		if len(i.Quote) > 0 {
+			row += m.Language.Colon() + i.Quote[0]
+		}
 		group = append(group, fit("• "+row, min(size, maxRow)))
 		shown++
 	}

@@ -38,7 +38,7 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return err
 	}
 	if n := len(r.Findings) + r.More; n > 0 {
-		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
+		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File, r.Path))
 	}
 	if c.JSON {
 		return firstError(p.printJSON(verified{&r}), err)
@@ -52,9 +52,9 @@ type verified struct {
 }
 
 // adviceOn says what to do about damage of the store, or of another file.
-func adviceOn(file string) string {
+func adviceOn(file, path string) string {
 	if file == "" {
-		return exit.AdviceOnDamage
+		return exit.AdviceOnDamage(path)
 	}
 	return "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
 }
@@ -70,7 +70,7 @@ func verifyStore(ctx context.Context, b config.Base, file string) (store.Report,
 			return r, exit.Failed(fmt.Errorf("there is no file %s", file), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
 		}
 		if errors.Is(err, store.ErrDamaged) {
-			return r, exit.IO(errors.New(err.Error()), adviceOn(file)) // not that of the store
+			return r, exit.IO(errors.New(err.Error()), adviceOn(file, file)) // not that of the store
 		}
 		return r, stoppedError(err, filepath.Dir(file))
 	}

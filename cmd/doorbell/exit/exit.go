@@ -28,9 +28,11 @@ const (
 // or a verify without a daemon takes the store for itself.
 const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
 
-// AdviceOnDamage is for the store of a data directory.
-const AdviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start it again; " +
-	"without a backup, move that file away: the stream takes no contact request twice"
+// AdviceOnDamage says what to do about a damaged store of a data directory.
+func AdviceOnDamage(path string) string {
+	return fmt.Sprintf("stop doorbell, replace that file with the newest backup that `doorbell verify --file PATH` calls sound, and start it again; "+
+		"without a backup: mv %[1]q %[1]q.damaged, the stream takes no contact request twice", path)
+}
 
 // Error is an error that knows its exit code and what a person can do about it.
 type Error struct {
@@ -65,7 +67,7 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	}
 	var damage *store.DamagedError
 	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
-		return CodeIO, []string{damage.Error()}, AdviceOnDamage
+		return CodeIO, []string{damage.Error()}, AdviceOnDamage(damage.Path)
 	}
 	var known *Error
 	if errors.As(err, &known) {

@@ -126,7 +126,7 @@ func TestTheDefinitionsMakeWhatADaemonMakes(t *testing.T) {
 	url := doorbelltest.NatsURL(t, s.Dir)
 	doorbelltest.SubscribeTo(t, url).Baselined(t, "A100")
 	doorbelltest.Eventually(t, "the log knows what the stream has taken", func() bool {
-		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "waits for the stream")
+		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "(waits)")
 	})
 	if got := doorbelltest.Run(t, s.Environ, "replay", "--job", "try", "--yes"); got.Code != exit.Done {
 		t.Fatalf("%s%s", got.Stdout, got.Stderr)

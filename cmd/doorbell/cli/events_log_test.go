@@ -216,7 +216,7 @@ func TestTheDaemonTellsTheSameOfItsLog(t *testing.T) {
 		sub.Request(t, s.Ring(t, "B200"))
 	}
 	doorbelltest.Eventually(t, "all is acknowledged", func() bool {
-		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "waits for the stream")
+		return !strings.Contains(doorbelltest.Run(t, s.Environ, "events", "ls").Stdout, "(waits)")
 	})
 	var while, after [3]doorbelltest.Result
 	for n, args := range [][]string{{"ls"}, {"show", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {

@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,10 +16,8 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/schemas/skiptest"
-	"doorbell/store"
 )
 
 // smallDisk mounts a file system of its own at a folder, so that it can be full. It takes root.
@@ -159,32 +156,6 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 		return b.oracle.Model.Requests(sandbox.Filter{}) > asked+20 && waiting(b.status()) < 200
 	})
 	b.keepsItsPromises()
-}
-
-func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(doorbelltest.ShortDir(t), "data")
-	smallDisk(t, dir, "8m")
-	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = kept.Update(func(tx *store.Tx) error {
-		for n := range 2000 { // more than one commit can find free pages for
-			if err := tx.PutHalt("A100", store.Halt{Scope: events.ScopeInsertion, Reference: fmt.Sprintf("a#%d##", n), Advice: strings.Repeat("x", 500)}); err != nil {
-				return err
-			}
-		}
-		return tx.PutAgency("A100", store.Agency{})
-	})
-	if err := errors.Join(err, kept.Close()); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, dir)
-	got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_DATA_DIR="+dir), "resume", "A100")
-	if got.Code != exit.CodeIO || !strings.Contains(got.Stderr, "space") {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {

@@ -102,7 +102,7 @@ func newErasureSceneOf(t *testing.T, longest int) (m erasureScene, d *doorbellte
 		return strings.Count(doorbelltest.Run(t, m.Environ, "dlq", "ls").Stdout, "contact_request.created") == 6
 	})
 	doorbelltest.Eventually(t, "the log knows what is published", func() bool {
-		return !strings.Contains(doorbelltest.Run(t, m.Environ, "events", "ls").Stdout, "waits for the stream")
+		return !strings.Contains(doorbelltest.Run(t, m.Environ, "events", "ls").Stdout, "(waits)")
 	})
 	if got := doorbelltest.Run(t, m.Environ, "replay", "--job", "before", "--type", "contact_request.>"); got.Code != exit.Done {
 		t.Fatalf("%+v", got)

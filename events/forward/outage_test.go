@@ -44,113 +44,64 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 	})
 }
 
-func TestAForwarderThatWasAwayComesBackToDigests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for n := range 47 {
-			w.lead(fmt.Sprint("N", n%3))
+// TestWhatWaitedIsSentAsDigests has so many leads wait while no forwarder runs.
+func TestWhatWaitedIsSentAsDigests(t *testing.T) {
+	sizes := func(n, of int) (all []int) {
+		for range n {
+			all = append(all, of)
 		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		var sizes []int
-		for _, d := range s.deliveries() {
-			sizes = append(sizes, len(d.Events))
-		}
-		if !slices.Equal(sizes, []int{20, 20, 7}) {
-			t.Errorf("deliveries of %d", sizes)
-		}
-	})
-}
-
-func TestFiveThatWaitAreNoDigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 5 {
-			w.lead("A100")
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 5 {
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
-func TestADigestHoldsOnlyWhatIsWanted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		r := leadsTo(s)
-		r.Filter.Except = []string{"X"}
-		w := newWorld(t, r)
-		w.run(time.Second)
-		var want []events.Event
-		for n := range 40 {
-			e := w.lead([]string{"A100", "X"}[n%2])
-			if n%2 == 0 {
-				want = append(want, e)
-			}
-			if n%10 == 0 {
-				if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("foreign")); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, want)
-		if n := len(s.deliveries()); n != 1 {
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
-func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsADeadLetter(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w, s, bad := oneIsBad(t, 20, 10)
-		if n := s.called(); n != 11 { // the digest, and each of the ten
-			t.Errorf("called %d times", n)
-		}
-		letters := w.letters()
-		if len(letters) != 1 || letters[0].ID != bad || letters[0].Reason != "invalid_blocks" || letters[0].Forwarder != "slack" || letters[0].Attempts != 1 {
-			t.Errorf("%+v", letters)
-		}
-	})
-}
-
-func TestAfterADigestThatIsRefusedComeDigestsAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, s, _ := oneIsBad(t, 10, 40)
-		var sizes []int
-		for _, d := range s.deliveries() {
-			sizes = append(sizes, len(d.Events))
-		}
-		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 10, 10, 10}; !slices.Equal(sizes, want) {
-			t.Errorf("deliveries of %d, want %d", sizes, want)
-		}
-	})
-}
-
-// oneIsBad has so many leads wait, of which one is refused whatever it comes with, and wants all others to arrive.
-func oneIsBad(t *testing.T, digest, leads int) (w *world, s *script, bad string) {
-	s = newScript("a", digest)
-	w = newWorld(t, leadsTo(s))
-	w.run(time.Second)
-	for range leads {
-		w.lead("A100")
+		return all
 	}
-	bad = w.history[3].ID
-	s.will(func(d Delivery) error {
-		if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
-			return &Refused{Reason: "invalid_blocks"}
-		}
-		return nil
-	})
-	w.run(time.Minute)
-	wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
-	return w, s, bad
+	for name, c := range map[string]struct {
+		leads, digest  int
+		alone, strange bool
+		bad            int // the number of one that is refused whatever it comes with; 0: none
+		want           []int
+	}{
+		"more than one holds":     {leads: 47, digest: 20, want: []int{20, 20, 7}},
+		"five":                    {leads: 5, digest: 20, want: sizes(5, 1)},
+		"for a program":           {leads: 8, digest: 20, alone: true, want: sizes(8, 1)},
+		"others between them":     {leads: 20, digest: 20, strange: true, want: []int{20}},
+		"one is bad":              {leads: 10, digest: 20, bad: 4, want: sizes(9, 1)},
+		"one is bad, then others": {leads: 40, digest: 10, bad: 4, want: append(sizes(9, 1), 10, 10, 10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", c.digest)
+				s.traits.LeadsAlone = c.alone
+				r := leadsTo(s)
+				r.Filter.Except = []string{"X"}
+				w := newWorld(t, r)
+				w.run(time.Second)
+				var want []events.Event
+				for n := range c.leads {
+					e := w.lead(fmt.Sprint("N", n%3))
+					if n+1 != c.bad {
+						want = append(want, e)
+					}
+					if c.strange {
+						w.lead("X")
+						if _, err := w.js.Publish(t.Context(), "listings.v1.N1.contact_request.created", []byte("foreign")); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				w.rejects(s, c.bad-1)
+				w.run(time.Minute)
+				wantIDs(t, s, want)
+				var got []int
+				for _, d := range s.deliveries() {
+					got = append(got, len(d.Events))
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("deliveries of %d, want %d", got, c.want)
+				}
+				if l := w.letters(); c.bad == 0 && len(l) != 0 || c.bad > 0 && (len(l) != 1 || l[0].ID != w.history[c.bad-1].ID || l[0].Reason != "422" || l[0].Attempts != 1) {
+					t.Errorf("%+v", l)
+				}
+			})
+		})
+	}
 }
 
 func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
@@ -425,6 +376,7 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 		wrong.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
 		refuses.will(func(Delivery) error { return &Refused{Reason: "422"} })
 		w := newWorld(t, leadsTo(down, "A"), leadsTo(wrong, "B"), leadsTo(refuses, "C"))
+		w.o.AckWait = 5 * time.Minute // less happens in a virtual day
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		for range 10 {
@@ -617,23 +569,6 @@ func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
 		w.run(time.Minute)
 		wantIDs(t, nora, w.history)
 		wantIDs(t, max, w.history)
-	})
-}
-
-func TestLeadsForAProgramAreNoDigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.traits.LeadsAlone = true
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 8 {
-			w.lead("A100")
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 8 {
-			t.Errorf("%d deliveries", n)
-		}
 	})
 }
 

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -289,27 +288,40 @@ func TestALineThatIsPutBackLaterBringsNothingOld(t *testing.T) {
 // TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn has the events of the outage come when NATS is
 // back, and before the forwarder has attached.
 func TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, line(1, a))
-		w.run(time.Minute, func() { w.lead("A") })
-		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-			t.Fatal(err)
-		}
-		before := w.stampLead("A")
-		w.history = append(w.history, before)
-		time.Sleep(time.Second)
-		w.o.Routes = []Route{line(1, b, "A"), line(2, a)}
-		w.start()
-		time.Sleep(10 * time.Minute)
-		after := w.stampLead("A")
-		w.makeStream()
-		w.put(before, nil)
-		w.publish(after)
-		time.Sleep(2 * time.Minute)
-		wantAll(t, a, w.history[:1])
-		wantAll(t, b, w.history[1:])
-	})
+	for name, inPlace := range map[string]bool{"in place": true, "by a restart": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				a, b := newScript("a", 1), newScript("b", 1)
+				w := newWorld(t, line(1, a))
+				f, stop := w.start()
+				time.Sleep(2 * time.Second)
+				w.lead("A")
+				time.Sleep(time.Minute)
+				if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+					t.Fatal(err)
+				}
+				before := w.stampLead("A")
+				w.history = append(w.history, before)
+				time.Sleep(time.Second)
+				w.o.Routes = []Route{line(1, b, "A"), line(2, a)}
+				if inPlace {
+					w.reroute(f, w.o.Routes...)
+				} else if err := stop(); err != nil {
+					t.Fatal(err)
+				} else {
+					w.start()
+				}
+				time.Sleep(10 * time.Minute)
+				after := w.stampLead("A")
+				w.makeStream()
+				w.put(before, nil)
+				w.publish(after)
+				time.Sleep(2 * time.Minute)
+				wantAll(t, a, w.history[:1])
+				wantAll(t, b, w.history[1:])
+			})
+		})
+	}
 }
 
 func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
@@ -339,31 +351,5 @@ func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
 		w.o.Routes = []Route{line(1, b)}
 		w.run(time.Hour)
 		wantAll(t, b, w.history)
-	})
-}
-
-func TestFiveHundredLines(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var routes []Route
-		var all []*script
-		for n := range 500 {
-			all = append(all, newScript(fmt.Sprintf("r%d", n%20), 1))
-			routes = append(routes, line(n+1, all[n%20], fmt.Sprintf("N%d", n)))
-		}
-		w := newWorld(t, routes...)
-		w.run(time.Minute, func() {
-			for n := range 500 {
-				if n%25 == 0 {
-					w.lead(fmt.Sprintf("N%d", n))
-				}
-			}
-		})
-		got := 0
-		for _, s := range all[:20] {
-			got += len(s.ids())
-		}
-		if got != len(w.history) {
-			t.Errorf("%d leads of %d", got, len(w.history))
-		}
 	})
 }

@@ -26,6 +26,7 @@ const (
 	maxPending  = 1000                   // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20                // of memory for them, approximately
 	settled     = 250 * time.Millisecond // a server that is busy offers late what is there, or what was not acknowledged
+	mostAsked   = 100                    // of those that no route takes, whether they were erased
 	maxLost     = 10_000                 // messages that wait because no route takes them, beside those
 	failures    = 10                     // attempts after which a message lets the others try
 	unanswered  = 3                      // attempts of a message that may have been accepted
@@ -380,6 +381,9 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
 			w.count(ctx, c)
+			if _, err := w.withoutErased(ctx, slices.Clone(w.queue[:min(len(w.queue), mostAsked)])); err != nil {
+				return err
+			}
 			return w.retire(ctx)
 		}
 		if err == nil {

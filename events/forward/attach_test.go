@@ -97,19 +97,6 @@ func TestACopyOfTheDirectoryBesideTheFirstDoublesNothing(t *testing.T) {
 	})
 }
 
-func TestAStateThatCannotBeWrittenKeepsNobodyFromForwarding(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second, func() { w.lead("A100") })
-		if err := os.Mkdir(w.file()+".new", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		w.run(5*time.Minute, func() { w.lead("A100") })
-		wantIDs(t, s, w.history)
-	})
-}
-
 func TestARestartBeforeTheFirstLeadLosesNoneOfADaemonWhoseClockIsBehind(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +133,9 @@ func TestALeadThatNoLineTakesIsCountedUntilOneDoes(t *testing.T) {
 		f, _ = w.start()
 		time.Sleep(time.Minute)
 		counts(2, "after a restart")
+		w.erase(1)
+		time.Sleep(time.Minute)
+		counts(1, "after an erasure")
 		w.reroute(f, line(1, a, "A100"), line(2, b, "B200"))
 		time.Sleep(time.Minute)
 		counts(0, "a line that fits")
@@ -253,6 +257,28 @@ func TestAnAddressIsExchangedWithOneOfItsKind(t *testing.T) {
 		wantIDs(t, a, w.history)
 		wantIDs(t, c, nil)
 		wantIDs(t, d, w.history)
+	})
+}
+
+func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, line(1, s))
+		f, _ := w.start()
+		time.Sleep(2 * time.Second)
+		gone := func() {
+			w.publish(w.stamp(&events.InsertionDisappeared{Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(w.history))}))
+		}
+		w.lead("A")
+		gone()
+		time.Sleep(time.Second)
+		more := line(1, s)
+		more.Filter.Types = []string{"contact_request.created", "insertion.>"}
+		w.reroute(f, more)
+		time.Sleep(time.Minute)
+		gone()
+		time.Sleep(time.Minute)
+		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
 	})
 }
 

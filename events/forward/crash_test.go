@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,31 +17,33 @@ import (
 )
 
 // crash runs a forwarder until it reaches a step for the n-th time, and then leaves the disk as it was at that moment. It is false if that
-// did not happen within an hour.
+// did not happen within 20 minutes.
 func (w *world) crash(step string, n int, meanwhile func()) bool {
 	w.t.Helper()
 	disk := map[string][]byte{}
-	died := false
+	var died atomic.Bool
 	_, stop := w.start(func(f *Forwarder) {
 		f.cut = func(at string) bool {
 			if at == step {
 				n--
 			}
-			if n != 0 || died {
-				return died
+			if n != 0 || died.Load() {
+				return died.Load()
 			}
-			died = true
 			for _, path := range w.files() {
 				disk[path], _ = os.ReadFile(path)
 			}
+			died.Store(true)
 			return true
 		}
 	})
 	time.Sleep(time.Second)
 	meanwhile()
-	time.Sleep(time.Hour)
+	for end := time.Now().Add(20 * time.Minute); !died.Load() && time.Now().Before(end); {
+		time.Sleep(10 * time.Second)
+	}
 	err := stop()
-	if !died {
+	if !died.Load() {
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -304,7 +304,7 @@ func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 	}
 	w.f.kept.Do(func() {
 		w.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
-			"forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID, "err", may.Error())
+			"forwarder", w.forwarder, "lane", w.lane, "event_id", i.event.ID, "err", may.Error())
 	})
 	return nil
 }

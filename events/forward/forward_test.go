@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +12,12 @@ import (
 	"doorbell/events"
 )
 
-func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
+func TestAConsumerMadeAfterManyEventsForwardsNoneOfThem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
-		for range 10_000 { // all at once, and not each when the one before is stored
+		const many = 2 * maxPending
+		for range many { // all at once, and not each when the one before is stored
 			if _, err := w.js.PublishMsgAsync(message(w.stampLead("A100"), nil)); err != nil {
 				t.Fatal(err)
 			}
@@ -27,7 +27,7 @@ func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := stream.CachedInfo().State.Msgs; n != 10_000 {
+		if n := stream.CachedInfo().State.Msgs; n != many {
 			t.Fatalf("%d events are there", n)
 		}
 		var news events.Event
@@ -209,24 +209,6 @@ func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
 	})
 }
 
-func TestOneReceiverThatIsDownHoldsUpNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		down, up := newScript("down", 20), newScript("up", 20)
-		down.down()
-		w := newWorld(t, leadsTo(down, "A100"), leadsTo(up, "B200"))
-		w.run(time.Minute, func() {
-			w.lead("A100")
-			w.lead("B200")
-		})
-		wantIDs(t, up, w.history[1:])
-		wantIDs(t, down, nil)
-		down.up()
-		w.run(10 * time.Minute)
-		wantIDs(t, up, w.history[1:])
-		wantIDs(t, down, w.history[:1])
-	})
-}
-
 func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 0)
@@ -339,28 +321,6 @@ func TestNATSMayBeAwayAndComeBack(t *testing.T) {
 	})
 }
 
-func TestAStreamThatIsBeingMadeIsNoTrouble(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, leadsTo(newScript("a", 20), "A100"), leadsTo(newScript("b", 20), "B200"))
-		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-			t.Fatal(err)
-		}
-		f, stop := w.start()
-		time.Sleep(20 * time.Second)
-		if p := f.Status().Workers[0].Problem; p != "" {
-			t.Error(p)
-		}
-		w.makeStream()
-		time.Sleep(time.Minute)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if log := w.log.String(); strings.Contains(log, "WARN") || strings.Count(log, "not there yet") != 1 {
-			t.Error(log)
-		}
-	})
-}
-
 func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
@@ -369,7 +329,11 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 			t.Fatal(err)
 		}
 		f, stop := w.start()
-		time.Sleep(time.Hour)
+		time.Sleep(20 * time.Second) // it may be just being made
+		if p := f.Status().Workers[0].Problem; p != "" || strings.Contains(w.log.String(), "WARN") {
+			t.Errorf("%s, %s", p, w.log.String())
+		}
+		time.Sleep(10 * time.Minute)
 		if p := f.Status().Workers[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
 		}
@@ -415,26 +379,5 @@ func TestAConsumerThatSomebodyDeletesIsMadeAgainWithoutFloodOrGap(t *testing.T) 
 		w.lead("A100") // nobody is there
 		w.run(time.Minute)
 		wantIDs(t, s, w.history[before:])
-	})
-}
-
-func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		var agencies []string
-		for n := range 60 {
-			agencies = append(agencies, fmt.Sprintf("N%d", n))
-		}
-		w := newWorld(t, Route{Receiver: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared"}, Agencies: agencies}})
-		var want []events.Event
-		w.run(time.Minute, func() {
-			for n := range 70 {
-				e := w.lead(fmt.Sprintf("N%d", n))
-				if n < 60 {
-					want = append(want, e)
-				}
-			}
-		})
-		wantIDs(t, s, want)
 	})
 }

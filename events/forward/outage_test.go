@@ -44,113 +44,64 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 	})
 }
 
-func TestAForwarderThatWasAwayComesBackToDigests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for n := range 47 {
-			w.lead(fmt.Sprint("N", n%3))
+// TestWhatWaitedIsSentAsDigests has so many leads wait while no forwarder runs.
+func TestWhatWaitedIsSentAsDigests(t *testing.T) {
+	sizes := func(n, of int) (all []int) {
+		for range n {
+			all = append(all, of)
 		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		var sizes []int
-		for _, d := range s.deliveries() {
-			sizes = append(sizes, len(d.Events))
-		}
-		if !slices.Equal(sizes, []int{20, 20, 7}) {
-			t.Errorf("deliveries of %d", sizes)
-		}
-	})
-}
-
-func TestFiveThatWaitAreNoDigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 5 {
-			w.lead("A100")
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 5 {
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
-func TestADigestHoldsOnlyWhatIsWanted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		r := leadsTo(s)
-		r.Filter.Except = []string{"X"}
-		w := newWorld(t, r)
-		w.run(time.Second)
-		var want []events.Event
-		for n := range 40 {
-			e := w.lead([]string{"A100", "X"}[n%2])
-			if n%2 == 0 {
-				want = append(want, e)
-			}
-			if n%10 == 0 {
-				if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("foreign")); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, want)
-		if n := len(s.deliveries()); n != 1 {
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
-func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsADeadLetter(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w, s, bad := oneIsBad(t, 20, 10)
-		if n := s.called(); n != 11 { // the digest, and each of the ten
-			t.Errorf("called %d times", n)
-		}
-		letters := w.letters()
-		if len(letters) != 1 || letters[0].ID != bad || letters[0].Reason != "invalid_blocks" || letters[0].Forwarder != "slack" || letters[0].Attempts != 1 {
-			t.Errorf("%+v", letters)
-		}
-	})
-}
-
-func TestAfterADigestThatIsRefusedComeDigestsAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, s, _ := oneIsBad(t, 10, 40)
-		var sizes []int
-		for _, d := range s.deliveries() {
-			sizes = append(sizes, len(d.Events))
-		}
-		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 10, 10, 10}; !slices.Equal(sizes, want) {
-			t.Errorf("deliveries of %d, want %d", sizes, want)
-		}
-	})
-}
-
-// oneIsBad has so many leads wait, of which one is refused whatever it comes with, and wants all others to arrive.
-func oneIsBad(t *testing.T, digest, leads int) (w *world, s *script, bad string) {
-	s = newScript("a", digest)
-	w = newWorld(t, leadsTo(s))
-	w.run(time.Second)
-	for range leads {
-		w.lead("A100")
+		return all
 	}
-	bad = w.history[3].ID
-	s.will(func(d Delivery) error {
-		if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
-			return &Refused{Reason: "invalid_blocks"}
-		}
-		return nil
-	})
-	w.run(time.Minute)
-	wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
-	return w, s, bad
+	for name, c := range map[string]struct {
+		leads, digest  int
+		alone, strange bool
+		bad            int // the number of one that is refused whatever it comes with; 0: none
+		want           []int
+	}{
+		"more than one holds":     {leads: 47, digest: 20, want: []int{20, 20, 7}},
+		"five":                    {leads: 5, digest: 20, want: sizes(5, 1)},
+		"for a program":           {leads: 8, digest: 20, alone: true, want: sizes(8, 1)},
+		"others between them":     {leads: 20, digest: 20, strange: true, want: []int{20}},
+		"one is bad":              {leads: 10, digest: 20, bad: 4, want: sizes(9, 1)},
+		"one is bad, then others": {leads: 40, digest: 10, bad: 4, want: append(sizes(9, 1), 10, 10, 10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", c.digest)
+				s.traits.LeadsAlone = c.alone
+				r := leadsTo(s)
+				r.Filter.Except = []string{"X"}
+				w := newWorld(t, r)
+				w.run(time.Second)
+				var want []events.Event
+				for n := range c.leads {
+					e := w.lead(fmt.Sprint("N", n%3))
+					if n+1 != c.bad {
+						want = append(want, e)
+					}
+					if c.strange {
+						w.lead("X")
+						if _, err := w.js.Publish(t.Context(), "listings.v1.N1.contact_request.created", []byte("foreign")); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				w.rejects(s, c.bad-1)
+				w.run(time.Minute)
+				wantIDs(t, s, want)
+				var got []int
+				for _, d := range s.deliveries() {
+					got = append(got, len(d.Events))
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("deliveries of %d, want %d", got, c.want)
+				}
+				if l := w.letters(); c.bad == 0 && len(l) != 0 || c.bad > 0 && (len(l) != 1 || l[0].ID != w.history[c.bad-1].ID || l[0].Reason != "422" || l[0].Attempts != 1) {
+					t.Errorf("%+v", l)
+				}
+			})
+		})
+	}
 }
 
 func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
@@ -174,32 +125,7 @@ func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatIsDownForHalfADayMakesNoDeadLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.down()
-		w := newWorld(t, leadsTo(s))
-		w.run(12*time.Hour, func() {
-			for range 10 {
-				w.lead("A100")
-			}
-		})
-		if n := len(w.letters()); n != 0 {
-			t.Errorf("%d dead letters", n)
-		}
-		if n := s.called(); n > 2*12*12+100 {
-			t.Errorf("called %d times", n)
-		}
-		s.up()
-		w.run(7 * time.Minute)
-		got := s.ids()
-		if len(got) != len(w.history) {
-			t.Errorf("%d events of %d", len(got), len(w.history))
-		}
-	})
-}
-
-func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
+func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 	for _, answer := range []*Retry{{Reason: "500"}, {Reason: "429", After: 4 * time.Minute}} {
 		t.Run(answer.Reason, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -214,7 +140,7 @@ func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
 					return nil
 				})
 				w.lead("A100")
-				time.Sleep(4 * time.Hour)
+				time.Sleep(150 * time.Minute)
 				if n := len(w.letters()); n != 0 {
 					t.Error("a dead letter although nobody waits")
 				}
@@ -251,7 +177,7 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 			}
 			return &Retry{Reason: "500"}
 		})
-		time.Sleep(4 * time.Hour)
+		time.Sleep(time.Hour)
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +201,7 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 			}
 			return nil
 		})
-		w.run(5 * time.Hour)
+		w.run(2 * time.Hour)
 		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[5].ID {
 			t.Errorf("%+v", l)
 		}
@@ -404,14 +330,14 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 				}
 			}
 		}
-		for range 10 {
+		for range 3 {
 			time.Sleep(10 * time.Minute)
 			quiet(time.Minute)
 		}
 		s.will(func(Delivery) error { return &Retry{After: time.Hour, Reason: "429"} })
 		w.lead("A100")
 		w.halt("A100", "k")
-		for range 20 {
+		for range 6 {
 			time.Sleep(30 * time.Minute)
 			quiet(150 * time.Minute)
 		}
@@ -441,24 +367,47 @@ func TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
+// TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter has one receiver that is down with ten leads, one whose address is
+// wrong, and one that refuses its only lead.
+func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
+		down, wrong, refuses := newScript("down", 20), newScript("wrong", 20), newScript("refuses", 20)
+		down.down()
+		wrong.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
+		refuses.will(func(Delivery) error { return &Refused{Reason: "422"} })
+		w := newWorld(t, leadsTo(down, "A"), leadsTo(wrong, "B"), leadsTo(refuses, "C"))
+		w.o.AckWait = 5 * time.Minute // less happens in a virtual day
 		f, stop := w.start()
 		time.Sleep(time.Second)
-		w.lead("A100")
-		time.Sleep(60 * time.Hour) // a weekend: longer than one that is refused alone waits
-		if st := f.Status().Workers[0]; st.Attempts < 100 || st.Waiting != 1 || st.LastError != "404" || time.Since(st.WaitingSince) < 59*time.Hour {
-			t.Errorf("%+v", st)
+		for range 10 {
+			w.lead("A")
 		}
-		s.up()
+		w.lead("B")
+		w.lead("C")
+		time.Sleep(23 * time.Hour)
+		if n := len(w.letters()); n != 0 {
+			t.Errorf("%d letters before a day is over", n)
+		}
+		time.Sleep(2 * time.Hour)
+		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[11].ID || !strings.Contains(l[0].Reason, "no other message") {
+			t.Errorf("%+v", l)
+		}
+		if n := down.called(); n > 2*25*12+100 {
+			t.Errorf("called %d times", n)
+		}
+		for _, st := range f.Status().Workers {
+			if st.Destination == "wrong" && (st.Attempts < 100 || st.Waiting != 1 || st.LastError != "404" || time.Since(st.WaitingSince) < 24*time.Hour) {
+				t.Errorf("%+v", st)
+			}
+		}
+		down.up()
+		wrong.up()
 		time.Sleep(7 * time.Minute)
-		if err := stop(); err != nil || len(w.letters()) != 0 {
+		wantAll(t, down, w.history[:10])
+		wantIDs(t, wrong, w.history[10:11])
+		if err := stop(); err != nil || len(w.letters()) != 1 {
 			t.Errorf("%v, %+v", err, w.letters())
 		}
-		wantIDs(t, s, w.history)
 	})
 }
 
@@ -487,28 +436,6 @@ func TestTwoLeadsInARowThatAreRefusedHoldUpNoOther(t *testing.T) {
 		wantIDs(t, s, w.history[2:])
 		if l := w.letters(); len(l) != 2 || l[0].ID != w.history[0].ID || l[1].ID != w.history[1].ID || l[0].Attempts < 2 || l[1].Attempts < 2 {
 			t.Errorf("%+v", l)
-		}
-	})
-}
-
-func TestWhatIsRefusedWithoutAnotherToCompareWithWaitsForADay(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.rejects(s, 0)
-		_, stop := w.start()
-		time.Sleep(time.Second)
-		w.lead("A100")
-		time.Sleep(23 * time.Hour)
-		if n := len(w.letters()); n != 0 {
-			t.Errorf("%d letters before a day is over", n)
-		}
-		time.Sleep(2 * time.Hour)
-		if l := w.letters(); len(l) != 1 || !strings.Contains(l[0].Reason, "no other message") {
-			t.Errorf("%+v", l)
-		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
 		}
 	})
 }
@@ -645,23 +572,6 @@ func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestLeadsForAProgramAreNoDigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.traits.LeadsAlone = true
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 8 {
-			w.lead("A100")
-		}
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 8 {
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
 func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
@@ -675,30 +585,6 @@ func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
 		wantIDs(t, s, w.history)
 		if n := len(s.deliveries()); n != 1 {
 			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
-// TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt refuses the first lead, whose dead letter cannot be
-// written. Of those behind it one is delivered at each retry, more than a checkpoint lists.
-func TestALeadThatStaysOpenIsNotDoneWithThoseBehindIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
-		w.o.Manage = false // the stream of dead letters is missing
-		w.rejects(s, 0)
-		w.run(30*time.Hour, func() {
-			for range recent + 20 {
-				w.lead("A100")
-			}
-		})
-		if n := len(s.ids()); n != recent+19 {
-			t.Fatalf("%d leads are delivered", n)
-		}
-		s.up()
-		w.run(2 * time.Minute)
-		if n := len(s.ids()); n != recent+20 || s.ids()[n-1] != w.history[0].ID {
-			t.Errorf("%d of %d leads came", n, len(w.history))
 		}
 	})
 }

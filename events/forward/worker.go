@@ -22,12 +22,14 @@ import (
 )
 
 const (
-	digestAbove = 5       // waiting messages above this number become digests
-	maxPending  = 1000    // messages that a worker has fetched and not acknowledged
-	maxBytes    = 8 << 20 // of memory for them, approximately
-	maxLost     = 10_000  // messages that wait because no route takes them, beside those
-	failures    = 10      // attempts after which a message lets the others try
-	unanswered  = 3       // attempts of a message that may have been accepted
+	digestAbove = 5                      // waiting messages above this number become digests
+	maxPending  = 1000                   // messages that a worker has fetched and not acknowledged
+	maxBytes    = 8 << 20                // of memory for them, approximately
+	settled     = 250 * time.Millisecond // a server that is busy offers late what is there, or what was not acknowledged
+	mostAsked   = 100                    // of those that no route takes, whether they were erased
+	maxLost     = 10_000                 // messages that wait because no route takes them, beside those
+	failures    = 10                     // attempts after which a message lets the others try
+	unanswered  = 3                      // attempts of a message that may have been accepted
 	lonely      = 24 * time.Hour
 	leaving     = 10 * time.Minute // the worker of a receiver that is gone stays for so long without a message
 )
@@ -36,6 +38,7 @@ const (
 type worker struct {
 	f         *Forwarder
 	name      string // receiver and kind; names the file
+	lane      string // the same without the forwarder, for the log
 	receiver  string // its key; empty: of leads that no route takes
 	forwarder string
 	kind      Kind
@@ -53,6 +56,7 @@ type worker struct {
 	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
 	before   []*item   // that was in the queue of a former connection or table
 	pending  uint64    // messages that the server has not offered yet
+	counted  time.Time // the server was asked last
 	floor    uint64    // of the consumer: up to there the stream was acknowledged when that was asked last
 	accepted int       // messages that were accepted
 	said     string    // the problem that was logged last
@@ -94,7 +98,7 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	if len(parts) != 3 || !slices.Contains([]Kind{Leads, Alerts}, Kind(parts[2])) {
 		return nil, fmt.Errorf("%w: %s is no file of a forwarder", ErrState, f.path(name))
 	}
-	w.forwarder, w.kind = parts[0], Kind(parts[2])
+	w.forwarder, w.lane, w.kind = parts[0], parts[1]+"."+parts[2], Kind(parts[2])
 	of := []string{"doorbell", f.o.Instance, w.forwarder, parts[2], parts[1]}
 	if name == f.o.Name+untaken { // another doorbell on the stream has one too
 		of = append(of, strconv.FormatUint(rand.Uint64(), 36))
@@ -210,9 +214,9 @@ func (w *worker) report(err error) {
 		return
 	case text == w.said:
 	case err != nil:
-		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.forwarder, "lane", w.name, "err", text)
+		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.forwarder, "lane", w.lane, "err", text)
 	default:
-		w.f.o.Log.Info("events come from NATS again", "forwarder", w.forwarder, "lane", w.name)
+		w.f.o.Log.Info("events come from NATS again", "forwarder", w.forwarder, "lane", w.lane)
 	}
 	w.said = text
 }
@@ -262,7 +266,7 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	w.save()
 	if info := c.CachedInfo(); info.NumAckPending > 0 {
 		w.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
-		if !sleep(ctx, info.Config.AckWait) {
+		if !sleep(ctx, info.Config.AckWait+settled) {
 			return nil, ctx.Err()
 		}
 		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their time ran out
@@ -350,7 +354,7 @@ func subjectsOf(c jetstream.ConsumerConfig) []string {
 func (w *worker) save() {
 	err := write(w.f.path(w.name), &w.done)
 	if err != nil && !w.unsaved {
-		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.forwarder, "lane", w.name, "err", err.Error())
+		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.forwarder, "lane", w.lane, "err", err.Error())
 	}
 	w.unsaved = err != nil
 }
@@ -377,6 +381,9 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
 			w.count(ctx, c)
+			if _, err := w.withoutErased(ctx, slices.Clone(w.queue[:min(len(w.queue), mostAsked)])); err != nil {
+				return err
+			}
 			return w.retire(ctx)
 		}
 		if err == nil {
@@ -411,8 +418,9 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 			size += len(i.event.Data)
 		}
 	}
+	waited, fetch := false, c.FetchNoWait
 	for n = min(n, maxPending); w.open() < n && size < maxBytes; {
-		fetched, err := c.FetchNoWait(n - w.open())
+		fetched, err := fetch(n - w.open())
 		if err != nil {
 			return err
 		}
@@ -424,8 +432,11 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 				return err
 			}
 		}
-		if came == 0 {
+		if came == 0 && w.pending == 0 || came == 0 && waited {
 			return nil
+		}
+		if waited = came == 0; waited { // a busy server may say too early that there is nothing
+			fetch = func(n int) (jetstream.MessageBatch, error) { return c.Fetch(n, jetstream.FetchMaxWait(settled)) }
 		}
 	}
 	return nil
@@ -484,13 +495,14 @@ func (w *worker) pass(m jetstream.Msg) error {
 	if !w.strange {
 		w.strange = true
 		w.f.o.Log.Error("foreign message in the stream: it is not an event of doorbell; skipped, like all others of its kind",
-			"forwarder", w.forwarder, "lane", w.name, "stream", w.f.o.Stream)
+			"forwarder", w.forwarder, "lane", w.lane, "stream", w.f.o.Stream)
 	}
 	return m.Ack()
 }
 
 // count asks the server how many messages wait.
 func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
+	w.counted = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	info, err := c.Info(ctx)
@@ -593,7 +605,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 		case err == nil:
 			if tries > 1 {
 				e := batch[0].event
-				w.f.o.Log.Info("delivered after retries", "forwarder", w.forwarder, "lane", w.name, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
+				w.f.o.Log.Info("delivered after retries", "forwarder", w.forwarder, "lane", w.lane, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
 			}
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
@@ -637,7 +649,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 		}
 		if tries == 1 || tries%(3*failures) == 0 {
 			e := batch[0].event
-			w.f.o.Log.Warn("delivery failed; retrying", "forwarder", w.forwarder, "lane", w.name,
+			w.f.o.Log.Warn("delivery failed; retrying", "forwarder", w.forwarder, "lane", w.lane,
 				"event_id", e.ID, "agency", e.AgencyID, "attempt", tries, "err", reason(err))
 		}
 		if err := w.pause(ctx, c, batch, max(pause(tries), after(err))); err != nil {
@@ -672,7 +684,7 @@ func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 			s.Sent, s.Events, s.LastSent, s.WaitingSince = s.Sent+1, s.Events+uint64(len(batch)), now, time.Time{}
 			s.LastError, s.LastErrorAt = "", time.Time{}
 		})
-		w.f.o.Log.Debug("forwarded", "forwarder", w.forwarder, "lane", w.name, "events", len(batch), "event_id", batch[0].event.ID)
+		w.f.o.Log.Debug("forwarded", "forwarder", w.forwarder, "lane", w.lane, "events", len(batch), "event_id", batch[0].event.ID)
 	case !errors.Is(err, errStopped):
 		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
 	}
@@ -722,7 +734,9 @@ func (w *worker) pause(ctx context.Context, c jetstream.Consumer, batch []*item,
 	refused := len(batch) == 1 && batch[0].failed >= failures && batch[0].tries < failures
 	for end := time.Now().Add(wait); ; {
 		inProgress(w.queue)
-		w.count(ctx, c)
+		if time.Since(w.counted) >= w.f.o.AckWait {
+			w.count(ctx, c)
+		}
 		w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
 		left := time.Until(end)
 		if !sleep(ctx, min(left, w.f.o.AckWait/3)) {
@@ -903,7 +917,7 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	case errors.As(err, new(*Refused)) && w.accepted == i.seen && !i.suspect.IsZero():
 		why += " (no other message to compare it with)"
 	}
-	log := w.f.o.Log.With("forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
+	log := w.f.o.Log.With("forwarder", w.forwarder, "lane", w.lane, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
 	written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
 	if err != nil {
 		w.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
@@ -933,7 +947,7 @@ func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item
 			left = append(left, i)
 			continue
 		}
-		w.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", w.forwarder, "lane", w.name, "event_id", i.event.ID)
+		w.f.o.Log.Info("contact request was erased before it was delivered", "forwarder", w.forwarder, "lane", w.lane, "event_id", i.event.ID)
 		if err := w.drop([]*item{i}); err != nil {
 			return nil, err
 		}

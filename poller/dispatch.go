@@ -66,7 +66,7 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &waiter{r, admit, make(chan error, 1)}
+	w := &waiter{request: r, admit: admit}
 	if sent, err := d.enqueue(w); sent {
 		return err
 	}
@@ -98,6 +98,7 @@ func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 			return true, d.send(w, now)
 		}
 	}
+	w.granted = make(chan error, 1)
 	d.waiting = append(d.waiting, w)
 	return false, nil
 }

@@ -144,7 +144,8 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	}
 }
 
-// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how long to wait.
+// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how
+// long to wait.
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

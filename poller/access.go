@@ -16,9 +16,14 @@ import (
 // access is what may be asked at this moment. Only changeAllowed replaces it.
 func (a *agency) access() watch.Access { return *a.allowed.Load() }
 
-// changeAllowed replaces what may be asked. change may be called twice. It takes no lock, so that a refusal is in force as soon as it
-// was read, and a request that is about to begin waits for no commit.
-func (a *agency) changeAllowed(change func(watch.Access) (watch.Access, error)) error {
+// changeAllowed replaces what may be asked. change may be called twice. It takes no lock, so that a refusal is in force
+// as soon as it was read, and a request that is about to begin waits for no commit.
+func (a *agency) changeAllowed(change func(watch.Access) watch.Access) {
+	_ = a.mayChange(func(x watch.Access) (watch.Access, error) { return change(x), nil })
+}
+
+// mayChange is changeAllowed where a change may be refused.
+func (a *agency) mayChange(change func(watch.Access) (watch.Access, error)) error {
 	for {
 		before := a.allowed.Load()
 		after, err := change(*before)
@@ -42,16 +47,16 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 		return c, nil
 	}
 	a.apply(watch.AccessChange{Halted: c.Halted})
-	if err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil }); err != nil {
+	err := a.commitLocked(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
+	if err != nil {
 		return c, err
 	}
-	a.apply(c)
 	a.pause()
 	return c, nil
 }
 
 func (a *agency) apply(c watch.AccessChange) {
-	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.After(c), nil })
+	a.changeAllowed(func(x watch.Access) watch.Access { return x.After(c) })
 }
 
 // isHalted reports whether a halt covers a request, that was announced or not.
@@ -127,7 +132,7 @@ func (a *agency) decideRefusals(l watch.Listing) error {
 // walkDecided lets what waited for a walk go on.
 func (a *agency) walkDecided() {
 	if a.access().AllWait || a.access().ListRefused {
-		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Walked(), nil })
+		a.changeAllowed(func(x watch.Access) watch.Access { return x.Walked() })
 		a.pause()
 	}
 }
@@ -145,7 +150,7 @@ func (a *agency) refused(cause error) error {
 // answeredWell takes a good response about the contact requests of an insertion. The halt that it tried ends.
 func (a *agency) answeredWell(reference string) error {
 	now := time.Now()
-	_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { x.LastAnswer = now; return x, nil })
+	a.changeAllowed(func(x watch.Access) watch.Access { x.LastAnswer = now; return x })
 	if !a.access().IsHalted(listings.Request{Operation: listings.OperationContactRequests, Reference: reference}) {
 		return nil
 	}
@@ -156,7 +161,7 @@ func (a *agency) answeredWell(reference string) error {
 // tryHalted lets the halt of all contact requests be tried again, because there is a new insertion.
 func (a *agency) tryHalted() {
 	if !a.access().NextTry().IsZero() {
-		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.TryNow(time.Now()), nil })
+		a.changeAllowed(func(x watch.Access) watch.Access { return x.TryNow(time.Now()) })
 		a.pause()
 	}
 }
@@ -253,7 +258,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 
 // mayAsk says whether a request may be made at all: its scope is not halted.
 func (p *Poller) mayAsk(r listings.Request) error {
-	return p.byID[r.AgencyID].changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Allow(r, time.Now()) })
+	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, time.Now()) })
 }
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
@@ -273,7 +278,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
 		var refused *listings.StatusError // of a good answer nil
 		errors.As(o.Err, &refused)
-		_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Observed(r, refused, sent, now), nil })
+		a.changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
 	}
 	changed := false
 	switch class {
@@ -358,10 +363,7 @@ func (a *agency) endForgotten() error {
 	if len(forgotten) == 0 {
 		return nil
 	}
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	var ended []watch.AccessChange
-	err := a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
+	return a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
 		for reference := range forgotten {
 			if a.p.schedule.Has(a.id, reference) {
 				continue
@@ -375,14 +377,6 @@ func (a *agency) endForgotten() error {
 			}
 			e.Clear(a.published().alarms, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference), a.id, time.Now())
 		}
-		ended = e.Access
 		return e, nil
 	})
-	if err != nil {
-		return err
-	}
-	for _, c := range ended {
-		a.apply(c)
-	}
-	return nil
 }

@@ -283,8 +283,6 @@ func (a *agency) line(polled []store.Insertion, now time.Time) {
 // silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
-	a.committing.Lock()
-	defer a.committing.Unlock()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, exists := tx.Agency(a.id)
 		switch {

@@ -66,7 +66,7 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &waiter{r, admit, make(chan error, 1)}
+	w := &waiter{request: r, admit: admit}
 	if sent, err := d.enqueue(w); sent {
 		return err
 	}
@@ -98,6 +98,7 @@ func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 			return true, d.send(w, now)
 		}
 	}
+	w.granted = make(chan error, 1)
 	d.waiting = append(d.waiting, w)
 	return false, nil
 }
@@ -143,7 +144,8 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	}
 }
 
-// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how long to wait.
+// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how
+// long to wait.
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -21,6 +21,10 @@
 // much as it takes to prove that nothing lies unseen between the newest and what was known before; see watch.Closed. Where that
 // cannot be proved, an event says so. None, in any form, is no failure, and closes no window where some are known.
 //
+// Most responses say what the one before said. Where that changed nothing, and left nothing open that time alone decides,
+// the response is settled: while nothing else has changed that a decision depends on, the same response again is neither
+// read nor compared. This process alone remembers it; see settled.
+//
 // No response of this API was ever shown to us. So it is remembered where records stand, which page sizes are refused and what
 // all insertions have, and a change of that is announced. What happens to most records at once is drift of the API, not
 // a change of each.

@@ -235,7 +235,7 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 	}
 	for n, size := range sizes {
 		if n > 0 {
-			_ = p.a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.TryOn(p.reference, time.Now()), nil })
+			p.a.changeAllowed(func(x watch.Access) watch.Access { return x.TryOn(p.reference, time.Now()) })
 		}
 		q = watch.Ask("createdAt", "desc", size)
 		if page, err = p.ask(ctx, q); watch.RefusedSize(err) {
@@ -374,7 +374,7 @@ func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[
 	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
 	}
-	return a.commit(func(tx *store.Tx) (watch.Effects, error) {
+	return a.commitLocked(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)
 		e := watch.LeaveOut(state, watch.Observation{AgencyID: a.id, At: at.UTC()}, op, volatile)
 		if !e.Empty() {
@@ -397,8 +397,6 @@ func (p *poll) giveUp() error {
 
 // commit makes one transaction of what is decided by what is remembered of the insertion.
 func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
-	p.a.committing.Lock()
-	defer p.a.committing.Unlock()
 	return p.a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		id := p.a.id
 		i, exists := tx.Insertion(id, p.reference)

@@ -154,12 +154,10 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	if a == nil {
 		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	a.committing.Lock()
 	err = a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		e, held, err = approve(tx, agencyID)
 		return e, err
 	})
-	a.committing.Unlock()
 	if err != nil || !held {
 		return held, err
 	}

@@ -54,7 +54,10 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
-	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{}, settled: map[listings.Sum]settledPage{}}
+	w := &walk{
+		Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{},
+		settled: map[listings.Sum]settledPage{},
+	}
 	o := listings.WalkOptions{
 		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions), Size: a.pageSize(w.Began),
 	}
@@ -233,7 +236,7 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	listed = watch.Reduced(a.published().state, listed, a.p.rules)
-	err = a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+	err = a.commitLocked(func(tx *store.Tx) (e watch.Effects, err error) {
 		compared()
 		d = w.diff(tx, listed)
 		if changes = slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }); !changes {
@@ -305,7 +308,7 @@ func (w *walk) end(v listings.Verdict) error {
 	}
 	rules := watch.WalkRules{Interval: a.p.o.WalkInterval, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
-	err := a.commit(func(tx *store.Tx) (watch.Effects, error) {
+	err := a.commitLocked(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)
 		record := func(reference string) []byte { return tx.Record(a.id, reference) }
 		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), record, walked, now)

@@ -12,9 +12,15 @@ import (
 )
 
 // commit is the one way to change what is remembered of the agency: it reads and decides, writes the changes and their events in one
-// transaction, then publishes the snapshot and logs the events. Where nothing changes nothing is committed. The caller
-// holds committing from before its reading to the end.
+// transaction, then publishes the snapshot and logs the events. Where nothing changes nothing is committed.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commitLocked(decide)
+}
+
+// commitLocked is commit where the caller holds committing already, because what it reads or changes beside the store goes with it.
+func (a *agency) commitLocked(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
 	err := a.p.store.Update(func(tx *store.Tx) (err error) {
 		if e, err = decide(tx); err != nil {
@@ -32,10 +38,11 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	for _, reference := range e.Unhalted {
 		if h, halted := a.access().Insertion(reference); halted && !h.Silent { // those the walk decides about
 			a.forget(reference) // and it is asked no more, until it is listed again
-			_ = a.changeAllowed(func(x watch.Access) (watch.Access, error) { return x.Without(h), nil })
+			a.changeAllowed(func(x watch.Access) watch.Access { return x.Without(h) })
 		}
 	}
 	for _, c := range e.Access {
+		a.apply(c)
 		a.logEvents(c.Events)
 	}
 	a.logEvents(e.Events)
@@ -54,8 +61,6 @@ func (a *agency) publish(e watch.Effects) {
 
 // commitState is commit of a change of the agency's own state.
 func (a *agency) commitState(change func(*store.Agency, *watch.Effects)) error {
-	a.committing.Lock()
-	defer a.committing.Unlock()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, _ := tx.Agency(a.id)
 		a.noteGood(&state)

@@ -183,6 +183,9 @@ func (v value) references() (list []string) {
 		return []string{own}
 	}
 	for _, m := range v.object() {
+		if !m.isObject() {
+			continue
+		}
 		if named := m.reference(); named != "" {
 			list = append(list, named)
 		} else if m.isCalled(wrapperNames) {

@@ -549,14 +549,16 @@ func (v value) areAddresses() bool {
 // request, to a depth of deeper.
 func (o object) hint(names []string, deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(names) || deeper > 0 && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)
+		return m.isCalled(names) ||
+			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)
 	})
 }
 
 // hasPerson is hint for the names of a person's members that say something.
 func (o object) hasPerson(deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(personal) && !m.isEmpty() || deeper > 0 && m.isCalled(wrapperNames) && m.object().hasPerson(deeper-1)
+		return m.isCalled(personal) && !m.isEmpty() ||
+			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hasPerson(deeper-1)
 	})
 }
 

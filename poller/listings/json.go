@@ -307,10 +307,13 @@ func (r *reader) keep(list []value, members bool) []value {
 			r.order = append(r.order, rank{v.name.prefix, n})
 		}
 		slices.SortFunc(r.order, func(a, b rank) int {
-			if a.prefix != 0 && b.prefix != 0 && a.prefix != b.prefix {
-				return cmp.Compare(a.prefix, b.prefix)
+			switch {
+			case a.prefix == 0 || b.prefix == 0 || a.prefix == b.prefix:
+				return cmp.Or(compareUTF16(list[a.at].name.text, list[b.at].name.text), cmp.Compare(a.at, b.at))
+			case a.prefix < b.prefix:
+				return -1
 			}
-			return cmp.Or(compareUTF16(list[a.at].name.text, list[b.at].name.text), cmp.Compare(a.at, b.at))
+			return 1
 		})
 		for _, k := range r.order {
 			r.room = append(r.room, list[k.at])

@@ -143,7 +143,8 @@ type Sum [16]byte
 
 // sum hashes what decides how the response to a query is read: the body, and behind it what else does.
 func (x *exchange) sum(query string) Sum {
-	b := append(append(append(x.body, query...), x.place.Path...), strings.Join(x.header.Values("Link"), ",")...)
+	b := append(append(x.body, query...), x.place.Path...)
+	b = append(b, strings.Join(x.header.Values("Link"), ",")...)
 	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
 	b = strconv.AppendBool(strconv.AppendBool(b, x.place.Known), x.declaresFailure())
 	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
@@ -213,7 +214,9 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, broken
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room)}
+	x := &exchange{
+		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room),
+	}
 	if resp.StatusCode != http.StatusOK {
 		defer x.drop()
 		return x, x.refusal(resp)

@@ -3,7 +3,6 @@ package watch
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -43,7 +42,7 @@ func (r Response) Sum(rules Rules) (sum listings.Sum) {
 	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
 		b = binary.AppendVarint(b, int64(n))
 	}
-	b = strconv.AppendBool(fmt.Append(b, r.SortBy, r.SortOrder), r.List)
+	b = strconv.AppendBool(append(append(b, r.SortBy...), r.SortOrder...), r.List)
 	for n := range r.Requests {
 		c := &r.Requests[n]
 		field, id := rules.idOf(c)

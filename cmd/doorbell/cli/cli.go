@@ -22,10 +22,10 @@ import (
 // is asked for, and what Help returns is printed by --help below the flags.
 type grammar struct {
 	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
-	Demo    DemoCmd    `cmd:"" group:"run" help:"Show everything at work against a made-up API, without any configuration."`
-	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
+	Demo    DemoCmd    `cmd:"" group:"run" help:"Run everything against a simulated API, without any configuration."`
+	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a simulated listings API."`
 
-	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work here and now."`
+	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work with this configuration."`
 	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
 
@@ -35,28 +35,28 @@ type grammar struct {
 	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
-	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
+	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log again, on subjects of their own."`
 
 	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
 	Routes  RoutesCmd  `cmd:"" group:"outlets" help:"Show which receivers get which events."`
 	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
-	Forget ForgetCmd `cmd:"" group:"people" help:"Erase what is held of a person, and prove it."`
-	Export ExportCmd `cmd:"" group:"people" help:"Print what is held of a person."`
+	Forget ForgetCmd `cmd:"" group:"people" help:"Erase a person's data, and write a receipt."`
+	Export ExportCmd `cmd:"" group:"people" help:"Print a person's data."`
 
-	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
-	Verify VerifyCmd `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
+	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store to a file, also while the daemon runs."`
+	Verify VerifyCmd `cmd:"" group:"store" help:"Verify the store or a backup."`
 }
 
 // groups are the titles under which --help lists the commands.
 var groups = kong.Groups{
-	"run":     "Run it:",
-	"before":  "Before it runs:",
-	"steer":   "See and steer it:",
-	"events":  "Read events:",
-	"outlets": "Send them to people:",
-	"people":  "Answer requests of people:",
-	"store":   "Keep the store:",
+	"run":     "Run:",
+	"before":  "Before a run:",
+	"steer":   "Operate:",
+	"events":  "Events:",
+	"outlets": "Notify:",
+	"people":  "Personal data:",
+	"store":   "Store:",
 
 	"commands": "Commands:", // below another one
 }
@@ -158,7 +158,7 @@ func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
 func newParser(more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(new(grammar), append(more,
 		kong.Name("doorbell"),
-		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
+		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, mail or a webhook."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
 		kong.Vars{"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},

@@ -55,7 +55,8 @@ func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
 	}
 }
 
-// TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four bytes of the hash are the same.
+// TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four
+// bytes of the hash are the same.
 func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T) {
 	s := open(t, "DOORBELL_SLACK_URL=A100=https://hooks.slack.com/services/T47425,B200=https://hooks.slack.com/services/T55923")
 	names := map[string]bool{}
@@ -227,7 +228,8 @@ func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-// TestTheFirstLineOfEachKindWins has rentals go to Slack and everything to mail, one listing to one agent, and the settings last.
+// TestTheFirstLineOfEachKindWins has rentals go to Slack and everything to mail, one listing to one
+// agent, and the settings last.
 func TestTheFirstLineOfEachKindWins(t *testing.T) {
 	s := open(t, routesFile(t, header+
 		"A100;see*;;;;;email:nora@x.example\n"+
@@ -275,7 +277,8 @@ func TestAnAddressThatMayBeASecretIsShownAsItsHost(t *testing.T) {
 	}
 }
 
-// TestATableIsReadAgain changes the file while it is watched. A file with a mistake is reported, and the routes before stay.
+// TestATableIsReadAgain changes the file while it is watched. A file with a mistake is reported,
+// and the routes before stay.
 func TestATableIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		setting := routesFile(t, header+"A100;;;;;;slack:https://h.example/a\n")

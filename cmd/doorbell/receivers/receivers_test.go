@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +286,7 @@ func TestATableIsReadAgain(t *testing.T) {
 		path := strings.TrimPrefix(setting, "DOORBELL_ROUTES_FILE=")
 		s := open(t, setting)
 		first := s.Routes()[0].Receiver
+		var mu sync.Mutex
 		var told []string
 		ctx, stop := context.WithCancel(t.Context())
 		go s.Watch(ctx, func(routes []forward.Route, problem string) {
@@ -294,13 +296,16 @@ func TestATableIsReadAgain(t *testing.T) {
 					t.Error("the receiver of a line that stays is another one")
 				}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, problem)
 		})
 		step := func(want string, after func()) {
 			t.Helper()
 			after()
 			time.Sleep(30 * time.Second)
-			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(told, "; "); !strings.Contains(got, want) || (want == "") != (got == "") || len(told) > 1 {
 				t.Errorf("told %q, want %q", got, want)
 			}

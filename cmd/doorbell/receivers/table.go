@@ -76,7 +76,7 @@ func (s *Set) parse(text string) (lines []Line, err error) {
 		return nil, &mistake{strings.Count(text[:at], "\n") + 1, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
 	}
 	r := csv.NewReader(strings.NewReader(text))
-	r.Comma, r.Comment, r.FieldsPerRecord, r.TrimLeadingSpace = separator(text), '#', -1, true
+	r.Comma, r.Comment, r.FieldsPerRecord = separator(text), '#', -1
 	var header []string
 	for {
 		cells, err := r.Read()

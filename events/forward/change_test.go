@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,8 +197,9 @@ func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T
 	bubble(t, func(t *testing.T) {
 		a, b := newScript("a", 1), newScript("b", 1)
 		w := newWorld(t, line(1, a))
-		behind := true
-		w.o.Behind = func() bool { return behind }
+		var behind atomic.Bool
+		behind.Store(true)
+		w.o.Behind = behind.Load
 		f, stop := w.start()
 		time.Sleep(2 * time.Second)
 		late := w.stampLead("A")
@@ -207,7 +209,7 @@ func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T
 		w.publish(late)
 		time.Sleep(time.Minute)
 		wantIDs(t, b, []events.Event{late})
-		behind = false
+		behind.Store(false)
 		time.Sleep(leaving + time.Minute)
 		if err := stop(); err != nil {
 			t.Fatal(err)

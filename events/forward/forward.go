@@ -246,7 +246,9 @@ var errChanged = errors.New("the routes were changed")
 // Change puts other routes into force, which were read at a time. What is being sent comes to its end
 // before. It may be called while Run runs.
 func (f *Forwarder) Change(routes []Route, read time.Time) error {
+	f.mu.Lock()
 	o := f.o
+	f.mu.Unlock()
 	o.Routes, o.Since = routes, read
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {

@@ -160,7 +160,8 @@ func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 	}
 }
 
-// The receiver takes one message, and then none of those that were tried before: what is tried once more may be taken now.
+// The receiver takes one message, and then none of those that were tried before: what is tried once
+// more may be taken now.
 func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
@@ -367,8 +368,8 @@ func TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest(t *testing.T) {
 	})
 }
 
-// TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter has one receiver that is down with ten leads, one whose address is
-// wrong, and one that refuses its only lead.
+// TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter has one receiver that is down with ten
+// leads, one whose address is wrong, and one that refuses its only lead.
 func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		down, wrong, refuses := newScript("down", 20), newScript("wrong", 20), newScript("refuses", 20)
@@ -411,7 +412,8 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 	})
 }
 
-// rejects has a receiver refuse these of the events that the world stamps, counted from 0, and no other.
+// rejects has a receiver refuse these of the events that the world stamps, counted from 0, and no
+// other.
 func (w *world) rejects(s *script, bad ...int) {
 	s.will(func(d Delivery) error {
 		for _, n := range bad {
@@ -461,7 +463,8 @@ func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
 	})
 }
 
-// A receiver that accepts a lead and answers after its time limit gets it three times, not for a day.
+// A receiver that accepts a lead and answers after its time limit gets it three times, not for a
+// day.
 func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
@@ -589,9 +592,10 @@ func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
 	})
 }
 
-// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has sent
-// and the worker never got, as when a connection breaks and is made again. The server offers them
-// again after half a minute, when the worker has delivered more behind them than a checkpoint lists.
+// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has
+// sent and the worker never got, as when a connection breaks and is made again. The server offers
+// them again after half a minute, when the worker has delivered more behind them than a checkpoint
+// lists.
 func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T) {
 	for _, digest := range []int{1, 200} {
 		bubble(t, func(t *testing.T) {

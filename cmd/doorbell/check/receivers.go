@@ -8,7 +8,8 @@ import (
 	"doorbell/cmd/doorbell/receivers"
 )
 
-// receivers reports where events would be brought. It sends nothing there: that is for a person to decide.
+// receivers reports where events would be brought. It sends nothing there: that is for a person to
+// decide.
 func (c *checker) receivers() {
 	set, err := receivers.Open(c.Config, c.Version)
 	if err != nil {

@@ -34,7 +34,8 @@ func (ForwardCmd) Help() string {
 	return "doorbell run does the same for every receiver that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
 		"server of a daemon on this machine), and needs neither the API nor its key. It sends what is recorded from its first start on, and " +
 		"goes on where it stopped: its progress is kept in DOORBELL_DATA_DIR.\n\n" +
-		"Needs one of DOORBELL_SLACK_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL.\n\n" +
+		"Needs one of DOORBELL_SLACK_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL, " +
+		"or a line of the table that DOORBELL_ROUTES_FILE names.\n\n" +
 		"Example:\n  DOORBELL_SLACK_URL_FILE=slack_url doorbell forward slack --test"
 }
 

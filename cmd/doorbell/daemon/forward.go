@@ -19,8 +19,8 @@ import (
 // retryAfter is how long what ended, or could not begin, waits for its next attempt.
 const retryAfter = 10 * time.Second
 
-// retry runs what ends nothing else when it fails, again and again, until it returns nil or ctx ends. failed is called before each
-// wait; the log keeps back what is said again and again.
+// retry runs what ends nothing else when it fails, again and again, until it returns nil or ctx
+// ends. failed is called before each wait; the log keeps back what is said again and again.
 func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
 	for {
 		err := run(ctx)
@@ -115,7 +115,8 @@ func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused st
 	}
 }
 
-// forward brings events to the receivers that are configured, beside everything else: nothing of it ends the daemon or holds it up.
+// forward brings events to the receivers that are configured, beside everything else: nothing of it
+// ends the daemon or holds it up.
 func (a *Daemon) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	if a.server != nil {
@@ -177,8 +178,8 @@ func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	}
 }
 
-// keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that run beside the daemon: they are
-// guests, and guests make no streams.
+// keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that
+// run beside the daemon: they are guests, and guests make no streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		o := a.o

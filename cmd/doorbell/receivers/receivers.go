@@ -1,6 +1,7 @@
-// Package receivers makes, from the configuration, what brings events to people: the table of routes, of which the settings are the last
-// lines, and a receiver for each address in it ([Open]). Lines with the same address share one receiver, for it is the receiver that keeps
-// the pace a service allows. The file of routes is read again while it is in use ([Set.Watch]).
+// Package receivers makes, from the configuration, what brings events to people: the table of
+// routes, of which the settings are the last lines, and a receiver for each address in it ([Open]).
+// Lines with the same address share one receiver, for it is the receiver that keeps the pace a
+// service allows. The file of routes is read again while it is in use ([Set.Watch]).
 package receivers
 
 import (
@@ -38,7 +39,8 @@ type Set struct {
 	opened map[Address]forward.Receiver
 }
 
-// Open reads the table of a configuration. Version is that of doorbell, which requests name. The error is a *config.Error.
+// Open reads the table of a configuration. Version is that of doorbell, which requests name. The
+// error is a *config.Error.
 func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "", "", version) }
 
 // OpenKind takes the receivers of one kind alone, for a forwarder of a name.
@@ -203,11 +205,12 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	return o, err
 }
 
-// readEvery is how often the file of routes is read. What two readings in a row say alike counts: half a file has fewer lines
-// than the whole.
+// readEvery is how often the file of routes is read. What two readings in a row say alike counts:
+// half a file has fewer lines than the whole.
 const readEvery = 10 * time.Second
 
-// Watch reads the file of routes again until ctx ends, and calls changed with other routes, or with why they are not used.
+// Watch reads the file of routes again until ctx ends, and calls changed with other routes, or with
+// why they are not used.
 func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
 	path, last, acted := s.c.Forward.RoutesFile, s.text, s.text
 	if path == "" {
@@ -260,8 +263,9 @@ func (s *Set) settings() (lines []Line) {
 		}
 	}
 	leads := []string{string(events.TypeContactRequestCreated)}
-	// Alerts of agencies without a place for them go where their leads go. Those of mail go to the place of all agencies, if there is
-	// one: those who answer leads can do nothing about a key. Better to the wrong person than to nobody, where there is none.
+	// Alerts of agencies without a place for them go where their leads go. Those of mail go to the
+	// place of all agencies, if there is one: those who answer leads can do nothing about a key.
+	// Better to the wrong person than to nobody, where there is none.
 	slackAlerts := func(agency string) string {
 		return cmp.Or(f.SlackAlertsURL.Revealed(agency), f.SlackURL.Revealed(agency))
 	}
@@ -276,7 +280,8 @@ func (s *Set) settings() (lines []Line) {
 	return lines
 }
 
-// split is the addresses of a value. Each is a receiver of its own, so that none waits for the mailbox of another.
+// split is the addresses of a value. Each is a receiver of its own, so that none waits for the
+// mailbox of another.
 func split(kind, value string) []string {
 	if kind == "email" {
 		return config.Recipients(value)
@@ -284,8 +289,8 @@ func split(kind, value string) []string {
 	return []string{value}
 }
 
-// alerts are the types of access and watch, but that a watch has begun: a message that nobody need act on teaches people not to
-// read them.
+// alerts are the types of access and watch, but that a watch has begun: a message that nobody need
+// act on teaches people not to read them.
 func alerts() []string {
 	types := []string{"access.>"}
 	for _, t := range events.Types {
@@ -296,7 +301,8 @@ func alerts() []string {
 	return types
 }
 
-// share is the agencies that have one value in common: those that are named, or all but those that are named elsewhere.
+// share is the agencies that have one value in common: those that are named, or all but those that
+// are named elsewhere.
 type share struct {
 	value            string
 	agencies, except []string
@@ -337,7 +343,8 @@ func zurich() *time.Location {
 	return l
 }
 
-// Outcome puts a receiver's error into words. What is none of the errors that receivers promise may hold an address: it is not quoted.
+// Outcome puts a receiver's error into words. What is none of the errors that receivers promise may
+// hold an address: it is not quoted.
 func Outcome(err error) (word, reason string) {
 	var (
 		later *forward.Retry

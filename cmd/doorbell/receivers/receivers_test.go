@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,8 @@ func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
 	}
 }
 
-// TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four bytes of the hash are the same.
+// TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four
+// bytes of the hash are the same.
 func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T) {
 	s := open(t, "DOORBELL_SLACK_URL=A100=https://hooks.slack.com/services/T47425,B200=https://hooks.slack.com/services/T55923")
 	names := map[string]bool{}
@@ -227,7 +229,8 @@ func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-// TestTheFirstLineOfEachKindWins has rentals go to Slack and everything to mail, one listing to one agent, and the settings last.
+// TestTheFirstLineOfEachKindWins has rentals go to Slack and everything to mail, one listing to one
+// agent, and the settings last.
 func TestTheFirstLineOfEachKindWins(t *testing.T) {
 	s := open(t, routesFile(t, header+
 		"A100;see*;;;;;email:nora@x.example\n"+
@@ -275,13 +278,15 @@ func TestAnAddressThatMayBeASecretIsShownAsItsHost(t *testing.T) {
 	}
 }
 
-// TestATableIsReadAgain changes the file while it is watched. A file with a mistake is reported, and the routes before stay.
+// TestATableIsReadAgain changes the file while it is watched. A file with a mistake is reported,
+// and the routes before stay.
 func TestATableIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		setting := routesFile(t, header+"A100;;;;;;slack:https://h.example/a\n")
 		path := strings.TrimPrefix(setting, "DOORBELL_ROUTES_FILE=")
 		s := open(t, setting)
 		first := s.Routes()[0].Receiver
+		var mu sync.Mutex
 		var told []string
 		ctx, stop := context.WithCancel(t.Context())
 		go s.Watch(ctx, func(routes []forward.Route, problem string) {
@@ -291,13 +296,16 @@ func TestATableIsReadAgain(t *testing.T) {
 					t.Error("the receiver of a line that stays is another one")
 				}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, problem)
 		})
 		step := func(want string, after func()) {
 			t.Helper()
 			after()
 			time.Sleep(30 * time.Second)
-			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(told, "; "); !strings.Contains(got, want) || (want == "") != (got == "") || len(told) > 1 {
 				t.Errorf("told %q, want %q", got, want)
 			}

@@ -49,7 +49,8 @@ func (a Address) String() string {
 	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
 }
 
-// mistake is what is wrong with a file of routes, and where. It quotes no cell, which may hold a secret.
+// mistake is what is wrong with a file of routes, and where. It quotes no cell, which may hold a
+// secret.
 type mistake struct {
 	line, cell int    // cell: of the line, from 1
 	column     string // its name, where it has one
@@ -67,15 +68,15 @@ func (m *mistake) Error() string {
 // columns are those of the file, whatever their order.
 var columns = []string{"agency", "reference", "postal_code", "offer_type", "min_score", "types", "to"}
 
-// parse reads a table as a spreadsheet writes it: a header, cells with , or ; between them, UTF-8 with or without a byte order
-// mark. Empty lines and those that begin with # are passed over.
+// parse reads a table as a spreadsheet writes it: a header, cells with , or ; between them, UTF-8
+// with or without a byte order mark. Empty lines and those that begin with # are passed over.
 func (s *Set) parse(text string) (lines []Line, err error) {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	if at := strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError }); at >= 0 {
 		return nil, &mistake{strings.Count(text[:at], "\n") + 1, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
 	}
 	r := csv.NewReader(strings.NewReader(text))
-	r.Comma, r.Comment, r.FieldsPerRecord, r.TrimLeadingSpace = separator(text), '#', -1, true
+	r.Comma, r.Comment, r.FieldsPerRecord = separator(text), '#', -1
 	var header []string
 	for {
 		cells, err := r.Read()

@@ -134,7 +134,7 @@ func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 				_, stop := w.start()
 				time.Sleep(time.Second)
 				s.will(func(d Delivery) error {
-					if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[0].ID }) {
+					if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == 1 }) {
 						return answer
 					}
 					return nil
@@ -172,7 +172,7 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 		w.lead("A100")
 		w.lead("A100")
 		s.will(func(d Delivery) error {
-			if d.Events[0].ID == w.history[1].ID { // it begins to work just when the other one is tried
+			if d.Events[0].Sequence == 2 { // it begins to work just when the other one is tried
 				s.answer = nil
 				return nil
 			}
@@ -197,7 +197,7 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 			w.lead("A100")
 		}
 		s.will(func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[5].ID }) {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == 6 }) {
 				return &Retry{Reason: "500"}
 			}
 			return nil
@@ -470,7 +470,7 @@ func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		s.will(func(d Delivery) error {
-			if d.Events[0].ID == w.history[0].ID {
+			if d.Events[0].Sequence == 1 {
 				return &Retry{Unanswered: true, Reason: "no answer in time"}
 			}
 			return nil

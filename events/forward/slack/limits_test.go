@@ -25,18 +25,21 @@ func TestEveryKindOfMessageIsWithinTheLimits(t *testing.T) {
 // worst are texts that need the most room, each in its way.
 var worst = []string{"&", "<!channel>", "\"\\", "é\u0301\u0301\u0301\u0301", "家", "👩‍👩‍👧‍👦", "\u202e\x00\u200b", "a\n\n\n", "x y ", "\xff\xfe", "`*_~", strings.Repeat("n", 99) + " "}
 
-// rounds adds numbers of requests: go test ./events/forward/slack -rounds 2.
-var rounds = flag.Int("rounds", 1, "2: the worst texts also in messages of 2 and 20 requests")
+// rounds adds numbers of requests, and requests of one person and of many with each text: go test ./events/forward/slack -rounds 2.
+var rounds = flag.Int("rounds", 1, "2: the worst texts also in messages of 2 and 20 requests, of one person and of many")
 
 func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
 	sizes := []int{1, 60}
 	if *rounds > 1 {
 		sizes = append(sizes, 2, 20)
 	}
-	for _, piece := range worst {
-		for _, n := range sizes {
+	for i, piece := range worst {
+		for k, n := range sizes {
 			text := strings.Repeat(piece, 20_000/n/len(piece))
 			for _, same := range []bool{true, false} {
+				if *rounds == 1 && same != ((i+k)%2 == 0) {
+					continue // each way with every other text
+				}
 				requests := worstRequests(t, text, n, same)
 				for _, people := range []slack.People{slack.Short, slack.Full} {
 					check(t, fmt.Sprintf("%d requests of %.20q", n, piece), people, requests)

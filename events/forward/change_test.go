@@ -298,3 +298,25 @@ func TestRoutesThatCannotWorkChangeNothing(t *testing.T) {
 		wantIDs(t, a, w.history)
 	})
 }
+
+// TestALeadThatTwoAddressesTakeOverComesToEachOnce changes the table while the second of them is down.
+func TestALeadThatTwoAddressesTakeOverComesToEachOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, c, d := newScript("a", 1), newScript("c", 1), newScript("d", 1)
+		a.down()
+		d.down()
+		w := newWorld(t, line(1, a))
+		f, _ := w.start()
+		time.Sleep(2 * time.Second)
+		w.lead("A")
+		time.Sleep(2 * time.Second)
+		w.reroute(f, line(1, c), line(1, d))
+		time.Sleep(2 * time.Minute)
+		w.reroute(f, line(1, c), line(1, d), line(2, a, "X"))
+		time.Sleep(2 * time.Minute)
+		d.up()
+		time.Sleep(10 * time.Minute)
+		wantIDs(t, c, w.history)
+		wantIDs(t, d, w.history)
+	})
+}

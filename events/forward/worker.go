@@ -72,6 +72,7 @@ type item struct {
 	fetched time.Time // from the server
 	stored  time.Time // by the server's clock
 	to      []string  // receivers that it still goes to; none: no route takes it any more
+	sent    []string  // receivers that are done
 	alone   bool      // it is in no digest
 
 	tries      int
@@ -467,6 +468,12 @@ func (w *worker) take(m jetstream.Msg) error {
 	lost := false
 	if i.event.Origin == events.OriginLive && kindOf(i.event.Type) == w.kind && w.ours(i.event.AgencyID) && !w.isDone(i) {
 		i.to, lost = w.f.home(i.event, w.receiver, w.done.Early || i.resent())
+		i.to = slices.DeleteFunc(i.to, func(to string) bool { return slices.Contains(i.sent, to) })
+	}
+	if len(i.to) == 0 && len(i.sent) > 0 && !w.isDone(i) {
+		lost = false
+		w.done.add(i.event, i.place, w.floor)
+		w.save()
 	}
 	if len(i.to) == 0 && !(lost && i.event.Type == events.TypeContactRequestCreated) {
 		return m.Ack()
@@ -476,11 +483,13 @@ func (w *worker) take(m jetstream.Msg) error {
 	return nil
 }
 
-// recall takes over the attempts of former times, so that three are not three for each connection.
+// recall takes over the attempts of former times, so that three are not three for each connection, and
+// the receivers that have it.
 func (i *item) recall(before []*item) {
 	for _, b := range before {
 		if b.event.ID == i.event.ID {
 			i.tries, i.failed, i.unanswered, i.suspect, i.seen, i.alone = b.tries, b.failed, b.unanswered, b.suspect, b.seen, b.alone
+			i.sent = b.sent
 		}
 	}
 }
@@ -875,6 +884,7 @@ func (w *worker) finish(batch []*item, at string) error {
 	}
 	var done []*item
 	for _, i := range batch {
+		i.sent = append(i.sent, i.to[0])
 		if i.to = i.to[1:]; len(i.to) == 0 {
 			done = append(done, i)
 		} else {

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -84,13 +84,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	var watching sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	watching.Go(func() {
-		set.Watch(ctx, func(routes []forward.Route, problem string) {
-			if err := pipeline.Change(routes, time.Now()); problem == "" && err == nil {
-				log.Info("the table of routes was read again", "outlets", len(routes))
-			} else {
-				log.Error("the changed table of routes is refused; the one before stays in force", "err", cmp.Or(problem, fmt.Sprint(err)))
-			}
-		})
+		set.Watch(ctx, taking(log, pipeline.Change))
 	})
 	err = pipeline.Run(ctx)
 	stop()
@@ -99,6 +93,21 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return exit.Failed(err, "start it again; it goes on where it stopped")
 	}
 	return nil
+}
+
+// taking puts routes into force that were read again, but for those that are refused.
+func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) func([]forward.Route, string) {
+	return func(routes []forward.Route, problem string) {
+		err := errors.New(problem)
+		if problem == "" {
+			err = change(routes, time.Now())
+		}
+		if err != nil {
+			log.Error("the changed table of routes is refused; the one before stays in force", "err", err.Error())
+			return
+		}
+		log.Info("the table of routes was read again", "outlets", len(routes))
+	}
 }
 
 // forwardError says what to do about a forwarder that cannot begin.

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -165,6 +166,22 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	f.Stop(t)
 	d.Stop(t)
 	mustBePrivate(t, f.Stdout.String()+f.Stderr.String()+d.Stderr.String()+list.Stdout+retry.Stdout+retry.Stderr)
+}
+
+// TestARefusedTableLeavesTheOneBeforeInForce is about a forwarder that runs alone.
+func TestARefusedTableLeavesTheOneBeforeInForce(t *testing.T) {
+	var log strings.Builder
+	changes := 0
+	take := taking(slog.New(slog.NewTextHandler(&log, nil)), func([]forward.Route, time.Time) error {
+		changes++
+		return nil
+	})
+	if take(nil, "line 3, column 1: this is no column"); changes > 0 || !strings.Contains(log.String(), "line 3") {
+		t.Errorf("%d tables are in force, and the log says %s", changes, &log)
+	}
+	if take(nil, ""); changes != 1 {
+		t.Errorf("%d tables are in force", changes)
+	}
 }
 
 func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T) {

@@ -82,10 +82,22 @@ type forwarding struct {
 	refused string // why the routes that were read last are not in force
 }
 
-func (f *forwarding) set(now *forward.Forwarder, problem string) {
+func (f *forwarding) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now, f.problem = now, problem
+	f.now, f.problem = nil, err.Error()
+}
+
+// open makes a forwarder of the present routes. None are changed meanwhile: it would not hear of it.
+func (f *forwarding) open(o forward.Options) (*forward.Forwarder, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o.Routes, o.Since = f.routes, f.read
+	now, err := forward.New(o)
+	if err == nil {
+		f.now, f.problem = now, ""
+	}
+	return now, err
 }
 
 // working is the forwarder, nil where it is not at work.
@@ -144,17 +156,13 @@ func (a *Daemon) keepForwarding(ctx context.Context) {
 		o := a.o.ForwardOptions(conn)
 		o.Name, o.Forwarders, o.Untaken = "run", a.o.ForwarderNames, true
 		o.Agencies, o.Behind = a.agencies.ids, a.publishesLate
-		f.mu.Lock()
-		o.Routes, o.Since = f.routes, f.read
-		f.mu.Unlock()
-		now, err := forward.New(o)
+		now, err := f.open(o)
 		if err != nil {
 			return err
 		}
-		f.set(now, "")
 		return cmp.Or(now.Run(ctx), errors.New("it ended"))
 	}, func(err error) {
-		f.set(nil, err.Error())
+		f.failed(err)
 		a.o.Log.Error("forwarders failed; retrying", "err", err.Error())
 	})
 }

@@ -54,6 +54,7 @@ func NewPlace(t *testing.T) *Place {
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
+		_ = l.Close() // a server that was closed before it served knows no listener
 		<-done
 	})
 	p.smtp = l.Addr().String()

@@ -320,3 +320,22 @@ func TestALeadThatTwoAddressesTakeOverComesToEachOnce(t *testing.T) {
 		wantIDs(t, d, w.history)
 	})
 }
+
+// TestATableThatChangesBeforeTheForwarderHasBegunLosesNothing has the lead come to a stream that was just made.
+func TestATableThatChangesBeforeTheForwarderHasBegunLosesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, line(1, a))
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		f, _ := w.start()
+		time.Sleep(time.Minute)
+		w.makeStream()
+		w.lead("A")
+		time.Sleep(100 * time.Millisecond)
+		w.reroute(f, line(1, b))
+		time.Sleep(time.Minute)
+		wantIDs(t, b, w.history)
+	})
+}

@@ -299,8 +299,12 @@ func (f *Forwarder) Run(ctx context.Context) error {
 // change puts the routes of other options into force. No worker runs.
 func (f *Forwarder) change(o Options) error {
 	f.mu.Lock()
-	f.o.Routes, f.o.Since = o.Routes, o.Since
-	f.first = f.first && f.tables.Tables[len(f.tables.Tables)-1].From.IsZero()
+	f.o.Routes = o.Routes
+	begun := !f.tables.Tables[len(f.tables.Tables)-1].From.IsZero()
+	if begun { // else what has come since the first table was read is for this one
+		f.o.Since = o.Since
+	}
+	f.first = f.first && !begun
 	f.workers = slices.DeleteFunc(f.workers, func(w *worker) bool { return w.retired })
 	f.mu.Unlock()
 	return f.putIntoForce()

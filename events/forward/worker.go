@@ -42,10 +42,11 @@ type worker struct {
 	receiver  string // its key; empty: of leads that no route takes
 	forwarder string
 	kind      Kind
-	subjects  []string // of its consumer
-	gone      bool     // the present routes do not name the receiver: what waits goes elsewhere
-	retired   bool     // it is gone for good
-	fresh     bool     // nothing is remembered
+	subjects  []string  // of its consumer
+	gone      bool      // the present routes do not name the receiver: what waits goes elsewhere
+	retired   bool      // it is gone for good
+	fresh     bool      // nothing is remembered
+	since     time.Time // when the routes were read that named the receiver first
 	done      progress
 	status    board
 
@@ -94,7 +95,7 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{f: f, name: name, done: done, fresh: !there}
+	w := &worker{f: f, name: name, done: done, fresh: !there, since: f.o.Since}
 	parts := strings.Split(name, ".")
 	if len(parts) != 3 || !slices.Contains([]Kind{Leads, Alerts}, Kind(parts[2])) {
 		return nil, fmt.Errorf("%w: %s is no file of a forwarder", ErrState, f.path(name))
@@ -240,13 +241,13 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", w.f.o.Stream, err)
 	}
-	read := s.CachedInfo().TimeStamp.Add(-time.Since(w.f.o.Since)) // by the server's clock
-	first := w.f.begin(read)
+	now := s.CachedInfo().TimeStamp // by the server's clock
+	first := w.f.begin(now.Add(-time.Since(w.f.o.Since)))
 	w.stream, w.busy = s.CachedInfo().Created, time.Now()
 	c, err := s.Consumer(asking, w.done.Consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		c, err = s.CreateConsumer(asking, w.begin(first, read))
+		c, err = s.CreateConsumer(asking, w.begin(first, now.Add(-time.Since(w.since))))
 	case err == nil:
 		have := c.CachedInfo().Config
 		named := strings.Fields(have.Metadata[agenciesKey])
@@ -281,14 +282,14 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 
 // begin is the consumer that is made. One that is made again begins with the stream: what is done
 // is known, and so is what was not the worker's when it was recorded.
-func (w *worker) begin(first bool, read time.Time) jetstream.ConsumerConfig {
+func (w *worker) begin(first bool, since time.Time) jetstream.ConsumerConfig {
 	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
 	switch {
 	case !w.fresh:
-	case first && !w.late && time.Since(w.f.o.Since) < time.Second:
+	case first && !w.late && time.Since(w.since) < time.Second:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // what came since the routes were read is new
-		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &read
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	}
 	w.f.o.Log.Info("consumer created", "forwarder", w.forwarder, "consumer", w.done.Consumer, "again", !w.fresh)
 	return c

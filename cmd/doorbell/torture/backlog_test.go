@@ -39,7 +39,7 @@ const (
 	drainWithin  = 2 * time.Minute
 )
 
-// TestEventsWaitForNATSWithoutHoldingUpAnything starts the daemon while its external NATS is away and lets events of twenty
+// TestEventsWaitForNATSWithoutHoldingUpAnything takes the external NATS away when the watch has begun and lets events of twenty
 // agencies pile up in the log, while the API keeps moving. At a hundredth and all of them it is measured how polling,
 // commits, status and memory are; then NATS comes, with fsync, and the stream must get all, in order and once. The long form:
 // `go test ./cmd/doorbell/torture -run TestEventsWaitForNATS -rounds 50 -timeout 1h -v`.
@@ -76,7 +76,7 @@ func compare(t *testing.T, early, late mark) {
 	}
 }
 
-// waitingWorld is an API that keeps moving, a daemon, and a NATS server that is not there yet.
+// waitingWorld is an API that keeps moving, a daemon, and a NATS server that goes away when the watch has begun.
 type waitingWorld struct {
 	oracle  doorbelltest.Oracle
 	all     []sandbox.InsertionTruth
@@ -112,8 +112,6 @@ func newWaitingWorld(t *testing.T) *waitingWorld {
 		oracle: doorbelltest.Oracle{Model: model, From: time.Now().Truncate(time.Second)}, all: model.Truth().Insertions,
 		far: doorbelltest.StartFar(t), dir: doorbelltest.ShortDir(t),
 	}
-	w.far.Stop()
-	w.far.Sync = true
 	w.stderr.Grown = make(chan struct{}, 1)
 	w.environ = append(doorbelltest.RunEnviron(w.dir, api.URL, doorbelltest.TestKey, agencies...), backlogDaemon+"=1", "NATS_URL="+w.far.URL(),
 		"DOORBELL_POLL_INTERVAL=500ms", "DOORBELL_WALK_INTERVAL=2s", "DOORBELL_STREAM_MAX=16GiB", "DOORBELL_STORE_MAX=16GiB")
@@ -147,7 +145,13 @@ func (w *waitingWorld) start(t *testing.T) {
 		_, err := w.client.Status(t.Context())
 		return err == nil
 	})
-	w.logged = w.found(t, backlogAgencies) // the baselines
+	doorbelltest.Eventually(t, "the baselines are published", func() bool { // a watch begins when the stream was asked
+		s, err := w.client.Status(t.Context())
+		return err == nil && pending(s) == 0 && len(s.Relay) == backlogAgencies &&
+			!slices.ContainsFunc(s.Relay, func(r ops.RelayStatus) bool { return r.Acknowledged == 0 })
+	})
+	w.far.Stop()
+	w.far.Sync = true
 	w.oracle.Until = time.Now()
 	moving, rest := context.WithCancel(t.Context())
 	var world sync.WaitGroup

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -26,8 +27,15 @@ type ForwarderStatus struct {
 	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
 }
 
-// To is where it goes, as a person knows it.
-func (f ForwarderStatus) To() string { return cmp.Or(f.Whose, f.Destination) }
+// To is where a forwarder goes, as a person knows it: with its destination where another one is for the same agencies.
+func (s Status) To(f ForwarderStatus) string {
+	if f.Whose != "" && f.Destination != "" && slices.ContainsFunc(s.Forwarders, func(o ForwarderStatus) bool {
+		return o.Name == f.Name && o.Kind == f.Kind && o.Whose == f.Whose && o.Destination != "" && o.Destination != f.Destination
+	}) {
+		return f.Whose + ", " + f.Destination
+	}
+	return cmp.Or(f.Whose, f.Destination)
+}
 
 // ill says whether a person should look at it.
 func (f ForwarderStatus) ill(now time.Time) bool {
@@ -66,7 +74,7 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		if f.ill(s.Watch.At) {
 			style = Red
 		}
-		t.add(style, f.Name, f.Kind, f.To(), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
+		t.add(style, f.Name, f.Kind, s.To(f), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}
 	return append([]string{""}, t.lines(o)...)
 }

@@ -27,6 +27,22 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 	}
 }
 
+// TestDestinationsOfTheSameAgenciesAreToldApart is about a table with several receivers of a kind.
+func TestDestinationsOfTheSameAgenciesAreToldApart(t *testing.T) {
+	s := Status{Forwarders: []ForwarderStatus{
+		{Name: "webhook", Kind: "leads", Destination: "crm-1", Whose: "all agencies", Attempts: 2, Waiting: 1},
+		{Name: "webhook", Kind: "leads", Destination: "crm-2", Whose: "all agencies"},
+		{Name: "webhook", Kind: "alerts", Destination: "crm-2", Whose: "all agencies"},
+	}}
+	s.NATS.Connected = true
+	text := strings.Join(s.Lines(TextOptions{}), "\n")
+	for _, want := range []string{"a message waits (all agencies, crm-1)", "leads   all agencies, crm-1 ", "leads   all agencies, crm-2 ", "alerts  all agencies  "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
 func TestAllIsNotWellWhileAMessageWaits(t *testing.T) {
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -350,8 +350,8 @@ func (s Status) forwarderProblems() (all []Problem) {
 		default:
 			continue
 		}
-		if f.To() != "" {
-			t.Title += " (" + Middle(f.To(), 60) + ")"
+		if to := s.To(f); to != "" {
+			t.Title += " (" + Middle(to, 60) + ")"
 		}
 		all = append(all, t)
 	}

@@ -197,7 +197,7 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 		}
 	}
 	for _, f := range s.Forwarders {
-		who := strings.TrimSpace(f.Name + " " + f.Kind + " for " + f.To())
+		who := strings.TrimSpace(f.Name + " " + f.Kind + " for " + s.To(f))
 		if f.LastError != "" && !f.Waits(s.Watch.At) && (f.FailingSince.IsZero() || s.Watch.At.Sub(f.FailingSince) <= hiccup) {
 			add("%s: %s, %s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At))
 		}

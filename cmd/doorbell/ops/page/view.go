@@ -335,7 +335,7 @@ type forwarderRow struct {
 func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	for _, f := range s.Forwarders {
 		r := forwarderRow{
-			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: ops.Short(f.Name+" "+f.Kind, 60), Destination: ops.Middle(f.To(), 80), State: badge{well, "disc", "works"},
+			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: ops.Short(f.Name+" "+f.Kind, 60), Destination: ops.Middle(s.To(f), 80), State: badge{well, "disc", "works"},
 			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}
 		switch {

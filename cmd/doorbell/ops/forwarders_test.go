@@ -74,13 +74,18 @@ func TestAllIsNotWellWhereALeadGoesNowhereOrTheTableIsRefused(t *testing.T) {
 		want string
 	}{
 		{Status{Untaken: 1}, "1 lead: no line of the table of routes fits"},
+		{Status{Untaken: 2}, "2 leads: no line of the table of routes fits"},
 		{Status{RoutesProblem: "line 3, column 5 (min_score): is not a number"}, "The changed table of routes is refused"},
 	} {
 		c.s.NATS.Connected, c.s.Watch.Agencies = true, []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}
 		if c.s.Summary() != c.want || strings.HasPrefix(NewHeadline(c.s).Text, "All is well") {
 			t.Errorf("%q, want %q", c.s.Summary(), c.want)
 		}
-		if text := strings.Join(c.s.Lines(TextOptions{}), "\n"); !strings.Contains(text, c.s.RoutesProblem) {
+		text := strings.Join(c.s.Lines(TextOptions{}), "\n")
+		if c.s.Untaken > 1 && !strings.Contains(text, "They are in the stream, and no receiver got them. ") {
+			t.Errorf("not of several leads:\n%s", text)
+		}
+		if !strings.Contains(text, c.s.RoutesProblem) {
 			t.Errorf("no cause in:\n%s", text)
 		}
 	}

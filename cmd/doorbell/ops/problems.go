@@ -362,9 +362,13 @@ func (s Status) forwarderProblems() (all []Problem) {
 		})
 	}
 	if n := int(min(s.Untaken, 1e9)); n > 0 {
+		where := "They are in the stream, and no receiver got them. "
+		if n == 1 {
+			where = "It is in the stream, and no receiver got it. "
+		}
 		all = append(all, Problem{
 			Kind: "untaken", Key: "untaken", Title: Counted(n, "lead") + ": no line of the table of routes fits",
-			Text: "It is in the stream, and no receiver got it. A line that fits takes what comes from then on; doorbell replay --to sends the past.",
+			Text: where + "A line that fits takes what comes from then on; doorbell replay --to sends the past.",
 			Do:   Remedy{Command: "doorbell routes ls"},
 		})
 	}

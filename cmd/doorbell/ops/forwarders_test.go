@@ -91,6 +91,15 @@ func TestAllIsNotWellWhereALeadGoesNowhereOrTheTableIsRefused(t *testing.T) {
 	}
 }
 
+// TestALeadThatNoRouteTakesLeadsToTheTable is about one that waits since before the table changed: a test of the receiver says nothing of it.
+func TestALeadThatNoRouteTakesLeadsToTheTable(t *testing.T) {
+	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "h-1", Waiting: 1, Lost: 1}}}
+	text := strings.Join(s.Lines(TextOptions{}), "\n")
+	if !strings.Contains(text, "→ doorbell routes ls") || strings.Contains(text, "--test") {
+		t.Errorf("no way to the table in:\n%s", text)
+	}
+}
+
 func TestAForwarderThatGetsNothingFromNATSIsMindedByTheCheck(t *testing.T) {
 	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
 		{Name: "slack", Kind: "leads", Destination: "hooks_slack_com-1", Problem: "consumer doorbell-slack-leads: permissions violation"},

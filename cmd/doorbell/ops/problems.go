@@ -343,7 +343,8 @@ func (s Status) forwarderProblems() (all []Problem) {
 		case f.Problem != "":
 			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "doorbell retries by itself."
 		case f.Lost > 0:
-			t.Title, t.Text = who+": no route takes a lead", Counted(int(min(f.Lost, 1e9)), "lead")+" waiting. A line of the table of routes that fits sends them."
+			t.Title, t.Do = who+": no route takes a lead", Remedy{Command: "doorbell routes ls"}
+			t.Text = Counted(int(min(f.Lost, 1e9)), "lead") + " waiting. A line of the table of routes that fits sends what waits."
 		case f.Waits(s.Watch.At):
 			t.Title, t.Since = who+": a message waits", f.WaitingSince
 			t.Text = Counted(int(min(f.Waiting, 1e9)), "event") + " waiting. doorbell retries by itself" + f.tried()

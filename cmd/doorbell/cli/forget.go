@@ -171,11 +171,11 @@ func printFound(p *program, found people.Found) error {
 			below = fmt.Sprintf("and %d more\n", len(found.Requests)-n)
 			break
 		}
-		how := ""
+		row := strings.Join([]string{printable(r.AgencyID), printable(r.PropertyReferenceID), printable(r.ContactRequestID)}, "\t")
 		if slices.Contains(found.Named, r) {
-			how = "only names the address"
+			row += "\tonly names the address"
 		}
-		rows = append(rows, strings.Join([]string{printable(r.AgencyID), printable(r.PropertyReferenceID), printable(r.ContactRequestID), how}, "\t"))
+		rows = append(rows, row)
 	}
 	if n := len(found.Named); n > 0 {
 		below += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
@@ -188,7 +188,7 @@ func printFound(p *program, found people.Found) error {
 
 // perPlace are the counts of the places, in words.
 func perPlace(of map[string]int) string {
-	return fmt.Sprintf("%d in the event log, %d in the stream, %d replayed, %d dead letters", of["log"], of["stream"], of["replays"], of["deadLetters"])
+	return fmt.Sprintf("%d in the event log, %d in the stream, %d replayed, %s", of["log"], of["stream"], of["replays"], ops.Counted(of["deadLetters"], "dead letter"))
 }
 
 func printReceipt(p *program, cfg *config.Config, r people.Receipt) error {

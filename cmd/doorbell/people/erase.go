@@ -186,7 +186,7 @@ func (p *Places) outOfReach(ctx context.Context) (list []string) {
 		list = append(list, "files of the NATS servers: their logs of replication until they are compacted, mirrors, backups")
 	}
 	if names := p.consumers(ctx); len(names) > 0 {
-		list = append(list, "what consumers of the stream have kept, which contact_request.redacted asks to erase it too: "+strings.Join(names, ", "))
+		list = append(list, "what consumers of the stream have kept; contact_request.redacted asks them to erase it, too: "+strings.Join(names, ", "))
 	}
 	return list
 }

@@ -25,7 +25,7 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as their filters want it."`
+	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as the routes take it."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again sends nothing twice. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`

@@ -134,7 +134,7 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	if len(tested) == 0 {
-		return exit.Failed(errors.New("no line takes it"), "doorbell routes ls lists them; a last line without conditions takes what no other does")
+		return exit.Failed(errors.New("no line takes it"), "doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ func (a Address) String() string {
 	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
 }
 
+// Unsigned reports whether it is a webhook for which no secret is set.
+func (a Address) Unsigned() bool { return a.Kind == "webhook" && a.secrets == "" }
+
 // mistake is what is wrong with a file of routes, and where. It quotes no cell, which may hold a
 // secret.
 type mistake struct {

@@ -104,7 +104,7 @@ type Effects struct {
 	Reference string // the insertion that Contacts belong to
 	Contacts  []store.ContactRequest
 
-	Unhalted []string // insertions whose halt ends because they are gone
+	Unhalted []string // insertions whose halt ends because they are no longer listed
 	Access   []AccessChange
 	Raised   []store.Alarm
 	Cleared  []store.AlarmID

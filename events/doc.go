@@ -1,9 +1,10 @@
-// Package events is what doorbell says: the types of its events, the form in which they travel, and nothing that only
-// doorbell itself needs. A program that consumes doorbell's stream may import it and gets the standard library along.
+// Package events defines doorbell's events: their types and the form in which they travel, and nothing
+// that only doorbell itself needs. A program that consumes doorbell's stream may import it; it depends on
+// nothing outside the standard library.
 //
 // # What an event is
 //
-// An [Event] tells one thing that happened to one agency: an insertion appeared, a person wrote, the API refused us, we
+// An [Event] reports one thing that happened to one agency: an insertion appeared, a person wrote, the API refused us, we
 // could not see. It is a CloudEvents 1.0 event in binary mode: the payload, plain JSON, is the body of a NATS message;
 // everything else, the envelope, stands in ce-* headers. Outside NATS the same event is one line of CloudEvents JSON
 // ([Event.MarshalJSON]).

@@ -13,26 +13,27 @@ import (
 	"doorbell/store"
 )
 
-// agency is the watch of one agency in this process. What is remembered of it stands in the store.
+// agency is the watch of one agency in this process. Its persistent state is in the store.
 type agency struct {
 	p      *Poller
 	id     string
-	people events.People // what of a person its events say
-	began  time.Time     // to be watched by this process
+	people events.People // which data of people its events contain
+	began  time.Time     // when this process began to watch it
 
-	walking *backoff // the list of insertions fails
-	asking  *backoff // contact requests fail, whichever insertion is asked
+	walking *backoff // of the list of insertions
+	asking  *backoff // of contact requests, for all insertions
 
-	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
+	committing sync.Mutex // held while the state changes, in the store and in memory; see commit
 
-	failedWalk bool                         // the log says so; the walks' own, as the following
-	counted    time.Time                    // begin of the last walk that counted for what is missing
+	// Only the goroutine of the walks uses these.
+	failedWalk bool                         // it was logged that walks are partial
+	counted    time.Time                    // when the last walk began that counted as proof of absence
 	settled    map[listings.Sum]settledPage // pages of the last complete walk
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards the following
 	pollStates map[string]*pollState
 	busy       map[string]struct{} // insertions that are being polled
 	walkNow    chan struct{}
@@ -40,8 +41,8 @@ type agency struct {
 	gone       int // disappeared ones that are still polled
 	lastWalk   WalkStatus
 	ended      WalkCounts
-	walkBegan  time.Time // the last one
-	underWay   bool      // it is
+	walkBegan  time.Time // when the last walk began
+	underWay   bool      // that walk has not ended
 	lastError  string
 
 	latencies latencies
@@ -54,11 +55,11 @@ type agency struct {
 	volatility watch.Volatility // guarded by committing
 }
 
-// health is how well one operation of an agency goes, as far as only this process knows.
+// health is the health of one operation of an agency, as far as only this process knows it.
 type health struct {
 	watch.Liveness
-	sizeTried      time.Time // last time that the usual page size was asked for
-	placeAnnounced time.Time // last time another place was announced
+	sizeTried      time.Time // when the usual page size was last tried
+	placeAnnounced time.Time // when a change of the records' place was last announced
 }
 
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
@@ -79,19 +80,19 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	return a
 }
 
-// snapshot is what the store holds of the agency as a whole, for all to read who make no transaction.
+// snapshot is the agency's own state in the store, for reading without a transaction.
 type snapshot struct {
 	state  store.Agency
 	alarms watch.Alarms
 }
 
-// published is the snapshot that the last commit has published.
+// published returns the snapshot of the last commit.
 func (a *agency) published() snapshot { return *a.snapshot.Load() }
 
-// key is the configured key.
+// key returns the configured key.
 func (a *agency) key() listings.Key { return a.access().Key }
 
-// enter reports whether a poll of an insertion may begin: none is under way. leave ends it.
+// enter begins a poll of an insertion, and reports false if one is under way. leave ends it.
 func (a *agency) enter(reference string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +118,7 @@ func (a *agency) forget(reference string) {
 	a.p.schedule.Remove(a.id, reference)
 }
 
-// prioritize lets an insertion be polled soon.
+// prioritize has an insertion polled soon.
 func (a *agency) prioritize(reference string) {
 	now := time.Now()
 	a.p.schedule.Add(a.id, reference, time.Time{}, time.Time{}, now)
@@ -127,7 +128,7 @@ func (a *agency) prioritize(reference string) {
 // wakeWalk asks for a walk now.
 func (a *agency) wakeWalk() { wake(a.walkNow) }
 
-// walkBegins notes the begin of a walk; the returned function notes its end.
+// walkBegins records the beginning of a walk; the returned function records its end.
 func (a *agency) walkBegins(at time.Time) (ends func()) {
 	set := func(underWay bool) {
 		a.mu.Lock()
@@ -138,7 +139,7 @@ func (a *agency) walkBegins(at time.Time) (ends func()) {
 	return func() { set(false) }
 }
 
-// untilNextWalk waits until a time is over or a walk is wanted now.
+// untilNextWalk waits for a time, or until a walk is wanted immediately.
 func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -152,7 +153,7 @@ func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// wake signals a channel of one place, which remembers a signal until it is received.
+// wake signals a channel with a buffer of one, which keeps a signal until it is received.
 func wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -160,14 +161,14 @@ func wake(c chan<- struct{}) {
 	}
 }
 
-// doubtList asks for a walk now because the list may be wrong. One that fails is asked when its back-off ends.
+// doubtList asks for a walk now, because the list may be wrong. If walks fail, their back-off goes first.
 func (a *agency) doubtList() {
 	if a.walking.state().Failures == 0 {
 		a.wakeWalk()
 	}
 }
 
-// note keeps the text of the last error, and says whether it is another than before: only then it is worth a log line.
+// note keeps the text of the last error, and reports whether it has changed: only then is it logged.
 func (a *agency) note(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +181,8 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
-// holds says whether there is anything in a sequence.
-func holds[T any](all iter.Seq[T]) bool {
+// hasAny reports whether a sequence has an element.
+func hasAny[T any](all iter.Seq[T]) bool {
 	for range all {
 		return true
 	}
@@ -196,7 +197,7 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 	return i, err
 }
 
-// announced counts contact requests whose events were committed.
+// announced records the latencies of contact requests whose events were committed.
 func (a *agency) announced(waited []time.Duration, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,15 +207,15 @@ func (a *agency) announced(waited []time.Duration, at time.Time) {
 	}
 }
 
-// lastDay are the latencies of the contact requests of the last 24 hours, in seconds.
+// lastDay returns the latencies of the contact requests of the last 24 hours, in seconds.
 func (a *agency) lastDay(now time.Time) []float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.latencies.lastDay(now)
 }
 
-// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of other keys, and schedules
-// the insertions.
+// load restores the agency from the store: it begins the watch of a new agency, ends halts of other keys,
+// and schedules the insertions.
 func (a *agency) load() error {
 	var remembered watch.Access
 	var polled []store.Insertion
@@ -251,22 +252,23 @@ func (a *agency) load() error {
 		return err
 	}
 	a.restoreKeyWait(now)
-	a.line(polled, now)
+	a.spread(polled, now)
 	a.forgetOthers()
 	a.pause()
-	a.p.metrics.latenciesOf(a.id) // tells zero until there is one
+	a.p.metrics.latenciesOf(a.id) // so that the metric exists from the start
 	return nil
 }
 
-// stillPolled says whether an insertion is published, or is polled for last contact requests.
+// stillPolled reports whether an insertion is published, or disappeared so recently that late contact
+// requests may come.
 func stillPolled(i store.Insertion, now time.Time) bool {
 	return !i.Outside && (i.GoneSince.IsZero() || now.Sub(i.GoneSince) <= watch.LateArrivals)
 }
 
-// line schedules what is polled: immediately what must not wait, which is what appeared after the baseline and windows that
-// are open; later what the process before had to wait for. When the others were polled last is not known. They are spread over an
-// interval, so that a restart is no burst.
-func (a *agency) line(polled []store.Insertion, now time.Time) {
+// spread schedules the insertions after a start. Those that must not wait come immediately: insertions
+// that appeared after the baseline, and open windows. When the others were last polled is unknown, so
+// they are spread over an interval, and a restart makes no burst.
+func (a *agency) spread(polled []store.Insertion, now time.Time) {
 	for n, i := range polled {
 		last := time.Time{}
 		if i.Polled {
@@ -279,8 +281,8 @@ func (a *agency) line(polled []store.Insertion, now time.Time) {
 	}
 }
 
-// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
-// silent baseline of the difference begins.
+// begin records when the watch began, once. If the filter has changed, what comes and goes because of
+// that is not announced: a silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
@@ -294,11 +296,11 @@ func (a *agency) begin(now time.Time) error {
 			return e, nil
 		}
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		return watch.Refilter(a.id, state, filter, holds(tx.Insertions(a.id)), now.UTC()), nil
+		return watch.Refilter(a.id, state, filter, hasAny(tx.Insertions(a.id)), now.UTC()), nil
 	})
 }
 
-// forgetOthers drops what is remembered of insertions that are no longer polled: alarms and silent halts.
+// forgetOthers drops the alarms and silent halts of insertions that are no longer polled.
 func (a *agency) forgetOthers() {
 	others := map[string]struct{}{}
 	for id := range a.published().alarms {
@@ -316,8 +318,7 @@ func (a *agency) forgetOthers() {
 	}
 }
 
-// restoreKeyWait goes on with the wait that the API asked for. A moment that is implausibly far away, because a clock jumped, is
-// not waited for.
+// restoreKeyWait continues the wait that the API asked for. It is bounded, in case a clock jumped.
 func (a *agency) restoreKeyWait(now time.Time) {
 	state := a.published().state
 	if state.KeyOf != a.key().Fingerprint() || !state.KeyUntil.After(now) {

@@ -12,24 +12,26 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// dispatcher decides what is sent: it waits for a token of the budget, chooses the request that gets it, and sends that at once if it
-// is admitted; else the token is kept for the next one. To choose last is to choose by all that is known.
+// dispatcher decides what is sent: it waits for a token of the budget, then chooses the request that gets
+// it, and sends that immediately if it is admitted; otherwise the next request gets the token. It chooses
+// as late as possible, so as to know as much as possible.
 //
-// Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
-// when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
+// Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from the
+// schedule when there is a token, unless too many are under way. While polls wait, walks get at most
+// every third request.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
 	nudge    chan struct{} // there may be something to do
 	alive    *heartbeat
-	most     int         // polls under way
+	maxPolls int         // under way at once
 	full     func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
 	waiting  []*waiter
 	polls    int           // sent since the last page
 	underWay int           // polls of the schedule
-	chosen   schedule.Turn // given to a poll that has not asked yet
+	chosen   schedule.Turn // of a poll that has not sent its request yet
 	chosenAt time.Time
 }
 
@@ -43,25 +45,25 @@ type waiter struct {
 func (w *waiter) isWalk() bool { return w.request.Operation == listings.OperationInsertions }
 
 const (
-	mostPolls = 64          // under way: what hangs backs off by itself
-	roomEvery = time.Second // a full store is looked at
-	startsIn  = time.Second // is the time in which a poll that was chosen should ask
+	mostPolls = 64          // under way at once; polls that hang back off by themselves
+	roomEvery = time.Second // how often a full store is checked for room
+	startsIn  = time.Second // how long the token is kept for a poll that was chosen
 )
 
 func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
 	d := &dispatcher{
-		budget: b, nudge: make(chan struct{}, 1), alive: alive, most: mostPolls, full: func() bool { return false },
+		budget: b, nudge: make(chan struct{}, 1), alive: alive, maxPolls: mostPolls, full: func() bool { return false },
 	}
 	o.Changed = d.poke
 	d.schedule = schedule.New(o, time.Now())
 	return d
 }
 
-// poke wakes the dispatcher where it waits for a turn.
+// poke wakes the dispatcher if it is idle.
 func (d *dispatcher) poke() { wake(d.nudge) }
 
-// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
-// before and must not wait; nil admits always.
+// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is
+// called immediately before and must not block; a nil admit always admits.
 func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -84,10 +86,10 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	if n >= 0 {
 		return ctx.Err()
 	}
-	return <-w.granted // was just being decided
+	return <-w.granted // it was decided at the same moment
 }
 
-// enqueue lets a request wait, unless it is that of the poll which was chosen for the token that there is.
+// enqueue has a request wait, unless it is that of the poll for which a token is kept: that is sent.
 func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 	defer d.poke()
 	d.mu.Lock()
@@ -103,8 +105,8 @@ func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 	return false, nil
 }
 
-// run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
-// calls end.
+// run sends until ctx is done. begin starts a poll that was chosen from the schedule, without waiting for
+// it. The poll calls end when it is over.
 func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -131,7 +133,7 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	return ctx.Err()
 }
 
-// idle waits until it is woken or a time is over, at most a minute; zero: the time is unknown.
+// idle waits for a time, at most a minute, or until it is woken; zero: the time is unknown.
 func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Duration) {
 	if wait == 0 || wait > time.Minute {
 		wait = time.Minute
@@ -144,12 +146,12 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	}
 }
 
-// choose gives away the token that there is: it sends a request that waits, or returns a turn of the schedule; else how
-// long to wait.
+// choose spends the token: it sends a waiting request, or returns a turn of the schedule. If there is
+// neither, it returns how long to wait.
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wait = d.budget.until(now); wait > 0 { // a poll that was chosen has taken it
+	if wait = d.budget.until(now); wait > 0 { // the chosen poll has taken the token
 		return t, false, wait
 	}
 	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
@@ -164,7 +166,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
 		return t, false, starts
 	}
-	if d.underWay < d.most {
+	if d.underWay < d.maxPolls {
 		t, wait = d.schedule.Next(now)
 		if t.Why != schedule.None {
 			d.underWay++
@@ -179,7 +181,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	return t, false, wait
 }
 
-// grant ends the wait of a request. The caller holds d.mu, as that of send.
+// grant ends the wait of a request. The caller holds d.mu, as does that of send.
 func (d *dispatcher) grant(n int, now time.Time) {
 	w := d.waiting[n]
 	d.waiting = slices.Delete(d.waiting, n, n+1)
@@ -200,7 +202,7 @@ func (d *dispatcher) send(w *waiter, now time.Time) error {
 	return nil
 }
 
-// end says that what was chosen from the schedule is over.
+// end ends a poll that was chosen from the schedule.
 func (d *dispatcher) end(t schedule.Turn) {
 	d.mu.Lock()
 	d.underWay--
@@ -211,8 +213,8 @@ func (d *dispatcher) end(t schedule.Turn) {
 	d.poke()
 }
 
-// urge lets insertions be polled soon whose records have changed: a change may go with a contact
-// request. Where more than a twentieth of all records change in a walk, it says nothing.
+// urge has insertions polled soon whose records have changed, because a change may accompany a contact
+// request. If more than a twentieth of all records change in a walk, that is no such sign.
 func (w *walk) urge(changed []string) {
 	w.a.mu.Lock()
 	left := (w.a.known+19)/20 - w.edits
@@ -221,11 +223,12 @@ func (w *walk) urge(changed []string) {
 	w.a.p.schedule.Urge(w.a.id, changed[:min(max(left, 0), len(changed))]...)
 }
 
-// budget holds the requests per second that we may send to the base URL, over all keys and for everything. It is a ceiling:
-// requests are spaced evenly, so that no window of time ever holds more. That counts across restarts too: the first request
-// waits as if the process before had sent one just before its end.
+// budget limits the requests per second to the base URL, for all keys and operations together. It is a
+// ceiling: requests are spaced evenly, so that no window of time ever contains more. That includes
+// restarts: the first request waits as if the process before had sent one just before it ended.
 //
-// A token is taken at the moment of sending, never ahead: a timer that fires late moves all that follows, and makes no burst.
+// A token is taken at the moment of sending, never ahead: a timer that fires late delays everything after
+// it, and makes no burst.
 type budget struct {
 	ceiling float64 // requests per second
 	pace    float64 // of the limiter, while the API does not throttle
@@ -235,13 +238,14 @@ type budget struct {
 	spent   uint64
 	minute  lastMinute // of what was spent
 
-	slowed    time.Time // when the API asked us to slow down last
-	factor    float64   // of the ceiling that was left then
-	throttled float64   // share of the last answers that asked for it, smoothed
+	slowed    time.Time // when the API last asked us to slow down
+	factor    float64   // the share of the ceiling that was left then
+	throttled float64   // the share of recent responses that asked for it, smoothed
 }
 
-// Above this number of requests a second, timers that fire late would cost much of the budget. So two requests may go together there, which
-// makes up for one late timer; the pace is one request a second less, so that no second ever holds more than the ceiling.
+// fastPace is the number of requests per second above which late timers would waste much of the budget.
+// Above it, two requests may go together, which makes up for one late timer; the pace is one request per
+// second less, so that no second ever contains more than the ceiling.
 const fastPace = 100
 
 func newBudget(perSecond float64) *budget {
@@ -255,7 +259,7 @@ func newBudget(perSecond float64) *budget {
 	return b
 }
 
-// until is how long it is until a request may be sent; zero: now.
+// until returns how long to wait before a request may be sent; zero: now.
 func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -263,7 +267,8 @@ func (b *budget) until(now time.Time) time.Duration {
 	return untilToken(b.limiter, now)
 }
 
-// untilToken is how long it is until a limiter has a token. It is rounded up, so that no two requests come too close.
+// untilToken returns how long to wait until a limiter has a token, rounded up so that no two requests come
+// too close.
 func untilToken(l *rate.Limiter, now time.Time) time.Duration {
 	missing := 1 - l.TokensAt(now)
 	if missing <= 0 {
@@ -272,7 +277,7 @@ func untilToken(l *rate.Limiter, now time.Time) time.Duration {
 	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + 1
 }
 
-// take counts a request that is sent now, and says whether it may be.
+// take spends a token on a request, and reports whether there was one.
 func (b *budget) take(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -284,22 +289,23 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// setPace lets the limiter give what the API stands. The caller holds b.mu.
+// setPace sets the limiter to the share of the ceiling that may be spent now. The caller holds b.mu.
 func (b *budget) setPace(now time.Time) {
 	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
 }
 
-// Where the API throttles (429, or 503), the ceiling is halved, and comes back to its whole height within a minute after the last
-// such answer. A few of them cost half of it at the most: their key has waited as well. Where they are more than tolerated of all,
-// what is sent is too much for the API, and the ceiling is halved again and again, down to leastFactor.
+// If the API throttles (429 or 503), the ceiling is halved, and recovers within a minute after the last
+// such response. A few of them halve it once only, because their key waits as well. If their share of
+// all responses exceeds tolerated, we send too much for the API, and each halves it again, down to
+// minFactor.
 const (
-	leastFactor  = 1.0 / 16
+	minFactor    = 1.0 / 16
 	tolerated    = 0.15
 	recoversOver = time.Minute
-	smoothedOver = 32 // answers
+	smoothedOver = 32 // responses
 )
 
-// answered counts an answer, good or not, that was throttled or was not.
+// answered counts a response, good or not, by whether it throttled.
 func (b *budget) answered(throttled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -309,30 +315,31 @@ func (b *budget) answered(throttled bool) {
 	}
 }
 
-// slow halves what may be sent. Answers to requests that were sent before the last time say nothing new.
+// slow halves what may be sent, unless the request was sent before the last time it did: its response
+// says nothing new.
 func (b *budget) slow(sent, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !sent.After(b.slowed) {
 		return
 	}
-	least := leastFactor
+	lowest := minFactor
 	if b.throttled <= tolerated {
-		least = min(b.share(now), 0.5)
+		lowest = min(b.share(now), 0.5)
 	}
-	b.factor = max(b.share(now)/2, least)
+	b.factor = max(b.share(now)/2, lowest)
 	b.slowed = now
 	b.setPace(now)
 }
 
-// resume goes on where the process before was throttled and had no good answer since.
+// resume restores the throttling of the process before, if it had no good response since.
 func (b *budget) resume(now time.Time) {
 	if b.effective(now) == b.ceiling {
 		b.slow(now, now)
 	}
 }
 
-// share is the part of the ceiling that may be spent now. The caller holds b.mu.
+// share returns the part of the ceiling that may be spent now. The caller holds b.mu.
 func (b *budget) share(now time.Time) float64 {
 	if b.slowed.IsZero() {
 		return 1
@@ -340,21 +347,22 @@ func (b *budget) share(now time.Time) float64 {
 	return min(b.factor+(1-b.factor)*float64(now.Sub(b.slowed))/float64(recoversOver), 1)
 }
 
-// effective is how many requests per second may be sent now: the ceiling, or less where the API throttles.
+// effective returns how many requests per second may be sent now: the ceiling, or less if the API
+// throttles.
 func (b *budget) effective(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ceiling * b.share(now)
 }
 
-// count is the number of requests sent so far.
+// count returns the number of requests sent so far.
 func (b *budget) count() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.spent
 }
 
-// lately is the number of requests sent in the last minute.
+// lately returns the number of requests sent in the last minute.
 func (b *budget) lately(now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ func (p *Poller) ObservePolls(f func(agencyID, reference string, created []time.
 func (p *Poller) WalkNow(agencyID string) { p.byID[agencyID].wakeWalk() }
 
 // LimitPolls lets no more than so many polls be under way at once.
-func (p *Poller) LimitPolls(most int) { p.dispatcher.most = most }
+func (p *Poller) LimitPolls(most int) { p.dispatcher.maxPolls = most }
 
 // Audit lets every response be judged. f hears of those that are settled whether they changed nothing. It must be called before Run.
 func (p *Poller) Audit(f func(unchanged bool)) {

@@ -14,8 +14,8 @@ import (
 	"doorbell/store"
 )
 
-// pollScheduled polls an insertion that is due. It reports whether the response was good; if not,
-// until when the insertion waits. The error is fatal.
+// pollScheduled polls an insertion that is due. It reports whether the response was good and, if not,
+// until when the insertion waits. An error is fatal.
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
 	waits, err := a.awaitsWalk(reference, sent)
@@ -31,7 +31,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	case watch.ClassFatal:
 	default:
 		until, err = a.polled(reference, c, err, sent, now)
-		if !a.p.schedule.Has(a.id, reference) { // a walk has ended its polls: so do the alarms of this one
+		if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
 			a.forget(reference)
 		}
 		if err == nil {
@@ -41,8 +41,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	return c == watch.ClassNone && err == nil, until, err
 }
 
-// polled returns until when an insertion waits after its poll; where the response was good, that is
-// nothing.
+// polled handles the outcome of a poll, and returns until when the insertion waits.
 func (a *agency) polled(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {
@@ -58,21 +57,21 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference)
 	case watch.ClassHalted:
-		a.pause() // it was given out before the halt, or another request tries the halt
+		a.pause() // its turn came before the halt, or another request is testing the halt
 		return a.haltedUntil(reference, due), nil
 	case watch.ClassWaiting:
 		var early *watch.WaitError
 		errors.As(err, &early)
 		return early.Until, nil
 	case watch.ClassDown, watch.ClassBusy:
-		return due, nil // everything waits; nothing was learned of this insertion
+		return due, nil // everything waits; this says nothing about the insertion
 	}
 	return a.setAside(reference, c, err, sent, now)
 }
 
-// setAside makes an insertion wait after a response that was of no use. A failure of the service
-// counts for the operation, too: where that backs off, one insertion at a time is asked. What is
-// odd at one insertion says nothing about the others.
+// setAside makes an insertion wait after a useless response. A failure of the service also counts for the
+// operation: while that backs off, only one insertion at a time is polled. An oddity of one insertion
+// says nothing about the others.
 func (a *agency) setAside(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
@@ -82,16 +81,15 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 		a.pause()
 	}
 	due := a.retry(reference).failed(reference, now, now)
-	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // it was the try
+	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // this request tested the halt
 		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, now) })
 		return a.haltedUntil(reference, due), err
 	}
 	return due, a.raiseUnreadable(reference, now)
 }
 
-// poll asks for the contact requests of an insertion until its window is closed or given up, and
-// commits every answer before the next question. If all went well, the schedule
-// learns what was found.
+// poll reads the contact requests of an insertion until its window is closed or given up, and records the
+// outcome in the health of the operation. After a success the schedule learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
@@ -122,7 +120,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	return c, err
 }
 
-// noteOutcome notes in the health of an operation what came of a request.
+// noteOutcome records the outcome of a request in the health of its operation.
 func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Class, err error) error {
 	switch c {
 	case watch.ClassNone:
@@ -130,7 +128,7 @@ func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Cl
 	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift,
 		watch.ClassRefused:
 		failed := a.noteFailure(op, reference, c, err, time.Now())
-		if c == watch.ClassBusy { // the key waits over a restart too
+		if c == watch.ClassBusy { // the wait of the key survives a restart
 			failed = errors.Join(failed, a.commitState(func(*store.Agency, *watch.Effects) {}))
 		}
 		return failed
@@ -145,19 +143,19 @@ type poll struct {
 	state     *pollState
 	window    *watch.Window
 	closed    watch.Closed
-	fresh     map[string]time.Time // creation times of what the schedule does not know yet, by id
-	received  time.Time            // the first response
-	none      bool                 // which said that there are none
-	list      bool                 // which held a list
+	fresh     map[string]time.Time // creation times that the schedule does not know yet, by id
+	received  time.Time            // when the first response came
+	none      bool                 // the first response had no contact requests
+	list      bool                 // the first response had a list
 	notFound  bool                 // the last response said that there is no such insertion
-	place     listings.Place       // in which the last response was looked for
+	place     listings.Place       // where the records of the last response were looked for
 }
 
-// otherOrders are those in which a window that stays open is asked for.
+// otherOrders are the sort orders to try while a window stays open.
 var otherOrders = [][2]string{{"createdAt", "asc"}, {"score", "desc"}, {"score", "asc"}}
 
-// run asks until the window is closed or given up, and commits each response before the next
-// question.
+// run sends requests until the window is closed or given up, and commits each response before the next
+// request.
 func (p *poll) run(ctx context.Context) error {
 	page, q, err := p.askNewest(ctx, watch.FirstSize)
 	if err != nil {
@@ -199,7 +197,7 @@ func (p *poll) run(ctx context.Context) error {
 		q := watch.Ask(order[0], order[1], q.NumberOfItemsPerPage)
 		page, err := p.ask(ctx, q)
 		if watch.RefusedSize(err) {
-			continue // this service does not take the order
+			continue // this service refuses the sort order
 		}
 		if err != nil {
 			return err
@@ -225,8 +223,8 @@ func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
 
-// askNewest asks for the newest ones: where the number is refused, for the next smaller one, then
-// for as many as the API likes. Where polls fail again and again it may be too large: each begins
+// askNewest requests the newest contact requests. If the page size is refused it tries the next smaller
+// one, and last no size at all. If polls keep failing, the size may be the cause: each poll then begins
 // with a smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
 	sizes := p.a.sizes(size, time.Now())
@@ -249,10 +247,11 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 	return page, q, err
 }
 
-// slowLimit is how often an insertion must have failed before a smaller number is asked for.
+// slowLimit is how often an insertion must have failed before a poll begins with a smaller size.
 const slowLimit = 3
 
-// ask puts one question to the API. A status that says that there are none is an empty response.
+// ask sends one request. A status that means that there are no contact requests counts as an empty
+// response.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	p.place = p.a.place(listings.OperationContactRequests)
 	q.Place = p.place
@@ -274,7 +273,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records, page.Received)
 }
 
-// noneStatus is the status of a response by which it says that there are no contact requests; else
+// noneStatus returns the status of a response if it means that there are no contact requests; otherwise
 // 0.
 func noneStatus(err error) (code int) {
 	var status *listings.StatusError
@@ -293,8 +292,8 @@ func noneStatus(err error) (code int) {
 	return 0
 }
 
-// doubt asks the list for an insertion of which the API says that there is none, once. Of one that
-// has disappeared that is true: it is not polled any more.
+// doubt handles a response that says that the insertion does not exist. If the insertion has disappeared
+// from the list, that is true and its polls end. Otherwise it asks for a walk, once.
 func (p *poll) doubt() (gone bool, err error) {
 	if !p.notFound {
 		p.state.refused = p.state.refused && p.none
@@ -314,11 +313,11 @@ func (p *poll) doubt() (gone bool, err error) {
 	return false, nil
 }
 
-// judge commits what a response shows: new and changed contact requests with their events, and
-// whether the window is closed, in one transaction; nothing if nothing changed.
+// judge commits what a response shows in one transaction: new and changed contact requests with their
+// events, and whether the window is closed. It commits nothing if nothing changed.
 func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
 	if countOf(page) == 0 && p.window.Shown() > 0 {
-		return nil // it says nothing of what others have shown
+		return nil // it says nothing about what earlier responses have shown
 	}
 	r := response(page, q)
 	var j watch.Judged
@@ -342,7 +341,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 		p.state.settled = settled{
 			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
 		}
-		if page.Place() == p.place || p.none { // else the place is learned
+		if page.Place() == p.place || p.none { // otherwise the next response is looked for elsewhere
 			p.state.settled.body = page.Sum
 		}
 	}
@@ -355,7 +354,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	return p.a.observe(p.reference, j.Readings, page.Received)
 }
 
-// observe looks for members of contact requests that change at each reading.
+// observe finds volatile members: those of contact requests that change at each reading.
 func (a *agency) observe(reference string, readings []watch.Reading, at time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
@@ -369,7 +368,8 @@ func (a *agency) observe(reference string, readings []watch.Reading, at time.Tim
 	return a.leaveOut(listings.OperationContactRequests, volatile, changed, false, at)
 }
 
-// leaveOut leaves volatile members out, and takes back those that have been still for a day.
+// leaveOut excludes volatile members from comparisons, and includes those again that did not change for a
+// day.
 func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, ended bool, at time.Time) error {
 	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
@@ -395,7 +395,7 @@ func (p *poll) giveUp() error {
 	return err
 }
 
-// commit makes one transaction of what is decided by what is remembered of the insertion.
+// commit decides from what is remembered of the insertion, and commits the effects, in one transaction.
 func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	return p.a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		id := p.a.id
@@ -411,8 +411,8 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	})
 }
 
-// elsewhere returns the contact requests of the insertions that have another name than this one,
-// and may be it: they have vanished where it is new, and are new where it has vanished. Both may
+// elsewhere returns the contact requests of insertions that may be this one under another reference: if
+// it is new, those that have vanished, and if it has vanished, those that are new. Either of the two may
 // show a contact request that neither has shown before.
 func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.ContactRequest) {
 	vanished := !i.LastSeen.IsZero()
@@ -432,9 +432,9 @@ func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.Cont
 	return all
 }
 
-// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that
-// walk: only then it is known whether another one is listed no more, of which it may be the new
-// name. A walk that hangs is not waited for.
+// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk. Only
+// then is it known whether another one is no longer listed, whose new reference this may be. It does not
+// wait for a walk that hangs.
 func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
 	a.mu.Lock()
 	l, began := a.pollStates[reference], a.walkBegan
@@ -447,10 +447,10 @@ func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
 	return err == nil && !i.Polled && !i.Baseline && !i.FirstSeen.Before(began.Truncate(time.Second)), err
 }
 
-// longestWalk is how long a walk is waited for.
+// longestWalk is how long awaitsWalk waits for a walk.
 const longestWalk = 2 * time.Minute
 
-// watched is the poll as it is judged.
+// watched returns the poll in the form that package watch judges.
 func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	s := p.a.shownSoFar()
@@ -461,8 +461,8 @@ func (p *poll) watched() watch.Poll {
 	}
 }
 
-// arrived are the creation times of what the poll has brought, oldest first, for the schedule: zero
-// where one is not known, and never later than the response.
+// arrived returns the creation times of the contact requests that the poll found, oldest first, for the
+// schedule: zero if unknown, and never later than the response.
 func (p *poll) arrived() []time.Time {
 	created := slices.Collect(maps.Values(p.fresh))
 	for n, t := range created {

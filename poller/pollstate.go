@@ -7,28 +7,27 @@ import (
 	"doorbell/poller/watch"
 )
 
-// pollState is what the process remembers of the polls of one insertion; a restart forgets it at no
-// harm.
+// pollState is what this process remembers of the polls of one insertion. A restart may forget it.
 type pollState struct {
 	at      time.Time // of the last good response
-	refused bool      // it was answered 404 or 410 last
-	proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
-	counted bool      // the schedule knows what was known before
+	refused bool      // the last response was 404 or 410
+	proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
+	counted bool      // the schedule knows the contact requests that were known before
 	retry   *backoff  // nil: it has not failed; made under agency.mu
 	settled settled
 }
 
-// settled is a response that changed nothing, and changes nothing when it comes again: to read it, and what is
-// remembered, would be without result.
+// settled is a response that changed nothing and would change nothing again, so that reading it again is
+// wasted work.
 type settled struct {
-	body, content listings.Sum // as it came, and as it was read; zero: of none
-	version       uint64       // of what is remembered of the insertion
-	totals        bool         // counts were believed
-	none, list    bool         // it showed no contact requests; it held a list
+	body, content listings.Sum // of the bytes, and of what was read from them; zero: no response
+	version       uint64       // of the insertion in the store
+	totals        bool         // shown.totals at that time
+	none, list    bool         // it had no contact requests; it had a list
 }
 
-// isSettled reports whether the response that is remembered would change nothing now, either: nothing has
-// changed to which [watch.Judge] listens.
+// isSettled reports whether the remembered response would change nothing now either, because nothing has
+// changed that [watch.Judge] depends on.
 func (p *poll) isSettled(now time.Time) bool {
 	s := p.state.settled
 	return s.content != listings.Sum{} &&
@@ -36,13 +35,13 @@ func (p *poll) isSettled(now time.Time) bool {
 		!watch.Unsettled(p.a.published().state) && !now.Round(0).Before(p.state.at.Round(0))
 }
 
-// saysTheSame reports whether a response says what the last one said that is settled.
+// saysTheSame reports whether a response says the same as the settled one.
 func (p *poll) saysTheSame(page *listings.ContactRequestsPage, q watch.Question) bool {
 	s := p.state.settled
 	return s.body == page.Sum && s.body != listings.Sum{} || s.content == response(page, q).Sum(p.a.p.rules)
 }
 
-// pollState returns the memory of an insertion's polls, making it.
+// pollState returns the state of an insertion's polls, creating it if there is none.
 func (a *agency) pollState(reference string) *pollState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,8 +53,8 @@ func (a *agency) pollState(reference string) *pollState {
 	return l
 }
 
-// retry returns the back-off of an insertion that has failed, making it. Most never do, and there
-// are many.
+// retry returns the back-off of an insertion that has failed. It is created at the first failure, because
+// there are many insertions and most never fail.
 func (a *agency) retry(reference string) *backoff {
 	l := a.pollState(reference)
 	a.mu.Lock()
@@ -79,14 +78,14 @@ func (a *agency) retries(reference string) *backoff {
 // shown is what the responses of contact requests of an agency have shown of the service, as far as
 // this process knows.
 type shown struct {
-	longest int       // the most contact requests at once
+	longest int       // the maximum number of contact requests in one response
 	newest  time.Time // the newest creation time of a window in order
-	totals  bool      // a total has counted more than stood beside it
-	size    int       // the largest number that is not refused; 0: only none at all
-	until   time.Time // when a larger one is asked for again; zero: none was refused
+	totals  bool      // a total was once larger than the number of contact requests beside it
+	size    int       // the largest page size that is not refused; 0: every explicit size is
+	until   time.Time // when larger sizes are tried again; zero: none was refused
 }
 
-// learnShown notes what a response shows, and what it counts.
+// learnShown records what a response shows, and its total.
 func (a *agency) learnShown(count, total int, newest time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,11 +102,11 @@ func (a *agency) shownSoFar() shown {
 	return a.windows
 }
 
-// sizeAgain is how often a size that was refused is asked for again.
+// sizeAgain is how often a refused page size is tried again.
 const sizeAgain = 24 * time.Hour
 
-// sizes are the numbers of contact requests to ask for, one after the other where they are refused;
-// 0 leaves it to the API.
+// sizes returns the page sizes to try, each after the one before was refused; 0 leaves the size to the
+// API.
 func (a *agency) sizes(largest int, now time.Time) (list []int) {
 	s := a.shownSoFar()
 	for _, size := range []int{watch.WidestSize, 500, 200, watch.FirstSize, 50, 20, 0} {
@@ -118,9 +117,9 @@ func (a *agency) sizes(largest int, now time.Time) (list []int) {
 	return list
 }
 
-// sizeRefused learns that every number above one that was answered is refused.
-func (a *agency) sizeRefused(answered int, now time.Time) {
+// sizeRefused records that every size above an accepted one is refused.
+func (a *agency) sizeRefused(accepted int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.windows.size, a.windows.until = answered, now.Add(sizeAgain)
+	a.windows.size, a.windows.until = accepted, now.Add(sizeAgain)
 }

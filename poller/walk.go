@@ -14,7 +14,7 @@ import (
 	"doorbell/store"
 )
 
-// walks walks the agency's insertions again and again until ctx is done.
+// walks walks the agency's insertions repeatedly until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
 	if err := a.waitForWalk(ctx); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (a *agency) walks(ctx context.Context) error {
 	}
 }
 
-// waitForWalk waits for what the process before would have waited for, so that one that crashes again and again walks no
-// more often: the end of a back-off, else the next walk after the last one.
+// waitForWalk waits until the process before would have walked next, after a back-off or the usual
+// interval, so that a process that keeps crashing does not walk more often.
 func (a *agency) waitForWalk(ctx context.Context) error {
 	if b := a.walking.state(); b.Failures > 0 {
 		return a.untilNextWalk(ctx, time.Until(b.Until))
@@ -47,10 +47,11 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
-// walkOnce reads all pages once and says when to do so again. The error is that of a commit; what the API does wrong is none.
+// walkOnce reads all pages once and returns how long to wait before the next walk. An error is one of a
+// commit or of ctx; failures of the API are not returned.
 func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
-		return time.Hour, ctx.Err() // resume wakes us
+		return time.Hour, ctx.Err() // the end of the halt wakes it
 	}
 	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
@@ -89,6 +90,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	return a.endWalk(w, pages.Verdict())
 }
 
+// endWalk commits what the walk as a whole shows, and returns how long to wait before the next one.
 func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := w.end(v); err != nil {
 		return 0, err
@@ -112,7 +114,10 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
 		return 0, err
 	}
-	if err := a.decideRefusals(watch.Listing{Complete: true, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
+	listing := watch.Listing{
+		Complete: true, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published,
+	}
+	if err := a.decideRefusals(listing); err != nil {
 		return 0, err
 	}
 	if w.ended.Again {
@@ -121,10 +126,11 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	return jitter(a.p.o.WalkInterval), nil
 }
 
-// notePartial notes in the health of the list why a walk is not complete: a failure, or what is odd in how the API pages.
+// notePartial records in the health of the list why a walk is not complete: a failure, or odd paging by
+// the API.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 	if v.Pages > 0 {
-		a.excuse(listings.OperationInsertions, now) // there is a list; that it is not all of it is another alarm
+		a.excuse(listings.OperationInsertions, now) // the list responds; that it is partial is another alarm
 	}
 	if v.Err != nil {
 		return a.noteOutcome(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
@@ -132,10 +138,13 @@ func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
 }
 
-// walked keeps what the status shows of a walk.
+// walked records a walk for the status and the log.
 func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
-	a.lastWalk = WalkStatus{At: w.Began, Took: time.Since(w.Began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
+	a.lastWalk = WalkStatus{
+		At: w.Began, Took: time.Since(w.Began), Complete: v.Complete, Reason: v.Reason,
+		Pages: v.Pages, Insertions: v.References,
+	}
 	a.known, a.gone = w.ended.Published, w.ended.Late
 	if v.Complete {
 		a.ended.Complete++
@@ -151,10 +160,12 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 		a.failedWalk = false
 		a.p.log.Info("walks are complete again", "agency", a.id, "insertions", v.References)
 	}
-	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason, "pages", v.Pages, "insertions", v.References)
+	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
+		"pages", v.Pages, "insertions", v.References)
 }
 
-// hint says what to look at where an answer is not that of the API. Where there is nothing to say, the log leaves it out.
+// hint returns an attribute for the log if a response seems to come from something other than the API;
+// otherwise an empty one, which the log omits.
 func hint(err error) slog.Attr {
 	var status *listings.StatusError
 	if watch.Classify(err) == watch.ClassDrift || errors.As(err, &status) && status.Status == http.StatusNotFound {
@@ -170,29 +181,29 @@ type walk struct {
 	edits int // records that have changed
 	ended watch.WalkEnd
 
-	rotating map[string]bool // members in which most insertions of a page have changed
-	changed  map[string]bool // volatile members that have
+	rotating map[string]bool // members that changed in most insertions of a page
+	changed  map[string]bool // volatile members that changed
 	drift    watch.Drift     // of the pages so far
 
 	settled map[listings.Sum]settledPage // pages that changed nothing
 }
 
-// settledPage is a page of the list that changed nothing, and changes nothing when it comes again.
+// settledPage is a page of the list that changed nothing and would change nothing again.
 type settledPage struct {
 	listings.SettledPage
-	version uint64 // of what is remembered of its insertions
+	version uint64 // of its insertions in the store
 }
 
-// mostSettled bounds the pages of an agency that are remembered.
-const mostSettled = 256
+// maxSettled bounds the settled pages that are remembered of an agency.
+const maxSettled = 256
 
-// settledPage returns the page of that sum, if it would change nothing now, either.
+// settledPage returns the settled page with a sum, if it would change nothing now either.
 func (a *agency) settledPage(sum listings.Sum) (listings.SettledPage, bool) {
 	s, known := a.settled[sum]
 	return s.SettledPage, known && s.version == a.version(s.References) && !watch.Unsettled(a.published().state)
 }
 
-// version is that of what is remembered of some insertions.
+// version returns a number that changes with any of the insertions in the store.
 func (a *agency) version(references []string) (sum uint64) {
 	for _, reference := range references {
 		sum += a.p.store.Version(a.id, reference)
@@ -200,7 +211,8 @@ func (a *agency) version(references []string) (sum uint64) {
 	return sum
 }
 
-// page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
+// page commits the changed insertions of a page and their events in one transaction. It commits nothing
+// if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received); err != nil {
 		return err
@@ -220,13 +232,13 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.a.p.auditPage(!changes)
 	}
 	settled := !changes && len(listed) == len(page.Insertions) && !watch.Unsettled(w.a.published().state)
-	if err == nil && settled && len(w.settled) < mostSettled {
+	if err == nil && settled && len(w.settled) < maxSettled {
 		w.settled[page.Sum] = now
 	}
 	return err
 }
 
-// take commits what some records change, if anything. compared is called while they are compared.
+// take commits what records change, if anything. It calls compared in the transaction that compares them.
 func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err error) {
 	if len(listed) == 0 {
 		return false, nil
@@ -278,7 +290,7 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 	return changes, nil
 }
 
-// diff compares records of one page with what the store holds of their references.
+// diff compares the records of one page with the insertions in the store.
 func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	state, _ := tx.Agency(w.a.id)
 	all := make([]watch.Known, len(listed))
@@ -293,7 +305,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	return watch.DiffPage(s, state, all, listed, w.a.p.rules, w.drift)
 }
 
-// end commits what the walk as a whole says.
+// end commits what the walk as a whole shows.
 func (w *walk) end(v listings.Verdict) error {
 	a := w.a
 	a.committing.Lock()
@@ -313,7 +325,7 @@ func (w *walk) end(v listings.Verdict) error {
 		record := func(reference string) []byte { return tx.Record(a.id, reference) }
 		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), record, walked, now)
 		a.noteGood(e.State)
-		for n, i := range e.Insertions { // a restart asks none of them either
+		for n, i := range e.Insertions { // so that a restart does not poll them either
 			if h, halted := a.access().Insertion(i.Reference); halted && !i.GoneSince.IsZero() {
 				e.Insertions[n].Refused = h.Key
 			}
@@ -341,20 +353,20 @@ func (w *walk) end(v listings.Verdict) error {
 	return nil
 }
 
-// tookLast is how long the walk before took; zero if this process has made none.
+// tookLast returns how long the previous walk took; zero if this process has made none.
 func (a *agency) tookLast() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lastWalk.Took
 }
 
-// known is what the store holds of an insertion, without its record.
+// known returns what the store has of an insertion, without its record.
 func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
 	k.Insertion, k.Exists = tx.Insertion(agencyID, reference)
 	return k
 }
 
-// keepScheduled makes sure that everything a complete walk saw is polled.
+// keepScheduled makes sure that every insertion that a complete walk saw is polled.
 func (w *walk) keepScheduled() error {
 	var missing []string
 	for reference := range w.Seen {
@@ -370,20 +382,21 @@ func (w *walk) keepScheduled() error {
 	return err
 }
 
-// entry is an insertion that comes into the schedule.
+// entry is an insertion to add to the schedule.
 type entry struct {
 	reference string
 	appeared  time.Time
 	urgent    bool
 }
 
-// entryOf says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
-// there before us takes its turn; contact requests that were made meanwhile are live whenever that turn comes.
+// entryOf returns the entry of an insertion that a walk has just found. It is urgent if it appeared or came
+// back after the baseline. An insertion of the baseline takes its turn; contact requests made meanwhile
+// are live whenever that turn comes.
 func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
 	return entry{read.Reference, appearedAt(d.Next), !d.Fresh || !d.Next.Baseline}
 }
 
-// appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, for an unknown time.
+// appearedAt returns when an insertion appeared; zero: before the watch began, at an unknown time.
 func appearedAt(i store.Insertion) time.Time {
 	if i.Baseline {
 		return time.Time{}
@@ -391,7 +404,7 @@ func appearedAt(i store.Insertion) time.Time {
 	return i.FirstSeen
 }
 
-// plan puts insertions into the schedule, unless they are there.
+// plan adds insertions to the schedule, unless it has them.
 func (a *agency) plan(list []entry) {
 	for _, n := range list {
 		if a.p.schedule.Add(a.id, n.reference, n.appeared, time.Time{}, time.Now()); n.urgent {
@@ -400,7 +413,7 @@ func (a *agency) plan(list []entry) {
 	}
 }
 
-// planned reads from the store what is to be planned of references.
+// planned returns the entries of the references that are in the store.
 func (a *agency) planned(references []string) (list []entry, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		for _, reference := range references {
@@ -413,7 +426,8 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 	return list, err
 }
 
-// pageSize is the size to begin a walk with where the usual one was refused, as [listings.WalkOptions] has it.
+// pageSize returns the page size for a walk, as in [listings.WalkOptions]: 0, for the usual one, unless
+// that was refused within the last day.
 func (a *agency) pageSize(now time.Time) int {
 	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
 	a.mu.Lock()

@@ -15,20 +15,20 @@ import (
 	"doorbell/events"
 )
 
-// recent is how many of the events done a checkpoint lists at least.
+// recent is how many of the last events done a checkpoint lists, if there are as many.
 const recent = 256
 
-// checkpoint is what a worker has done of the events of one agency and store. The last ones are
-// listed by id, which is exact whatever happens to the stream. Older ones are within the bound:
-// both position and recorded time are at or below it. A store that was set back while NATS was away
-// repeats positions at later times, so position alone would swallow new events.
+// checkpoint records which events of one agency and store a worker has done. The last ones are listed
+// by id, which is exact whatever happens to the stream. Older ones are within the bound: both their
+// position and their recorded time are at or below it. The position alone would swallow new events: a
+// store that was set back while NATS was away repeats positions at later times.
 //
 // The bound never passes the consumer's ack floor: a message that waits while others are tried, or was
-// lost on its way from the server, is neither listed nor within it.
+// lost on its way from the server, is neither listed nor within the bound.
 type checkpoint struct {
 	Bound bound `json:"bound,omitzero"`
-	// Earlier is the bound as an earlier stream left it. A stream that was made again is filled
-	// with events that carry doorbell-resent; those that its predecessor had delivered are within.
+	// Earlier is the bound that an earlier stream left. A stream that was created again is filled
+	// with events that carry doorbell-resent; those that the earlier stream delivered are within it.
 	Earlier bound   `json:"earlier,omitzero"`
 	Recent  []entry `json:"recent,omitempty"` // oldest first
 }
@@ -58,8 +58,8 @@ func (b *bound) raise(other bound) {
 	}
 }
 
-// has reports whether an event is done. One that the stream had lost may have been lost before it
-// was delivered, and later events done since: then only the list counts.
+// has reports whether an event is done. Resent means that the stream had lost the event. That may have
+// been before its delivery, with later events done since, so the present bound does not count for it.
 func (c *checkpoint) has(e events.Event, resent bool) bool {
 	switch {
 	case c == nil:
@@ -72,8 +72,8 @@ func (c *checkpoint) has(e events.Event, resent bool) bool {
 	return c.Bound.covers(e)
 }
 
-// add lists an event that is done. Everything in the stream up to floor is done too: entries from
-// there make room.
+// add lists an event that is done. Everything in the stream up to floor is done too, so listed events
+// from there can move into the bound to make room.
 func (c *checkpoint) add(e events.Event, place, floor uint64) {
 	c.Recent = append(c.Recent, entry{e.ID, place, bound{e.Sequence, e.RecordedTime}})
 	over := len(c.Recent) - recent
@@ -91,12 +91,12 @@ func (c *checkpoint) add(e events.Event, place, floor uint64) {
 // acknowledgement.
 type progress struct {
 	Version int `json:"version"`
-	// Worker is the worker's name, Consumer the name of its consumer, which stays when the name
-	// that it would get today is another one.
+	// Worker is the worker's name. Consumer is the name that its consumer was created with, even if it
+	// would get another one today.
 	Worker   string `json:"worker"`
 	Consumer string `json:"consumer"`
-	// Stream is when the stream was made. Early: the consumer begins before the worker did, so the
-	// recorded time of an event decides whether it is the worker's.
+	// Stream is when the stream was created. Early means that the consumer begins before the worker
+	// did, so the recorded time of an event decides whether it is the worker's.
 	Stream time.Time              `json:"stream,omitzero"`
 	Early  bool                   `json:"early,omitempty"`
 	Done   map[string]*checkpoint `json:"done"` // by agency and store
@@ -116,7 +116,7 @@ func (p *progress) add(e events.Event, place, floor uint64) {
 	c.add(e, place, floor)
 }
 
-// isLong reports whether a list needs a floor above the one by which it was last made shorter.
+// isLong reports whether a list is so long that a higher floor is needed to shorten it.
 func (p *progress) isLong() bool {
 	for _, c := range p.Done {
 		if len(c.Recent) >= 2*recent {
@@ -126,7 +126,7 @@ func (p *progress) isLong() bool {
 	return false
 }
 
-// streamIs notes which stream the worker reads. In another one the places of the former are void.
+// streamIs records which stream the worker reads. Sequences of the former stream mean nothing in it.
 func (p *progress) streamIs(made time.Time) {
 	if p.Stream.Equal(made) {
 		return
@@ -141,9 +141,9 @@ func (p *progress) streamIs(made time.Time) {
 }
 
 var (
-	// ErrBusy: another process forwards under this name with this directory.
+	// ErrBusy means that another process forwards under this name with this directory.
 	ErrBusy = errors.New("a forwarder of this name is running already")
-	// ErrState: a file of the forwarder cannot be used. It is left unchanged.
+	// ErrState means that a file of the forwarder cannot be used. It is left unchanged.
 	ErrState = errors.New("a file of the forwarder cannot be used")
 )
 
@@ -152,8 +152,8 @@ const stateVersion = 3
 // folder holds the files of all forwarders.
 func folder(dir string) string { return filepath.Join(dir, "forward") }
 
-// lock takes the lock of a forwarder for as long as this process lives or until release. The file
-// stays: removing it would let two processes have the lock.
+// lock takes the lock of a forwarder until release, or until the process ends. The file stays: removing
+// it would let two processes have the lock.
 func lock(dir, name string) (release func(), err error) {
 	if err := os.MkdirAll(folder(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", name, err)
@@ -174,7 +174,7 @@ func lock(dir, name string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// lockAll takes the locks of several names, or none.
+// lockAll takes the locks of several names, either all or none.
 func lockAll(dir string, names []string) (release func(), err error) {
 	var locks []func()
 	release = func() {
@@ -194,8 +194,8 @@ func lockAll(dir string, names []string) (release func(), err error) {
 	return release, nil
 }
 
-// read reads a file strictly: one that is half read would flood or lose. It returns false if there
-// is none.
+// read reads a file strictly: state that is only half read would repeat events or lose some. It returns
+// false if there is no file.
 func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
 	return v, true, nil
 }
 
-// write replaces a file: all of it or nothing, and on the disk when it returns.
+// write replaces a file atomically. The new content is on the disk when it returns.
 func write(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -232,7 +232,7 @@ func write(path string, v any) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	if d, err := os.Open(filepath.Dir(path)); err == nil { // makes the rename last; not every file system can
+	if d, err := os.Open(filepath.Dir(path)); err == nil { // makes the rename durable; not every file system can
 		_ = d.Sync()
 		d.Close()
 	}

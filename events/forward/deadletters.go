@@ -17,21 +17,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Errors of DeadLetters on which a caller decides.
+// Errors of DeadLetters that a caller may test for.
 var (
-	// ErrNoLetter: there is no dead letter with the number.
+	// ErrNoLetter means that no dead letter has the number.
 	ErrNoLetter = errors.New("there is no such dead letter")
-	// ErrUnreadable: what has the number was not written by a forwarder, or is damaged. It can only be dropped.
+	// ErrUnreadable means that the message with the number was not written by a forwarder, or is
+	// damaged. It can only be dropped.
 	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
-	// ErrNoReceiver: nothing that is configured takes the letter.
+	// ErrNoReceiver means that no configured receiver takes the letter.
 	ErrNoReceiver = errors.New("no receiver is configured for this letter")
-	// ErrNotErased: the letter could not be taken away. Guests of the embedded server may not do it.
+	// ErrNotErased means that the letter could not be erased. Guests of the embedded server may not do
+	// so.
 	ErrNotErased = errors.New("the letter stays: this user of NATS may not erase it, or the server does not answer")
 )
 
-// Letter is a dead letter without what is in it: no person's data.
+// Letter describes a dead letter without its payload: it contains no person's data.
 type Letter struct {
-	Number      uint64      `json:"number"` // what Retry and Drop want
+	Number      uint64      `json:"number"` // for Resend and Drop
 	Forwarder   string      `json:"forwarder"`
 	Destination string      `json:"destination"`
 	Type        events.Type `json:"type"`
@@ -40,24 +42,26 @@ type Letter struct {
 	ID          string      `json:"id"` // of the event
 	Reason      string      `json:"reason"`
 	Attempts    int         `json:"attempts"`
-	At          time.Time   `json:"at"` // when it was given up
-	// Unreadable: a message of somebody else among the letters. Only Number, Reason and At are known of it.
+	At          time.Time   `json:"at"` // when it was written
+	// Unreadable means that no forwarder wrote the message. Only Number, Reason and At are set.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// DeadLetters is what receivers permanently rejected, of all forwarders. It is for one goroutine at a time.
+// DeadLetters gives access to the events that receivers permanently rejected, of all forwarders. It is
+// for one goroutine at a time.
 type DeadLetters struct {
 	conn   stream.Conn
 	js     jetstream.JetStream
 	prefix string
 	stream string
-	next   map[string]time.Time // by destination: nothing is sent to it before
+	next   map[string]time.Time // when the next message may be sent, by destination
 }
 
-// answerLimit is how long an answer of the server is waited for.
+// answerLimit is how long a response of the NATS server may take.
 const answerLimit = 5 * time.Second
 
-// OpenDeadLetters asks nothing yet. The one that is named is that of the events.
+// OpenDeadLetters opens the dead letters beside a stream of events, whose name it takes. It makes no
+// network calls.
 func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, error) {
 	js, err := conn.JetStream()
 	if err != nil {
@@ -66,7 +70,7 @@ func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, err
 	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
 }
 
-// List yields the letters, oldest first. A stream that was never made is an empty one.
+// List yields the letters, oldest first. A missing stream is an empty list.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		for m, err := range letters(d.conn, d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
@@ -84,7 +88,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	}
 }
 
-// Count is how many there are; none where their stream is not there yet.
+// Count returns the number of letters; 0 if their stream does not exist yet.
 func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -98,8 +102,8 @@ func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Resend sends a letter once more, as a delivery of its own. Whoever may then drops it. The routes are those of the
-// letter's forwarder.
+// Resend sends a letter once more, as a delivery of its own, by the routes of the letter's forwarder. It
+// leaves the letter where it is: dropping it may need another user of NATS.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
 	m, err := d.get(ctx, number)
 	if err != nil {
@@ -129,8 +133,8 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	return nil
 }
 
-// choose is the receiver of a letter: its own if the routes want that today, else another one that
-// they name, else its own though it wants no such event.
+// choose returns the receiver of a letter: its own if the present routes name it for the event,
+// otherwise the first one that they do name, and if they name none, its own all the same.
 func choose(routes []Route, own string, e events.Event) Receiver {
 	to := tableOf(routes).to(e)
 	if len(to) == 0 || slices.Contains(to, own) {
@@ -144,7 +148,7 @@ func choose(routes []Route, own string, e events.Event) Receiver {
 	return nil
 }
 
-// Drop erases a letter, also an unreadable one: nothing of it is left in the server's files.
+// Drop erases a letter, even an unreadable one, from the server's files too.
 func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	if _, err := d.get(ctx, number); err != nil {
 		return err
@@ -177,7 +181,8 @@ func letters(nc stream.Conn, name string) stream.Client {
 	return stream.Client{Conn: nc, Stream: name, Wait: answerLimit}
 }
 
-// look is a message of the letters, nil if there is none: where nothing died there is no stream.
+// look returns a message of the stream of dead letters, nil if there is none. The stream is created
+// with its first letter, so it may be missing.
 func look(ctx context.Context, nc stream.Conn, name string, q stream.Query) (*stream.Message, error) {
 	m, err := letters(nc, name).Get(ctx, q)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -189,7 +194,7 @@ func look(ctx context.Context, nc stream.Conn, name string, q stream.Query) (*st
 	return m, nil
 }
 
-// read recognises a letter.
+// read returns a letter and its event. A message that no forwarder wrote is Unreadable.
 func (d *DeadLetters) read(m *stream.Message) (Letter, events.Event) {
 	e, err := events.Decode(m.Header, m.Data)
 	forwarder := m.Header.Get(headerForwarder)
@@ -204,7 +209,7 @@ func (d *DeadLetters) read(m *stream.Message) (Letter, events.Event) {
 	return l, e
 }
 
-// Headers of a dead letter beside those of its event.
+// Headers of a dead letter in addition to those of its event.
 const (
 	headerReason      = "doorbell-reason"
 	headerAttempts    = "doorbell-attempts"
@@ -212,7 +217,8 @@ const (
 	headerDestination = "doorbell-destination"
 )
 
-// deadWindow is how long the server knows that a letter is there already. They are few.
+// deadWindow is how long the server recognises a letter that is published twice. Letters are few, so
+// it can be long.
 const deadWindow = time.Hour
 
 func deadSubjects(prefix string) string { return prefix + ".dlq.>" }
@@ -221,7 +227,8 @@ func deadSubject(prefix, name string, e events.Event) string {
 	return prefix + ".dlq." + name + "." + events.Token(e.AgencyID) + "." + string(e.Type)
 }
 
-// DeadLetterConfig is the stream of dead letters as it should be, beside a stream of events.
+// DeadLetterConfig returns the desired configuration of the stream of dead letters beside a stream of
+// events.
 func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
 		Name:        stream.DeadLetters(listings),
@@ -234,8 +241,8 @@ func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes
 	})
 }
 
-// EnsureDeadLetters makes a stream if it is missing. One that is there is changed only if the server is the daemon's own, where guests,
-// as forwarders beside it are, may make none.
+// EnsureDeadLetters creates the stream if it is missing. It changes an existing one only on the embedded
+// server, which belongs to the daemon.
 func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.StreamConfig, embedded bool) error {
 	js, err := conn.JetStream()
 	if err != nil {
@@ -244,14 +251,15 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	found, err := stream.Ensure(ctx, js, c, stream.Rights{Manage: true, Embedded: embedded})
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another at this moment
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has just created it
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	return found.Unchanged
 }
 
-// toDeadLetters writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
-// newest on its subject. It is false, and none stays, where the contact request was erased.
+// toDeadLetters writes a dead letter. Writing the same one again has no effect: the server recognises
+// its id for a while, and after that a look at the newest letter on its subject does. If the contact
+// request was erased, it returns false and leaves no letter.
 func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (written bool, err error) {
 	o, receiver := w.f.o, m.to[0]
 	forwarder, destination, _ := strings.Cut(receiver, ".")
@@ -259,7 +267,7 @@ func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (wri
 	id := forwarder + "/" + destination + "/" + m.event.ID
 	if gone, err := w.erased(ctx, m); err != nil {
 		return false, err
-	} else if gone { // one may be there that could not be erased, or was written before a crash
+	} else if gone { // a letter may exist that was written before a crash
 		return false, w.eraseLetter(ctx, m, subject, id)
 	}
 	last, err := look(ctx, o.Conn, stream.DeadLetters(o.Stream), stream.Query{Last: subject})
@@ -271,7 +279,7 @@ func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (wri
 	}
 	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
 	for name, values := range m.message.Headers() {
-		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // a fence or a batch would be obeyed once more
+		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // the server would obey their fences and batches again
 			letter.Header[name] = values
 		}
 	}
@@ -285,13 +293,14 @@ func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (wri
 		return false, err
 	}
 	gone, err := w.erased(ctx, m)
-	if gone { // while the letter was written: whoever erases may have looked for letters before
+	if gone { // while the letter was written: the erasure may have looked for letters before that
 		err = w.eraseLetter(ctx, m, subject, id)
 	}
 	return !gone, err
 }
 
-// eraseLetter erases the letter of a contact request that was erased. Where this user of NATS may not, that is said, and the letter stays.
+// eraseLetter erases the letter of a contact request that was erased. If this user of NATS may not erase,
+// that is logged and the letter stays.
 func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
 	all := letters(w.f.o.Conn, stream.DeadLetters(w.f.o.Stream))
 	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
@@ -309,10 +318,10 @@ func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 	return nil
 }
 
-// fit makes room for what a letter says beside its event, where that fills a message by itself.
-func fit(letter *nats.Msg, e events.Event, most int64) {
-	over := letter.Size() - len(letter.Subject) - int(most)
-	if over <= 0 || most <= 0 {
+// fit shortens the event of a letter that the letter's own headers make larger than a message may be.
+func fit(letter *nats.Msg, e events.Event, maxPayload int64) {
+	over := letter.Size() - len(letter.Subject) - int(maxPayload)
+	if over <= 0 || maxPayload <= 0 {
 		return
 	}
 	const margin = 64
@@ -320,7 +329,7 @@ func fit(letter *nats.Msg, e events.Event, most int64) {
 	letter.Data = e.Fit(alone.Size() - over - margin).Data
 }
 
-// post publishes a letter and makes the stream, if it is missing and ours to make.
+// post publishes a letter. It creates the stream if that is missing and Options.Manage allows it.
 func (w *worker) post(ctx context.Context, letter *nats.Msg) error {
 	o := w.f.o
 	publish := func() error {

@@ -23,34 +23,37 @@ import (
 
 // Options configure New. Conn, Prefix, Stream, Dir and Name are required.
 type Options struct {
-	Conn   stream.Conn // stays the caller's to close, after Run has returned
+	Conn   stream.Conn // the caller closes it after Run has returned
 	Prefix string
 	Stream string
-	Dir    string // the data directory; files are in its folder forward
-	Name   string // tells instances apart that share a directory. 1 to 32 letters, digits, _ and -
+	Dir    string // the data directory; the files are in its subdirectory forward
+	Name   string // tells apart forwarders that share a directory: 1 to 32 letters, digits, _ and -
 	Routes []Route
 
-	// Forwarders are the names that routes may have, now or after a change; default Name.
+	// Forwarders are the values that Route.Forwarder may have, now or after a change; default Name.
 	Forwarders []string
 	// Untaken counts the leads that no route takes.
 	Untaken bool
-	// Behind reports whether events may still be published that were recorded long ago; nil: no.
+	// Behind reports whether events recorded long ago may still be published; nil: no.
 	Behind func() bool
 
-	// Instance is part of the names of consumers. Agencies are those of this doorbell: another one
-	// may have others on the same stream, and the same receivers. Nil: all.
+	// Instance is part of the names of consumers. Agencies returns the agencies of this doorbell:
+	// another one may have others on the same stream, and the same receivers. Nil: all agencies.
 	Instance string
 	Agencies func() []string
 
-	Retention time.Duration // how long dead letters are kept, and consumers that are not used; 0: forever
-	Manage    bool          // make the stream of dead letters if it is missing
-	Since     time.Time     // when the routes were read: a new one takes what is recorded from then on; default: when New is called
+	Retention time.Duration // how long dead letters and unused consumers are kept; 0: forever
+	Manage    bool          // create the stream of dead letters if it is missing
 	Replicas  int           // of that stream; default 1
 	Log       *slog.Logger  // default: nothing is logged
 
-	AckWait   time.Duration // after which the server offers again what was fetched and not acknowledged; default 30 s
+	// Since is when the routes were read: a new route takes what is recorded from then on. Default:
+	// when New is called.
+	Since time.Time
+
+	AckWait   time.Duration // of the consumers; default 30 s
 	SendLimit time.Duration // how long one Send may take; default 1 min
-	Drain     time.Duration // how long a Send may go on after the end of Run's context; default 5 s
+	Drain     time.Duration // how long a Send may continue after the end of Run's context; default 5 s
 }
 
 func (o Options) withDefaults() Options {
@@ -81,7 +84,7 @@ func (o Options) withDefaults() Options {
 // ErrOptions is wrapped by errors about the options themselves.
 var ErrOptions = errors.New("forwarder")
 
-// validate finds what would only show much later.
+// validate finds mistakes that would otherwise show much later.
 func (o Options) validate() error {
 	if o.Conn.Conn == nil || o.Stream == "" || o.Dir == "" {
 		return fmt.Errorf("%w: connection, stream and directory are needed", ErrOptions)
@@ -105,7 +108,7 @@ func (o Options) validate() error {
 			return fmt.Errorf("%w %s: a route is of another forwarder", ErrOptions, o.Name)
 		}
 		if d := r.Receiver.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
-			return fmt.Errorf("%w %s: a destination is named with other than 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
+			return fmt.Errorf("%w %s: a destination's name is not 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
 		}
 		if err := r.Filter.validate(); err != nil {
 			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
@@ -123,28 +126,28 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Forwarder is a pipeline from the stream to receivers.
+// Forwarder delivers events of the stream to receivers. [New] makes one, [Forwarder.Run] runs it once.
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream
-	release func() // gives the locks back
+	release func() // releases the locks
 	changes chan Options
 
-	mu           sync.Mutex // guards all of these
+	mu           sync.Mutex // guards o.Routes, o.Since and the following
 	tables       history
-	first        bool // the forwarder had not begun
+	first        bool // no forwarder of this name had begun before this process
 	destinations map[string]*destination
 	workers      []*worker
 
-	early sync.Once // logs that the stream is missing yet
+	early sync.Once // logs that the stream does not exist yet
 	kept  sync.Once // logs that a dead letter cannot be erased
 
 	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
 }
 
 // New checks the options, takes the locks of the names, and reads the files. It makes no network
-// calls. The forwarder has the locks until Run returns or Close is called: [ErrBusy] means that
-// another process has one, [ErrState] that a file cannot be used.
+// calls. The forwarder keeps the locks until Run returns or Close is called. [ErrBusy] means that
+// another process has one of them, [ErrState] that a file cannot be used.
 func New(o Options) (*Forwarder, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -158,7 +161,10 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Forwarder{o: o, js: js, release: sync.OnceFunc(release), changes: make(chan Options, 1), destinations: map[string]*destination{}}
+	f := &Forwarder{
+		o: o, js: js, release: sync.OnceFunc(release),
+		changes: make(chan Options, 1), destinations: map[string]*destination{},
+	}
 	if err := f.open(); err != nil {
 		f.Close()
 		return nil, err
@@ -166,15 +172,15 @@ func New(o Options) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close gives the locks back. Run does it too.
+// Close releases the locks, as Run does when it returns.
 func (f *Forwarder) Close() { f.release() }
 
-// path is the file of a worker; without one, the file that holds the tables.
+// path returns the file of a worker, or of the tables if the worker is empty.
 func (f *Forwarder) path(worker string) string {
 	return filepath.Join(folder(f.o.Dir), cmp.Or(worker, f.o.Name)+".json")
 }
 
-// open reads the files, and puts the present table into force.
+// open reads the tables and puts the present one into force.
 func (f *Forwarder) open() error {
 	tables, _, err := read(f.path(""), func(h history) bool {
 		return h.Version == stateVersion && h.Name == f.o.Name && len(h.Tables) > 0
@@ -187,13 +193,13 @@ func (f *Forwarder) open() error {
 	return f.putIntoForce()
 }
 
-// putIntoForce begins with the present table, and has a worker for each receiver's leads and alerts,
-// as far as its routes take any, and for each that has a file.
+// putIntoForce puts the present routes into force. There is a worker for the leads and for the alerts
+// of each receiver whose routes take any, and for each file that a former table has left.
 func (f *Forwarder) putIntoForce() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := tableOf(f.o.Routes)
-	now.From = f.o.Since.UTC().Truncate(time.Millisecond) // recorded times have no more digits
+	now.From = f.o.Since.UTC().Truncate(time.Millisecond) // the precision of recorded times
 	f.tables.change(now, f.o.Retention)
 
 	var names []string
@@ -243,8 +249,8 @@ func (f *Forwarder) putIntoForce() error {
 // errChanged ends the workers of a former table.
 var errChanged = errors.New("the routes were changed")
 
-// Change puts other routes into force, which were read at a time. What is being sent comes to its end
-// before. It may be called while Run runs.
+// Change has Run put other routes into force, once the deliveries under way have ended. Read is when
+// the routes were read. If Change is called again before that, only the last routes count.
 func (f *Forwarder) Change(routes []Route, read time.Time) error {
 	f.mu.Lock()
 	o := f.o
@@ -255,17 +261,16 @@ func (f *Forwarder) Change(routes []Route, read time.Time) error {
 		return err
 	}
 	select {
-	case <-f.changes: // it never came into force
+	case <-f.changes: // an earlier change that never came into force
 	default:
 	}
 	f.changes <- o
 	return nil
 }
 
-// Run forwards until ctx ends, and then lets a message that is being sent come to an end, for
-// Options.Drain at most. It waits for NATS that is away, a stream that is missing and a consumer
-// that was deleted: the only errors are a connection that was closed for good, and files that can no
-// longer be read. It may be called once.
+// Run forwards until ctx ends, and then lets a Send under way finish, for at most Options.Drain. It
+// waits while NATS is away, and while the stream or a consumer is missing: its only errors are a
+// connection that was closed for good and files that can no longer be read. It may be called once.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
 	for {
@@ -296,12 +301,12 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-// change puts the routes of other options into force. No worker runs.
+// change puts the routes of other options into force. It is called while no worker runs.
 func (f *Forwarder) change(o Options) error {
 	f.mu.Lock()
 	f.o.Routes = o.Routes
 	begun := !f.tables.Tables[len(f.tables.Tables)-1].From.IsZero()
-	if begun { // else what has come since the first table was read is for this one
+	if begun { // otherwise events since the first table was read belong to this one
 		f.o.Since = o.Since
 	}
 	f.first = f.first && !begun
@@ -312,21 +317,21 @@ func (f *Forwarder) change(o Options) error {
 
 func (f *Forwarder) saveTables() {
 	if err := write(f.path(""), &f.tables); err != nil {
-		f.o.Log.Error("the routes cannot be noted: after a change of them messages may be missed", "forwarder", f.o.Name, "err", err.Error())
+		f.o.Log.Error("the routes cannot be saved: after they change, messages may be missed", "forwarder", f.o.Name, "err", err.Error())
 	}
 }
 
-// begin corrects the times of the tables by the server's clock, once it is known: when the present
-// table was read, and, if it is the first one, that the forwarder has begun. What is recorded after
-// a time that lies ahead would count as the former table's until then. It returns true if the
-// forwarder had not begun before this process.
+// begin sets the time of the present table by the server's clock, once that is known; read is when the
+// routes were read, on that clock. It starts the first table. A later table whose time lies ahead is
+// moved back: until then, events would count as the former table's. It reports whether the forwarder
+// had not begun before this process.
 func (f *Forwarder) begin(read time.Time) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	read = read.UTC().Truncate(time.Millisecond)
 	last := &f.tables.Tables[len(f.tables.Tables)-1]
 	if last.From.IsZero() {
-		f.first, last.From = true, read.Add(time.Millisecond) // what was recorded in the same one was there before
+		f.first, last.From = true, read.Add(time.Millisecond) // events recorded in the same millisecond came before
 		f.saveTables()
 	} else if last.From.After(read) && !f.first {
 		last.From = read
@@ -335,7 +340,7 @@ func (f *Forwarder) begin(read time.Time) (first bool) {
 	return f.first
 }
 
-// home is where an event goes that a receiver's worker has fetched; see history.home.
+// home returns where an event goes that a receiver's worker has fetched; see history.home.
 func (f *Forwarder) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -347,34 +352,36 @@ type Status struct {
 	Workers []WorkerStatus `json:"workers"`
 }
 
-// WorkerStatus is the state of one worker. Counters begin with the process.
+// WorkerStatus is the state of one worker. Counters start at 0 with the process.
 type WorkerStatus struct {
 	Forwarder   string `json:"forwarder"`
-	Destination string `json:"destination"` // empty: of leads that no route takes
+	Destination string `json:"destination"` // empty: the worker counts the leads that no route takes
 	Whose       string `json:"whose"`       // the agencies, as they were configured
 	Kind        Kind   `json:"kind"`
-	Waiting     uint64 `json:"waiting"` // as the server counts them, with the one in hand; at most half a minute old
-	// WaitingSince is since when something has waited without a delivery being accepted.
+	// Waiting is how many messages wait, including the current one. The count is the server's, and at
+	// most half a minute old.
+	Waiting uint64 `json:"waiting"`
+	// WaitingSince is since when messages have waited without a delivery being accepted.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
 	Lost         uint64    `json:"lost"`   // leads that wait because no route takes them any more
 	Sent         uint64    `json:"sent"`   // deliveries; a digest is one
 	Events       uint64    `json:"events"` // in these deliveries
 	LastSent     time.Time `json:"lastSent,omitzero"`
-	Attempts     int       `json:"attempts,omitempty"`  // of the message in hand
-	LastError    string    `json:"lastError,omitempty"` // why the receiver did not accept a message, if it did not
+	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
+	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last message.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
-	Foreign      uint64    `json:"foreign"`           // foreign messages on our subjects
-	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
+	Foreign      uint64    `json:"foreign"`           // messages on our subjects that are not our events
+	Problem      string    `json:"problem,omitempty"` // why no events come from NATS
 
 	// Turned is the time of the last loop iteration: at least every half minute, or after a
 	// Retry.After of the receiver.
 	Turned time.Time `json:"-"`
 }
 
-// Status may be called at any time.
+// Status returns the state of all workers. It may be called at any time.
 func (f *Forwarder) Status() (s Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -390,7 +397,7 @@ func (f *Forwarder) Status() (s Status) {
 	return s
 }
 
-// board is a WorkerStatus that is read while it is written.
+// board guards a WorkerStatus: its worker writes it, Status reads it.
 type board struct {
 	mu sync.Mutex
 	s  WorkerStatus

@@ -22,22 +22,25 @@ import (
 	"time"
 )
 
-// What receivers that post over HTTP have in common. What an answer means is theirs.
+// This file is what receivers that post over HTTP have in common. Each decides by itself what a
+// response means.
 
-// Poster is an address that is posted to, which may be a secret, with a client for it: bounded in every respect, and it follows no redirect,
-// which would carry people's data to whoever is named there. Proxies of the environment count for https only, where they cannot read along.
+// Poster posts to one address, which may be a secret. Its client is bounded in every respect, and
+// follows no redirect, which would carry people's data to another host. It uses the proxies of the
+// environment only for https, where they cannot read the data.
 type Poster struct {
 	address *url.URL
 	client  *http.Client
 }
 
-// Errors of NewPoster. They quote nothing: an address may hold a token.
+// Errors of NewPoster. They quote nothing: an address may contain a token.
 var (
 	ErrAddress   = errors.New("this is no address to post to; write it like https://hooks.example.com/doorbell")
 	ErrPlaintext = errors.New("the address speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or allow its host by name")
 )
 
-// NewPoster reads an address: https, unless its host is this machine or allowed by name. It asks nothing of the network.
+// NewPoster parses an address. It must be https, unless its host is this machine or allowed by name. No
+// network call is made.
 func NewPoster(text string, plaintext []string) (Poster, error) {
 	address, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Hostname() == "" || address.User != nil {
@@ -61,25 +64,25 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    connecting,
 			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true, // what an answer unpacks to would have to be bounded too
+			DisableCompression:     true, // the decompressed response would have to be bounded too
 			MaxIdleConns:           1,
-			IdleConnTimeout:        20 * time.Second, // below every balancer's
+			IdleConnTimeout:        20 * time.Second, // below that of common load balancers
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// Destination names the address in [Traits].
+// Destination returns the name of the address for [Traits].
 func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
-// Post sends a body. Its error is a *Retry with a reason in words of ours: those of the network quote
-// the address. A request that was written whole may have been accepted though no answer came.
+// Post sends a body. Its error is a *Retry with a reason of our own wording, because network errors quote
+// the address. A request that was written completely may have been accepted though no response came.
 func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, p.address.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &Retry{Reason: "the request cannot be made", Receiver: true} // the address was parsed before: does not happen
+		return nil, &Retry{Reason: "the request cannot be made", Receiver: true} // does not happen: NewPoster parsed the address
 	}
 	request.Header = header
 	response, err := p.client.Do(request)
@@ -90,10 +93,11 @@ func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*htt
 	return response, nil
 }
 
-// Close gives idle connections back.
+// Close closes idle connections.
 func (p Poster) Close() { p.client.CloseIdleConnections() }
 
-// MayBePlain says whether a host may be spoken to without TLS: this machine, and those that are allowed by name.
+// MayBePlain reports whether plain http is allowed to a host: to this machine, and to hosts allowed by
+// name.
 func MayBePlain(host string, allowed []string) bool {
 	if strings.EqualFold(host, "localhost") || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
 		return true
@@ -102,8 +106,8 @@ func MayBePlain(host string, allowed []string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// OfReceiver reports whether a status speaks about the address or the account, and not about the
-// message: another one would get the same.
+// OfReceiver reports whether a status is about the address or the account and not about the message, so
+// that any other message would get it too.
 func OfReceiver(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -113,11 +117,11 @@ func OfReceiver(status int) bool {
 	return status >= 300 && status < 400
 }
 
-// RetryAfter is how long an answer wants to be waited for, an hour at most; 0 if it says nothing that can be read.
+// RetryAfter returns the Retry-After of a response, at most an hour; 0 if there is none that is valid.
 func RetryAfter(response *http.Response, now time.Time) time.Duration {
 	value := strings.TrimSpace(response.Header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		if !(seconds > 0) { // no number is none either
+		if !(seconds > 0) { // NaN is not positive either
 			return 0
 		}
 		return time.Duration(min(seconds, longestAfter.Seconds()) * float64(time.Second))
@@ -129,10 +133,10 @@ func RetryAfter(response *http.Response, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), longestAfter)
 }
 
-// BadCertificate is what [Unreachable] says of one.
+// BadCertificate is what [Unreachable] returns for an untrusted certificate.
 const BadCertificate = "the host's certificate is not trusted"
 
-// Unreachable says why there is no answer, and quotes nothing; empty where that is not known.
+// Unreachable returns why a request got no response, without quoting anything; empty: unknown.
 func Unreachable(err error) string {
 	var (
 		dns         *net.DNSError

@@ -21,44 +21,44 @@ import (
 
 // Delivery is what a receiver sends as one message.
 type Delivery struct {
-	// Events has at least one event. More than one is a digest: they waited together, are of one
-	// kind (leads or alerts), and stand in the order of the stream.
+	// Events has at least one event. Several are a digest: they waited together, are of one kind
+	// (leads or alerts), and are in the order of the stream.
 	Events []events.Event
-	// Test marks a made-up event, which a person sends to see whether the receiver works. The
-	// message says so.
+	// Test marks a made-up event, sent to see whether the receiver works. The message says so.
 	Test bool
 }
 
-// Receiver is one address outside that takes messages: a Slack channel, a mailbox, a webhook.
+// Receiver is one address outside doorbell: a Slack channel, a mailbox, a webhook.
 //
-// Send is called for one delivery at a time. It renders, sends, and waits for the answer, at most
-// as long as ctx allows. Nil means that the receiver has accepted the message. A *[Retry] or
-// *[Refused] says what the answer means; any other error counts as a Retry. Errors hold no person's
-// data and no secret, which a receiver's address may be.
+// Send is called for one delivery at a time. It renders and sends the message and waits for the
+// response, at most as long as ctx allows. Nil means that the receiver has accepted the message. A
+// *[Retry] or *[Refused] classifies the failure; any other error counts as a Retry. Errors contain no
+// person's data and no secret, which a receiver's address may be.
 //
-// A delivery whose answer is lost is sent again. What the receiver can recognise it by (Message-ID,
-// webhook-id) must therefore be the same for the same delivery.
+// A delivery whose response is lost is sent again. Its id at the receiver (Message-ID, webhook-id) must
+// therefore be the same each time.
 type Receiver interface {
 	Send(ctx context.Context, d Delivery) error
-	// Traits do not change.
+	// Traits returns the same value each time.
 	Traits() Traits
 }
 
-// Traits are what the pipeline has to know of a receiver.
+// Traits are what the pipeline needs to know about a receiver.
 type Traits struct {
-	// Destination tells receivers apart, without being a secret: a host and a short hash, say. It
-	// is part of a consumer's name: letters, digits, _ and - only.
+	// Destination tells receivers apart and is no secret: a host and a short hash, for example. It is
+	// part of a consumer's name: letters, digits, _ and - only.
 	Destination string
 	// Pace is the minimum time between two messages.
 	Pace time.Duration
-	// Digest is how many events one message can hold; below 2 there are no digests. LeadsAlone:
-	// there are none of leads, because a program reads them.
+	// Digest is the maximum number of events in one message; below 2 there are no digests.
+	// LeadsAlone means that there are none of leads, because a program reads them.
 	Digest     int
 	LeadsAlone bool
 }
 
-// Destination names a receiver: its host, and a hash of its whole address. The hash is long enough
-// that no two of thousands share it: the second would get nothing, the first the people of both.
+// Destination names a receiver by its host and a hash of its whole address. The hash is long enough
+// that no two of thousands collide: the second receiver would get nothing, and the first the messages
+// of both.
 func Destination(host, identity string) string {
 	host = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -70,39 +70,39 @@ func Destination(host, identity string) string {
 	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// Retry: not accepted now. The delivery is tried again, not before After if that is longer than the
-// pipeline's own back-off.
+// Retry means that the receiver did not accept the delivery this time. It is tried again, after the
+// pipeline's own back-off or After, whichever is longer.
 type Retry struct {
 	After  time.Duration
 	Reason string // for log, status and dead letters; no person's data
-	// Receiver: the cause is the receiver, the account or the way there, and not the message. Such
-	// a failure never makes a dead letter, however often it comes.
+	// Receiver means that the cause is the receiver, its account or the network, and not the message.
+	// Such a failure never makes a dead letter, however often it occurs.
 	Receiver bool
-	// Unanswered: the message was sent whole, and no answer came. The receiver may have accepted
-	// it, so it is tried three times in all.
+	// Unanswered means that the message was sent completely and no response came. The receiver may
+	// have accepted it, so it is tried three times in all.
 	Unanswered bool
 }
 
 func (e *Retry) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
 
-// Refused: the receiver rejects this delivery. It becomes a dead letter once the receiver has
-// accepted another one and then refuses it again.
+// Refused means that the receiver rejects this delivery. It becomes a dead letter once the receiver has
+// accepted another one and then refuses this one again.
 type Refused struct {
 	Reason string
-	// Certain: the message itself is the cause, as one that is too large. No other is needed to
-	// tell.
+	// Certain means that the message itself is the cause, for example because it is too large. No
+	// comparison with another one is needed.
 	Certain bool
 }
 
 func (e *Refused) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
 
-// destination is a receiver with its pace, which all workers that send to it share.
+// destination is a receiver with its pace, shared by all workers that send to it.
 type destination struct {
 	receiver Receiver
 	traits   Traits
 
 	sending chan struct{} // a semaphore of one
-	next    time.Time     // nothing is sent before; belongs to the holder of the semaphore
+	next    time.Time     // when the next message may be sent; guarded by sending
 	failing atomic.Pointer[time.Time]
 }
 
@@ -110,14 +110,14 @@ func newDestination(r Receiver) *destination {
 	return &destination{receiver: r, traits: r.Traits(), sending: make(chan struct{}, 1)}
 }
 
-// errStopped: the forwarder ends, and nothing was sent.
+// errStopped means that the forwarder ends and nothing was sent.
 var errStopped = errors.New("stopped")
 
 // longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
 
-// turn waits until the pace of the receiver allows a delivery, an hour perhaps; its holder sends
-// what is still to be sent then, and calls done.
+// turn waits until the pace of the receiver allows a delivery. That may take an hour, so the caller
+// chooses only then what to send. It calls done afterwards.
 func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-ctx.Done():
@@ -131,9 +131,8 @@ func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	return func() { <-d.sending }, nil
 }
 
-// send sends a delivery; the caller has the turn. A send that has begun goes on for a while after
-// the end of ctx, and to its own end where only the routes were changed: to cut it would leave in
-// doubt whether it was accepted.
+// send sends a delivery; the caller has the turn. Cutting off a send would leave open whether it was
+// accepted. So it continues for drain after the end of ctx, and to its end if only the routes changed.
 func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -145,7 +144,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	err := send(limited, d.receiver, delivery)
 	now := time.Now()
 	d.next = now.Add(max(d.traits.Pace, after(err)))
-	if err == nil || errors.As(err, new(*Refused)) { // a refusal is an answer too
+	if err == nil || errors.As(err, new(*Refused)) { // a receiver that refuses works
 		d.failing.Store(nil)
 	} else {
 		d.failing.CompareAndSwap(nil, &now)
@@ -153,7 +152,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	return err
 }
 
-// send hands a delivery to a receiver. One whose rendering panics is refused: it would panic again.
+// send hands a delivery to a receiver. If rendering it panics it is refused: it would panic again.
 func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the value may quote a person
@@ -163,7 +162,7 @@ func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 	return r.Send(ctx, d)
 }
 
-// after is the Retry.After of a receiver.
+// after returns the Retry.After of an error, bounded.
 func after(err error) time.Duration {
 	if retry := (*Retry)(nil); errors.As(err, &retry) {
 		return min(retry.After, longestAfter)
@@ -186,7 +185,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pause is our own back-off after N attempts: 1 s, 2 s … 5 min, give or take a fifth.
+// pause returns our own back-off after N attempts: 1 s, 2 s … 5 min, give or take a fifth.
 func pause(attempts int) time.Duration {
 	const longest = 5 * time.Minute
 	d := longest
@@ -196,8 +195,8 @@ func pause(attempts int) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// reason is what may be quoted of an error. Of one that is not ours only the type is: its text may
-// hold an address, which may be a secret.
+// reason returns what may be quoted of an error. Of an error that is not ours it is only the type: the
+// text may contain an address, which may be a secret.
 func reason(err error) string {
 	var retry *Retry
 	var refused *Refused
@@ -217,7 +216,7 @@ func reason(err error) string {
 	return fmt.Sprintf("an error of type %T", err)
 }
 
-// plain makes a text fit for a header and a line of the log: printable ASCII, and not much of it.
+// plain makes a text fit for a header and a log line: printable ASCII, at most 300 characters.
 func plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
@@ -228,11 +227,11 @@ func plain(s string) string {
 	return s[:min(len(s), 300)]
 }
 
-// TestAgency is the agency of a made-up event that is meant for no agency in particular.
+// TestAgency is the agency of a made-up event for no agency in particular.
 const TestAgency = "TEST"
 
 // SendTest sends a made-up event of an agency through a receiver, marked as a test: a contact
-// request, or an alert. It tries once. The error is that of the receiver.
+// request, or an alert. It tries once and returns the receiver's error.
 func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error {
 	e, err := sample(agency, alert, time.Now())
 	if err != nil {
@@ -241,7 +240,7 @@ func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error 
 	return send(ctx, o, Delivery{Events: []events.Event{e}, Test: true})
 }
 
-// sample is an event of an invented person, address and number.
+// sample returns an event with an invented person, address and phone number.
 func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 	common := events.Common{AgencyID: agency, ObservedAt: now, ObservedAfter: now.Add(-30 * time.Second)}
 	var p events.Payload = &events.ContactRequestCreated{
@@ -269,27 +268,27 @@ func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 	return e.Stamp(1, now, "test"), nil
 }
 
-// Replayed is what SendReplayed has done. Events that no route wants are in none of the numbers.
+// Replayed counts what SendReplayed has sent. Events that no route takes are not counted.
 type Replayed struct {
 	Deliveries int `json:"deliveries"`
 	Events     int `json:"events"`  // in these deliveries
 	Refused    int `json:"refused"` // by the receiver
 }
 
-// replayTries is how often a delivery of a replay is tried: about ten minutes. Where the receiver is
-// the cause the person at the replay has to look at it: then receiverTries are enough.
+// replayTries is how often a delivery of a replay is tried, which takes about ten minutes. A failing
+// receiver needs the person who runs the replay, so for that receiverTries are enough.
 const (
 	replayTries   = 10
 	receiverTries = 3
 )
 
-// SendReplayed sends events of the past to the receivers that the routes name for them, each as a
-// message of its own, at the pace of the receivers, with origin replay. It remembers nothing and
-// makes no dead letters: what a receiver refuses is counted. Before each attempt it calls erased,
-// which reports whether the person was taken out of the event since it was read: then it is passed
-// over. It calls progress after every delivery, and with an error where a receiver accepts nothing,
-// once for each reason. The error is that of the list, of erased, of ctx, or of a receiver that
-// accepts nothing for long: what was sent is sent.
+// SendReplayed sends past events to the receivers that the routes name for them, each as a message of
+// its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no dead
+// letters: it counts what a receiver refuses. Before each attempt it calls erased, which reports whether
+// the person was erased from the event since it was read, and then skips the event. It calls progress
+// after every delivery, and with an error when a delivery fails and is retried, once for each reason of
+// a delivery. The error is that of the list, of erased, of ctx, or of a receiver that keeps failing;
+// what was sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
 	erased func(events.Event) (bool, error), progress func(Replayed, error),
 ) (sum Replayed, err error) {
@@ -325,7 +324,7 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 
 var errErased = errors.New("the event was erased meanwhile")
 
-// resend tries for a while, as long as the event is not erased.
+// resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
 func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
 	var reported []string
 	again := e.WithOrigin(events.OriginReplay)

@@ -14,11 +14,11 @@ import (
 	"doorbell/events"
 )
 
-// Kind of what a worker carries.
+// Kind is the kind of events that a worker delivers.
 type Kind string
 
-// Leads are what happens at the listings, alerts how the watch itself is. They have workers of
-// their own, so that no lead waits behind an alert.
+// Leads are what happens at the listings; alerts are about the watch itself. Each kind has its own
+// worker, so that no lead waits behind an alert.
 const (
 	Leads  Kind = "leads"
 	Alerts Kind = "alerts"
@@ -31,36 +31,36 @@ func kindOf(t events.Type) Kind {
 	return Leads
 }
 
-// DefaultTypes is what a receiver gets unless types are named.
+// DefaultTypes are the types that a filter takes unless it names some.
 var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
 
-// Route sends the events that fit its filter to a receiver. Routes with one Line are one line of
-// the table: all that fit get the event. Of several lines of a forwarder the first one that fits wins.
+// Route sends the events that fit its filter to a receiver. Routes with the same Line are one line of
+// the table: each of them that fits gets the event. Of a forwarder's lines the first that fits wins.
 type Route struct {
 	Receiver Receiver
 	Filter   Filter
 	Line     int
-	// Forwarder is slack, say; empty: Options.Name. It is part of the names of consumers and of dead letters.
+	// Forwarder is the name of a forwarder, such as slack; default Options.Name. It is part of the names
+	// of consumers and of the subjects of dead letters.
 	Forwarder string
 }
 
-// key names a receiver among all: its forwarder and its destination.
+// key identifies a receiver among those of all forwarders.
 func (r Route) key() string { return r.Forwarder + "." + r.Receiver.Traits().Destination }
 
-// Filter selects events. The zero value takes [DefaultTypes] of every agency. What it asks of the
-// listing or of the score an event must have: one that does not say its postal code fits no filter
-// that names some.
+// Filter selects events. The zero value takes [DefaultTypes] of every agency. An event without a value
+// that the filter asks for does not fit: one without a postal code fits no filter that names some.
 type Filter struct {
 	// Types are types of the contract, or patterns that end in ".>"; nil: DefaultTypes.
 	Types []string `json:"types,omitzero"`
 	// Agencies are agency ids; nil: all.
 	Agencies []string `json:"agencies,omitzero"`
-	// Except are agencies that this route leaves to others.
+	// Except are agencies that the filter leaves to other routes.
 	Except []string `json:"except,omitempty"`
-	// Reference is a pattern of references in which * stands for any text and ? for one letter; empty: any.
+	// Reference is a pattern in which * matches any text and ? one character; empty: any reference.
 	Reference   string   `json:"reference,omitempty"`
 	PostalCodes []string `json:"postalCodes,omitempty"` // nil: any
-	OfferTypes  []string `json:"offerTypes,omitempty"`  // nil: any; upper and lower case are the same
+	OfferTypes  []string `json:"offerTypes,omitempty"`  // nil: any; case does not matter
 	// MinScore is the minimum score of a contact request; nil: any.
 	MinScore *float64 `json:"minScore,omitempty"`
 }
@@ -73,7 +73,7 @@ func matches(pattern string, t events.Type) bool {
 	return wild && strings.HasSuffix(begin, ".") && strings.HasPrefix(string(t), begin)
 }
 
-// validate checks what New is given.
+// validate finds types that match no event, and scores that are not finite.
 func (f Filter) validate() error {
 	for _, p := range f.Types {
 		if !slices.ContainsFunc(events.Types, func(t events.Type) bool { return matches(p, t) }) {
@@ -88,7 +88,8 @@ func (f Filter) validate() error {
 
 // Fits reports whether the filter takes an event, whatever its origin.
 func (f Filter) Fits(e events.Event) bool {
-	return f.wantsType(e.Type) && f.covers(e.AgencyID) && (f.Reference == "" || glob(f.Reference, e.Reference)) && f.wantsListing(e)
+	return f.wantsType(e.Type) && f.covers(e.AgencyID) &&
+		(f.Reference == "" || glob(f.Reference, e.Reference)) && f.wantsListing(e)
 }
 
 func (f Filter) wantsType(t events.Type) bool {
@@ -108,7 +109,7 @@ func (f Filter) covers(agency string) bool {
 	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
 }
 
-// wantsListing compares what the event says about the listing and the person's score.
+// wantsListing compares the postal code, the offer type and the score in the payload.
 func (f Filter) wantsListing(e events.Event) bool {
 	if f.PostalCodes == nil && f.OfferTypes == nil && f.MinScore == nil {
 		return true
@@ -135,7 +136,7 @@ func (f Filter) wantsListing(e events.Event) bool {
 		(f.OfferTypes == nil || slices.ContainsFunc(f.OfferTypes, is(p.Insertion.OfferType)))
 }
 
-// number reads a score, which may be a number or the text of one.
+// number reads a score, which may be a number or a string that contains one.
 func number(score json.RawMessage) (float64, bool) {
 	text := string(score)
 	var s string
@@ -146,7 +147,8 @@ func number(score json.RawMessage) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// glob matches a whole text with a pattern. Where the rest does not fit, the last * takes one letter more.
+// glob reports whether a pattern matches a whole text. On a mismatch it backtracks: the last * takes
+// one more character.
 func glob(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	at, star, taken := 0, -1, 0
@@ -167,7 +169,7 @@ func glob(pattern, text string) bool {
 	return strings.Trim(string(p[at:]), "*") == ""
 }
 
-// Whose names the agencies of a filter, as they were configured.
+// Whose names the agencies of a filter for people, as they were configured.
 func (f Filter) Whose() string {
 	some := func(agencies []string) string {
 		const shown = 5
@@ -185,7 +187,7 @@ func (f Filter) Whose() string {
 	return "all agencies"
 }
 
-// rule is a route as the file remembers it: with the key of its receiver.
+// rule is a route as it is saved: with the key of its receiver instead of the receiver.
 type rule struct {
 	To     string `json:"to"`
 	Line   int    `json:"line,omitempty"`
@@ -194,15 +196,15 @@ type rule struct {
 
 func (r rule) forwarder() string { return forwarderOf(r.To) }
 
-// forwarderOf is the forwarder of a receiver's key.
+// forwarderOf returns the forwarder in a receiver's key.
 func forwarderOf(key string) string {
 	name, _, _ := strings.Cut(key, ".")
 	return name
 }
 
-// table is the rules that were in force from a moment on.
+// table is the rules in force from some moment on.
 type table struct {
-	From  time.Time `json:"from,omitzero"` // of the first one by the server's clock; zero: not begun
+	From  time.Time `json:"from,omitzero"` // by the server's clock; zero: the first table, which has not begun
 	Rules []rule    `json:"rules"`
 }
 
@@ -213,7 +215,7 @@ func tableOf(routes []Route) (t table) {
 	return t
 }
 
-// to is the receivers that get an event: of each forwarder those of its first line that fits.
+// to returns the receivers that get an event: for each forwarder those of its first line that fits.
 func (t table) to(e events.Event) (names []string) {
 	lines := map[string]int{}
 	for _, r := range t.Rules {
@@ -233,20 +235,20 @@ func (t table) same(other table) bool {
 }
 
 // history is the tables of a forwarder, oldest first. The table in force when an event was recorded
-// decides whose worker it is, the present one where it goes.
+// decides which worker takes it; the present table decides where it goes.
 type history struct {
 	Version int     `json:"version"`
 	Name    string  `json:"name"`
 	Tables  []table `json:"tables"`
 }
 
-// change puts a table into force. What the stream no longer holds needs no table any more.
+// change puts a table into force. Tables whose events the stream has dropped are forgotten.
 func (h *history) change(now table, retention time.Duration) {
 	last := len(h.Tables) - 1
 	if last >= 0 && h.Tables[last].same(now) {
 		return
 	}
-	if last < 0 || h.Tables[last].From.IsZero() { // the former one never began
+	if last < 0 || h.Tables[last].From.IsZero() { // the former table never began
 		h.Tables, now.From = nil, time.Time{}
 	}
 	h.Tables = append(h.Tables, now)
@@ -255,8 +257,9 @@ func (h *history) change(now table, retention time.Duration) {
 	}
 }
 
-// then is the table in force when an event was recorded. Before the first one there is none, except
-// for a consumer that began with it: clocks differ, so there the time of an event does not count.
+// then returns the table in force when an event was recorded. Early means that the consumer begins
+// before the first table: an event older than that has none. Otherwise the consumer began with the
+// first table, which then covers older events too, because clocks differ.
 func (h *history) then(e events.Event, early bool) table {
 	for _, t := range slices.Backward(h.Tables) {
 		if !e.RecordedTime.Before(t.From) {
@@ -269,12 +272,13 @@ func (h *history) then(e events.Event, early bool) table {
 	return h.Tables[0]
 }
 
-// home is where an event goes that the worker of a receiver has fetched. Nobody's: another worker
-// has it, or it goes nowhere. A receiver that the present table no longer names for the event leaves
-// it to the one that has come in its place: the first that has gone to the first that has come, and
-// so on, the last one to all the others. One in place of another is of the same forwarder, unless one
-// of the two forwarders is new for the event or gone. Lost: it was this worker's, and the present
-// table names no receiver at all. Without a receiver it is the worker of what no line takes.
+// home returns where an event goes that the worker of a receiver has fetched; empty: another worker
+// delivers it, or it goes nowhere. A receiver that the present table no longer names for the event
+// hands it to its replacement: the first receiver removed to the first one added, and so on, the last
+// one removed to all the rest. A replacement belongs to the same forwarder, unless that forwarder has
+// only removals or only additions. Lost means that the event was this worker's, and that the present
+// table names no receiver for it at all. An empty receiver is the worker that counts leads which no
+// line takes.
 func (h *history) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
 	was := h.then(e, early)
 	then, now := was.to(e), h.Tables[len(h.Tables)-1].to(e)
@@ -298,8 +302,8 @@ func (h *history) home(e events.Event, receiver string, early bool) (to []string
 	return come, len(now) == 0
 }
 
-// inPlace leaves of what has gone and come what a receiver is exchanged with: where its forwarder has
-// both, these, else what is left of all forwarders that have only one of them.
+// inPlace narrows the receivers removed and added to those between which a receiver is replaced: those
+// of its forwarder if that has both, otherwise those of all forwarders that have only one of the two.
 func inPlace(receiver string, gone, come []string) (from, to []string) {
 	has := func(keys []string, forwarder string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return forwarderOf(k) == forwarder })

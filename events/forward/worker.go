@@ -22,45 +22,45 @@ import (
 )
 
 const (
-	digestAbove = 5                      // waiting messages above this number become digests
+	digestAbove = 5                      // with more messages waiting than this, they become digests
 	maxPending  = 1000                   // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20                // of memory for them, approximately
-	settled     = 250 * time.Millisecond // a server that is busy offers late what is there, or what was not acknowledged
-	mostAsked   = 100                    // of those that no route takes, whether they were erased
-	maxLost     = 10_000                 // messages that wait because no route takes them, beside those
+	settled     = 250 * time.Millisecond // within which a busy server offers what it has
+	mostAsked   = 100                    // lost leads that are checked for erasure in one go
+	maxLost     = 10_000                 // messages that wait because no route takes them, besides maxPending
 	failures    = 10                     // attempts after which a message lets the others try
 	unanswered  = 3                      // attempts of a message that may have been accepted
-	lonely      = 24 * time.Hour
-	leaving     = 10 * time.Minute // the worker of a receiver that is gone stays for so long without a message
+	lonely      = 24 * time.Hour         // how long a refused message waits for another to compare it with
+	leaving     = 10 * time.Minute       // how long a removed receiver keeps its worker without a message
 )
 
-// worker delivers one kind of events of one receiver, in the order of the stream.
+// worker delivers events of one kind to one receiver, in the order of the stream.
 type worker struct {
 	f         *Forwarder
-	name      string // receiver and kind; names the file
-	lane      string // the same without the forwarder, for the log
-	receiver  string // its key; empty: of leads that no route takes
+	name      string // forwarder.destination.kind; names the file
+	lane      string // destination.kind, for the log
+	receiver  string // its key; empty: the worker counts the leads that no route takes
 	forwarder string
 	kind      Kind
 	subjects  []string  // of its consumer
-	gone      bool      // the present routes do not name the receiver: what waits goes elsewhere
-	retired   bool      // it is gone for good
-	fresh     bool      // nothing is remembered
-	since     time.Time // when the routes were read that named the receiver first
+	gone      bool      // the present routes do not name the receiver: its events go elsewhere
+	retired   bool      // its consumer and its file are deleted
+	fresh     bool      // it has no file yet
+	since     time.Time // when the routes were read that first named the receiver
 	done      progress
 	status    board
 
 	agencies []string  // that the consumer names; none: all
-	late     bool      // the consumer could not be made immediately
-	stream   time.Time // when the stream was made
-	busy     time.Time // the last message was fetched
-	queue    []*item   // fetched, not acknowledged, and to be sent; in the order of the stream
-	before   []*item   // that was in the queue of a former connection or table
+	late     bool      // an attach has failed
+	stream   time.Time // when the stream was created
+	busy     time.Time // when the last message was fetched
+	queue    []*item   // fetched and not acknowledged, in the order of the stream
+	before   []*item   // the queue of the former connection or table
 	pending  uint64    // messages that the server has not offered yet
-	counted  time.Time // the server was asked last
-	floor    uint64    // of the consumer: up to there the stream was acknowledged when that was asked last
-	accepted int       // messages that were accepted
-	said     string    // the problem that was logged last
+	counted  time.Time // when the server was last asked for its counts
+	floor    uint64    // the consumer's ack floor at that time, as a sequence of the stream
+	accepted int       // deliveries that the receiver accepted
+	logged   string    // the problem that was logged last
 	unsaved  bool      // it was logged that the file cannot be written
 	strange  bool      // it was logged that there are foreign messages
 }
@@ -69,18 +69,18 @@ type worker struct {
 type item struct {
 	message jetstream.Msg
 	event   events.Event
-	place   uint64    // in the stream
-	fetched time.Time // from the server
+	place   uint64 // its sequence in the stream
+	fetched time.Time
 	stored  time.Time // by the server's clock
 	to      []string  // receivers that it still goes to; none: no route takes it any more
-	sent    []string  // receivers that are done
-	alone   bool      // it is in no digest
+	sent    []string  // receivers that have it
+	alone   bool      // it is sent in no digest
 
 	tries      int
 	failed     int       // tries that count against the message
 	unanswered int       // tries that may have been accepted
-	suspect    time.Time // since when others may try
-	seen       int       // how many messages had been accepted then
+	suspect    time.Time // since when it lets others try; zero: it does not
+	seen       int       // worker.accepted at that time
 }
 
 // newWorker reads the worker's file, if there is one.
@@ -119,7 +119,7 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 // untaken ends the name of the worker of leads that no route takes.
 const untaken = ".untaken." + string(Leads)
 
-// routed has the worker take notice of the present routes.
+// routed applies the present routes to the worker.
 func (w *worker) routed() {
 	var whose []string
 	w.gone = w.receiver != ""
@@ -136,8 +136,8 @@ func (w *worker) routed() {
 	w.status.write(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
 }
 
-// wanted is the subjects of all types that a table has ever taken for the receiver. What the server
-// counts as waiting is as exact as they are.
+// wanted returns the subjects of all types that any remembered table takes for the receiver. No others:
+// the server counts every message on them as waiting.
 func (w *worker) wanted() (subjects []string) {
 	if w.receiver == "" {
 		return []string{w.f.o.Prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
@@ -149,16 +149,16 @@ func (w *worker) wanted() (subjects []string) {
 			subjects = append(subjects, w.f.o.Prefix+".v1.*."+string(t))
 		}
 	}
-	if subjects == nil { // its tables are forgotten, and nothing waits from their time
+	if subjects == nil { // its tables are forgotten, and no event of their time is left
 		subjects = []string{events.StreamSubjects(w.f.o.Prefix)}
 	}
 	return subjects
 }
 
-// errRetired: the receiver is gone, and nothing waits for it any more.
+// errRetired means that the receiver was removed and no event waits for it.
 var errRetired = errors.New("the receiver is gone")
 
-// run delivers until ctx ends. What fails on the side of NATS is tried again.
+// run delivers until ctx ends. It retries whatever fails on the side of NATS.
 func (w *worker) run(ctx context.Context) error {
 	const longest = 10 * time.Second
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
@@ -192,7 +192,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// Reasons why nothing comes from NATS.
+// Reasons why no events come from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
 	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; set DOORBELL_INSTANCE to tell the two apart")
@@ -200,8 +200,8 @@ var (
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
 
-// report logs why nothing comes from NATS, once. A stream that is missing in the first minute is
-// being made: that is no problem yet.
+// report logs why no events come from NATS, once for each reason. A stream that is missing in the
+// first minute is no problem yet: it is probably being created.
 func (w *worker) report(err error) {
 	text, early := "", errors.Is(err, errNoStream) && time.Since(w.f.o.Since) < time.Minute
 	if err != nil && !early {
@@ -214,20 +214,20 @@ func (w *worker) report(err error) {
 			w.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", w.forwarder, "stream", w.f.o.Stream)
 		})
 		return
-	case text == w.said:
+	case text == w.logged:
 	case err != nil:
 		w.f.o.Log.Warn("no events from NATS; retrying", "forwarder", w.forwarder, "lane", w.lane, "err", text)
 	default:
 		w.f.o.Log.Info("events come from NATS again", "forwarder", w.forwarder, "lane", w.lane)
 	}
-	w.said = text
+	w.logged = text
 }
 
-// attach finds the worker's consumer or makes it. Messages that await an acknowledgement are waited
-// for: they come first then. Else the ones behind them would be delivered before.
+// attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits until
+// the server offers them again: otherwise the messages behind them would be delivered first.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if len(w.queue) > 0 {
-		w.before, w.queue = w.queue, nil // the server offers it again
+		w.before, w.queue = w.queue, nil // the server offers these again
 	}
 	if !w.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
@@ -261,7 +261,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
 	}
-	// One that begins with the stream was made again, perhaps by a process that died before it noted that.
+	// A consumer that begins with the stream is a replacement, perhaps one that a process created just
+	// before it died.
 	w.done.Early = w.done.Early || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy
 	w.done.streamIs(w.stream)
 	w.fresh, w.floor = false, c.CachedInfo().AckFloor.Stream
@@ -271,35 +272,35 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		if !sleep(ctx, info.Config.AckWait+settled) {
 			return nil, ctx.Err()
 		}
-		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their time ran out
+		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their AckWait ended
 			return nil, err
 		}
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-		w.waits() // some may have been passed over
+		w.waits() // some may have been skipped
 	}
 	return c, nil
 }
 
-// begin is the consumer that is made. One that is made again begins with the stream: what is done
-// is known, and so is what was not the worker's when it was recorded.
+// begin returns the consumer to create. A replacement begins with the stream: the worker knows which
+// events are done, and which were not its own when they were recorded.
 func (w *worker) begin(first bool, since time.Time) jetstream.ConsumerConfig {
 	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
 	switch {
 	case !w.fresh:
 	case first && !w.late && time.Since(w.since) < time.Second:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
-	default: // what came since the routes were read is new
+	default: // events since the routes were read are new
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	}
 	w.f.o.Log.Info("consumer created", "forwarder", w.forwarder, "consumer", w.done.Consumer, "again", !w.fresh)
 	return c
 }
 
-// config is what a consumer should be, but for its name and where it begins.
+// config returns the desired configuration of a consumer, with the name and the start of the given one.
 func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	c.Description = "doorbell: " + string(w.kind) + " for " + w.receiver
 	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
-	c.MaxDeliver = -1 // a limit of the server's would forget the message
+	c.MaxDeliver = -1 // with a limit, the server would drop the message
 	c.MaxAckPending, c.InactiveThreshold = maxPending+maxLost, w.f.o.Retention
 	w.agencies = strings.Fields(c.Metadata[agenciesKey])
 	for _, agency := range w.own() {
@@ -320,10 +321,10 @@ func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	return c
 }
 
-// agenciesKey is where the metadata of a consumer names the agencies of its doorbell, as tokens.
+// agenciesKey is the metadata of a consumer that lists the agencies of its doorbell, as tokens.
 const agenciesKey = "doorbell-agencies"
 
-// own is the agencies of this doorbell; none: all.
+// own returns the agencies of this doorbell; none: all.
 func (w *worker) own() []string {
 	if w.f.o.Agencies == nil {
 		return nil
@@ -334,11 +335,12 @@ func (w *worker) own() []string {
 // shares reports whether a consumer that names these agencies can be ours.
 func (w *worker) shares(named []string) bool {
 	own := w.own()
-	return len(named) == 0 || len(own) == 0 || slices.ContainsFunc(own, func(a string) bool { return slices.Contains(named, events.Token(a)) })
+	return len(named) == 0 || len(own) == 0 ||
+		slices.ContainsFunc(own, func(a string) bool { return slices.Contains(named, events.Token(a)) })
 }
 
-// ours reports whether an agency is this doorbell's, or was when the consumer was attached: what waits
-// is delivered.
+// ours reports whether an agency is this doorbell's, or was one when the consumer was attached: its
+// waiting events are still delivered.
 func (w *worker) ours(agency string) bool {
 	own := w.own()
 	return len(own) == 0 || slices.Contains(own, agency) || slices.Contains(w.agencies, events.Token(agency))
@@ -351,17 +353,18 @@ func subjectsOf(c jetstream.ConsumerConfig) []string {
 	return c.FilterSubjects
 }
 
-// save writes the worker's file. The server knows the place of the consumer too: a file that cannot
-// be written is no reason to stop.
+// save writes the worker's file. A failure does not stop the worker, because the server knows the
+// position of the consumer too.
 func (w *worker) save() {
 	err := write(w.f.path(w.name), &w.done)
 	if err != nil && !w.unsaved {
-		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice", "forwarder", w.forwarder, "lane", w.lane, "err", err.Error())
+		w.f.o.Log.Error("progress cannot be written: after a crash messages may be sent twice",
+			"forwarder", w.forwarder, "lane", w.lane, "err", err.Error())
 	}
 	w.unsaved = err != nil
 }
 
-// next delivers what is due: fetch → wanted → deliver → checkpoint → acknowledge.
+// next delivers one batch: fetch → take → deliver → checkpoint → acknowledge.
 func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
 	if err := w.fetch(ctx, c); err != nil {
 		return err
@@ -373,11 +376,11 @@ func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
 	return w.deliver(ctx, c, batch)
 }
 
-// fetch waits for a message, unless there is one to send, and takes what can go with it.
+// fetch waits for a message, unless there is one to send, and fetches what may go into a digest with it.
 func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
 	if w.done.isLong() {
-		w.count(ctx, c) // the floor
+		w.count(ctx, c) // for a higher floor
 	}
 	if w.first() == nil {
 		m, err := c.Next(jetstream.FetchContext(ctx))
@@ -402,7 +405,7 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	return w.more(c, digest)
 }
 
-// open is how many messages of the queue go somewhere.
+// open counts the messages of the queue that go somewhere.
 func (w *worker) open() (n int) {
 	for _, i := range w.queue {
 		if len(i.to) > 0 {
@@ -412,7 +415,7 @@ func (w *worker) open() (n int) {
 	return n
 }
 
-// more fetches what is there without waiting, until the queue has n messages.
+// more fetches what the server has, without waiting for new messages, until n of the queue go somewhere.
 func (w *worker) more(c jetstream.Consumer, n int) error {
 	size := 0
 	for _, i := range w.queue {
@@ -437,15 +440,15 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 		if came == 0 && w.pending == 0 || came == 0 && waited {
 			return nil
 		}
-		if waited = came == 0; waited { // a busy server may say too early that there is nothing
+		if waited = came == 0; waited { // a busy server may report too early that it has nothing
 			fetch = func(n int) (jetstream.MessageBatch, error) { return c.Fetch(n, jetstream.FetchMaxWait(settled)) }
 		}
 	}
 	return nil
 }
 
-// take puts a message into the queue. One that is not the worker's, or done, is acknowledged. The
-// server offers again what is not acknowledged for long.
+// take puts a message into the queue. If it is done, or not the worker's, it is acknowledged instead. A
+// message that the queue already has was offered again, because its AckWait ended.
 func (w *worker) take(m jetstream.Msg) error {
 	w.busy = time.Now()
 	meta, err := m.Metadata()
@@ -458,7 +461,7 @@ func (w *worker) take(m jetstream.Msg) error {
 	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, i.event.AgencyID, i.event.Type) {
 		return w.pass(m)
 	}
-	again := func(other *item) bool { // a stream that has lost its tail has another event at the place
+	again := func(other *item) bool { // a stream that lost its tail has another event at that sequence
 		return other.place == i.place && other.event.ID == i.event.ID
 	}
 	if at := slices.IndexFunc(w.queue, again); at >= 0 {
@@ -484,13 +487,13 @@ func (w *worker) take(m jetstream.Msg) error {
 	return nil
 }
 
-// recall takes over the attempts of former times, so that three are not three for each connection, and
-// the receivers that have it.
+// recall carries over the attempts from before a reconnect or a change of routes, so that limits apply
+// across it, and the receivers that already have the message.
 func (i *item) recall(before []*item) {
 	for _, b := range before {
 		if b.event.ID == i.event.ID {
-			i.tries, i.failed, i.unanswered, i.suspect, i.seen, i.alone = b.tries, b.failed, b.unanswered, b.suspect, b.seen, b.alone
-			i.sent = b.sent
+			i.tries, i.failed, i.unanswered = b.tries, b.failed, b.unanswered
+			i.suspect, i.seen, i.alone, i.sent = b.suspect, b.seen, b.alone, b.sent
 		}
 	}
 }
@@ -499,7 +502,7 @@ func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeade
 
 func (w *worker) isDone(i *item) bool { return w.done.has(i.event, i.resent()) }
 
-// pass acknowledges a message that is no event of ours.
+// pass skips a message that is no event of ours.
 func (w *worker) pass(m jetstream.Msg) error {
 	w.status.write(func(s *WorkerStatus) { s.Foreign++ })
 	if !w.strange {
@@ -523,7 +526,7 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 	w.waiting(info.NumPending + uint64(info.NumAckPending))
 }
 
-// waits counts what waits as of the last message.
+// waits updates the count of waiting messages from what the last message said.
 func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue))) }
 
 func (w *worker) waiting(n uint64) {
@@ -543,8 +546,8 @@ func (w *worker) waiting(n uint64) {
 	})
 }
 
-// retire deletes the consumer and the file of a receiver that is gone, once nothing has come for a
-// while: the relay may still have events from the time when the receiver was named.
+// retire deletes the consumer and the file of a removed receiver, once no message has come for a while:
+// the relay may still publish events from the time before the removal.
 func (w *worker) retire(ctx context.Context) error {
 	if w.f.o.Behind != nil && w.f.o.Behind() {
 		w.busy = time.Now()
@@ -562,7 +565,7 @@ func (w *worker) retire(ctx context.Context) error {
 	return errRetired
 }
 
-// first is the first message of the queue that goes somewhere.
+// first returns the first message of the queue that goes somewhere.
 func (w *worker) first() *item {
 	for _, i := range w.queue {
 		if len(i.to) > 0 {
@@ -572,7 +575,7 @@ func (w *worker) first() *item {
 	return nil
 }
 
-// batch is the messages that are sent as one: the first, or a digest where more than five wait.
+// batch returns the messages to send as one: the first, or a digest if more than five wait.
 func (w *worker) batch() ([]*item, error) {
 	first := w.first()
 	if first == nil {
@@ -601,9 +604,9 @@ func (w *worker) batch() ([]*item, error) {
 	return batch, nil
 }
 
-// deliver sends a batch until it is accepted, or a dead letter. What is refused, or has failed ten
-// times, lets the others try, one at each retry: if one of them is accepted and it is refused once
-// more, the message itself is the cause.
+// deliver sends a batch until it is accepted or becomes a dead letter. A message that is refused, or has
+// failed ten times, lets the others try, one at each retry: if one of them is accepted and it is then
+// refused once more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
 	for tries := 1; ; tries++ {
 		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
@@ -615,12 +618,13 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 		case err == nil:
 			if tries > 1 {
 				e := batch[0].event
-				w.f.o.Log.Info("delivered after retries", "forwarder", w.forwarder, "lane", w.lane, "event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
+				w.f.o.Log.Info("delivered after retries", "forwarder", w.forwarder, "lane", w.lane,
+					"event_id", e.ID, "agency", e.AgencyID, "attempt", tries)
 			}
 			return w.finish(batch, stepSent)
 		case errors.Is(err, errStopped):
 			return ctx.Err()
-		case len(batch) > 1 && mayBeAccepted(err): // and each of its messages with it
+		case len(batch) > 1 && mayBeAccepted(err): // then each of its messages may have been accepted
 			for _, i := range batch {
 				i.unanswered++
 			}
@@ -637,7 +641,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			if len(batch) == 0 {
 				return nil
 			}
-		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)): // one of them may be the cause
+		case len(batch) > 1 && (errors.As(err, new(*Refused)) || tries >= failures && !ofReceiver(err)):
 			w.split(batch, errors.As(err, new(*Refused)))
 			return nil
 		case len(batch) == 1 && w.isDead(batch[0], err):
@@ -645,7 +649,7 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			if buried || failed != nil {
 				return failed
 			}
-			if _, failed := w.witness(ctx, c, batch[0]); failed != nil { // it must not hold up all others
+			if _, failed := w.witness(ctx, c, batch[0]); failed != nil { // it must not hold up the others
 				return failed
 			}
 		case len(batch) == 1 && !batch[0].suspect.IsZero() && !ofReceiver(err):
@@ -668,8 +672,9 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 	}
 }
 
-// try makes one attempt, without what was erased meanwhile: it returns what is left of the batch. If
-// nothing is, the error is one of NATS. Meanwhile the server is kept from offering the messages again.
+// try makes one attempt, without the messages that were erased meanwhile, and returns those that are
+// left. If none are, the error is one of NATS. During the attempt the server is kept from offering the
+// messages again.
 func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 	to := w.f.destinations[batch[0].to[0]]
 	defer w.hold()()
@@ -701,8 +706,8 @@ func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 	return batch, err
 }
 
-// split has the messages of a digest sent one by one: any of them may be the cause. A refusal counts
-// for each of them.
+// split has the messages of a digest sent one by one, because any of them may be the cause. A refusal
+// counts against each of them.
 func (w *worker) split(batch []*item, refused bool) {
 	for _, i := range batch {
 		i.alone, i.tries = true, 0
@@ -712,7 +717,7 @@ func (w *worker) split(batch []*item, refused bool) {
 	}
 }
 
-// hold keeps the server from offering again what is in the queue, until stop is called.
+// hold keeps the server from offering the messages of the queue again, until stop is called.
 func (w *worker) hold() (stop func()) {
 	queue, ended, over := slices.Clone(w.queue), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -731,15 +736,16 @@ func (w *worker) hold() (stop func()) {
 	return func() { close(ended); <-over }
 }
 
-// inProgress starts the AckWait of messages again. If one is offered again all the same, take knows it.
+// inProgress restarts the AckWait of messages. If that fails and one is offered again, take finds it in
+// the queue.
 func inProgress(queue []*item) {
 	for _, i := range queue {
 		_ = i.message.InProgress()
 	}
 }
 
-// pause waits between two attempts. A refused message that had no other to be compared with does
-// not wait for longer than until one comes.
+// pause waits between two attempts. If a message was refused and there was no other to compare it with,
+// the pause ends as soon as one comes.
 func (w *worker) pause(ctx context.Context, c jetstream.Consumer, batch []*item, wait time.Duration) error {
 	refused := len(batch) == 1 && batch[0].failed >= failures && batch[0].tries < failures
 	for end := time.Now().Add(wait); ; {
@@ -766,13 +772,13 @@ func (w *worker) pause(ctx context.Context, c jetstream.Consumer, batch []*item,
 	}
 }
 
-// ofReceiver reports whether an error says nothing about the message.
+// ofReceiver reports whether an error is about the receiver and not about the message.
 func ofReceiver(err error) bool {
 	retry := (*Retry)(nil)
 	return errors.As(err, &retry) && retry.Receiver
 }
 
-// mayBeAccepted reports whether a request was sent whole and had no answer.
+// mayBeAccepted reports whether the message was sent completely and got no response.
 func mayBeAccepted(err error) bool {
 	retry := (*Retry)(nil)
 	return errors.As(err, &retry) && retry.Unanswered
@@ -836,8 +842,8 @@ func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *ite
 	return false, nil
 }
 
-// other is the message that is tried next beside a suspect: not perhaps delivered, tried least, and of
-// another type.
+// other returns the message to try next beside a suspect: preferably one that cannot have been
+// accepted yet, then the one tried least often, then one of another type.
 func (w *worker) other(suspect *item) (other *item) {
 	less := func(a, b *item) bool {
 		if a.unanswered != b.unanswered {
@@ -877,8 +883,9 @@ func (w *worker) step(name string) error {
 	return nil
 }
 
-// finish notes that messages are done with one receiver, and acknowledges those that go to no other.
-// In this order: a crash in between finds what was done.
+// finish marks messages as done with their first receiver, and acknowledges those that go to no other
+// one. The file is written before the acknowledgement, so that after a crash in between they are known
+// to be done.
 func (w *worker) finish(batch []*item, at string) error {
 	if err := w.step(at); err != nil {
 		return err
@@ -918,8 +925,8 @@ func (w *worker) drop(done []*item) error {
 	return nil
 }
 
-// bury moves a message to the dead letters. It returns false while that fails: the message must be
-// somewhere.
+// bury moves a message to the dead letters, or drops it if it was erased. It returns false if that
+// fails: then the message stays in the queue, so as not to be lost.
 func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	why := reason(err)
 	switch {
@@ -928,7 +935,8 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	case errors.As(err, new(*Refused)) && w.accepted == i.seen && !i.suspect.IsZero():
 		why += " (no other message to compare it with)"
 	}
-	log := w.f.o.Log.With("forwarder", w.forwarder, "lane", w.lane, "event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
+	log := w.f.o.Log.With("forwarder", w.forwarder, "lane", w.lane,
+		"event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
 	written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
 	if err != nil {
 		w.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
@@ -944,10 +952,10 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	return true, w.finish([]*item{i}, stepDead)
 }
 
-// withoutErased leaves out what was erased from the stream since it was fetched: it is passed over.
-// What was fetched in the last second and is tried for the first time is not looked at.
+// withoutErased drops the messages that were erased from the stream since they were fetched, and returns
+// the rest. It does not check a message that was fetched within the last second and not tried yet.
 func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
-	asked := true // else NATS is away, and would be waited for once for each message
+	asked := true // false: NATS is away, and each further question would wait for its timeout
 	for _, i := range batch {
 		gone := false
 		if asked && (i.tries > 0 || time.Since(i.fetched) > time.Second) {
@@ -966,8 +974,8 @@ func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item
 	return left, nil
 }
 
-// erased reports whether a contact request that was fetched has been erased from the stream: it
-// must not be delivered. One that has expired, or was lost with the stream or its tail, has not.
+// erased reports whether a contact request has been erased from the stream since it was fetched: then it
+// must not be delivered. One that has expired, or was lost with the stream or its tail, was not erased.
 func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() {
 		return false, nil
@@ -977,7 +985,7 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
-	if err != nil || m != nil { // another message too: it is of another history
+	if err != nil || m != nil { // another message at that sequence: the stream lost its tail
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
@@ -996,8 +1004,8 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	return i.place >= info.State.FirstSeq || !forgets(info, i.stored), nil
 }
 
-// forgets reports whether a stream may have dropped by itself what was stored at a time and lay
-// before its first message.
+// forgets reports whether the limits of a stream may have dropped a message that was stored at a time
+// and lies before its first one.
 func forgets(info *jetstream.StreamInfo, stored time.Time) bool {
 	c := info.Config
 	return c.MaxAge > 0 && info.TimeStamp.Sub(stored) >= c.MaxAge ||

@@ -12,31 +12,31 @@ import (
 	"doorbell/store"
 )
 
-// Question is one way to ask for contact requests.
+// Question is the query of one request for contact requests.
 type Question = listings.ContactRequestsQuery
 
-// FirstSize is how many contact requests a poll asks for. A window that stays open asks for WidestSize.
+// FirstSize is the page size with which a poll begins. If its window stays open, it asks for WidestSize.
 const FirstSize, WidestSize = 100, 1000
 
-// Ask is the question for contact requests sorted by a member, desc or asc. A size of 0 leaves the
-// number to the API.
+// Ask returns the query for contact requests sorted by a member, in desc or asc order. A size of 0 leaves
+// the size to the API.
 func Ask(sortBy, order string, size int) Question {
 	return Question{NumberOfItemsPerPage: size, SortBy: sortBy, SortOrder: order}
 }
 
-// Response is a response to a question for the contact requests of an insertion.
+// Response is a response with contact requests of an insertion.
 type Response struct {
 	Question
 	Requests   []listings.ContactRequest
 	Total      int  // -1 if the API did not say
 	Unreadable int  // elements that could not be read
-	List       bool // there is a list, even an empty one
+	List       bool // it has a list, even if empty
 }
 
 func (r Response) count() int { return len(r.Requests) + r.Unreadable }
 
-// Sum is a hash of all that a response says to which Judge listens, as long as each of its contact
-// requests is known and reads as it did.
+// Sum is a hash of everything in a response that Judge depends on, provided that each of its contact
+// requests is known and has not changed.
 func (r Response) Sum(rules Rules) (sum listings.Sum) {
 	b := make([]byte, 0, 64+96*len(r.Requests))
 	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
@@ -67,12 +67,12 @@ type Prior struct {
 	Insertion store.Insertion        // with its last poll
 	Known     []store.ContactRequest // by id
 	Record    func() []byte          // of the insertion, as last read; most responses do not need it
-	// Elsewhere returns those of insertions of which this one may be another name, one of which is
-	// new and one listed no more. It is asked only where something is unknown; nil: there are none.
+	// Elsewhere returns the contact requests of insertions that may be this one under another
+	// reference. It is called only if a contact request is unknown; nil: there are none.
 	Elsewhere func() []store.ContactRequest
 }
 
-// summary is what events say of the insertion. Most responses make none.
+// summary returns what events say about the insertion.
 func (p Prior) summary() events.InsertionSummary {
 	return summary(listings.Insertion{Reference: p.Insertion.Reference, Record: p.Record()})
 }
@@ -83,29 +83,28 @@ type Poll struct {
 	Announce bool // the baseline is announced
 	People   events.People
 	Rules    Rules
-	Before   time.Time     // the last good look of this process; zero: none
-	Apart    time.Duration // between two readings that make a redaction
-	HoldFor  time.Duration // the same, where it is of most people of a response
-	// Retention is how long the stream knows the events that it was given; 0: for ever.
+	Before   time.Time     // when this process last had a good response; zero: never
+	Apart    time.Duration // minimum time between two readings that confirm a redaction
+	HoldFor  time.Duration // the same, if it concerns most people of a response
+	// Retention is how long the stream keeps events; 0: forever.
 	Retention time.Duration
 
-	Newest  time.Time // the newest that a window of the agency has shown in order; zero: none has
-	Longest int       // the most contact requests that the service has shown at once
-	Totals  bool      // a total has counted more than stood beside it
-	Proved  int       // how many were all there is when that was last seen from both ends; 0: it was not
+	Newest  time.Time // the newest creation time in an ordered window of the agency; zero: none
+	Longest int       // the maximum number of contact requests that the service has shown at once
+	Totals  bool      // a total was once larger than the number of contact requests beside it
+	Proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
 }
 
-// Effects is what a decision changes of what is remembered: one transaction, with the events that
-// say so.
+// Effects is what a decision changes in the store, in one transaction with the events that report it.
 type Effects struct {
-	State      *store.Agency // nil: as it was
+	State      *store.Agency // nil: unchanged
 	Insertions []store.Insertion
 	Records    map[string][]byte // of insertions, by reference
 
-	Reference string // the insertion of the following
+	Reference string // the insertion that Contacts belong to
 	Contacts  []store.ContactRequest
 
-	Unhalted []string // insertions whose halt goes with them
+	Unhalted []string // insertions whose halt ends because they are no longer listed
 	Access   []AccessChange
 	Raised   []store.Alarm
 	Cleared  []store.AlarmID
@@ -113,7 +112,7 @@ type Effects struct {
 	Events []events.Payload
 }
 
-// Empty reports whether there is nothing to write.
+// Empty reports whether there is nothing to commit.
 func (e Effects) Empty() bool {
 	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Unhalted)+
 		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
@@ -121,31 +120,31 @@ func (e Effects) Empty() bool {
 
 func (e *Effects) announce(p ...events.Payload) { e.Events = append(e.Events, p...) }
 
-// Judged is what a response says, in the light of what is remembered.
+// Judged is what a response means, given what is remembered.
 type Judged struct {
 	Effects
 	Window *Window
 	Closed Closed
-	Newest time.Time            // that the response shows in order; zero: it is in none
-	Fresh  map[string]time.Time // creation times of what was not known before the catch-up, by id
-	Waits  []time.Duration      // of the contact requests that are announced as live
+	Newest time.Time            // newest creation time in the response; zero: it has no order
+	Fresh  map[string]time.Time // creation times of contact requests unknown before the catch-up, by id
+	Waits  []time.Duration      // latencies of the contact requests announced as live
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 
-	// Settled says that a response of the same Sum changes nothing again, as long as nothing of the
-	// insertion is written, [Unsettled] has nothing to say of the agency, Totals is the same, and our
-	// clock is not set back.
+	// Settled means that a response with the same Sum would change nothing either, as long as nothing of
+	// the insertion is written, [Unsettled] is false for the agency, Totals is the same, and our clock is
+	// not set back.
 	Settled bool
 }
 
-// Judge says what a response changes. The window is that of the responses before; it stays as it
-// is.
+// Judge decides what a response changes. The window is that of the earlier responses; Judge does not
+// modify it.
 func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
 	}
 	i, corrected := prior.Insertion, prior.Insertion.Start.After(at)
-	if corrected { // our clock was ahead at the begin, and was set since
+	if corrected { // our clock was ahead when the watch began, and was corrected since
 		i.Start = at.UTC().Add(-beforeBegin)
 		prior.Insertion = i
 	}
@@ -185,14 +184,14 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	return j
 }
 
-// Unsettled reports whether a response may change something of an agency for what it does not say: members
-// are left out whose values are compared each time, or redactions are held.
+// Unsettled reports whether even a repeated response may change something of an agency: there are
+// volatile members, whose values are compared each time, or held redactions.
 func Unsettled(state store.Agency) bool {
 	return len(state.Volatile) > 0 || state.Redaction != nil
 }
 
-// GiveUp ends a catch-up that no response has closed: an event says that contact requests may be
-// unseen. Of a list in no order it says so once.
+// GiveUp ends a catch-up that no response has closed. An event says that contact requests may be unseen;
+// for a list without order only once.
 func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	e := Effects{Reference: prior.Insertion.Reference}
 	if w.view.ordered || !prior.Insertion.Unordered {
@@ -205,9 +204,9 @@ func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	return e
 }
 
-// close closes the window of an insertion. An event says how many contact requests of a first poll
-// were taken for old because their time is not known, also of a catch-up that failed or was killed
-// and has begun again.
+// close closes the window of an insertion. After a first poll an event says how many contact requests
+// were taken for old because their time is unknown, including those of an earlier try that failed or was
+// killed.
 func (p Poll) close(e *Effects, prior Prior, w *Window, at time.Time) {
 	i := prior.Insertion
 	e.Insertions = []store.Insertion{closeWindow(i, w, at)}

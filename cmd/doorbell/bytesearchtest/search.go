@@ -1,5 +1,5 @@
-// Package bytesearchtest finds texts in the bytes of files, whatever the files are, and in whatever form they hold a text: to show that
-// something which was erased, or should never have been written, is in none of them.
+// Package bytesearchtest finds texts in the bytes of files, whatever the files are and whatever form the
+// text has in them. Tests use it to show that something erased, or never to be written, is in no file.
 //
 // A text is found
 //
@@ -10,8 +10,9 @@
 //   - and as all of these in what was compressed by gzip or zlib, wherever in a file it begins, also where its end is damaged,
 //     and once more within that.
 //
-// ASCII letters are found in any case; all else as it is given. It is not found where it was encrypted, compressed in another
-// way, encoded twice (base64 of UTF-16), or cut in two, and not in names of files.
+// ASCII letters match in any case, everything else only as given. A text is not found if it was
+// encrypted, compressed in another way, encoded twice (base64 of UTF-16), or cut in two, nor in the name
+// of a file.
 package bytesearchtest
 
 import (

@@ -26,11 +26,11 @@ import (
 	"doorbell/store"
 )
 
-// EventsCmd holds the commands about events.
+// EventsCmd groups the commands about events.
 type EventsCmd struct {
 	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`
-	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log whole."`
-	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they come."`
+	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log in full."`
+	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they arrive."`
 }
 
 // EventsLsCmd is `doorbell events ls`.
@@ -41,8 +41,8 @@ type EventsLsCmd struct {
 }
 
 func (EventsLsCmd) Help() string {
-	return "Reads the event log: what the stream has, what waits for it, and what the stream has lost. The oldest comes first. " +
-		"Times are UTC. Works with the daemon and without.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
+	return "Reads the event log: events that the stream has, that wait for it, and that it has lost. The oldest comes " +
+		"first. Times are UTC. Works with and without a running daemon.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
 }
 
 func (c *EventsLsCmd) Validate() error {
@@ -85,7 +85,7 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	return nil
 }
 
-// listed describes an event of the log in one line without people: position, time, agency, what happened.
+// listed describes an event of the log in one line without people's data.
 func listed(e ops.LoggedEvent, width int) string {
 	head := fmt.Sprintf("%6d  %s", e.Event.Sequence, e.Event.RecordedTime.Format(time.DateTime))
 	state := ""
@@ -125,7 +125,7 @@ func (c *EventsShowCmd) query() (ops.EventQuery, error) {
 	return ops.EventQuery{FromSequence: n, ToSequence: n}, nil
 }
 
-// Run prints one event of the log whole.
+// Run prints one event of the log in full.
 func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	q, err := c.query()
 	if err != nil {
@@ -153,7 +153,8 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	return exit.Failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 }
 
-// showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
+// showEvent prints an event for people to read, with people's data masked: what happened, the envelope,
+// the payload.
 func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
 	head := string(e.Event.Type) + " of " + e.Event.AgencyID
 	if told := ops.Told(e.Event, false); len(told) > 0 {
@@ -168,7 +169,7 @@ func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
 	return p.printTable(printable(head)+"\n\n", rows, "\n"+string(maskedPayload(e.Event)))
 }
 
-// envelopeOf is what stands around the payload, as names and values.
+// envelopeOf returns the names and values around the payload.
 func envelopeOf(e ops.LoggedEvent, b config.Base) [][2]string {
 	header := e.Event.Header()
 	all := [][2]string{{"subject", events.Subject(b.SubjectPrefix, e.Event.AgencyID, e.Event.Type)}}
@@ -182,7 +183,7 @@ func envelopeOf(e ops.LoggedEvent, b config.Base) [][2]string {
 	return append(all, [2]string{"acknowledged", stream})
 }
 
-// maskedPayload is the payload, indented, without the API's record and without people.
+// maskedPayload returns the payload, indented, without the API's record and people's data.
 func maskedPayload(e events.Event) []byte {
 	masked, ok := ops.Masked(e)
 	var b bytes.Buffer
@@ -202,7 +203,8 @@ type EventsTailCmd struct {
 }
 
 func (EventsTailCmd) Help() string {
-	return "Without --all and --since it begins with the next event. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+	return "Without --all and --since it begins with the next event. Times are UTC.\n\n" +
+		"Example:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
 func (c *EventsTailCmd) Validate() error {
@@ -216,21 +218,22 @@ func noType(argument, name string) error {
 	return fmt.Errorf("%s: there is no event type %q; %s", argument, name, config.TypeHint(name))
 }
 
-// Run prints events of the stream as they come.
+// Run prints events of the stream as they arrive.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.Since.Time(time.Now()).After(time.Now()) {
 		return exit.Usage("--since: lies in the future", "leave it out to begin with the next event")
 	}
 	nc, err := connectStream(ctx, cfg)
 	switch {
-	case err != nil && ctx.Err() != nil: // ended before it had begun
+	case err != nil && ctx.Err() != nil: // interrupted while connecting
 		return nil
 	case err != nil:
 		return err
 	}
 	defer nc.Close()
-	if c.Agency != "" && !known(ctx, nc, cfg, p.environ, c.Agency) {
-		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)", c.Agency, cfg.Base.Stream)
+	if c.Agency != "" && !isKnown(ctx, nc, cfg, p.environ, c.Agency) {
+		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)",
+			c.Agency, cfg.Base.Stream)
 	}
 	o := relay.TailOptions{
 		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
@@ -256,10 +259,10 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	return nil
 }
 
-// known says whether an agency is one to wait for: this configuration watches it, or the stream has something of it. A stream that does
-// not say is believed to.
-func known(ctx context.Context, nc stream.Conn, c *config.Config, environ []string, agency string) bool {
-	watching, _ := config.Read(environ, config.GroupPoll) // what else is wrong there is not of this command
+// isKnown reports whether this configuration watches an agency or the stream has events of it. If the
+// stream cannot be asked, it is assumed to have some.
+func isKnown(ctx context.Context, nc stream.Conn, c *config.Config, environ []string, agency string) bool {
+	watching, _ := config.Read(environ, config.GroupPoll) // other errors in that group do not concern this command
 	if slices.Contains(watching.Poll.APIKeys.Named, agency) || slices.Contains(watching.Poll.Agencies, agency) {
 		return true
 	}
@@ -275,7 +278,7 @@ func known(ctx context.Context, nc stream.Conn, c *config.Config, environ []stri
 	return err != nil || len(info.State.Subjects) > 0
 }
 
-// printJSONEvent writes one event as CloudEvents JSON, on a line.
+// printJSONEvent writes one event as CloudEvents JSON on one line.
 func printJSONEvent(w io.Writer, e events.Event) error {
 	b, err := e.AppendJSON(nil)
 	if err != nil {
@@ -285,7 +288,7 @@ func printJSONEvent(w io.Writer, e events.Event) error {
 	return err
 }
 
-// printEvent writes one event: as JSON, or as a line for people.
+// printEvent writes one event as JSON or as the given line.
 func printEvent(w io.Writer, t Terminal, e events.Event, asJSON bool, line string) error {
 	if asJSON {
 		return printJSONEvent(w, e)
@@ -294,19 +297,19 @@ func printEvent(w io.Writer, t Terminal, e events.Event, asJSON bool, line strin
 	return err
 }
 
-// EventFilter are the flags that choose events of the log.
+// EventFilter is the flags that select events of the log.
 type EventFilter struct {
 	Agency       string  `placeholder:"AGENCY" help:"Only events of this agency."`
 	Type         string  `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
 	Insertion    string  `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
-	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
-	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
+	Since        Moment  `placeholder:"MOMENT" help:"Only events recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
+	Until        Moment  `placeholder:"MOMENT" help:"Only events recorded before this moment."`
 	FromSequence *uint64 `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
 	ToSequence   *uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
-	Origin       string  `placeholder:"ORIGIN" help:"Only what is new (live), or only what was there before the watch began (baseline)."`
+	Origin       string  `placeholder:"ORIGIN" help:"Only new events (live), or only those of what existed before the watch began (baseline)."`
 }
 
-// valid refuses what no event can be.
+// valid rejects values that no event can have.
 func (f *EventFilter) valid() error {
 	switch {
 	case f.Type != "" && !config.KnownType(f.Type):
@@ -323,7 +326,7 @@ func (f *EventFilter) valid() error {
 	return validAgency("--agency", f.Agency)
 }
 
-// query is what the flags mean at a moment.
+// query returns the query that the flags mean at a moment.
 func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
 	q := ops.EventQuery{
 		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Origin: events.Origin(f.Origin),
@@ -344,7 +347,7 @@ func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
 	return q, nil
 }
 
-// eventLog is the log of a daemon, or that of a store which no daemon holds.
+// eventLog is the event log of a running daemon, or of a store that no daemon has open.
 type eventLog interface {
 	Events(ctx context.Context, q ops.EventQuery) iter.Seq2[ops.LoggedEvent, error]
 	CountEvents(ctx context.Context, q ops.EventQuery) (ops.EventCounts, error)
@@ -353,11 +356,11 @@ type eventLog interface {
 // openedLog is an event log that a command reads.
 type openedLog struct {
 	eventLog
-	kept *store.Store // nil where a daemon answers
+	kept *store.Store // opened here; nil if a daemon answers
 }
 
-// openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as long as it
-// is not closed.
+// openLog returns the log of the daemon in the data directory. If none runs, it opens the store, which no
+// process can write to until the log is closed.
 func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	client := options.Client(b)
 	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
@@ -367,8 +370,9 @@ func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	return openedLog{ops.Log{Store: kept}, kept}, err
 }
 
-// erased says whether a person was erased from an event since it was read, which may be long ago; so it may no longer be there at all. Nothing
-// is erased from a store that is open here.
+// erased reports whether a person was erased from an event since it was read. That may be long ago, so
+// an event that the log no longer has counts as erased too. Nothing is erased from a store that is open
+// here.
 func (l openedLog) erased(ctx context.Context, e events.Event) (bool, error) {
 	if l.kept != nil || !e.HoldsPerson() {
 		return false, nil
@@ -385,7 +389,7 @@ func (l openedLog) close() {
 	}
 }
 
-// noEvent says that nothing was found, or that there is nothing to be found.
+// noEvent returns the message for an empty result: nothing matched, or the log is empty.
 func noEvent(ctx context.Context, log eventLog) string {
 	for range log.Events(ctx, ops.EventQuery{Newest: 1}) {
 		return "the event log holds no such event"
@@ -393,7 +397,7 @@ func noEvent(ctx context.Context, log eventLog) string {
 	return "the event log is empty: nothing has happened since the watch began"
 }
 
-// logError says what to do about a log that cannot be read.
+// logError adds to an error of the log what to do about it.
 func logError(err error, b config.Base) error {
 	switch {
 	case errors.Is(err, ops.ErrNoAnswer):

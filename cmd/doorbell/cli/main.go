@@ -1,6 +1,6 @@
-// Package cli is the command line of doorbell: commands, environment, signals, exit codes and wording. The service itself is
-// cmd/doorbell/daemon. Neither holds rules about insertions, contact requests or streams; these are in the packages to the
-// right: poller, store, events.
+// Package cli is the command line of doorbell: commands, environment, signals, exit codes and wording.
+// The service itself is cmd/doorbell/daemon. Neither contains rules about insertions, contact requests
+// or streams; those are in the packages that they import: poller, store, events.
 package cli
 
 import (

@@ -25,24 +25,24 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as the routes take it."`
-	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again sends nothing twice. Default one made of the time."`
-	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
-	DryRun bool     `help:"Only say how many events there are, by agency and type."`
+	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the configured receivers, as far as the routes take the events."`
+	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
+	Rate   *float64 `placeholder:"N" help:"Events per second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
+	DryRun bool     `help:"Only print how many events there are, by agency and type."`
 	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
-// mostUnasked is how many events are replayed without a question, and usualRate how many a second.
 const (
-	mostUnasked = 1000
-	usualRate   = 500
+	mostUnconfirmed = 1000 // events that are replayed without a question
+	defaultRate     = 500  // events per second to NATS
 )
 
 func (ReplayCmd) Help() string {
-	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
-		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. A job that is run again sends nothing " +
-		"twice. Without filters it covers the whole event log.\n\n" +
+	return "Events keep their id, sequence, time and payload; their origin is replay. They go to a separate stream, " +
+		"LISTINGS_REPLAY, which keeps them for a day; consumers of the events stream do not see them. Events recorded " +
+		"during the replay are not replayed. A job that is run again sends nothing twice. Without filters it covers the " +
+		"whole event log.\n\n" +
 		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19 --dry-run"
 }
 
@@ -62,7 +62,7 @@ func (c *ReplayCmd) Validate() error {
 	return c.valid()
 }
 
-// Run counts what is meant, asks if it is much, and sends it to NATS or prints it.
+// Run counts the events, asks for confirmation if there are many, and sends or prints them.
 func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	now := time.Now()
 	q, err := c.query(now)
@@ -81,7 +81,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if log.kept != nil && !c.DryRun && c.To != "-" {
 		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run, or print the events with --to -")
 	}
-	q.Published = true // what the stream has not taken is on its way
+	q.Published = true // events that the stream does not have yet are on their way to it
 	q.Unerased = true
 	counts, err := log.CountEvents(ctx, q)
 	switch {
@@ -95,11 +95,11 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		p.note("%s", noEvent(ctx, log))
 		return c.nothing(p)
 	}
-	q.ToSequence = counts.UpTo // what comes later was not asked about
-	if c.To == "-" {           // nobody is flooded
+	q.ToSequence = counts.UpTo // later events are not in the confirmed number
+	if c.To == "-" {           // needs no confirmation
 		return c.print(ctx, p, cfg.Base, log, q)
 	}
-	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnasked, fmt.Sprintf("%d events would be replayed", counts.Total),
+	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total),
 		fmt.Sprintf("%d events will be replayed. Go on?", counts.Total))
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.toReceiver() {
 		return c.send(ctx, p, cfg.Base, log, q, to, counts.Total)
 	}
-	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
+	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: defaultRate}
 	if request.Job == "" {
 		request.Job = now.UTC().Format("20060102-150405-") + fmt.Sprintf("%03d", now.Nanosecond()/1e6)
 	}
@@ -117,7 +117,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	return c.publish(ctx, p, cfg.Base, request)
 }
 
-// nothing is what is printed where no event is meant: to programs, that there were none.
+// nothing prints the result of a replay without events, for programs that expect one.
 func (c *ReplayCmd) nothing(p *program) error {
 	switch {
 	case !c.JSON || c.To == "-":
@@ -156,7 +156,7 @@ func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log op
 	return nil
 }
 
-// publish lets the daemon replay.
+// publish has the daemon replay to NATS.
 func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q ops.ReplayRequest) error {
 	var last ops.ReplayProgress
 	err := options.Client(b).Replay(ctx, q, func(now ops.ReplayProgress) error {
@@ -177,7 +177,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 		p.note("stopped; at least %d of %d are there; %s", last.Published+last.AlreadyThere, q.Total, again)
 		return nil
 	case errors.Is(err, ops.ErrNoAnswer):
-		return exit.Failed(errors.New("the daemon broke off"), "look at its log; "+again)
+		return exit.Failed(errors.New("the daemon broke off the replay"), "look at its log; "+again)
 	case err != nil:
 		return exit.Failed(err, cmp.Or(ops.Hint(err), again))
 	case c.JSON:
@@ -187,37 +187,39 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 		ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere))
 }
 
-// toReceiver says whether events go to where people are.
+// toReceiver reports whether the events go to Slack, mail or webhooks.
 func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
 
-// settings are what the command reads of the environment: the receivers too, if they are meant.
+// settings reads the configuration, and opens the receivers if the events go there.
 func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to *receivers.Set, err error) {
 	if !c.toReceiver() {
 		cfg, err = config.Read(p.environ)
 		return cfg, to, err
 	}
 	cfg, to, warnings, err := p.receivers(c.To, c.To)
-	p.warn(warnings) // also where nothing is configured: a name may be misspelt
+	p.warn(warnings) // even if nothing is configured: a name may be misspelt
 	return cfg, to, err
 }
 
-// sentReplay is what a replay to a receiver has done.
+// sentReplay is the result of a replay to receivers.
 type sentReplay struct {
 	forward.Replayed
 	Total int `json:"total"`
-	// Next is the event at which a replay that was stopped goes on.
+	// Next is the event at which a stopped replay continues.
 	Next *nextEvent `json:"next,omitempty"`
 }
 
-// nextEvent says where an event stands in the log.
+// nextEvent is the position of an event in the log.
 type nextEvent struct {
 	AgencyID string    `json:"agencyId"`
 	Sequence uint64    `json:"sequence"`
 	Recorded time.Time `json:"recorded"`
 }
 
-// send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
-func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery, to *receivers.Set, total int) error {
+// send sends events to receivers, each as a message of its own. Events that no filter takes are skipped.
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery,
+	to *receivers.Set, total int,
+) error {
 	defer to.Close()
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done := sentReplay{Total: total}
@@ -225,7 +227,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log ope
 	list := followed(log.Events(ctx, q), func(e events.Event) {
 		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
 	}, &broken)
-	last := "" // that was erased
+	last := "" // the last event that was erased; each counts once, however many receivers it had
 	erased := func(e events.Event) (bool, error) {
 		gone, err := log.erased(ctx, e)
 		if gone && e.ID != last {
@@ -256,7 +258,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log ope
 	return c.concluded(ctx, p, b, done, err, broken)
 }
 
-// concluded says what was sent, and how to go on if that was not all.
+// concluded prints what was sent, and how to continue if that was not all.
 func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, done sentReplay, err, broken error) error {
 	switch {
 	case err == nil && !c.JSON:
@@ -272,12 +274,12 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, do
 			fmt.Sprintf("to continue, run it again with --from-sequence %d", done.Next.Sequence))
 	}
 	if err == nil && done.Refused > 0 {
-		return exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
+		return exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or doorbell forward with --test, says more")
 	}
 	return nil
 }
 
-// followed yields the events of the log, and hands each to visit before. The error of the log is kept, too.
+// followed yields the events of the log after handing each to visit. It also keeps the error of the log.
 func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), broken *error) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for e, err := range log {
@@ -293,7 +295,7 @@ func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), b
 	}
 }
 
-// printCounts says how many events are meant, by agency and type.
+// printCounts prints the number of events by agency and type.
 func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(c)

@@ -19,9 +19,9 @@ import (
 	"doorbell/events/stream"
 )
 
-// RoutesCmd holds the commands about the table of routes.
+// RoutesCmd groups the commands about the table of routes.
 type RoutesCmd struct {
-	Ls   RoutesLsCmd   `cmd:"" group:"commands" help:"List the lines of the table, those that the settings make last."`
+	Ls   RoutesLsCmd   `cmd:"" group:"commands" help:"List the lines of the table; those that the settings make come last."`
 	Test RoutesTestCmd `cmd:"" group:"commands" help:"Show which receivers get an event, and by which line."`
 }
 
@@ -31,14 +31,15 @@ type RoutesLsCmd struct {
 }
 
 func (RoutesLsCmd) Help() string {
-	return "Of each kind of receiver the first line that fits an event wins. An address that may be a secret is shown as a host and a " +
-		"fingerprint. A daemon reads the file of DOORBELL_ROUTES_FILE again within 30 s.\n\nExample:\n  doorbell routes ls"
+	return "For each kind of receiver the first line that fits an event wins. An address that may be a secret is shown " +
+		"as a host and a fingerprint. A running daemon rereads DOORBELL_ROUTES_FILE within 30 s.\n\n" +
+		"Example:\n  doorbell routes ls"
 }
 
-// routeLine is a line of the table as it is printed.
+// routeLine is a line of the table in the form in which it is printed.
 type routeLine struct {
 	Line    int      `json:"line,omitempty"`
-	Setting string   `json:"setting,omitempty"` // where it is no line of the file
+	Setting string   `json:"setting,omitempty"` // of a line that a setting makes
 	To      []string `json:"to"`
 	forward.Filter
 	Place string `json:"-"`
@@ -88,16 +89,16 @@ func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
 // RoutesTestCmd is `doorbell routes test`.
 type RoutesTestCmd struct {
 	Agency     string   `arg:"" help:"Agency."`
-	Reference  string   `arg:"" optional:"" help:"Reference of an insertion. Without flags, its newest event in the stream counts."`
+	Reference  string   `arg:"" optional:"" help:"Reference of an insertion. Without flags, its newest event in the stream describes it."`
 	PostalCode string   `placeholder:"CODE" help:"Postal code of the insertion."`
-	OfferType  string   `placeholder:"TYPE" help:"Offer type of the insertion: RENT, say."`
+	OfferType  string   `placeholder:"TYPE" help:"Offer type of the insertion, such as RENT."`
 	Score      *float64 `placeholder:"NUMBER" help:"Score of the contact request."`
 	Type       string   `default:"contact_request.created" placeholder:"TYPE" help:"Type of the event. Default contact_request.created."`
 	JSON       bool     `name:"json" help:"Print JSON."`
 }
 
 func (RoutesTestCmd) Help() string {
-	return "Nothing is sent. It exits with 1 where no line takes the event.\n\nExamples:\n  doorbell routes test A100 'seefeld#1203#H2#0305'\n" +
+	return "Sends nothing. Exits with 1 if no line takes the event.\n\nExamples:\n  doorbell routes test A100 'seefeld#1203#H2#0305'\n" +
 		"  doorbell routes test A100 --postal-code 8005 --offer-type RENT --score 60"
 }
 
@@ -134,12 +135,13 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	if len(tested) == 0 {
-		return exit.Failed(errors.New("no line takes it"), "doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
+		return exit.Failed(errors.New("no line takes it"),
+			"doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
 	}
 	return nil
 }
 
-// event is what the flags describe, or the newest of a reference in the stream.
+// event returns the event that the flags describe, or without flags the newest one of the reference.
 func (c *RoutesTestCmd) event(ctx context.Context, p *program) (events.Event, error) {
 	described := events.Event{AgencyID: c.Agency, Reference: c.Reference, Type: events.Type(c.Type)}
 	if c.Reference != "" && c.PostalCode == "" && c.OfferType == "" && c.Score == nil {
@@ -156,7 +158,7 @@ func (c *RoutesTestCmd) event(ctx context.Context, p *program) (events.Event, er
 	return described, err
 }
 
-// newest is the newest event of a reference in the stream that describes the insertion.
+// newest returns the newest event of a reference in the stream that describes the insertion.
 func newest(ctx context.Context, p *program, agency, reference string) (found events.Event, err error) {
 	c, err := config.Read(p.environ)
 	if err != nil {
@@ -183,7 +185,7 @@ func newest(ctx context.Context, p *program, agency, reference string) (found ev
 	return found, nil
 }
 
-// openRoutes reads the table, and says what is odd.
+// openRoutes reads the table, and prints the warnings of the configuration.
 func openRoutes(p *program) (*receivers.Set, error) {
 	c, err := config.Read(p.environ, config.GroupForward)
 	p.warn(c.Warnings)

@@ -19,8 +19,8 @@ type StatusCmd struct {
 }
 
 func (StatusCmd) Help() string {
-	return "Asks the daemon over its socket, and exits with 1 if none runs. Each problem comes with the command that solves it. " +
-		"Agencies that need attention come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n" +
+	return "Asks the daemon over its socket, and exits with 1 if none runs. Each problem is shown with the command " +
+		"that solves it. Agencies that need attention come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n" +
 		"  watch doorbell status"
 }
 
@@ -35,7 +35,7 @@ func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		_, err = fmt.Fprintln(p.stdout, strings.Join(s.Lines(p.terminalOf(p.stdout).TextOptions), "\n"))
 	}
 	if err == nil && c.Check && s.Summary() != "" {
-		err = exit.Failed(errors.New(s.Summary()), "doorbell status says more, and the commands that end it")
+		err = exit.Failed(errors.New(s.Summary()), "doorbell status shows the details, and the commands that help")
 	}
 	return err
 }

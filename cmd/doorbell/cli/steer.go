@@ -13,7 +13,7 @@ import (
 	"doorbell/poller"
 )
 
-// OneAgency is what a command about one agency is told.
+// OneAgency is the arguments of a command about one agency.
 type OneAgency struct {
 	Agency string `arg:"" help:"Id of the agency."`
 	JSON   bool   `name:"json" help:"Print JSON."`
@@ -21,8 +21,8 @@ type OneAgency struct {
 
 func (c *OneAgency) Validate() error { return validAgency("AGENCY", c.Agency) }
 
-// answer prints what came of a command: an object for programs, a sentence for people.
-func (p *program) answer(asJSON bool, object any, sentence string, args ...any) error {
+// printResult prints the result of a command: an object for programs, a sentence for people.
+func (p *program) printResult(asJSON bool, object any, sentence string, args ...any) error {
 	if asJSON {
 		return json.NewEncoder(p.stdout).Encode(object)
 	}
@@ -33,17 +33,18 @@ func (p *program) answer(asJSON bool, object any, sentence string, args ...any) 
 type PollCmd struct{ OneAgency }
 
 func (PollCmd) Help() string {
-	return "The daemon walks the agency's list now and polls its insertions next, within the budget; other agencies are polled as " +
-		"before. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+	return "The daemon walks the agency's list now and polls its insertions next, within the budget: at most as many as " +
+		"the budget allows in a minute. Other agencies are polled as before. The command does not wait for the polls.\n\n" +
+		"Example:\n  doorbell poll A100"
 }
 
-// Run lets the daemon poll an agency now.
+// Run has the daemon poll an agency now.
 func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	done, err := ops.Poll.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
 		return daemonError(err, cfg.Base)
 	}
-	return p.answer(c.JSON, done, "%s", polledNow(c.Agency, done))
+	return p.printResult(c.JSON, done, "%s", polledNow(c.Agency, done))
 }
 
 func polledNow(agencyID string, done poller.PolledNow) string {
@@ -51,12 +52,13 @@ func polledNow(agencyID string, done poller.PolledNow) string {
 	case done.Of == 0:
 		return agencyID + " is walked now; no insertion of it is known yet"
 	case done.Insertions < done.Of:
-		return fmt.Sprintf("%s is walked now; %d of its %d insertions, which have waited the longest, are polled next", agencyID, done.Insertions, done.Of)
+		return fmt.Sprintf("%s is walked now; %d of its %d insertions, those that have waited the longest, are polled next",
+			agencyID, done.Insertions, done.Of)
 	}
 	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
 }
 
-// daemonError explains the failure of a verb: no daemon runs, the one that does hangs, or it refused.
+// daemonError explains why a verb failed: no daemon runs, or it hangs, or it refused.
 func daemonError(err error, b config.Base) error {
 	switch {
 	case errors.Is(err, poller.ErrUnknownAgency):
@@ -98,7 +100,8 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.All {
 		c.Agency = poller.AllAgencies
 	}
-	answer, err := ops.Resume.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
+	done, err := ops.Resume.Ask(ctx, options.Client(cfg.Base),
+		ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
 	if err != nil {
 		return daemonError(err, cfg.Base)
 	}
@@ -109,34 +112,36 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.All {
 		what = "every agency"
 	}
-	if answer.Ended > 1 {
-		halts = fmt.Sprintf("%d halts", answer.Ended)
+	if done.Ended > 1 {
+		halts = fmt.Sprintf("%d halts", done.Ended)
 	}
 	switch {
-	case answer.Ended > 0:
-		return p.answer(c.JSON, answer, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
+	case done.Ended > 0:
+		return p.printResult(c.JSON, done,
+			"%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
 	case c.All:
-		return p.answer(c.JSON, answer, "no agency is halted")
+		return p.printResult(c.JSON, done, "no agency is halted")
 	}
-	return p.answer(c.JSON, answer, "%s is not halted", what)
+	return p.printResult(c.JSON, done, "%s is not halted", what)
 }
 
 // ApproveCmd is `doorbell approve`.
 type ApproveCmd struct{ OneAgency }
 
 func (ApproveCmd) Help() string {
-	return "Check the agency's list first: what is missing from it is announced as disappeared, and people who are missing as redacted.\n\nExample:\n  doorbell approve A100"
+	return "Check the agency's list first: what is missing from it is announced as disappeared, and people who are " +
+		"missing as redacted.\n\nExample:\n  doorbell approve A100"
 }
 
 // Run approves a held change.
 func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	answer, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
+	done, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
 		return daemonError(err, cfg.Base)
 	}
 	sentence := "nothing is held for %s"
-	if answer.Held {
+	if done.Held {
 		sentence = "the change of %s is announced by the next complete walk or poll that still shows it"
 	}
-	return p.answer(c.JSON, answer, sentence, c.Agency)
+	return p.printResult(c.JSON, done, sentence, c.Agency)
 }

@@ -44,7 +44,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		sayOfStore(err, cfg.Base)
 		return backupError(err, c.File)
 	}
-	return p.answer(c.JSON, r, "%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r))
+	return p.printResult(c.JSON, r, "%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r))
 }
 
 // same says whether two paths are one file.

@@ -1,10 +1,11 @@
-// Package config reads doorbell's environment: it is the one place that knows names, defaults, bounds and meanings of the variables.
-// [Read] gives one typed value and everything that is wrong, at once; the settings page, the environment example and `doorbell
-// config` are made from the tags of the same structs ([All]).
+// Package config reads doorbell's environment. It is the one place that knows the names, defaults,
+// bounds and meanings of the variables. [Read] returns one typed value and everything that is wrong
+// with it; the settings page, the environment example and `doorbell config` are generated from the tags
+// of the same structs ([All]).
 //
-// A secret comes from the variable itself, from the file that NAME_FILE names, or from a credential of systemd. No error and no
-// warning quotes a value: what stands in the wrong variable may be a key. Values are safe to share; Read may be called at any time by
-// any goroutine, and again for what has changed in the files.
+// A secret comes from the variable itself, from the file that NAME_FILE names, or from a credential of
+// systemd. No error and no warning quotes a value, because a key may be in the wrong variable. Values
+// are safe to share. Read may be called at any time by any goroutine, and again after files have changed.
 package config
 
 import (

@@ -1,9 +1,10 @@
-// Package daemon is the running program as a value: it opens store, embedded NATS server, socket and status page, runs the poller,
-// the relay, the forwarders and what watches over them side by side, and ends them in order. It reads no environment and no
-// command line; who makes a Daemon says in Options how it is to be.
+// Package daemon is the running program as a value. It opens the store, the embedded NATS server, the
+// socket and the status page, runs the poller, the relay, the forwarders and their monitors side by
+// side, and ends them in order. It reads neither the environment nor the command line: the caller sets
+// Options.
 //
-// What it opens stands in New in the order in which it is opened, what runs stands in Run. Everything that may be asked of it is
-// in Verbs, at the socket as in a test; whether it lives and can work is in Health.
+// New opens everything, in order; Run lists what runs. Verbs are what the socket and tests can ask of a
+// Daemon; Health reports whether it is alive and can work.
 package daemon
 
 import (

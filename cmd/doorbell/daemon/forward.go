@@ -16,11 +16,11 @@ import (
 	"doorbell/events/stream"
 )
 
-// retryAfter is how long what ended, or could not begin, waits for its next attempt.
+// retryAfter is the pause before retry runs a part again.
 const retryAfter = 10 * time.Second
 
-// retry runs what ends nothing else when it fails, again and again, until it returns nil or ctx
-// ends. failed is called before each wait; the log keeps back what is said again and again.
+// retry runs a part of the daemon whose failure must not end the others, until it returns nil or ctx
+// ends. It calls failed before each pause; the log suppresses repetitions.
 func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
 	for {
 		err := run(ctx)
@@ -36,7 +36,7 @@ func retry(ctx context.Context, run func(context.Context) error, failed func(err
 	}
 }
 
-// connected is retry of what needs a connection of its own.
+// connected is retry for a part with its own connection to NATS.
 func connected(ctx context.Context, dial func(...nats.Option) (stream.Conn, error), run func(context.Context, stream.Conn) error, failed func(error)) {
 	retry(ctx, func(ctx context.Context) error {
 		conn, err := dial()
@@ -48,7 +48,7 @@ func connected(ctx context.Context, dial func(...nats.Option) (stream.Conn, erro
 	}, failed)
 }
 
-// every does something at once and then again and again, until ctx ends.
+// every calls do immediately and then at each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -62,24 +62,24 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// Receivers are where events are brought.
+// Receivers is the table of routes, with its receivers.
 type Receivers interface {
-	// Routes are those in force at the start.
+	// Routes returns the routes in force at the start.
 	Routes() []forward.Route
-	// Watch hands over other routes, or why they are not used, until its context ends.
+	// Watch calls changed with new routes, or with the reason why they are not used, until ctx ends.
 	Watch(ctx context.Context, changed func(routes []forward.Route, problem string))
-	// Close gives back what the receivers have kept open.
+	// Close releases the connections of the receivers.
 	Close()
 }
 
-// forwarding is the forwarder at work in the daemon, or why it is not.
+// forwarding is the running forwarder of the daemon, or the reason why there is none.
 type forwarding struct {
 	mu      sync.Mutex
 	now     *forward.Forwarder
-	problem string // of the forwarder
+	problem string // why it does not run
 	routes  []forward.Route
-	read    time.Time
-	refused string // why the routes that were read last are not in force
+	read    time.Time // when routes were read
+	refused string    // why the routes that were read last are not in force
 }
 
 func (f *forwarding) failed(err error) {
@@ -88,7 +88,8 @@ func (f *forwarding) failed(err error) {
 	f.now, f.problem = nil, err.Error()
 }
 
-// open makes a forwarder of the present routes. None are changed meanwhile: it would not hear of it.
+// open makes a forwarder with the present routes. It keeps the lock meanwhile, so that the forwarder does
+// not miss a change.
 func (f *forwarding) open(o forward.Options) (*forward.Forwarder, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,14 +101,14 @@ func (f *forwarding) open(o forward.Options) (*forward.Forwarder, error) {
 	return now, err
 }
 
-// working is the forwarder, nil where it is not at work.
+// working returns the running forwarder; nil: there is none.
 func (f *forwarding) working() *forward.Forwarder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
 }
 
-// change puts other routes into force, now or when the forwarder works again.
+// change puts other routes into force, now or when the forwarder runs again.
 func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,8 +128,8 @@ func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused st
 	}
 }
 
-// forward brings events to the receivers that are configured, beside everything else: nothing of it
-// ends the daemon or holds it up.
+// forward delivers events to the configured receivers. No failure in it ends the daemon or holds up its
+// other parts.
 func (a *Daemon) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	if a.server != nil {
@@ -149,7 +150,7 @@ func (a *Daemon) forward(ctx context.Context) {
 	all.Wait()
 }
 
-// keepForwarding keeps the forwarder at work.
+// keepForwarding keeps the forwarder running.
 func (a *Daemon) keepForwarding(ctx context.Context) {
 	f := &a.forwarding
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
@@ -167,7 +168,7 @@ func (a *Daemon) keepForwarding(ctx context.Context) {
 	})
 }
 
-// publishesLate reports whether events wait to be published that are no longer fresh.
+// publishesLate reports whether events older than a minute still wait to be published.
 func (a *Daemon) publishesLate() bool {
 	progress, err := a.store.Progress()
 	for _, p := range progress {
@@ -178,7 +179,7 @@ func (a *Daemon) publishesLate() bool {
 	return err != nil
 }
 
-// ForwardOptions are what the forwarder of the daemon and one on its own have in common.
+// ForwardOptions returns the options that the daemon's forwarder and a separate one have in common.
 func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	return forward.Options{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Instance: o.Instance,
@@ -186,8 +187,8 @@ func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	}
 }
 
-// keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that
-// run beside the daemon: they are guests, and guests make no streams.
+// keepDeadLetters creates the stream of dead letters on the embedded server, also for forwarders that run
+// beside the daemon: they are guests there, and guests may not create streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		o := a.o
@@ -195,7 +196,7 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
 }
 
-// countDeadLetters keeps their number for the status. While NATS is away it is what it was.
+// countDeadLetters keeps the number of dead letters for the status. While NATS is away, the number stays.
 func (a *Daemon) countDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
@@ -211,7 +212,7 @@ func (a *Daemon) countDeadLetters(ctx context.Context) {
 	}, func(err error) { a.o.Log.Warn("dead letters cannot be counted; retrying", "err", err.Error()) })
 }
 
-// dropLetter erases a dead letter for those who may not do it themselves.
+// dropLetter erases a dead letter for commands whose user of NATS may not do so.
 func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
 	conn, err := a.dial()
 	if err != nil {
@@ -229,7 +230,7 @@ func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
 	return err
 }
 
-// forwarderStatus adds how the forwarder is, lane by lane.
+// forwarderStatus adds the state of the forwarder, worker by worker.
 func (a *Daemon) forwarderStatus(s *ops.Status) {
 	if a.o.Receivers == nil {
 		return

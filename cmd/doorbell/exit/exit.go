@@ -1,5 +1,6 @@
-// Package exit is how the program ends: the exit codes, the errors that know theirs and what a person can do, and [Outcome], the one place
-// that turns any error into a code, its sentences and a hint. What it advises about a data directory it finds out without writing there.
+// Package exit is how the program ends: the exit codes, errors that carry a code and a hint for the
+// person, and [Outcome], the one place that turns any error into a code, sentences and a hint. It
+// examines a data directory without writing to it.
 package exit
 
 import (

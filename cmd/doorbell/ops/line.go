@@ -13,14 +13,15 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// Line describes an event in one line: time in UTC, agency, what happened, person and place first, and the insertion last. It
-// is as wide as width; 0 is a file, where nothing is cut but single texts. Without people it holds no person's data; with
-// people, the name of a new contact request's and the beginning of its message. It holds nothing that could rewrite a terminal.
+// Line describes an event in one line: time in UTC, agency, what happened with person and place first,
+// and the insertion last. It is at most width wide; with 0, as for a file, only single texts are cut.
+// Without people it contains no person's data; with people, the name in a new contact request and the
+// beginning of its message. It contains nothing that could rewrite a terminal.
 func Line(e events.Event, people bool, width int) string {
 	return LineAfter(e.RecordedTime.Format("15:04:05"), e, people, width)
 }
 
-// LineAfter is Line with something else in the place of the time.
+// LineAfter is Line with head in place of the time.
 func LineAfter(head string, e events.Event, people bool, width int) string {
 	t := Tell(e, people)
 	head = Printable(fmt.Sprintf("%s  %-6s %-17s", head, e.AgencyID, t.What))
@@ -29,10 +30,11 @@ func LineAfter(head string, e events.Event, people bool, width int) string {
 		end = Short(end, 24)
 		middle = Short(middle, max(width-len([]rune(head))-len([]rune(end))-4, 1))
 	}
-	return strings.TrimRight(strings.Join(slices.DeleteFunc([]string{head, middle, end}, func(s string) bool { return s == "" }), "  "), " ")
+	parts := slices.DeleteFunc([]string{head, middle, end}, func(s string) bool { return s == "" })
+	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// Printable keeps control and bidirectional characters, which could rewrite a terminal, out of a line.
+// Printable replaces control and bidirectional characters, which could rewrite a terminal.
 func Printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r) {
@@ -42,15 +44,15 @@ func Printable(line string) string {
 	}, line)
 }
 
-// Telling is an event in words of people.
+// Telling is an event in words for people.
 type Telling struct {
-	What                   string // happened: "New lead"
+	What                   string // what happened, as in "New lead"
 	Person, Place, Message string // who wrote what, and where the insertion is; may be empty
 	Title                  string // of the insertion; may be empty
 	Changes, Rest          []string
 }
 
-// parts are what a line says of it: who, what has changed, the title and the rest.
+// parts returns what a line contains of it: who, what has changed, the title and the rest.
 func (t Telling) parts() (parts []string) {
 	if t.Title == "" {
 		return t.Detail()
@@ -58,7 +60,7 @@ func (t Telling) parts() (parts []string) {
 	return slices.Concat(t.who(), t.Changes, []string{"“" + t.Title + "”"}, t.Rest)
 }
 
-// Detail is all but the title, person and place first.
+// Detail returns everything except What and the title, person and place first.
 func (t Telling) Detail() (parts []string) { return slices.Concat(t.who(), t.Changes, t.Rest) }
 
 func (t Telling) who() []string {
@@ -72,7 +74,7 @@ func (t Telling) who() []string {
 	return []string{who}
 }
 
-// whats are the types as people call them.
+// whats names the types for people.
 var whats = map[events.Type]string{
 	events.TypeContactRequestCreated:  "New lead",
 	events.TypeContactRequestChanged:  "Lead changed",
@@ -91,11 +93,11 @@ var whats = map[events.Type]string{
 	events.TypeWatchChangeHeld:        "Large change held",
 }
 
-// Tell puts an event into words. Without people it holds no person's data; with people, the name of a new contact request's and the
-// beginning of its message.
+// Tell puts an event into words. Without people it contains no person's data; with people, the name in a
+// new contact request and the beginning of its message.
 func Tell(e events.Event, people bool) Telling {
-	var v said
-	// What cannot be read is left out: this is for the eye, CloudEvents JSON is for programs.
+	var v payload
+	// What cannot be read is left out: programs read CloudEvents JSON instead.
 	_ = json.Unmarshal(e.Data, &v)
 	t := Telling{What: whats[e.Type], Title: Short(v.Insertion.Title, 40)}
 	if t.What == "" {
@@ -125,13 +127,13 @@ func Tell(e events.Event, people bool) Telling {
 	if len(v.RedactedFields) > 0 {
 		add("%s", strings.Join(v.RedactedFields, ", "))
 	}
-	if text := v.ofUs(e.Type); text != "" {
+	if text := v.aboutWatch(e.Type); text != "" {
 		add("%s", text)
 	}
 	return t
 }
 
-// Told is what Line says behind the type, in parts.
+// Told returns what Line says after the type, in parts.
 func Told(e events.Event, people bool) (parts []string) {
 	if e.Reference != "" {
 		parts = append(parts, e.Reference)
@@ -139,8 +141,8 @@ func Told(e events.Event, people bool) (parts []string) {
 	return append(parts, Tell(e, people).parts()...)
 }
 
-// said is what lines tell of payloads, whatever their type.
-type said struct {
+// payload is the members of payloads that lines use, whatever the type of the event.
+type payload struct {
 	Insertion                                         struct{ Title, Locality string }
 	Contact                                           struct{ FirstName, LastName, FullName, Message string }
 	Score                                             json.RawMessage
@@ -154,11 +156,12 @@ type said struct {
 	Missing, Known, Reached                           int
 }
 
-// ofUs is what the events say that are about our access and our watch.
-func (v *said) ofUs(t events.Type) string {
+// aboutWatch puts the events about our access and our watch into words.
+func (v *payload) aboutWatch(t events.Type) string {
 	switch t {
 	case events.TypeAccessHalted:
-		return fmt.Sprintf("%s; polling stopped for %s; %s or another key resumes it", RefusalText(v.Status, v.ProbableReason), message.Scope(v.Scope), v.Resume)
+		return fmt.Sprintf("%s; polling stopped for %s; %s or another key resumes it",
+			RefusalText(v.Status, v.ProbableReason), message.Scope(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
 		return fmt.Sprintf("polling resumed for %s: %s", message.Scope(v.Scope), message.Cause(v.Cause))
 	case events.TypeWatchBaselined:
@@ -173,17 +176,18 @@ func (v *said) ofUs(t events.Type) string {
 		return fmt.Sprintf("%s: expected %s, found %s", operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
 		if v.Operation != "" {
-			return fmt.Sprintf("the people of %d of %d contact requests are missing; %s announces it now", v.Missing, v.Known, v.Approve)
+			return fmt.Sprintf("the people of %d of %d contact requests are missing; %s announces it now",
+				v.Missing, v.Known, v.Approve)
 		}
 		return fmt.Sprintf("%d of %d insertions are missing; %s announces it now", v.Missing, v.Known, v.Approve)
 	}
 	return ""
 }
 
-// lower makes a sentence a part of a line.
+// lower starts a sentence with a lower-case letter, for use within a line.
 func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
 
-// ChangeText shows one change in short, with the pointer to the member.
+// ChangeText shows one change in short form, with the JSON pointer of the member.
 func ChangeText(c events.Change) string {
 	return fmt.Sprintf("%s: %s → %s", Short(c.Path, 120), side(c.Before), side(c.After))
 }
@@ -211,7 +215,8 @@ func side(v json.RawMessage) string {
 	return Short(string(v), 20)
 }
 
-// Short makes a text from outside fit to stand among others: one line, at most n characters, nothing that turns or hides text.
+// Short makes a text from outside safe within a line: no line breaks, at most n characters, and nothing
+// that reverses or hides text.
 func Short(text string, n int) string {
 	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
 	if len(runes) <= n {
@@ -220,19 +225,19 @@ func Short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// shownWhole are the members of contact requests in which no person stands. What is added to them later is masked until it is
-// known to be harmless.
+// shownWhole lists the members of contact requests that contain no person's data. A member that is added
+// later is masked until it is known to be harmless and listed here.
 var shownWhole = []string{
 	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
 	"erased", "score", "insertion", "redactedFields", "defects",
 }
 
-// hidden stands for what is not shown.
+// hidden replaces what is not shown.
 const hidden = `"***"`
 
-// Masked returns the event with a payload in which no person stands, and nothing of the API's record: the members that can
-// hold one are there, and "***" instead of what they hold; changes are shortened. It is false for a payload that is no
-// object, and then there is nothing to show.
+// Masked returns the event with a payload without people's data and the API's record: members that can
+// contain them have the value "***", and changes are shortened. It returns false if the payload is no
+// object.
 func Masked(e events.Event) (events.Event, bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(e.Data, &members) != nil || members == nil {
@@ -255,7 +260,7 @@ func Masked(e events.Event) (events.Event, bool) {
 	return e, true
 }
 
-// maskedContact keeps the names of the members: what is known of the person.
+// maskedContact keeps the names of the members, which say what is known of the person.
 func maskedContact(value json.RawMessage) json.RawMessage {
 	var c events.Contact
 	var members map[string]any
@@ -268,7 +273,7 @@ func maskedContact(value json.RawMessage) json.RawMessage {
 	return asJSON(members)
 }
 
-// shortChanges shows as much of each side as the lines of events do.
+// shortChanges shortens each change to what the lines of events show of it.
 func shortChanges(value json.RawMessage) json.RawMessage {
 	var changes []events.Change
 	if json.Unmarshal(value, &changes) != nil {
@@ -281,7 +286,7 @@ func shortChanges(value json.RawMessage) json.RawMessage {
 	return asJSON(lines)
 }
 
-// asJSON is v as JSON that people can read: < stays <. Members stand in alphabetical order.
+// asJSON encodes v as JSON that people can read, with < as <. Members of maps are sorted.
 func asJSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

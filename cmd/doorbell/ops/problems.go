@@ -13,23 +13,24 @@ import (
 	"doorbell/poller"
 )
 
-// Problem is something that needs attention, and what ends it, or several of the same cause. Page, terminal, log and ping say it in the
-// same words. Its texts may hold what came from outside: whoever shows them bounds them and keeps control characters out.
+// Problem is something that needs attention, and what ends it, or several such things with the same
+// cause. Page, terminal, log and ping use the same words. Its texts may contain text from outside: each
+// rendering bounds them and removes control characters.
 type Problem struct {
 	Key    string // the same as long as it lasts
 	Kind   string // one of kinds
-	Bad    bool   // something does not work; else it is a warning
+	Bad    bool   // something does not work; otherwise it is a warning
 	Agency string // or the forwarder; empty: it is about everything
-	Label  string // of one among several
+	Label  string // names it in a group
 	Title  string // a sentence without a full stop
 	Text   string // what it means, and what to do
-	Error  string // the last one
+	Error  string // the last error
 	Since  time.Time
 	Do     Remedy
 
-	Alike string    // problems that have it in common are shown as one; empty: never
-	Many  string    // the title of several, with %s for their number
-	Of    []Problem // the single ones, of several
+	Alike string    // problems with the same value are grouped; empty: not grouped
+	Many  string    // the title of a group, with %s for the number of problems
+	Of    []Problem // the members of a group
 }
 
 // Remedy is how a person ends a problem.
@@ -48,16 +49,17 @@ var kinds = []string{
 }
 
 const (
-	// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is more than passing.
+	// waitsLong is how long events, or the beginning of a watch, may wait for NATS before it is a problem.
 	waitsLong = time.Minute
 	// hiccup is how long deliveries may fail before that is shown.
 	hiccup = time.Minute
 )
 
-// Problems are those of a status, the most pressing first. Those of one cause are one.
+// Problems returns the problems of a status, the most pressing first. Problems with the same cause are
+// one group.
 func (s Status) Problems() []Problem { return grouped(s.problems()) }
 
-// problems are the single ones.
+// problems returns them without grouping.
 func (s Status) problems() []Problem {
 	all := s.storeProblems()
 	if s.Watch.Down != "" {
@@ -67,11 +69,13 @@ func (s Status) problems() []Problem {
 		all = append(all, s.agencyProblems(a)...)
 	}
 	all = slices.Concat(all, s.natsProblems(), s.forwarderProblems())
-	slices.SortStableFunc(all, func(x, y Problem) int { return cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)) })
+	slices.SortStableFunc(all, func(x, y Problem) int {
+		return cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind))
+	})
 	return all
 }
 
-// grouped makes one of those that are alike, at the place of the first.
+// grouped puts problems that are alike into one group, at the position of the first.
 func grouped(all []Problem) (list []Problem) {
 	place := map[string]int{}
 	for _, p := range all {
@@ -91,7 +95,7 @@ func grouped(all []Problem) (list []Problem) {
 	return list
 }
 
-// unite makes one of the single ones.
+// unite fills in a group from its members; a group of one becomes that problem.
 func (p *Problem) unite() {
 	if len(p.Of) == 1 {
 		p.Of = nil
@@ -112,22 +116,22 @@ func (p *Problem) unite() {
 	p.Agency, p.Label = "", ""
 }
 
-// mostNamed is how many problems a line names.
-const mostNamed = 2
+// maxNamed is how many problems the headline names.
+const maxNamed = 2
 
-// summary is the titles of the first problems.
+// summary joins the titles of the first problems.
 func summary(list []Problem) string {
 	var words []string
-	for _, p := range list[:min(len(list), mostNamed)] {
+	for _, p := range list[:min(len(list), maxNamed)] {
 		words = append(words, p.Title)
 	}
-	if more := len(list) - mostNamed; more > 0 {
+	if more := len(list) - maxNamed; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(slices.Compact(words), "; ")
 }
 
-// refusals say why access was refused, as far as it is known.
+// refusals explain the probable reasons for a refusal.
 var refusals = map[string]string{
 	"key_rejected":          "the API refuses the key",
 	"agency_not_linked":     "the key may not read this agency",
@@ -144,7 +148,7 @@ func RefusalText(status int, reason string) string {
 	return why
 }
 
-// operations name what is asked.
+// operations names the operations for people.
 var operations = map[string]string{"insertions": "the list of insertions", "contact_requests": "contact requests"}
 
 func operation(op string) string { return cmp.Or(operations[op], strings.ReplaceAll(op, "_", " ")) }
@@ -174,7 +178,7 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 		stale = stale || l.Kind == "stale"
 		add(alarmProblem(a, l))
 	}
-	if a.State == "stale" && !stale { // the event is on its way
+	if a.State == "stale" && !stale { // the alarm is not raised yet
 		stale = true
 		add(alarmProblem(a, poller.Alarm{Kind: "stale", Operation: "contact_requests", Since: a.LastGoodAnswer}))
 	}
@@ -206,7 +210,7 @@ func haltProblem(id string, h poller.HaltStatus) (kind string, t Problem) {
 	return "halted", t
 }
 
-// stopped ends a sentence.
+// stopped ends a sentence with a full stop, unless it has an end.
 func stopped(text string) string {
 	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
 		return text
@@ -296,7 +300,7 @@ func (s Status) storeProblems() (all []Problem) {
 	return all
 }
 
-// Pending is how many events wait for NATS.
+// Pending returns the number of events that wait for NATS.
 func (s Status) Pending() (n uint64) {
 	for _, r := range s.Relay {
 		n += min(r.Pending, 1e9)
@@ -383,7 +387,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 	return all
 }
 
-// Counted is a number of things: 1 event, 2 events.
+// Counted returns a number of things: 1 event, 2 events.
 func Counted(n int, one string) string {
 	switch stem, y := strings.CutSuffix(one, "y"); {
 	case n == 1:
@@ -394,7 +398,7 @@ func Counted(n int, one string) string {
 	return Number(n) + " " + one + "s"
 }
 
-// Number has separators, and at most nine characters.
+// Number formats n with thousands separators, in at most nine characters.
 func Number(n int) string {
 	switch {
 	case n >= 1e10:
@@ -409,7 +413,7 @@ func Number(n int) string {
 	return text
 }
 
-// Span is a duration for people: one figure, two where the first is small.
+// Span formats a duration for people: in one unit, or two if the first figure is small.
 func Span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 10*time.Second && d >= 100*time.Millisecond && d%time.Second != 0:
@@ -426,7 +430,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// BytesText is a number of bytes for people.
+// BytesText formats a number of bytes for people.
 func BytesText(n int64) string {
 	for _, u := range []struct {
 		name   string
@@ -439,7 +443,7 @@ func BytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Middle cuts in the middle, for names whose end says as much as their beginning.
+// Middle cuts a text in the middle, for names whose end matters as much as their beginning.
 func Middle(text string, n int) string {
 	if len(text) > 8*n {
 		text = text[:4*n] + text[len(text)-4*n:]
@@ -451,7 +455,7 @@ func Middle(text string, n int) string {
 	return string(runes[:n/2]) + "…" + string(runes[len(runes)-n/2+1:])
 }
 
-// Shell writes a word so that it can be pasted into a command line.
+// Shell quotes a word so that it can be pasted into a command line.
 func Shell(word string) string {
 	simple := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:/=@%+", r)

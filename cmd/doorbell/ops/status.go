@@ -1,6 +1,7 @@
-// Package ops is how a running doorbell is seen and steered: one Status value with its renderings, and the admin verbs.
-// They are served over the unix socket in the data directory, which only its owner may open: no port, no token, and no
-// NATS needed. The package holds no rules; what the verbs do is given to it.
+// Package ops observes and controls a running doorbell: one Status value with its renderings, and the
+// admin verbs. They are served over the unix socket in the data directory, which only its owner may
+// open: that needs no port, no token and no NATS. The package contains no rules; its caller supplies
+// what the verbs do.
 package ops
 
 import (

@@ -1,4 +1,5 @@
-// Package options says in the words of each room what is configured, and reaches what runs: the daemon of the data directory, and NATS.
+// Package options translates the configuration into the options of each package, and connects to the
+// daemon of the data directory and to NATS.
 package options
 
 import (

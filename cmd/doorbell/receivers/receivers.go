@@ -1,7 +1,7 @@
-// Package receivers makes, from the configuration, what brings events to people: the table of
-// routes, of which the settings are the last lines, and a receiver for each address in it ([Open]).
-// Lines with the same address share one receiver, for it is the receiver that keeps the pace a
-// service allows. The file of routes is read again while it is in use ([Set.Watch]).
+// Package receivers builds the table of routes from the configuration, and opens a receiver for each
+// address in it ([Open]). The lines of the routes file come first, those that the settings make
+// come last. Lines with the same address share one receiver, because the receiver keeps the pace
+// that its service allows. The routes file is reread while it is in use ([Set.Watch]).
 package receivers
 
 import (
@@ -23,27 +23,31 @@ import (
 // Kinds are the kinds of receivers. There is one forwarder for each.
 var Kinds = []string{"slack", "email", "webhook"}
 
-// Needed is the setting without which there is no receiver of a kind, unless the table names one.
-var Needed = map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"}
+// Needed is the setting that configures a kind, for kinds of which the table names no receiver.
+var Needed = map[string]string{
+	"slack":   "DOORBELL_SLACK_URL",
+	"email":   "DOORBELL_EMAIL_TO",
+	"webhook": "DOORBELL_WEBHOOK_URL",
+}
 
 // Set is the receivers of a configuration.
 type Set struct {
 	c       *config.Config
-	only    string // kind; empty: all
-	name    string // of the forwarder of this kind; empty: as the kind
+	only    string // the one kind to open; empty: all kinds
+	name    string // of the forwarder of that kind; empty: the kind is its name
 	version string
 
-	text   string // of the file
+	text   string // of the routes file, as last accepted
 	lines  []Line
 	routes []forward.Route
 	opened map[Address]forward.Receiver
 }
 
-// Open reads the table of a configuration. Version is that of doorbell, which requests name. The
-// error is a *config.Error.
+// Open reads the table of a configuration. Requests name version, which is doorbell's. The error is
+// a *config.Error.
 func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "", "", version) }
 
-// OpenKind takes the receivers of one kind alone, for a forwarder of a name.
+// OpenKind opens only the receivers of one kind, for the forwarder with that name.
 func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
 	s := &Set{c: c, only: kind, name: name, version: version, opened: map[Address]forward.Receiver{}}
 	var text string
@@ -67,26 +71,27 @@ func refused(text string) error {
 	return &config.Error{Problems: []config.Problem{{Name: "DOORBELL_ROUTES_FILE", Text: text}}}
 }
 
-// IsEmpty reports whether nothing is configured, and no file could ever name a receiver.
+// IsEmpty reports whether no receiver is configured, and no routes file that could add one.
 func (s *Set) IsEmpty() bool { return len(s.routes) == 0 && s.c.Forward.RoutesFile == "" }
 
-// Lines are the table: those of the file, then those of the settings.
+// Lines returns the table: the lines of the file, then those of the settings.
 func (s *Set) Lines() []Line { return s.lines }
 
-// Routes are the lines with the receivers opened.
+// Routes returns the lines with their receivers opened.
 func (s *Set) Routes() []forward.Route { return s.routes }
 
-// Unserved is the first of the agencies of which a lead may go to nobody, empty if there is none.
+// Unserved returns the first agency whose leads may match no line; empty: there is none.
 func (s *Set) Unserved(agencies []string) string {
 	for _, id := range agencies {
-		if len(s.Matching(events.Event{AgencyID: id, Type: events.TypeContactRequestCreated, Data: []byte("{}")})) == 0 {
+		lead := events.Event{AgencyID: id, Type: events.TypeContactRequestCreated, Data: []byte("{}")}
+		if len(s.Matching(lead)) == 0 {
 			return id
 		}
 	}
 	return ""
 }
 
-// Matching are the lines by which an event goes somewhere: of each kind the first that fits.
+// Matching returns the lines that send an event somewhere: for each kind the first that fits.
 func (s *Set) Matching(e events.Event) (lines []Line) {
 	taken := map[string]bool{}
 	for _, l := range s.lines {
@@ -105,7 +110,7 @@ func (s *Set) Matching(e events.Event) (lines []Line) {
 	return lines
 }
 
-// Distinct has each receiver once, the first route to it.
+// Distinct returns the first route to each receiver.
 func (s *Set) Distinct() (routes []forward.Route) {
 	for _, r := range s.routes {
 		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
@@ -115,7 +120,7 @@ func (s *Set) Distinct() (routes []forward.Route) {
 	return routes
 }
 
-// Close gives back what the receivers have kept open.
+// Close releases the connections of the receivers.
 func (s *Set) Close() {
 	for _, r := range s.opened {
 		if o, ok := r.(interface{ Close() }); ok {
@@ -124,7 +129,7 @@ func (s *Set) Close() {
 	}
 }
 
-// take puts a table into force, all of it or nothing.
+// take parses a table and puts it into force, either all of it or nothing.
 func (s *Set) take(text string) error {
 	var lines []Line
 	if s.c.Forward.RoutesFile != "" {
@@ -140,7 +145,10 @@ func (s *Set) take(text string) error {
 		for _, a := range l.To {
 			if a.Kind == "webhook" {
 				if other, known := secrets[a.Value]; known && other.To[0].secrets != a.secrets {
-					return &mistake{max(l.Number, other.Number), 1, "", "an address gets two secrets of DOORBELL_WEBHOOK_SECRET; write another address for one of them (a query is enough)"}
+					return &mistake{
+						max(l.Number, other.Number), 1, "",
+						"an address gets two secrets of DOORBELL_WEBHOOK_SECRET; write another address for one of them (a query is enough)",
+					}
 				}
 				secrets[a.Value] = Line{Number: l.Number, To: []Address{a}}
 			}
@@ -150,19 +158,23 @@ func (s *Set) take(text string) error {
 			a.operators = a.Kind == "email" && slices.Contains(operators, a.Value)
 			o, err := s.open(a)
 			switch {
-			case err != nil && l.Number == 0: // what a constructor minds and the reading of the configuration does not; it quotes nothing
-				return &config.Error{Problems: []config.Problem{{Name: Needed[a.Kind], Text: "and its like cannot be used: " + err.Error()}}}
+			case err != nil && l.Number == 0: // the constructor is stricter than the configuration; its error quotes nothing
+				return &config.Error{Problems: []config.Problem{{
+					Name: Needed[a.Kind], Text: "and its like cannot be used: " + err.Error(),
+				}}}
 			case err != nil:
 				return &mistake{l.Number, 1, "", "a receiver cannot be used: " + err.Error()}
 			}
-			routes = append(routes, forward.Route{Receiver: o, Filter: l.Filter, Line: n + 1, Forwarder: cmp.Or(s.name, a.Kind)})
+			routes = append(routes, forward.Route{
+				Receiver: o, Filter: l.Filter, Line: n + 1, Forwarder: cmp.Or(s.name, a.Kind),
+			})
 		}
 	}
 	s.text, s.lines, s.routes = text, lines, routes
 	return nil
 }
 
-// operators are the addresses of mail that are named for alerts alone.
+// operators returns the mail addresses that are configured for alerts only.
 func (s *Set) operators(lines []Line) (list []string) {
 	for _, v := range s.c.Forward.EmailAlertsTo.All() {
 		list = append(list, config.Recipients(v.Reveal())...)
@@ -178,7 +190,7 @@ func (s *Set) operators(lines []Line) (list []string) {
 	return list
 }
 
-// open makes a receiver, or returns the one that is there.
+// open opens a receiver, or returns the one that is already open.
 func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	if o = s.opened[a]; o != nil {
 		return o, nil
@@ -187,17 +199,22 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	switch a.Kind {
 	case "slack":
 		o, err = slack.New(slack.Options{
-			URL: a.Value, People: slack.People(f.SlackPeople), AllowPlaintext: plaintext, Zone: zurich(), UserAgent: "doorbell/" + s.version,
+			URL: a.Value, People: slack.People(f.SlackPeople), AllowPlaintext: plaintext,
+			Zone: zurich(), UserAgent: "doorbell/" + s.version,
 			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 		})
 	case "email":
 		o, err = email.New(email.Options{
-			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: []string{a.Value},
-			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext, Name: cmp.Or(s.name, a.Kind), Location: zurich(),
+			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
+			From: string(f.EmailFrom), To: []string{a.Value},
+			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext,
+			Name: cmp.Or(s.name, a.Kind), Location: zurich(),
 			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 		})
 	default:
-		o, err = webhook.New(webhook.Options{URL: a.Value, Secrets: a.secrets, AllowPlaintext: plaintext, Version: s.version})
+		o, err = webhook.New(webhook.Options{
+			URL: a.Value, Secrets: a.secrets, AllowPlaintext: plaintext, Version: s.version,
+		})
 	}
 	if err == nil {
 		s.opened[a] = o
@@ -205,12 +222,12 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	return o, err
 }
 
-// readEvery is how often the file of routes is read. What two readings in a row say alike counts:
-// half a file has fewer lines than the whole.
+// readEvery is how often the routes file is read. A table counts only once two readings in a row
+// agree: a file that is still being written parses too, with fewer lines.
 const readEvery = 10 * time.Second
 
-// Watch reads the file of routes again until ctx ends, and calls changed with other routes, or with
-// why they are not used.
+// Watch rereads the routes file until ctx ends. When the file has changed it calls changed, with the
+// new routes or with the reason why they are not used.
 func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
 	path, last, acted := s.c.Forward.RoutesFile, s.text, s.text
 	if path == "" {
@@ -226,7 +243,7 @@ func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, pr
 		}
 		text, trouble := config.ReadFile(path)
 		if trouble != "" {
-			text = "\x00" + trouble // no table is like it
+			text = "\x00" + trouble // no table equals it
 		}
 		settled := text == last
 		if last = text; !settled || text == acted {
@@ -246,7 +263,7 @@ func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, pr
 	}
 }
 
-// settings are the lines that the settings make.
+// settings returns the lines that the settings make.
 func (s *Set) settings() (lines []Line) {
 	f := s.c.Forward
 	add := func(kind, setting string, named []string, of func(string) string, types []string) {
@@ -254,7 +271,7 @@ func (s *Set) settings() (lines []Line) {
 			l := Line{Setting: setting, Filter: forward.Filter{Types: types, Agencies: share.agencies, Except: share.except}}
 			for _, value := range split(kind, share.value) {
 				a := Address{Kind: kind, Value: value}
-				if kind == "webhook" { // an agency of its own has a share of its own
+				if kind == "webhook" { // an agency with its own secret has its own share
 					a.secrets = f.WebhookSecret.Revealed(append(share.agencies, config.AnyAgency)[0])
 				}
 				l.To = append(l.To, a)
@@ -263,9 +280,9 @@ func (s *Set) settings() (lines []Line) {
 		}
 	}
 	leads := []string{string(events.TypeContactRequestCreated)}
-	// Alerts of agencies without a place for them go where their leads go. Those of mail go to the
-	// place of all agencies, if there is one: those who answer leads can do nothing about a key.
-	// Better to the wrong person than to nobody, where there is none.
+	// Alerts of an agency without an address for them go where its leads go. By mail they go first
+	// to the address for all agencies, if there is one: the people who answer leads can do nothing
+	// about a key. Without one, an alert at the wrong person is better than one that is not sent.
 	slackAlerts := func(agency string) string {
 		return cmp.Or(f.SlackAlertsURL.Revealed(agency), f.SlackURL.Revealed(agency))
 	}
@@ -273,15 +290,18 @@ func (s *Set) settings() (lines []Line) {
 		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 	}
 	add("slack", "DOORBELL_SLACK_URL", f.SlackURL.Named, f.SlackURL.Revealed, leads)
-	add("slack", "DOORBELL_SLACK_ALERTS_URL", config.NamedIn(f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency), slackAlerts, alerts())
+	add("slack", "DOORBELL_SLACK_ALERTS_URL",
+		config.NamedIn(f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency), slackAlerts, alerts())
 	add("email", "DOORBELL_EMAIL_TO", f.EmailTo.Named, f.EmailTo.Revealed, leads)
-	add("email", "DOORBELL_EMAIL_ALERTS_TO", config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())
-	add("webhook", "DOORBELL_WEBHOOK_URL", config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), f.WebhookURL.Revealed, []string{">"})
+	add("email", "DOORBELL_EMAIL_ALERTS_TO",
+		config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())
+	add("webhook", "DOORBELL_WEBHOOK_URL",
+		config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), f.WebhookURL.Revealed, []string{">"})
 	return lines
 }
 
-// split is the addresses of a value. Each is a receiver of its own, so that none waits for the
-// mailbox of another.
+// split returns the addresses of a value. Each is a receiver of its own, so that no address waits
+// for the mailbox of another.
 func split(kind, value string) []string {
 	if kind == "email" {
 		return config.Recipients(value)
@@ -289,8 +309,8 @@ func split(kind, value string) []string {
 	return []string{value}
 }
 
-// alerts are the types of access and watch, but that a watch has begun: a message that nobody need
-// act on teaches people not to read them.
+// alerts returns the types of access and watch except watch.baselined: messages that need no action
+// teach people to ignore the rest.
 func alerts() []string {
 	types := []string{"access.>"}
 	for _, t := range events.Types {
@@ -301,14 +321,14 @@ func alerts() []string {
 	return types
 }
 
-// share is the agencies that have one value in common: those that are named, or all but those that
-// are named elsewhere.
+// share is the agencies that have one value in common: either a list of them, or all except those
+// in other shares.
 type share struct {
 	value            string
 	agencies, except []string
 }
 
-// sharesOf tells agencies apart by their value; an empty one is none.
+// sharesOf groups agencies by their value; an empty value makes no share.
 func sharesOf(named []string, of func(agency string) string) []share {
 	rest := share{value: of(config.AnyAgency)}
 	var shares []share
@@ -334,7 +354,7 @@ func sharesOf(named []string, of func(agency string) string) []share {
 	return append(shares, rest)
 }
 
-// zurich is where the readers are. Its zone is built in.
+// zurich is the time zone of the readers. It is embedded in the binary.
 func zurich() *time.Location {
 	l, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {
@@ -343,8 +363,8 @@ func zurich() *time.Location {
 	return l
 }
 
-// Outcome puts a receiver's error into words. What is none of the errors that receivers promise may
-// hold an address: it is not quoted.
+// Outcome puts a receiver's error into words. Only *forward.Retry and *forward.Refused are quoted:
+// any other error may contain an address.
 func Outcome(err error) (word, reason string) {
 	var (
 		later *forward.Retry

@@ -14,15 +14,15 @@ import (
 	"doorbell/events/forward"
 )
 
-// Line is one line of the table of routes: of the file, or made from a setting.
+// Line is one line of the table of routes, from the file or made from a setting.
 type Line struct {
-	Number  int    // in the file; 0: of a setting
-	Setting string // its name
+	Number  int    // in the file; 0: made from a setting
+	Setting string // the name of that setting
 	Filter  forward.Filter
 	To      []Address
 }
 
-// Place is where a person finds the line.
+// Place names the line for people: its setting, or its number in the file.
 func (l Line) Place() string {
 	if l.Number == 0 {
 		return l.Setting
@@ -33,11 +33,11 @@ func (l Line) Place() string {
 // Address is one receiver of a kind. The value may be a secret.
 type Address struct {
 	Kind, Value string
-	secrets     string // that sign what a webhook gets
-	operators   bool   // of mail: they can do something about an alert
+	secrets     string // that sign the requests of a webhook
+	operators   bool   // a mail address whose readers can act on alerts
 }
 
-// String is what may be printed: of an address that may be a secret a host and a fingerprint.
+// String returns what may be printed. An address that may be a secret becomes host and fingerprint.
 func (a Address) String() string {
 	if a.Kind == "email" {
 		return "email:" + a.Value
@@ -52,11 +52,10 @@ func (a Address) String() string {
 // Unsigned reports whether it is a webhook for which no secret is set.
 func (a Address) Unsigned() bool { return a.Kind == "webhook" && a.secrets == "" }
 
-// mistake is what is wrong with a file of routes, and where. It quotes no cell, which may hold a
-// secret.
+// mistake is an error in a routes file and its position. It quotes no cell: any may hold a secret.
 type mistake struct {
-	line, cell int    // cell: of the line, from 1
-	column     string // its name, where it has one
+	line, cell int    // both from 1
+	column     string // the name of the cell's column, if it has one
 	text       string
 }
 
@@ -68,15 +67,16 @@ func (m *mistake) Error() string {
 	return at + ": " + m.text
 }
 
-// columns are those of the file, whatever their order.
+// columns are the columns that a file may have, in any order.
 var columns = []string{"agency", "reference", "postal_code", "offer_type", "min_score", "types", "to"}
 
-// parse reads a table as a spreadsheet writes it: a header, cells with , or ; between them, UTF-8
-// with or without a byte order mark. Empty lines and those that begin with # are passed over.
+// parse reads a table as spreadsheets write it: a header, cells separated by , or ;, UTF-8 with or
+// without a byte order mark. Empty lines and lines that begin with # are skipped.
 func (s *Set) parse(text string) (lines []Line, err error) {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	if at := strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError }); at >= 0 {
-		return nil, &mistake{strings.Count(text[:at], "\n") + 1, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
+		line := strings.Count(text[:at], "\n") + 1
+		return nil, &mistake{line, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
 	}
 	r := csv.NewReader(strings.NewReader(text))
 	r.Comma, r.Comment, r.FieldsPerRecord = separator(text), '#', -1
@@ -94,7 +94,8 @@ func (s *Set) parse(text string) (lines []Line, err error) {
 		}
 		number, _ := r.FieldPos(0)
 		switch {
-		case !slices.ContainsFunc(cells, func(c string) bool { return c != "" }), number == 1 && strings.HasPrefix(cells[0], "sep="):
+		case !slices.ContainsFunc(cells, func(c string) bool { return c != "" }),
+			number == 1 && strings.HasPrefix(cells[0], "sep="):
 		case header == nil:
 			if header, err = readHeader(number, cells); err != nil {
 				return nil, err
@@ -113,7 +114,7 @@ func (s *Set) parse(text string) (lines []Line, err error) {
 	return lines, nil
 }
 
-// separator is what stands between the cells of the first line that is no remark.
+// separator returns the more frequent of ; and , in the first line that is no comment.
 func separator(text string) rune {
 	for line := range strings.Lines(text) {
 		line = strings.ToLower(strings.TrimSpace(line))
@@ -128,7 +129,7 @@ func separator(text string) rune {
 	return ','
 }
 
-// readHeader returns the columns of a file.
+// readHeader returns the columns that a header names. Empty cells at its end are no columns.
 func readHeader(number int, cells []string) ([]string, error) {
 	var header []string
 	for n, c := range cells {
@@ -148,7 +149,7 @@ func readHeader(number int, cells []string) ([]string, error) {
 	return header, nil
 }
 
-// readLine reads a line, of which cells at the end may be missing.
+// readLine reads a line; cells may be missing at its end.
 func (s *Set) readLine(number int, header, cells []string) (Line, error) {
 	l, to := Line{Number: number}, slices.Index(header, "to")
 	l.Filter.Types = []string{string(events.TypeContactRequestCreated)}
@@ -164,7 +165,7 @@ func (s *Set) readLine(number int, header, cells []string) (Line, error) {
 			return l, &mistake{number, n + 1, column, text}
 		}
 	}
-	// Last, as a webhook's secret may differ by agency.
+	// The addresses come last: a webhook's secret depends on the line's agency.
 	text := "it is empty; write email:leads@agency.example, say"
 	if to < len(cells) && cells[to] != "" {
 		text = s.readAddresses(&l, cells[to])
@@ -175,7 +176,7 @@ func (s *Set) readLine(number int, header, cells []string) (Line, error) {
 	return l, nil
 }
 
-// read takes a cell that selects events, or says what is wrong with it.
+// read adds a cell to the filter of the line, or returns what is wrong with it.
 func (l *Line) read(column, cell string) (wrong string) {
 	list := strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ' ' })
 	switch column {
@@ -213,7 +214,7 @@ func (l *Line) read(column, cell string) (wrong string) {
 	return ""
 }
 
-// readAddresses takes the receivers of a line, or says what is wrong with one.
+// readAddresses adds the addresses of a cell to the line, or returns what is wrong with one.
 func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 	for n, one := range strings.Fields(cell) {
 		kind, value, _ := strings.Cut(one, ":")

@@ -1,8 +1,7 @@
-// Package forwardtest is what every receiver has to pass, whatever kind of place it sends to: the conformance suite of
-// forward.Receiver.
+// Package forwardtest is the conformance suite of forward.Receiver, which every receiver must pass.
 //
-// A receiver's own test says how to open a receiver whose other end behaves in some way ([Suite]), and calls [Receiver]. For receivers that
-// speak HTTP, [HTTP] makes the other ends.
+// A receiver's own test describes how to open a receiver whose other end behaves in some way ([Suite]),
+// and calls [Receiver]. For receivers that speak HTTP, [HTTP] makes the other ends.
 package forwardtest
 
 import (

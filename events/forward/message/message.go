@@ -1,12 +1,13 @@
-// Package message says in words what happened, once for all places where people read: a [Message] is neutral, and Slack, mail and
-// whatever comes next only draw it.
+// Package message puts events into words, once for all receivers that people read: a [Message] is
+// neutral, and Slack and mail only lay it out.
 //
 // [Write] makes one of the events that are sent together. A single event is one [Item]: a heading, what a person wrote, facts, links.
 // Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are written in the language
 // of the agency, alerts in English.
 //
-// Names, messages and titles come from people whom nobody knows. Every text here is cleaned of what cannot be seen and cut to a length,
-// and every address that becomes a link was taken apart and put together again. What is left to who draws it is the escaping.
+// Names, messages and titles come from strangers. Every text here is stripped of invisible characters
+// and cut to a length, and every address that becomes a link was parsed and reassembled. Only escaping is
+// left to the receiver.
 package message
 
 import (

@@ -1,5 +1,6 @@
-// Package slack is the receiver for Slack's incoming webhooks: it draws messages that people read (package message), posts them, and
-// says what the answer means. When to send, how often to try and what to remember is the business of package forward.
+// Package slack is the receiver for Slack's incoming webhooks: it lays out the texts of package message,
+// posts them, and classifies the response. Package forward decides when to send, how often to try and
+// what to remember.
 //
 // One contact request is a card: who, about which property, what they wrote, facts, and links. With [Short] the name is cut to first name
 // and initial, and no address or number is shown, nor what looks like one in the message. Several that waited together are one message,

@@ -1,8 +1,8 @@
-// Package metrics renders the Status of a daemon for Prometheus. It is asked once per scrape, and nothing is counted here: what
-// grows is counted where it happens. Figures of the Go runtime and of the process stand beside them.
+// Package metrics renders the Status of a daemon for Prometheus, once per scrape. It counts nothing
+// itself. The metrics of the Go runtime and of the process are added.
 //
-// No metric tells of a person, a key or a single insertion. Labels are the agency, as far as it is configured, the streams of
-// the embedded server, the forwarders, and words of which there are few.
+// No metric contains a person, a key or a single insertion. Labels are the configured agencies, the
+// streams of the embedded server, the forwarders, and words from short fixed lists.
 package metrics
 
 import (

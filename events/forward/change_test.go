@@ -229,6 +229,11 @@ func TestAReceiverThatIsGoneForGoodMayComeBack(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.reroute(f, line(1, b))
 		time.Sleep(leaving + time.Minute)
+		for _, worker := range f.Status().Workers {
+			if time.Since(worker.Turned) > time.Minute {
+				t.Errorf("the status lists a worker that runs no more: %+v", worker)
+			}
+		}
 		w.lead("A")
 		time.Sleep(time.Minute)
 		w.reroute(f, line(1, a))

@@ -386,6 +386,9 @@ func (f *Forwarder) Status() (s Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.workers {
+		if w.retired { // its heartbeat has ended
+			continue
+		}
 		one := w.status.read()
 		if d := f.destinations[w.receiver]; d != nil {
 			if since := d.failing.Load(); since != nil {

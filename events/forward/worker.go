@@ -44,7 +44,7 @@ type worker struct {
 	kind      Kind
 	subjects  []string  // of its consumer
 	gone      bool      // the present routes do not name the receiver: its events go elsewhere
-	retired   bool      // its consumer and its file are deleted
+	retired   bool      // its consumer and its file are deleted; guarded by f.mu
 	fresh     bool      // it has no file yet
 	since     time.Time // when the routes were read that first named the receiver
 	done      progress
@@ -175,6 +175,8 @@ func (w *worker) run(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, errRetired):
+			w.f.mu.Lock()
+			defer w.f.mu.Unlock()
 			w.retired = true
 			return nil
 		case errors.Is(err, errCut):

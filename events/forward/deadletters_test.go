@@ -309,7 +309,6 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
 		w.o.Manage = false            // the stream of dead letters is missing
-		w.o.AckWait = 5 * time.Minute // less happens in a virtual day
 		bad := func(d Delivery) error {
 			if d.Events[0].Sequence == 1 {
 				return &Retry{Reason: "odd"}

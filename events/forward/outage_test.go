@@ -377,7 +377,6 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 		wrong.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
 		refuses.will(func(Delivery) error { return &Refused{Reason: "422"} })
 		w := newWorld(t, leadsTo(down, "A"), leadsTo(wrong, "B"), leadsTo(refuses, "C"))
-		w.o.AckWait = 5 * time.Minute // less happens in a virtual day
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		for range 10 {
@@ -396,8 +395,8 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 		if n := down.called(); n > 2*25*12+100 {
 			t.Errorf("called %d times", n)
 		}
-		for _, st := range f.Status().Workers {
-			if st.Destination == "wrong" && (st.Attempts < 100 || st.Waiting != 1 || st.LastError != "404" || time.Since(st.WaitingSince) < 24*time.Hour) {
+		for _, st := range f.Status().Workers { // the count may be one of before the others were passed over
+			if st.Destination == "wrong" && (st.Attempts < 100 || st.Waiting == 0 || st.LastError != "404" || time.Since(st.WaitingSince) < 24*time.Hour) {
 				t.Errorf("%+v", st)
 			}
 		}

@@ -308,7 +308,7 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, leadsTo(s))
-		w.o.Manage = false            // the stream of dead letters is missing
+		w.o.Manage = false // the stream of dead letters is missing
 		bad := func(d Delivery) error {
 			if d.Events[0].Sequence == 1 {
 				return &Retry{Reason: "odd"}

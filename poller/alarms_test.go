@@ -173,9 +173,9 @@ func TestAKeyThatIsToWaitWaitsOverRestarts(t *testing.T) {
 		})
 		w.pass(time.Minute)
 		before := w.model.Requests(sandbox.Filter{})
-		for range 360 {
+		for range 720 {
 			w.restart()
-			w.pass(10 * time.Second)
+			w.pass(5 * time.Second)
 		}
 		if n := w.model.Requests(sandbox.Filter{}) - before; n > 6 {
 			t.Errorf("%d requests in an hour of crashes", n)

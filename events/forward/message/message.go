@@ -126,7 +126,7 @@ func Write(all []events.Event, test bool, o Options) Message {
 	default:
 		m = w.digest(all)
 	}
-	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for who sets it up
+	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for the person who sets it up
 		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
 	}
 	m.Language = w.tag()

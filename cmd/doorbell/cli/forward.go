@@ -17,7 +17,6 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
-	"doorbell/events/forward/slack"
 	"doorbell/events/natsd"
 	"doorbell/events/stream"
 )
@@ -149,7 +148,7 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 			fmt.Fprintln(p.stdout, printable(t.text()))
 		}
 	}
-	if !bad && kind == "slack" && c.Forward.SlackPeople == string(slack.Short) && !asJSON {
+	if !bad && kind == "slack" && c.Forward.SlackPeople != config.FullPeople && !asJSON {
 		fmt.Fprintln(p.stdout, "Of a person Slack shows the first name and an initial; with DOORBELL_SLACK_PEOPLE=full it shows e-mail and phone too, and links to write and call.")
 	}
 	if asJSON {

@@ -99,6 +99,9 @@ type Forward struct {
 	WebhookSecret  PerAgencyWhsec    `split_words:"true" desc:"Secret that signs them, whsec_ and base64; two with a space between while one replaces the other. For all, or by agency."`
 }
 
+// FullPeople is the value of DOORBELL_SLACK_PEOPLE that shows the whole person.
+const FullPeople = "full"
+
 // Agency is one agency to watch, and its key.
 type Agency struct {
 	ID  string

@@ -16,6 +16,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/email"
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 	"doorbell/events/forward/webhook"
 )
@@ -198,11 +199,7 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	f, plaintext := s.c.Forward, s.c.Base.AllowPlaintext
 	switch a.Kind {
 	case "slack":
-		o, err = slack.New(slack.Options{
-			URL: a.Value, People: slack.People(f.SlackPeople), AllowPlaintext: plaintext,
-			Zone: zurich(), UserAgent: "doorbell/" + s.version,
-			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
-		})
+		o, err = slack.New(s.hook(a), s.chat("DOORBELL_SLACK_PEOPLE", f.SlackPeople))
 	case "email":
 		o, err = email.New(email.Options{
 			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
@@ -220,6 +217,20 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 		s.opened[a] = o
 	}
 	return o, err
+}
+
+// hook is the address of a chat.
+func (s *Set) hook(a Address) forward.Hook {
+	return forward.Hook{URL: a.Value, AllowPlaintext: s.c.Base.AllowPlaintext, UserAgent: "doorbell/" + s.version}
+}
+
+// chat says who reads in a chat, and how much of a person they see, which a setting says.
+func (s *Set) chat(setting, people string) message.Options {
+	f := s.c.Forward
+	return message.Options{
+		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(),
+		Short: people != config.FullPeople, Full: setting + "=" + config.FullPeople,
+	}
 }
 
 // readEvery is how often the routes file is read. A table counts only once two readings in a row

@@ -1,5 +1,5 @@
 // Package message puts events into words, once for all receivers that people read: a [Message] is
-// neutral, and Slack and mail only lay it out.
+// neutral, and chats and mail only lay it out.
 //
 // [Write] makes one of the events that are sent together. A single event is one [Item]: a heading, what a person wrote, facts, links.
 // Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are written in the language
@@ -25,6 +25,7 @@ type Options struct {
 	Name      func(agency string) string   // what people call an agency; nil or empty: its id alone
 	Location  *time.Location               // of all times; nil: UTC
 	Short     bool                         // of a person show first name and initial, and no way to reach them
+	Full      string                       // the setting that shows the whole person, for tests: DOORBELL_SLACK_PEOPLE=full
 	Operators bool                         // readers run doorbell: tell them what to type
 }
 
@@ -42,6 +43,7 @@ const (
 // Message is what is said of the events of one delivery.
 type Message struct {
 	Language Language
+	Alerts   bool // the items are about the watch itself
 	Tone     Tone
 	Subject  string // of a mail
 	Title    string // of what has no label: a chat, a notification
@@ -127,9 +129,10 @@ func Write(all []events.Event, test bool, o Options) Message {
 		m = w.digest(all)
 	}
 	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for the person who sets it up
-		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
+		short := w.t("A person is shown in short here. E-mail and phone are in the portal, and here with %s.")
+		m.Foot = append([]string{strings.Replace(short, "%s", o.Full, 1)}, m.Foot...)
 	}
-	m.Language = w.tag()
+	m.Language, m.Alerts = w.tag(), alerts
 	w.mark(&m, all, test)
 	return m
 }

@@ -208,10 +208,10 @@ var table = map[string][3]string{
 	"These waited together and are one message.": {
 		"Diese haben zusammen gewartet und sind eine Meldung.", "Ces événements ont attendu ensemble et font un seul message.", "Questi eventi hanno atteso insieme e sono un solo messaggio.",
 	},
-	"A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.": {
-		"Personen stehen hier gekürzt. E-Mail und Telefon sind im Portal, und hier mit DOORBELL_SLACK_PEOPLE=full.",
-		"Les personnes sont abrégées ici. E-mail et téléphone se trouvent sur le portail, et ici avec DOORBELL_SLACK_PEOPLE=full.",
-		"Le persone sono abbreviate qui. E-mail e telefono sono sul portale, e qui con DOORBELL_SLACK_PEOPLE=full.",
+	"A person is shown in short here. E-mail and phone are in the portal, and here with %s.": {
+		"Personen stehen hier gekürzt. E-Mail und Telefon sind im Portal, und hier mit %s.",
+		"Les personnes sont abrégées ici. E-mail et téléphone se trouvent sur le portail, et ici avec %s.",
+		"Le persone sono abbreviate qui. E-mail e telefono sono sul portale, e qui con %s.",
 	},
 	"Not all of it was sent on; the whole of it is in your portal.": {
 		"Nicht alles wurde weitergeleitet; ganz steht es in Ihrem Portal.", "Tout n’a pas été transmis ; le contenu entier se trouve sur votre portail.", "Non tutto è stato inoltrato; il contenuto completo è sul vostro portale.",

@@ -13,11 +13,13 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
 
 func one(t *testing.T) forward.Delivery {
-	return forward.Delivery{Events: []events.Event{example(t, events.TypeContactRequestCreated)}}
+	return forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated)}}
 }
 
 func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
@@ -154,7 +156,7 @@ func TestAnswersThatDoNotComeAreTriedAgain(t *testing.T) {
 		"a foreign signature": {encrypted.URL, "not taken now: the host's certificate is not trusted"},
 		"a host that is not":  {"https://host.invalid", "not taken now: the host is not found"},
 	} {
-		o, err := slack.New(slack.Options{URL: c.url + secretPath})
+		o, err := slack.New(forward.Hook{URL: c.url + secretPath}, message.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,14 +229,14 @@ func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
 		"https://user:sEcReT@hooks.slack.com/services/T/B/x": "no address to post to",
 		"https://hooks.slack.com/services/T/B/x#sEcReT":      "must not contain #",
 	} {
-		_, err := slack.New(slack.Options{URL: url})
+		_, err := slack.New(forward.Hook{URL: url}, message.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", url, err, want)
 		} else if strings.Contains(err.Error(), "sEcReT") {
 			t.Errorf("%q: the error quotes it: %v", url, err)
 		}
 	}
-	for _, o := range []slack.Options{
+	for _, o := range []forward.Hook{
 		{URL: "https://hooks.slack.com/services/T/B/x"},
 		{URL: " https://hooks.slack.com/services/T/B/x\n"}, // as files end
 		{URL: "https://chat.example/hooks/abc"},
@@ -243,12 +245,9 @@ func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
 		{URL: "http://localhost/hooks/abc"},
 		{URL: "http://chat.internal/hooks/abc", AllowPlaintext: []string{"Chat.internal"}},
 	} {
-		if _, err := slack.New(o); err != nil {
+		if _, err := slack.New(o, message.Options{}); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
-	}
-	if _, err := slack.New(slack.Options{URL: "https://chat.example/a", People: "all"}); err == nil {
-		t.Error("people: all is taken")
 	}
 }
 
@@ -256,7 +255,7 @@ func TestADestinationTellsWebhooksApartAndNothingElse(t *testing.T) {
 	seen := map[string]bool{}
 	for _, url := range []string{"https://hooks.slack.com/services/T/B/x", "https://hooks.slack.com/services/T/B/y"} {
 		for range 2 {
-			o, err := slack.New(slack.Options{URL: url})
+			o, err := slack.New(forward.Hook{URL: url}, message.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,12 +7,13 @@ import (
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
 
 func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	open := func(t *testing.T, url string) forward.Receiver {
-		o, err := slack.New(slack.Options{URL: url + secretPath})
+		o, err := slack.New(forward.Hook{URL: url + secretPath}, message.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
 
@@ -79,9 +81,9 @@ func (f *fake) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 }
 
-func (f *fake) receiver(t *testing.T) *slack.Receiver {
+func (f *fake) receiver(t *testing.T) *forward.Messenger {
 	t.Helper()
-	o, err := slack.New(slack.Options{URL: f.URL + secretPath, People: slack.Full})
+	o, err := slack.New(forward.Hook{URL: f.URL + secretPath}, message.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
@@ -22,9 +23,6 @@ func TestEveryKindOfMessageIsWithinTheLimits(t *testing.T) {
 	}
 }
 
-// worst are texts that need the most room, each in its way.
-var worst = []string{"&", "<!channel>", "\"\\", "é\u0301\u0301\u0301\u0301", "家", "👩‍👩‍👧‍👦", "\u202e\x00\u200b", "a\n\n\n", "x y ", "\xff\xfe", "`*_~", strings.Repeat("n", 99) + " "}
-
 // rounds adds numbers of requests, and requests of one person and of many with each text: go test ./events/forward/slack -rounds 2.
 var rounds = flag.Int("rounds", 1, "2: the worst texts also in messages of 2 and 20 requests, of one person and of many")
 
@@ -33,19 +31,19 @@ func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
 	if *rounds > 1 {
 		sizes = append(sizes, 2, 20)
 	}
-	for i, piece := range worst {
+	for i, piece := range forwardtest.Worst {
 		for k, n := range sizes {
 			text := strings.Repeat(piece, 20_000/n/len(piece))
 			for _, same := range []bool{true, false} {
 				if *rounds == 1 && same != ((i+k)%2 == 0) {
 					continue // each way with every other text
 				}
-				requests := worstRequests(t, text, n, same)
+				requests := forwardtest.WorstRequests(t, text, n, same)
 				for _, people := range []slack.People{slack.Short, slack.Full} {
 					check(t, fmt.Sprintf("%d requests of %.20q", n, piece), people, requests)
 				}
 			}
-			check(t, fmt.Sprintf("%d halts of %.20q", n, piece), slack.Short, worstAlerts(t, text, n))
+			check(t, fmt.Sprintf("%d halts of %.20q", n, piece), slack.Short, forwardtest.WorstAlerts(t, text, n))
 		}
 	}
 }
@@ -60,50 +58,14 @@ func check(t *testing.T, name string, people slack.People, list []events.Event) 
 	}
 }
 
-func worstRequests(t *testing.T, text string, n int, same bool) []events.Event {
-	e := request(t, func(p *events.ContactRequestCreated) {
-		p.PropertyReferenceID, p.AgencyID = text, text
-		p.Contact = events.Contact{
-			Salutation: text, FirstName: text, LastName: text, FullName: text, Company: text, Email: text, Phone: text,
-			PhoneRaw: text, Message: text, PreferredContact: text, Portal: text,
-		}
-		p.Insertion = events.InsertionSummary{
-			Title: text, Street: text, PostalCode: text, Locality: text, Rooms: "3", LivingSpace: "4", URL: text,
-			Price: &events.Price{Amount: "1", Currency: text, Interval: text},
-		}
-		p.Score, _ = json.Marshal(text)
-	})
-	var list []events.Event
-	for i := range n {
-		if !same {
-			e.Reference = fmt.Sprint(i, text)
-		}
-		list = append(list, e)
-	}
-	return list
-}
-
-func worstAlerts(t *testing.T, text string, n int) []events.Event {
-	var list []events.Event
-	for i := range n {
-		list = append(list, with(t, events.TypeAccessHalted, func(p *events.AccessHalted) {
-			p.AgencyID, p.PropertyReferenceID, p.Advice, p.Resume = fmt.Sprint(i, text), text, text, fmt.Sprint(i, text)
-			p.Key.Fingerprint = fmt.Sprint(i%12, text)
-		}), with(t, events.TypeWatchSchemaDrifted, func(p *events.WatchSchemaDrifted) {
-			p.Expected, p.Found, p.PropertyReferenceID = text, text, text
-		}))
-	}
-	return list
-}
-
 func TestNobodyIsMissingInAList(t *testing.T) {
 	// The longest list that the pipeline makes, every text as long as it can be.
-	for _, piece := range worst {
+	for _, piece := range forwardtest.Worst {
 		text := strings.Repeat(piece, 1_000/len(piece))
 		for _, same := range []bool{true, false} {
 			var list []events.Event
 			for i := range 20 {
-				e := request(t, func(p *events.ContactRequestCreated) {
+				e := forwardtest.Request(t, func(p *events.ContactRequestCreated) {
 					p.Contact.FirstName, p.Contact.LastName = fmt.Sprintf("Person%c", 'A'+i), text
 					p.Insertion.Title = text
 				})
@@ -125,7 +87,7 @@ func TestNobodyIsMissingInAList(t *testing.T) {
 func TestAListThatIsTooLongSaysSo(t *testing.T) {
 	var list []events.Event
 	for i := range 50 {
-		e := request(t, func(*events.ContactRequestCreated) {})
+		e := forwardtest.Request(t, func(*events.ContactRequestCreated) {})
 		e.Reference = fmt.Sprint(i)
 		list = append(list, e)
 	}
@@ -135,12 +97,12 @@ func TestAListThatIsTooLongSaysSo(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsShownAsFarAsItIsKnown(t *testing.T) {
-	good := example(t, events.TypeContactRequestCreated)
+	good := forwardtest.Example(t, events.TypeContactRequestCreated)
 	broken := good
 	broken.Data = json.RawMessage(`{"contact": "Nora Beispiel"}`)
 	later := good
 	later.Type = "insertion.exploded"
-	alert := example(t, events.TypeWatchStale)
+	alert := forwardtest.Example(t, events.TypeWatchStale)
 	alert.Type = "watch.exploded"
 	for name, e := range map[string]events.Event{"broken": broken, "of a later version": later, "an alert of a later version": alert} {
 		body, err := slack.Render(slack.Short, forward.Delivery{Events: []events.Event{e}})
@@ -149,7 +111,7 @@ func TestWhatCannotBeReadIsShownAsFarAsItIsKnown(t *testing.T) {
 		}
 		beside := good
 		if message.IsAlert(e.Type) {
-			beside = example(t, events.TypeWatchStale)
+			beside = forwardtest.Example(t, events.TypeWatchStale)
 		}
 		check(t, name, slack.Short, []events.Event{e, beside})
 	}
@@ -158,10 +120,10 @@ func TestWhatCannotBeReadIsShownAsFarAsItIsKnown(t *testing.T) {
 // FuzzRender: whatever stands in an event, and whichever JSON, the message is one that Slack takes and that steers nothing.
 func FuzzRender(f *testing.F) {
 	for _, k := range events.Types {
-		f.Add(string(k), []byte(example(f, k).Data), "<!channel>", "A100", true, uint8(1))
+		f.Add(string(k), []byte(forwardtest.Example(f, k).Data), "<!channel>", "A100", true, uint8(1))
 	}
-	for _, w := range worst {
-		f.Add("contact_request.created", []byte(example(f, events.TypeContactRequestCreated).Data), strings.Repeat(w, 200), w, false, uint8(20))
+	for _, w := range forwardtest.Worst {
+		f.Add("contact_request.created", []byte(forwardtest.Example(f, events.TypeContactRequestCreated).Data), strings.Repeat(w, 200), w, false, uint8(20))
 	}
 	f.Fuzz(func(t *testing.T, kind string, data []byte, text, agency string, full bool, n uint8) {
 		people := slack.Short
@@ -174,7 +136,7 @@ func FuzzRender(f *testing.F) {
 		}
 		d := forward.Delivery{Events: []events.Event{e}, Test: n%7 == 0}
 		for i := range n % 22 {
-			e.Data = fill(data, text, int(i))
+			e.Data = forwardtest.Fill(data, text, int(i))
 			d.Events = append(d.Events, e)
 		}
 		if body, err := slack.Render(people, d); err == nil {
@@ -183,40 +145,4 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 	})
-}
-
-// fill puts a text in the place of every string of a payload; now and then the old one stays, so that times can be read.
-func fill(data []byte, text string, i int) []byte {
-	var value any
-	if json.Unmarshal(data, &value) != nil {
-		return data
-	}
-	count := i
-	var walk func(any) any
-	walk = func(v any) any {
-		switch v := v.(type) {
-		case string:
-			if _, err := time.Parse(time.RFC3339Nano, v); err == nil {
-				return v
-			}
-			if count++; count%3 == 0 {
-				return v
-			}
-			return text
-		case map[string]any:
-			for k := range v {
-				v[k] = walk(v[k])
-			}
-		case []any:
-			for k := range v {
-				v[k] = walk(v[k])
-			}
-		}
-		return v
-	}
-	filled, err := json.Marshal(walk(value))
-	if err != nil {
-		return data
-	}
-	return filled
 }

@@ -6,12 +6,13 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/slack"
 )
 
 func show(t *testing.T, people slack.People, change func(*events.ContactRequestCreated)) string {
 	t.Helper()
-	return string(render(t, kind{"request", people, forward.Delivery{Events: []events.Event{request(t, change)}}}))
+	return string(render(t, kind{"request", people, forward.Delivery{Events: []events.Event{forwardtest.Request(t, change)}}}))
 }
 
 func TestShortShowsFirstNameAndInitial(t *testing.T) {
@@ -51,13 +52,13 @@ func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
 			t.Errorf("%s is missing: %s", kept, body)
 		}
 	}
-	list := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: requests(t)}}))
+	list := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: forwardtest.Requests(t)}}))
 	for _, all := range []string{body, list} {
 		if strings.Contains(all, "DOORBELL") {
 			t.Errorf("it names a setting to those who answer leads: %s", all)
 		}
 	}
-	if test := string(render(t, kind{"test", slack.Short, forward.Delivery{Events: requests(t)[:1], Test: true}})); !strings.Contains(test, "DOORBELL_SLACK_PEOPLE=full") {
+	if test := string(render(t, kind{"test", slack.Short, forward.Delivery{Events: forwardtest.Requests(t)[:1], Test: true}})); !strings.Contains(test, "DOORBELL_SLACK_PEOPLE=full") {
 		t.Errorf("a test does not say how to see more: %s", test)
 	}
 	if strings.Contains(list, "@") || strings.Contains(list, "+41") || strings.Contains(list, "Muster") {
@@ -127,7 +128,7 @@ func TestALeadWhosePersonWasLeftOutOrErasedSaysSo(t *testing.T) {
 		if !strings.Contains(body, "Nora") || !strings.Contains(body, portal) {
 			t.Errorf("%s, without the message: %s", people, body)
 		}
-		e := request(t, func(*events.ContactRequestCreated) {}).Erase()
+		e := forwardtest.Request(t, func(*events.ContactRequestCreated) {}).Erase()
 		body = string(render(t, kind{"erased", people, forward.Delivery{Events: []events.Event{e}}}))
 		if !strings.Contains(body, "New contact request: Somebody") || !strings.Contains(body, erased) || strings.Contains(body, portal) ||
 			strings.Contains(body, "Nora") || strings.Contains(body, "SLACK_PEOPLE") {

@@ -1,12 +1,8 @@
 package slack
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/message"
@@ -17,11 +13,8 @@ import (
 const (
 	maxHeader   = 150
 	maxSection  = 3_000
-	maxBlocks   = 40 // of 50; a context and a note come after them
-	maxBars     = 8  // attachments, of five blocks at most
 	maxWhole    = 10_000
-	maxFallback = 500
-	maxRow      = 140 // every event of a list of one property gets its row
+	maxFallback = 100 // characters, of which escaping makes five of one
 )
 
 // post is what is posted. The false members are sent on purpose: absent, they are true for Slack.
@@ -60,7 +53,7 @@ var yes, no = true, false
 
 // plain is text from anywhere. In plain_text nothing is markup, and nothing is escaped: readers would see the entities.
 func plain(s string, limit int) *text {
-	return &text{Type: "plain_text", Text: fit(s, limit), Emoji: &no}
+	return &text{Type: "plain_text", Text: message.Fit(s, limit), Emoji: &no}
 }
 
 // marked is mrkdwn, which is made of links and code of this package alone.
@@ -69,9 +62,9 @@ func marked(s string) *text { return &text{Type: "mrkdwn", Text: s, Verbatim: &y
 // blocks is a message in the making. What has no text is left out.
 type blocks []block
 
-func (b *blocks) section(s string, limit int) {
+func (b *blocks) section(s string) {
 	if s != "" {
-		*b = append(*b, block{Type: "section", Text: plain(s, limit)})
+		*b = append(*b, block{Type: "section", Text: plain(s, maxSection)})
 	}
 }
 
@@ -81,181 +74,56 @@ func (b *blocks) marked(s string) {
 	}
 }
 
-func (b *blocks) context(lines ...string) {
-	if s := strings.Join(lines, "\n"); s != "" {
-		*b = append(*b, block{Type: "context", Elements: []*text{plain(s, maxSection)}})
+// add lays out parts of a message.
+func (b *blocks) add(parts []message.Part) {
+	for _, p := range parts {
+		s := strings.Join(p.Lines, "\n")
+		switch p.Kind {
+		case message.Facts:
+			b.section(p.Text())
+		case message.Links:
+			b.marked(links(p.Links))
+		case message.Small:
+			*b = append(*b, block{Type: "context", Elements: []*text{plain(s, maxSection)}})
+		case message.Command:
+			if harmless(s) {
+				b.marked("```\n" + s + "\n```")
+			} else {
+				b.section(s)
+			}
+		default:
+			b.section(s)
+		}
 	}
 }
-
-// sizes are how long texts may be. They are tried from the widest on, until the message is not too large as a whole.
-var sizes = []int{1_500, 1_000, 500, 250, 120, 60, 30}
 
 // render makes the body that is posted.
-func render(m message.Message, alerts bool) ([]byte, error) {
-	for _, size := range sizes {
-		p := post{Text: escaper.Replace(fit(emoji(m.Tone, alerts)+" "+m.Title, maxFallback/5))}
-		switch {
-		case alerts:
-			p.alerts(m, size)
-		case len(m.Items) > 1:
-			p.list(m, size)
-		default:
-			p.card(m, size)
+func render(m message.Message) ([]byte, error) {
+	body := m.JSON(func(c message.Chat) any {
+		p := post{Text: escaper.Replace(message.Fit(c.Notice, maxFallback)), Blocks: []block{{Type: "header", Text: plain(c.Title, maxHeader)}}}
+		(*blocks)(&p.Blocks).add(c.Parts)
+		for _, box := range c.Boxes {
+			one := bar{Color: colors[box.Tone], Fallback: escaper.Replace(message.Fit(box.Line, maxFallback))}
+			(*blocks)(&one.Blocks).add(box.Parts)
+			p.Attachments = append(p.Attachments, one)
 		}
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(p); err != nil {
-			return nil, &forward.Refused{Reason: "the message cannot be written", Certain: true}
-		}
-		if body := bytes.TrimSuffix(b.Bytes(), []byte("\n")); len(body) <= maxWhole {
-			return body, nil
-		}
+		return p
+	}, func(body []byte) bool { return len(body) <= maxWhole })
+	if body == nil {
+		return nil, &forward.Refused{Reason: "too large for Slack", Certain: true} // of a digest its events come one by one
 	}
-	return nil, &forward.Refused{Reason: "too large for Slack", Certain: true} // of a digest its events come one by one
-}
-
-func emoji(t message.Tone, alerts bool) string {
-	switch {
-	case t == message.Lead:
-		return "🔔"
-	case t == message.Good:
-		return "✅"
-	case t == message.Alert:
-		return "🚨"
-	case alerts:
-		return "⚠️"
-	}
-	return "🏠"
-}
-
-func (p *post) header(m message.Message, alerts bool) {
-	p.Blocks = append(p.Blocks, block{Type: "header", Text: plain(emoji(m.Tone, alerts)+" "+m.Title, maxHeader)})
-}
-
-// card is one event: who, about what, what they wrote, what else is known, and links.
-func (p *post) card(m message.Message, size int) {
-	p.header(m, false)
-	i, b := m.Items[0], (*blocks)(&p.Blocks)
-	if i.Under != "" {
-		p.Text = escaper.Replace(fit(emoji(m.Tone, false)+" "+m.Title+", "+i.Under, maxFallback/5))
-	}
-	b.section(i.Under, size)
-	if len(i.Quote) > 0 {
-		b.section(m.Language.Quoted(fit(strings.Join(i.Quote, "\n"), size)), maxSection)
-	}
-	b.section(i.Advice, size)
-	b.section(lines(i.Facts, m.Language, size), maxSection)
-	b.marked(links(i))
-	b.context(kept(size, append([]string{m.Mark, i.Note}, m.Foot...)...)...)
-}
-
-// list is several events that waited together: by property, with a line for every event, so that nobody who wrote is missing.
-func (p *post) list(m message.Message, size int) {
-	p.header(m, false)
-	b := (*blocks)(&p.Blocks)
-	var group []string
-	flush := func() {
-		b.section(strings.Join(group, "\n"), maxSection)
-		group = nil
-	}
-	shown := 0
-	for _, i := range m.Items {
-		if shown == digest || len(p.Blocks) == maxBlocks {
-			break
-		}
-		if i.Group != "" {
-			flush()
-			group = []string{fit(i.Group, min(size, maxRow))}
-		}
-		row := i.Line
-		for _, f := range i.Facts {
-			if strings.HasPrefix(string(f.URL), "mailto:") || strings.HasPrefix(string(f.URL), "tel:") {
-				row += " · " + f.Text
-			}
-		}
-		if len(i.Quote) > 0 {
-			row += m.Language.Colon() + i.Quote[0]
-		}
-		group = append(group, fit("• "+row, min(size, maxRow)))
-		shown++
-	}
-	flush()
-	more := ""
-	if left := len(m.Items) - shown; left > 0 {
-		more = fmt.Sprintf("… + %d (doorbell events ls)", left)
-	}
-	b.context(kept(size, append([]string{more, m.Mark}, m.Foot...)...)...)
+	return body, nil
 }
 
 var colors = map[message.Tone]string{message.Good: "#2eb67d", message.Quiet: "#e8912d", message.Alert: "#c8102e"}
 
-// alerts have a coloured bar each: what happened, to whom, what to do, what to type.
-func (p *post) alerts(m message.Message, size int) {
-	p.header(m, true)
-	for n, i := range m.Items {
-		if n == maxBars {
-			(*blocks)(&p.Blocks).context(fmt.Sprintf("… + %d (doorbell events ls)", len(m.Items)-n))
-			break
-		}
-		var b blocks
-		if len(m.Items) > 1 {
-			b.section(fit(emoji(i.Tone, true)+" "+i.Heading, size), maxSection)
-		}
-		b.section(i.Under, size)
-		b.section(i.Advice, size)
-		if command := fit(i.Command, 200); harmless(command) && command != "" {
-			b.marked("```\n" + command + "\n```")
-		} else {
-			b.section(command, size)
-		}
-		b.context(kept(size, i.Note)...)
-		b.section(lines(i.Facts, m.Language, size), maxSection)
-		p.Attachments = append(p.Attachments, bar{Color: colors[i.Tone], Fallback: escaper.Replace(fit(i.Line, maxFallback/5)), Blocks: b})
-	}
-	(*blocks)(&p.Blocks).context(kept(size, m.Mark)...)
-}
-
-// lines are facts, one on each. What is a link already is none.
-func lines(all []message.Fact, l message.Language, size int) string {
-	var list []string
-	for _, f := range all {
-		if strings.HasPrefix(string(f.URL), "http") {
-			continue
-		}
-		list = append(list, fit(f.Label, size)+l.Colon()+fit(f.Text, size))
-	}
-	return strings.Join(list, "\n")
-}
-
-func kept(size int, all ...string) (list []string) {
-	for _, s := range all {
-		if s != "" {
-			list = append(list, fit(s, size))
-		}
-	}
-	return list
-}
-
 // links lead to the person and to the page of the insertion, and say to which host: the label is all that most readers see.
-func links(i message.Item) string {
-	var all []string
-	add := func(sign, label string, to message.URL) {
-		all = append(all, sign+" <"+encode(string(to))+"|"+label+">")
+func links(all []message.Link) string {
+	var list []string
+	for _, l := range all {
+		list = append(list, l.Sign()+" <"+encode(string(l.URL))+"|"+escaper.Replace(l.Text)+">")
 	}
-	for _, l := range i.Actions {
-		sign := "✉️"
-		if strings.HasPrefix(string(l.URL), "tel:") {
-			sign = "📞"
-		}
-		add(sign, l.Text, l.URL)
-	}
-	for _, f := range i.Facts {
-		if strings.HasPrefix(string(f.URL), "http") && len(f.URL) < 1_000 {
-			add("🔗", escaper.Replace(fit(f.Text, 100)), f.URL)
-		}
-	}
-	return strings.Join(all, "  ·  ")
+	return strings.Join(list, "  ·  ")
 }
 
 // encode leaves nothing in an address that could end it or mean anything to Slack.
@@ -283,19 +151,3 @@ func harmless(s string) bool {
 }
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-
-// fit cuts a text so that it is no longer than limit; what is cut ends with …. Slack does not say what it counts, so UTF-16 units are
-// counted, of which no character has fewer than one.
-func fit(s string, limit int) string {
-	used, whole := 0, 0 // whole: where to cut, so that the … still has room
-	for i, r := range s {
-		size := utf16.RuneLen(r)
-		if used+size > limit {
-			return strings.TrimRight(s[:whole], " \n\u200c\u200d") + "…"
-		}
-		if used += size; used < limit {
-			whole = i + utf8.RuneLen(r)
-		}
-	}
-	return s
-}

@@ -16,6 +16,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/receivers"
 )
 
 // grammar is the command line. Each command is a struct of its flags in the file of its noun. Validate refuses what cannot be, Run does what
@@ -37,7 +38,7 @@ type grammar struct {
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log again, on subjects of their own."`
 
-	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, Teams, mail or a webhook, beside doorbell run or on another machine."`
 	Routes  RoutesCmd  `cmd:"" group:"outlets" help:"Show which receivers get which events."`
 	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
@@ -158,12 +159,18 @@ func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
 func newParser(more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(new(grammar), append(more,
 		kong.Name("doorbell"),
-		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, mail or a webhook."),
+		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, Teams, mail or a webhook."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
-		kong.Vars{"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
+		kong.Vars{
+			"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ","),
+			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"), "receivers_text": receiverKinds,
+		},
 	)...)
 }
+
+// receiverKinds names the kinds of receivers in a sentence.
+var receiverKinds = strings.Join(receivers.Kinds[:len(receivers.Kinds)-1], ", ") + " or " + receivers.Kinds[len(receivers.Kinds)-1]
 
 // normalizeArgs takes what people type at other programs for what it is here.
 func normalizeArgs(args []string) []string {

@@ -40,6 +40,9 @@ var badForwardInputs = []struct {
 	{"Slack URL with agency and without", []string{"DOORBELL_SLACK_URL=A100=" + hook + "\n" + hook}, "DOORBELL_SLACK_URL", "entry 2 names no agency; write A100=address"},
 	{"Slack URL that is missing for an agency", []string{"DOORBELL_SLACK_URL=A100="}, "DOORBELL_SLACK_URL", "agency A100 has no value"},
 	{"alerts alone", []string{"DOORBELL_SLACK_ALERTS_URL=" + hook}, "DOORBELL_SLACK_ALERTS_URL", "with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names"},
+	{"Teams URL in the clear", []string{"DOORBELL_TEAMS_URL=http://hooks.example.com/" + doorbelltest.Sentinel}, "DOORBELL_TEAMS_URL", "DOORBELL_ALLOW_PLAINTEXT"},
+	{"alerts in Teams alone", []string{"DOORBELL_TEAMS_ALERTS_URL=" + hook}, "DOORBELL_TEAMS_ALERTS_URL", "is set without DOORBELL_TEAMS_URL"},
+	{"people in Teams that are none", []string{"DOORBELL_TEAMS_URL=" + hook, "DOORBELL_TEAMS_PEOPLE=all"}, "DOORBELL_TEAMS_PEOPLE", "short, full"},
 	{"people that are none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_PEOPLE=all"}, "DOORBELL_SLACK_PEOPLE", "short, full"},
 	{"table that does not exist", []string{"DOORBELL_ROUTES_FILE=/none/" + doorbelltest.Sentinel[:4]}, "DOORBELL_ROUTES_FILE", "does not exist"},
 	{"mail server that is none", []string{"DOORBELL_EMAIL_SMTP=mail.example.com:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
@@ -161,6 +164,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		environ []string
 		says    string
 	}{
+		{[]string{"DOORBELL_TEAMS_PEOPLE=full"}, "DOORBELL_TEAMS_PEOPLE has no effect without DOORBELL_TEAMS_URL"},
 		{[]string{"DOORBELL_SLACK_PEOPLE=full"}, "DOORBELL_SLACK_PEOPLE has no effect without DOORBELL_SLACK_URL"},
 		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
 		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},

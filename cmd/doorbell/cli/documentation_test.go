@@ -109,7 +109,7 @@ func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
 	environ = slices.DeleteFunc(environ, func(e string) bool {
 		return strings.Contains(e, "/etc/doorbell/") || strings.HasPrefix(e, "NATS_JS_DOMAIN=")
 	})
-	environ = append(environ, "DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s",
+	environ = append(environ, "DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s", "DOORBELL_TEAMS_URL=https://hooks.example.com/t",
 		"DOORBELL_WEBHOOK_URL=https://hooks.example.com/w", "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
 	c, err := config.Read(environ, config.GroupPoll, config.GroupForward)
 	if err != nil {

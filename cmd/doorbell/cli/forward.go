@@ -23,8 +23,8 @@ import (
 
 // ForwardCmd is `doorbell forward`.
 type ForwardCmd struct {
-	To   string `arg:"" enum:"slack,email,webhook" placeholder:"slack|email|webhook" help:"Where to: slack, email or webhook."`
-	Name string `placeholder:"NAME" help:"Name of the forwarder, by which it goes on where it stopped. Default slack, email or webhook."`
+	To   string `arg:"" enum:"${receivers}" placeholder:"${receivers_or}" help:"Where to: ${receivers_text}."`
+	Name string `placeholder:"NAME" help:"Name of the forwarder, by which it goes on where it stopped. Default ${receivers_text}."`
 	Test bool   `help:"Send one event that is marked as a test, say what the receiver answers, and end."`
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
@@ -33,7 +33,7 @@ func (ForwardCmd) Help() string {
 	return "doorbell run does the same for every receiver that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
 		"server of a daemon on this machine), and needs neither the API nor its key. It sends what is recorded from its first start on, and " +
 		"goes on where it stopped: its progress is kept in DOORBELL_DATA_DIR.\n\n" +
-		"Needs one of DOORBELL_SLACK_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL, " +
+		"Needs one of DOORBELL_SLACK_URL, DOORBELL_TEAMS_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL, " +
 		"or a line of the table that DOORBELL_ROUTES_FILE names.\n\n" +
 		"Example:\n  DOORBELL_SLACK_URL_FILE=slack_url doorbell forward slack --test"
 }
@@ -148,8 +148,10 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 			fmt.Fprintln(p.stdout, printable(t.text()))
 		}
 	}
-	if !bad && kind == "slack" && c.Forward.SlackPeople != config.FullPeople && !asJSON {
-		fmt.Fprintln(p.stdout, "Of a person Slack shows the first name and an initial; with DOORBELL_SLACK_PEOPLE=full it shows e-mail and phone too, and links to write and call.")
+	if people := map[string]string{"slack": c.Forward.SlackPeople, "teams": c.Forward.TeamsPeople}; !bad && people[kind] != "" &&
+		people[kind] != config.FullPeople && !asJSON {
+		fmt.Fprintf(p.stdout, "Of a person the message shows the first name and an initial; with DOORBELL_%s_PEOPLE=full it shows e-mail and phone too, "+
+			"and links to write and call.\n", strings.ToUpper(kind))
 	}
 	if asJSON {
 		if err := p.printJSON(trials); err != nil {

@@ -49,7 +49,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 		sub.Request(t, ids[len(ids)-1])
 	}
 	doorbelltest.Eventually(t, "all receivers have both", func() bool {
-		return len(p.Hooked("contact_request.created")) == 2 && p.Slacked("Nora M.") == 2 && p.Mailed("Muster") == 2
+		return len(p.Hooked("contact_request.created")) == 2 && p.Posted("slack", "Nora M.") == 2 && p.Posted("teams", "Nora M.") == 2 && p.Mailed("Muster") == 2
 	})
 	judge, err := standardwebhooks.NewWebhook(doorbelltest.Whsec)
 	if err != nil {
@@ -68,10 +68,10 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	if status.Code != exit.Done {
 		t.Errorf("status --check: %+v", status)
 	}
-	doorbelltest.Has(t, status.Stdout, "FORWARDER", "slack", "email", "webhook", "leads", "alerts")
+	doorbelltest.Has(t, status.Stdout, "FORWARDER", "slack", "teams", "email", "webhook", "leads", "alerts")
 	d.Stop(t)
-	if got := len(p.Hooked("contact_request.created")); got != 2 || p.Slacked("Nora M.") != 2 || p.Mailed("Muster") != 2 {
-		t.Errorf("at the end there are %d, %d and %d, want 2 of each", got, p.Slacked("Nora M."), p.Mailed("Muster"))
+	if got := len(p.Hooked("contact_request.created")); got != 2 || p.Posted("slack", "Nora M.") != 2 || p.Posted("teams", "Nora M.") != 2 || p.Mailed("Muster") != 2 {
+		t.Errorf("at the end there are %d, %d, %d and %d, want 2 of each", got, p.Posted("slack", "Nora M."), p.Posted("teams", "Nora M."), p.Mailed("Muster"))
 	}
 	mustBePrivate(t, d.Stdout.String()+d.Stderr.String()+status.Stdout+status.Stderr)
 	if strings.Contains(p.All(), doorbelltest.TestKey) {
@@ -100,7 +100,7 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Request(t, ids[2])
 	// The server delivers again after half a minute: nobody has told it that its consumer was killed.
 	doorbelltest.Within(t, 3*doorbelltest.Patience, "all have arrived", func() bool {
-		return len(p.Hooked("contact_request.created")) == 3 && p.Slacked("Nora M.") == 3 && p.Mailed("Muster") == 3
+		return len(p.Hooked("contact_request.created")) == 3 && p.Posted("slack", "Nora M.") == 3 && p.Posted("teams", "Nora M.") == 3 && p.Mailed("Muster") == 3
 	})
 	for i, h := range p.Hooked("contact_request.created") {
 		if !strings.Contains(h.Body, ids[i]) {
@@ -292,6 +292,9 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	}{
 		{"slack", 200, exit.Done, "accepted a test contact request"},
 		{"slack", 200, exit.Done, "DOORBELL_SLACK_PEOPLE=full"},
+		{"teams", 200, exit.Done, "accepted a test contact request"},
+		{"teams", 202, exit.Done, "DOORBELL_TEAMS_PEOPLE=full"},
+		{"teams", 404, exit.CodeFailed, "teams (all agencies) failed to take a test contact request: status 404"},
 		{"email", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
@@ -376,7 +379,7 @@ func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			for _, text := range tt.says {
-				if p.Slacked(text) == 0 {
+				if p.Posted("slack", text) == 0 {
 					t.Errorf("nothing says %q", text)
 				}
 			}
@@ -389,7 +392,7 @@ func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 }
 
 func TestForwardSaysWhatIsMissing(t *testing.T) {
-	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
+	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "teams": "DOORBELL_TEAMS_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
 		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t)}, "forward", kind)
 		if got.Code != exit.CodeConfig || !strings.HasPrefix(got.Stderr, "doorbell: "+needed+" is not set\n") {
 			t.Errorf("%s: %+v", kind, got)

@@ -32,6 +32,7 @@ var house = map[string][]string{
 	"events/forward":           {"events", "events/stream"},
 	"events/forward/message":   {"events"},
 	"events/forward/slack":     {"events", "events/forward", "events/forward/message"},
+	"events/forward/teams":     {"events", "events/forward", "events/forward/message"},
 	"events/forward/email":     {"events", "events/forward", "events/forward/message"},
 	"events/forward/webhook":   {"events", "events/forward"},
 	"store":                    {"events"},
@@ -47,7 +48,8 @@ var house = map[string][]string{
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
 	"cmd/doorbell/receivers": {
-		"cmd/doorbell/config", "events", "events/forward", "events/forward/message", "events/forward/slack", "events/forward/email", "events/forward/webhook",
+		"cmd/doorbell/config", "events", "events/forward", "events/forward/message", "events/forward/slack", "events/forward/teams", "events/forward/email",
+		"events/forward/webhook",
 	},
 	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
 	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},

@@ -25,7 +25,7 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the configured receivers, as far as the routes take the events."`
+	To     string   `placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_text} sends to the configured receivers, as far as the routes take the events."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
 	Rate   *float64 `placeholder:"N" help:"Events per second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only print how many events there are, by agency and type."`
@@ -49,7 +49,7 @@ func (ReplayCmd) Help() string {
 func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toReceiver():
-		return errors.New("--to: write nats, -, slack, email or webhook")
+		return errors.New("--to: write nats, -, " + receiverKinds)
 	case c.Job != "" && relay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case c.Job != "" && c.To != "" && c.To != "nats":
@@ -187,8 +187,8 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 		ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere))
 }
 
-// toReceiver reports whether the events go to Slack, mail or webhooks.
-func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
+// toReceiver reports whether the events go to receivers and not to NATS or standard output.
+func (c *ReplayCmd) toReceiver() bool { return slices.Contains(receivers.Kinds, c.To) }
 
 // settings reads the configuration, and opens the receivers if the events go there.
 func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to *receivers.Set, err error) {

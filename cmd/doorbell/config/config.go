@@ -86,20 +86,23 @@ type Forward struct {
 	SlackURL       PerAgencyURL      `split_words:"true" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one a line in the file form. A comma in an address is written %2C."`
 	SlackAlertsURL PerAgencyURL      `split_words:"true" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_SLACK_URL."`
 	SlackPeople    string            `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack gets to see: short is the first name and an initial, full has e-mail, phone, and buttons to write and call."`
+	TeamsURL       PerAgencyURL      `split_words:"true" desc:"Address of a workflow in Microsoft Teams that begins when a webhook request is received: one for all, or by agency as DOORBELL_SLACK_URL."`
+	TeamsAlertsURL PerAgencyURL      `split_words:"true" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_TEAMS_URL."`
+	TeamsPeople    string            `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Teams gets to see, as DOORBELL_SLACK_PEOPLE."`
 	EmailSMTP      Address           `split_words:"true" desc:"Server that takes mail: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
 	EmailPassword  Secret            `split_words:"true" desc:"Password of the user."`
 	EmailFrom      Mailbox           `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
 	EmailTo        PerAgencyMail     `split_words:"true" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
 	EmailAlertsTo  PerAgencyMail     `split_words:"true" desc:"Other recipients for access.* and watch.*; where there are none, they go to the one for all of DOORBELL_EMAIL_TO. watch.baselined is not mailed."`
 	EmailOpenimmo  bool              `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
-	Language       PerAgencyLanguage `split_words:"true" default:"en" desc:"Language of contact requests and insertions in Slack and mail, for all or by agency: en, de, fr or it. Alerts are in English."`
+	Language       PerAgencyLanguage `split_words:"true" default:"en" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency: en, de, fr or it. Alerts are in English."`
 	RoutesFile     string            `split_words:"true" desc:"File with the table of routes: CSV with the columns agency, reference, postal_code, offer_type, min_score, types and to. Of each kind of receiver the first line that fits an event wins; the addresses of these settings are its last lines. Read again within 30 s."`
 	AgencyNames    PerAgencyName     `split_words:"true" desc:"What people call an agency, shown beside its id: A100=Muster Immobilien AG,B200=…, one a line in the file form."`
 	WebhookURL     PerAgencyURL      `split_words:"true" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents say: one for all, or by agency as DOORBELL_SLACK_URL."`
 	WebhookSecret  PerAgencyWhsec    `split_words:"true" desc:"Secret that signs them, whsec_ and base64; two with a space between while one replaces the other. For all, or by agency."`
 }
 
-// FullPeople is the value of DOORBELL_SLACK_PEOPLE that shows the whole person.
+// FullPeople is the value of DOORBELL_SLACK_PEOPLE and DOORBELL_TEAMS_PEOPLE that shows the whole person.
 const FullPeople = "full"
 
 // Agency is one agency to watch, and its key.

@@ -17,7 +17,8 @@ const mostRecipients = 50
 // which is only odd.
 func (r *reader) checkForward(c *Config) {
 	f := c.Forward
-	r.checkSlack(f, c.Base.AllowPlaintext)
+	r.checkChat("DOORBELL_SLACK", f.SlackURL, f.SlackAlertsURL, f, c.Base.AllowPlaintext)
+	r.checkChat("DOORBELL_TEAMS", f.TeamsURL, f.TeamsAlertsURL, f, c.Base.AllowPlaintext)
 	r.checkEmail(f)
 	r.checkWebhook(f, c.Base.AllowPlaintext)
 	table := f.RoutesFile != ""
@@ -27,6 +28,7 @@ func (r *reader) checkForward(c *Config) {
 		r.warnReadable("DOORBELL_ROUTES_FILE", f.RoutesFile)
 	}
 	r.warnIdle("DOORBELL_SLACK_URL", table || !f.SlackURL.IsZero(), "SLACK_PEOPLE")
+	r.warnIdle("DOORBELL_TEAMS_URL", table || !f.TeamsURL.IsZero(), "TEAMS_PEOPLE")
 	r.warnIdle("DOORBELL_EMAIL_TO", table || !f.EmailTo.IsZero(), "EMAIL_OPENIMMO")
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
@@ -61,11 +63,12 @@ func (r *reader) warnStrangers(c *Config) {
 	}
 }
 
-func (r *reader) checkSlack(f Forward, plaintext Hosts) {
-	r.checkReceiverURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
-	r.checkReceiverURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
-	if !f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero() && f.RoutesFile == "" && r.good("DOORBELL_SLACK_URL") {
-		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
+// checkChat checks the addresses of a chat. The name is what those of its settings begin with.
+func (r *reader) checkChat(name string, url, alerts PerAgencyURL, f Forward, plaintext Hosts) {
+	r.checkReceiverURLs(name+"_URL", url, plaintext)
+	r.checkReceiverURLs(name+"_ALERTS_URL", alerts, plaintext)
+	if !alerts.IsZero() && url.IsZero() && f.RoutesFile == "" && r.good(name+"_URL") {
+		r.wrong(name+"_ALERTS_URL", "is set without "+name+"_URL; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // HookToken is the part of a webhook's address that is secret.
 const HookToken = "sentinel-hook-token"
 
-// Place is where receivers bring events: a Slack webhook, a webhook and a mail server, all on this machine.
+// Place is where receivers bring events: webhooks of Slack and Teams, a webhook and a mail server, all on this machine.
 type Place struct {
 	http *httptest.Server
 	smtp string
@@ -61,10 +61,10 @@ func NewPlace(t *testing.T) *Place {
 	return p
 }
 
-// Environ are the settings of all three receivers.
+// Environ are the settings of all receivers.
 func (p *Place) Environ() []string {
 	return []string{
-		"DOORBELL_SLACK_URL=" + p.http.URL + "/slack/" + HookToken, "DOORBELL_EMAIL_SMTP=smtp://" + p.smtp,
+		"DOORBELL_SLACK_URL=" + p.http.URL + "/slack/" + HookToken, "DOORBELL_TEAMS_URL=" + p.http.URL + "/teams/" + HookToken, "DOORBELL_EMAIL_SMTP=smtp://" + p.smtp,
 		"DOORBELL_EMAIL_FROM=doorbell@agency.example", "DOORBELL_EMAIL_TO=leads@agency.example", p.Webhook(), "DOORBELL_WEBHOOK_SECRET=" + Whsec,
 	}
 }
@@ -114,12 +114,12 @@ func (p *Place) Hooked(kind string) (posts []Post) {
 	return posts
 }
 
-// Slacked is how many messages to Slack hold a text.
-func (p *Place) Slacked(text string) (n int) {
+// Posted is how many messages to a chat, slack or teams, hold a text.
+func (p *Place) Posted(chat, text string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.posts {
-		if strings.HasPrefix(one.path, "/slack/") && strings.Contains(one.Body, text) {
+		if strings.HasPrefix(one.path, "/"+chat+"/") && strings.Contains(one.Body, text) {
 			n++
 		}
 	}

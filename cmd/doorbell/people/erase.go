@@ -176,7 +176,7 @@ func byAgency(requests []Request) map[string][]store.Request {
 
 // outOfReach is what no erasure reaches, as far as it is known here.
 func (p *Places) outOfReach(ctx context.Context) (list []string) {
-	list = append(list, "mails, Slack messages and webhooks that were sent",
+	list = append(list, "mails, messages in Slack and Teams, and webhooks that were sent",
 		"the portal, which may go on to show the person",
 		"backups that were made before, snapshots of disks, and old blocks that a disk has not used again")
 	if names := p.aside(); len(names) > 0 {

@@ -18,15 +18,17 @@ import (
 	"doorbell/events/forward/email"
 	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
+	"doorbell/events/forward/teams"
 	"doorbell/events/forward/webhook"
 )
 
 // Kinds are the kinds of receivers. There is one forwarder for each.
-var Kinds = []string{"slack", "email", "webhook"}
+var Kinds = []string{"slack", "teams", "email", "webhook"}
 
 // Needed is the setting that configures a kind, for kinds of which the table names no receiver.
 var Needed = map[string]string{
 	"slack":   "DOORBELL_SLACK_URL",
+	"teams":   "DOORBELL_TEAMS_URL",
 	"email":   "DOORBELL_EMAIL_TO",
 	"webhook": "DOORBELL_WEBHOOK_URL",
 }
@@ -200,6 +202,8 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	switch a.Kind {
 	case "slack":
 		o, err = slack.New(s.hook(a), s.chat("DOORBELL_SLACK_PEOPLE", f.SlackPeople))
+	case "teams":
+		o, err = teams.New(s.hook(a), s.chat("DOORBELL_TEAMS_PEOPLE", f.TeamsPeople))
 	case "email":
 		o, err = email.New(email.Options{
 			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
@@ -294,15 +298,17 @@ func (s *Set) settings() (lines []Line) {
 	// Alerts of an agency without an address for them go where its leads go. By mail they go first
 	// to the address for all agencies, if there is one: the people who answer leads can do nothing
 	// about a key. Without one, an alert at the wrong person is better than one that is not sent.
-	slackAlerts := func(agency string) string {
-		return cmp.Or(f.SlackAlertsURL.Revealed(agency), f.SlackURL.Revealed(agency))
-	}
 	mailAlerts := func(agency string) string {
 		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 	}
-	add("slack", "DOORBELL_SLACK_URL", f.SlackURL.Named, f.SlackURL.Revealed, leads)
-	add("slack", "DOORBELL_SLACK_ALERTS_URL",
-		config.NamedIn(f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency), slackAlerts, alerts())
+	chat := func(kind, setting string, url, alertsURL config.PerAgencyURL) {
+		add(kind, setting+"_URL", url.Named, url.Revealed, leads)
+		add(kind, setting+"_ALERTS_URL", config.NamedIn(url.PerAgency, alertsURL.PerAgency), func(agency string) string {
+			return cmp.Or(alertsURL.Revealed(agency), url.Revealed(agency))
+		}, alerts())
+	}
+	chat("slack", "DOORBELL_SLACK", f.SlackURL, f.SlackAlertsURL)
+	chat("teams", "DOORBELL_TEAMS", f.TeamsURL, f.TeamsAlertsURL)
 	add("email", "DOORBELL_EMAIL_TO", f.EmailTo.Named, f.EmailTo.Revealed, leads)
 	add("email", "DOORBELL_EMAIL_ALERTS_TO",
 		config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())

@@ -102,6 +102,13 @@ func TestSettingsAreLinesOfTheTable(t *testing.T) {
 			[]string{"DOORBELL_SLACK_URL=https://h.example/a"},
 			[]string{"SLACK_URL: leads of all agencies to https://h.example/a", "SLACK_ALERTS_URL: alerts of all agencies to https://h.example/a"},
 		},
+		"alerts of Teams elsewhere for one agency": {
+			[]string{"DOORBELL_TEAMS_URL=https://h.example/a?sp=%2Frun&sv=1.0&sig=x", "DOORBELL_TEAMS_ALERTS_URL=A100=https://h.example/ops"},
+			[]string{
+				"TEAMS_URL: leads of all agencies to https://h.example/a?sp=%2Frun&sv=1.0&sig=x", "TEAMS_ALERTS_URL: alerts of A100 to https://h.example/ops",
+				"TEAMS_ALERTS_URL: alerts of all but A100 to https://h.example/a?sp=%2Frun&sv=1.0&sig=x",
+			},
+		},
 		"mailed alerts elsewhere": {
 			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example", "DOORBELL_EMAIL_ALERTS_TO=it@x.example"},
 			[]string{
@@ -210,6 +217,8 @@ func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
 		"line 2, column 7 (to): entry 1 begins with no kind of receiver":                   header + "A100;;;;;;" + secret,
 		"line 2, column 7 (to): entry 2 is not an https:// address":                        header + "A100;;;;;;slack:" + secret + " webhook:s3cret",
 		"line 2, column 7 (to): entry 1 speaks plain http":                                 header + "A100;;;;;;slack:http://h.example/s3cret",
+		"line 2, column 7 (to): entry 1 is not an https:// address":                        header + "A100;;;;;;teams:s3cret",
+		"line 2, column 1: a receiver cannot be used: teams: the part of the address":      header + "A100;;;;;;teams:https://s3cret.example",
 		"line 2, column 7 (to): entry 1 is not an email":                                   header + "A100;;;;;;email:s3cret",
 		"line 2, column 7 (to): entry 1 needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM": header + "A100;;;;;;email:s3cret@x.example",
 		"line 2, column 8: this cell has no column":                                        header + "A100;;;;;;slack:" + secret + ";s3cret",
@@ -271,6 +280,7 @@ func TestAnAddressThatMayBeASecretIsShownAsItsHost(t *testing.T) {
 	for want, a := range map[string]Address{
 		"email:nora@x.example":    {Kind: "email", Value: "nora@x.example"},
 		"slack:h.example(sha256:": {Kind: "slack", Value: "https://h.example/s3cret"},
+		"teams:h.example(sha256:": {Kind: "teams", Value: "https://h.example/?sig=s3cret"},
 	} {
 		if got := a.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "s3cret") {
 			t.Errorf("%q, want %q", got, want)

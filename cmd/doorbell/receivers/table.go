@@ -220,7 +220,7 @@ func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 		kind, value, _ := strings.Cut(one, ":")
 		a, text := Address{Kind: strings.ToLower(kind), Value: value}, ""
 		switch f := s.c.Forward; a.Kind {
-		case "slack":
+		case "slack", "teams":
 			text = config.URLTrouble(value, s.c.Base.AllowPlaintext)
 		case "webhook":
 			text = config.URLTrouble(value, s.c.Base.AllowPlaintext)
@@ -236,7 +236,7 @@ func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 				text = "needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM"
 			}
 		default:
-			text = "begins with no kind of receiver; write slack:https://…, email:… or webhook:https://…"
+			text = "begins with no kind of receiver; write slack:https://…, teams:https://…, email:… or webhook:https://…"
 		}
 		if text != "" {
 			return fmt.Sprintf("entry %d %s", n+1, text)

@@ -1,0 +1,257 @@
+package teams_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
+	"doorbell/events/forward/teams"
+	"doorbell/schemas/skiptest"
+)
+
+var update = flag.Bool("update", false, "write the payloads in testdata again")
+
+func render(t testing.TB, full bool, d forward.Delivery) []byte {
+	t.Helper()
+	body, err := teams.Render(full, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func text(t testing.TB, full bool, list ...events.Event) (string, map[string]string) {
+	t.Helper()
+	lines, links := shown(t, render(t, full, forward.Delivery{Events: list}))
+	return strings.Join(lines, "\n"), links
+}
+
+func TestEveryKindOfMessageLooksAsItIsPinned(t *testing.T) {
+	var names []string
+	for _, s := range forwardtest.Samples(t) {
+		names = append(names, s.Name+".json")
+		file := filepath.Join("testdata", s.Name+".json")
+		body := render(t, s.Full, s.Delivery)
+		if err := checkMessage(body); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		var got bytes.Buffer
+		if err := json.Indent(&got, body, "", " "); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+		if *update {
+			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s is not %s (%v); look at the difference, then run: go test ./events/forward/teams -update", s.Name, file, err)
+		}
+	}
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() && !slices.Contains(names, e.Name()) {
+			t.Errorf("testdata/%s is of no kind", e.Name())
+		}
+	}
+}
+
+// TestMicrosoftsLibraryReadsEveryCard lets somebody else judge, and also fails where what must be refused is not.
+func TestMicrosoftsLibraryReadsEveryCard(t *testing.T) {
+	interop := filepath.Join("..", "..", "..", "schemas", "interop")
+	if _, err := os.Stat(filepath.Join(interop, "node_modules", "adaptivecards")); err != nil {
+		skiptest.Skipf(t, "Microsoft's library for Adaptive Cards is not installed; run, at the top of the repository: npm ci --prefix schemas/interop")
+	}
+	cards := []json.RawMessage{
+		json.RawMessage(`{"type":"AdaptiveCard","version":"1.2","body":[{"type":"RichText","inlines":[]}]}`),
+		json.RawMessage(`{"type":"AdaptiveCard","version":"1.2","body":[{"type":"Container","style":"calm","items":[{"type":"TextBlock","text":"a"}]}]}`),
+		json.RawMessage(`{"type":"AdaptiveCard","version":"1.2","headline":"a","body":[{"type":"TextBlock","text":"a"}]}`),
+		json.RawMessage(`{"type":"AdaptiveCard","version":"1.2","body":[{"type":"Table","columns":[],"rows":[]}]}`),
+	}
+	wrong := len(cards)
+	samples := forwardtest.Samples(t)
+	for _, s := range samples {
+		var m struct {
+			Attachments []struct{ Content json.RawMessage }
+		}
+		if err := json.Unmarshal(render(t, s.Full, s.Delivery), &m); err != nil {
+			t.Fatal(err)
+		}
+		cards = append(cards, m.Attachments[0].Content)
+	}
+	input, err := json.Marshal(cards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("node", filepath.Join(interop, "cards.mjs"))
+	command.Stdin, command.Stderr = bytes.NewReader(input), os.Stderr
+	out, err := command.Output()
+	var against [][]string
+	if err != nil || json.Unmarshal(out, &against) != nil || len(against) != len(cards) {
+		t.Fatalf("%v: %.500s", err, out)
+	}
+	for n, problems := range against {
+		if n < wrong && len(problems) == 0 {
+			t.Errorf("the library finds nothing wrong with %s", cards[n])
+		} else if n >= wrong && len(problems) > 0 {
+			t.Errorf("%s: %v", samples[n-wrong].Name, problems)
+		}
+	}
+}
+
+func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
+	for i, piece := range forwardtest.Worst {
+		for k, n := range []int{1, 60} {
+			whole := strings.Repeat(piece, 20_000/n/len(piece))
+			for _, list := range [][]events.Event{forwardtest.WorstRequests(t, whole, n, (i+k)%2 == 0), forwardtest.WorstAlerts(t, whole, n)} {
+				for _, full := range []bool{true, false} {
+					body, err := teams.Render(full, forward.Delivery{Events: list})
+					if err == nil {
+						err = checkMessage(body)
+					}
+					if err != nil {
+						t.Errorf("%d of %.20q: %v", n, piece, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestNobodyIsMissingInAList(t *testing.T) {
+	for _, piece := range forwardtest.Worst {
+		for _, same := range []bool{true, false} {
+			var list []events.Event
+			for i := range 20 {
+				e := forwardtest.Request(t, func(p *events.ContactRequestCreated) {
+					p.Contact.FirstName, p.Contact.LastName = fmt.Sprintf("Person%c", 'A'+i), strings.Repeat(piece, 1_000/len(piece))
+					p.Insertion.Title = p.Contact.LastName
+				})
+				if !same {
+					e.Reference = fmt.Sprint(i)
+				}
+				list = append(list, e)
+			}
+			all, _ := text(t, true, list...)
+			for i := range 20 {
+				if who := fmt.Sprintf("Person%c", 'A'+i); strings.Count(all, who) != 1 {
+					t.Errorf("%.20q, one insertion %v: %s is missing", piece, same, who)
+				}
+			}
+		}
+	}
+}
+
+// hostile are texts that a client of Adaptive Cards might take for more than text.
+var hostile = []string{
+	"[Login](https://evil.example)", "**bold** _it_ ~~no~~ `code`", "# head", "- list\r1. list", "<at>all</at> <b>&lt;b&gt;</b>", "![x](https://evil.example/x.png)",
+	"{{DATE(2026-11-20T09:42:00Z, SHORT)}}", "{{{TIME(2026-11-20T09:42:00Z)}}}", "{{{{DATE(2026-11-20T09:42:00Z)}}}}", "${title} @{triggerBody()}", "https://evil.example",
+	"\",\"type\":\"Image", "\u202eabc\u202c\x00\x1b[31m",
+}
+
+// TestHostileTextIsText puts each text into every field: whatever a reader sees of it stands in a TextRun, whole, and no link is theirs.
+func TestHostileTextIsText(t *testing.T) {
+	for _, evil := range hostile {
+		for _, n := range []int{1, 3} {
+			for _, list := range [][]events.Event{forwardtest.WorstRequests(t, evil, n, true), forwardtest.WorstAlerts(t, evil, n)} {
+				body := render(t, true, forward.Delivery{Events: list})
+				if err := checkMessage(body); err != nil {
+					t.Errorf("%q: %v\n%s", evil, err, body)
+				}
+				all, links := shown(t, body)
+				for title, url := range links {
+					if evil != "https://evil.example" || title != "🔗 evil.example" || url != evil {
+						t.Errorf("%q became a link: %s %s", evil, title, url)
+					}
+				}
+				if !strings.ContainsAny(evil, "{\r\x00") && !strings.Contains(strings.Join(all, "\n"), strings.Fields(evil)[0]) {
+					t.Errorf("%q is not shown: %q", evil, all)
+				}
+			}
+		}
+	}
+}
+
+func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
+	e := forwardtest.Request(t, func(p *events.ContactRequestCreated) {
+		p.Contact.Message = "Ich bin Nora BEISPIEL. Anruf: 079 000 01 23 oder nora@example.org"
+	})
+	for _, list := range [][]events.Event{{e}, forwardtest.Requests(t)} {
+		all, links := text(t, false, list...)
+		for _, hidden := range []string{"BEISPIEL", "Nora Beispiel", "example.org", "@", "079", "+41", "Muster"} {
+			if strings.Contains(all, hidden) {
+				t.Errorf("%s is shown: %s", hidden, all)
+			}
+		}
+		if !strings.Contains(all, "Nora B.") || slices.ContainsFunc(slices.Collect(maps.Values(links)), func(u string) bool { return !strings.HasPrefix(u, "https:") }) {
+			t.Errorf("%v %s", links, all)
+		}
+	}
+	lines, _ := shown(t, render(t, false, forward.Delivery{Events: []events.Event{e}, Test: true}))
+	if !strings.Contains(strings.Join(lines, "\n"), "DOORBELL_TEAMS_PEOPLE=full") {
+		t.Errorf("a test does not say how to see more: %q", lines)
+	}
+}
+
+func TestFullHasButtonsToWriteToCallAndToThePage(t *testing.T) {
+	all, links := text(t, true, forwardtest.Request(t, func(p *events.ContactRequestCreated) { p.Insertion.URL = "https://www.portal.example/d/1?a=1&b=2" }))
+	for _, want := range []string{"Frau Nora Beispiel", "E-mail: nora.beispiel@example.org", "Phone: 079 000 01 23"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s is missing: %s", want, all)
+		}
+	}
+	if len(links) != 3 || !strings.HasPrefix(links["✉️ Write a mail"], "mailto:nora.beispiel@example.org?subject=Helle%203.5-") || links["📞 Call"] != "tel:+41790000123" ||
+		links["🔗 portal.example"] != "https://www.portal.example/d/1?a=1&b=2" {
+		t.Errorf("%v", links)
+	}
+	all, links = text(t, true, forwardtest.Request(t, func(p *events.ContactRequestCreated) {
+		p.Contact.Email, p.Contact.Phone, p.Contact.PhoneRaw, p.Insertion.URL = "a@b.ch?bcc=all@evil.example", "", "call me", "javascript:alert(1)"
+	}))
+	if len(links) != 0 || !strings.Contains(all, "Phone: call me") {
+		t.Errorf("%v %s", links, all)
+	}
+}
+
+// FuzzRender: whatever stands in an event, and whichever JSON, the message is one that Teams takes and that steers nothing.
+func FuzzRender(f *testing.F) {
+	for _, k := range events.Types {
+		f.Add(string(k), []byte(forwardtest.Example(f, k).Data), "{{DATE(2026-11-20T09:42:00Z)}}", "A100", true, uint8(1))
+	}
+	for _, w := range slices.Concat(forwardtest.Worst, hostile) {
+		f.Add("contact_request.created", []byte(forwardtest.Example(f, events.TypeContactRequestCreated).Data), strings.Repeat(w, 200), w, false, uint8(20))
+	}
+	f.Fuzz(func(t *testing.T, kind string, data []byte, text, agency string, full bool, n uint8) {
+		e := events.Event{
+			ID: text, Type: events.Type(kind), AgencyID: agency, Reference: text, Data: data,
+			Time: time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC),
+		}
+		d := forward.Delivery{Events: []events.Event{e}, Test: n%7 == 0}
+		for i := range n % 22 {
+			e.Data = forwardtest.Fill(data, text, int(i))
+			d.Events = append(d.Events, e)
+		}
+		if body, err := teams.Render(full, d); err == nil {
+			if err := checkMessage(body); err != nil {
+				t.Fatalf("%v\n%s", err, body)
+			}
+		}
+	})
+}

@@ -1,0 +1,15 @@
+package teams
+
+import (
+	"time"
+
+	"doorbell/events/forward"
+	"doorbell/events/forward/message"
+)
+
+// Render is what a receiver would post.
+func Render(full bool, d forward.Delivery) ([]byte, error) {
+	return render(message.Write(d.Events, d.Test, message.Options{
+		Short: !full, Full: "DOORBELL_TEAMS_PEOPLE=full", Location: time.FixedZone("CET", 3600), Operators: true,
+	}))
+}

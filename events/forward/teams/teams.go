@@ -1,0 +1,91 @@
+// Package teams is the receiver for Microsoft Teams: it posts Adaptive Cards to a workflow that begins with "When a Teams webhook
+// request is received". It lays out the messages of package message as a card, and knows the error codes of workflows. Package forward
+// posts, decides when to send, how often to try and what to remember.
+//
+// A workflow answers 202 before it posts the card, and nobody is told if Teams then rejects it. So every card is small enough for what
+// Teams documents, and of the oldest version of the format that has what is used.
+//
+// Texts of strangers stand in TextRun elements, in which Markdown is not interpreted, as it is in TextBlock and FactSet. The one thing
+// that is interpreted there, the functions {{DATE()}} and {{TIME()}}, is broken up. The title of a button is no markup either.
+//
+// Whoever knows the workflow's address can post to the channel. It is in no error, no log and no Traits; an error names the host at
+// most, and of an answer only codes that are listed here.
+package teams
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"doorbell/events/forward"
+	"doorbell/events/forward/message"
+)
+
+// pace stays far below the four requests a second from which on Teams slows a webhook down, and spares the quota of the workflow's
+// connection: https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook.
+const pace = time.Second
+
+// New makes a receiver and asks nothing of the network. The error is an address that is no workflow's; it names the host at most.
+func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
+	o.Operators = true
+	m, err := forward.NewMessenger(h, forward.Service{
+		Pace: pace, Digest: message.MaxRows, Word: code, Words: codes, Renew: "turn the workflow on in Teams, or make a new one",
+		Render: func(d forward.Delivery) ([]byte, error) { return render(message.Write(d.Events, d.Test, o)) },
+	})
+	if err == nil {
+		err = checkAddress(h.URL)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("teams: %w", err)
+	}
+	return m, nil
+}
+
+// checkAddress refuses an address that cannot be that of a workflow. Its errors never quote the address, which is a secret.
+func checkAddress(text string) error {
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return errors.New("the workflow's address is not a URL")
+	}
+	host := strings.ToLower(u.Hostname())
+	ends := func(domain string) bool { return strings.HasSuffix("."+host, "."+domain) }
+	switch {
+	case strings.Contains(text, "#"):
+		return errors.New("the workflow's address must not contain #")
+	case ends("webhook.office.com"):
+		return errors.New("the address is that of a connector, which Microsoft has retired; make a workflow in Teams that posts to a channel when a webhook request is received")
+	case strings.Trim(u.Path, "/") == "":
+		return errors.New("the part of the address that names the workflow is missing")
+	case (ends("logic.azure.com") || ends("powerplatform.com")) && u.Query().Get("sig") == "":
+		return errors.New("the end of the address is missing, which is its signature (sig=…); copy all of it, and quote it in a shell")
+	}
+	return nil
+}
+
+// codes are error codes of workflows. Most statuses say enough; these are about the workflow though their status, 400, is usually
+// about the request. All our messages have the same form: a workflow with a schema that one does not fit takes none.
+var codes = map[string]forward.About{
+	"WorkflowTriggerIsNotEnabled":  forward.OfWebhook, // turned off, or deleted
+	"WorkflowTriggerNotFound":      forward.OfWebhook,
+	"TriggerInputSchemaMismatch":   forward.OfWebhook,
+	"MissingApiVersionParameter":   forward.OfWebhook, // of an address that was cut
+	"InvalidApiVersionParameter":   forward.OfWebhook,
+	"UnsupportedApiVersion":        forward.OfWebhook,
+	"DirectApiRequestNotSupported": forward.OfWebhook,
+}
+
+// code finds the code of an error in a response: {"error":{"code":"…","message":"…"}}.
+func code(body []byte) string {
+	var b struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &b) != nil {
+		return ""
+	}
+	return b.Error.Code
+}

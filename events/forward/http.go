@@ -204,7 +204,7 @@ func (m *Messenger) outcome(response *http.Response, now time.Time) error {
 	switch {
 	case about == OfWebhook, status == http.StatusGone:
 		return &Retry{Receiver: true, Reason: reason + ": the webhook does not work any more; " + m.service.Renew}
-	case about == OfMessage && status < 500 && status != http.StatusTooManyRequests, about == 0 && ofContent(status):
+	case about == OfMessage && status < 500 && status != http.StatusTooManyRequests, ofContent(status):
 		return &Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
 	case status >= 300 && status < 400:
 		reason += ": a redirect, which is not followed"

@@ -159,6 +159,29 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 	})
 }
 
+// TestADoorbellThatGetsAnotherNameGoesOnWhereItStopped renames it while a lead waits. Its consumers keep their names.
+func TestADoorbellThatGetsAnotherNameGoesOnWhereItStopped(t *testing.T) {
+	for _, renamed := range [][2]string{{"", "staging"}, {"staging", "production"}, {"staging", ""}} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", 20)
+			w := newWorld(t, leadsTo(s))
+			w.o.Instance = renamed[0]
+			w.run(time.Minute, func() { w.lead("A100") })
+			before := consumerNames(t, w)
+			if want := strings.Replace(consumer("a"), "doorbell-", strings.TrimSuffix("doorbell-"+renamed[0], "-")+"-", 1); !slices.Contains(before, want) {
+				t.Errorf("the consumers are %v, want %s", before, want)
+			}
+			w.lead("A100")
+			w.o.Instance = renamed[1]
+			w.run(time.Minute, func() { w.lead("A100") })
+			wantIDs(t, s, w.history)
+			if after := consumerNames(t, w); !slices.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		})
+	}
+}
+
 // line is a route of a line of the table.
 func line(n int, r Receiver, agencies ...string) Route {
 	return Route{Receiver: r, Line: n, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}

@@ -15,6 +15,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/events"
 )
 
@@ -25,6 +26,18 @@ func mustRead(t *testing.T, environ []string) *config.Config {
 		t.Fatalf("refused: %v", err)
 	}
 	return c
+}
+
+func TestRequestsToTheAPINameTheInstallation(t *testing.T) {
+	for instance, want := range map[string]string{"": "1.2.3", "staging": "1.2.3 (staging)"} {
+		c, err := config.Read(doorbelltest.Fit("DOORBELL_INSTANCE="+instance), config.GroupPoll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := options.Poller(c, "1.2.3").API.Version; got != want {
+			t.Errorf("%q is named %s, want %s", instance, got, want)
+		}
+	}
 }
 
 func TestDefaultsAreThoseOfTheContract(t *testing.T) {

@@ -391,6 +391,35 @@ func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
 	}
 }
 
+func TestAnInstallationThatHasANameSaysItEverywhere(t *testing.T) {
+	t.Parallel()
+	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
+	d := doorbelltest.Launch(t, s.With(append(p.Environ(), "DOORBELL_INSTANCE=staging")...), "run")
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
+	sub.Baselined(t, "A100")
+	sub.Request(t, s.Ring(t, "A100"))
+	doorbelltest.Eventually(t, "all receivers have it", func() bool {
+		return len(p.Hooked("contact_request.created")) == 1 && p.Posted("slack", "[staging] New contact request: ") == 1 &&
+			p.Posted("teams", "[staging] New contact request: ") == 1 && p.Mailed("[staging]") == 1
+	})
+	if n := strings.Count(p.All(), "User-Agent: doorbell/"+release+" (staging)\r\n"); n < 3 || n != strings.Count(p.All(), "User-Agent: ") {
+		t.Errorf("%d requests name the installation", n)
+	}
+	stream, err := sub.JS.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range stream.ConsumerNames(t.Context()).Name() {
+		if strings.HasPrefix(name, "doorbell-") && !strings.HasPrefix(name, "doorbell-staging-") {
+			t.Errorf("a consumer is called %s", name)
+		}
+	}
+	if got := doorbelltest.Run(t, s.Environ, "status"); !strings.HasPrefix(got.Stdout, "staging: All is well.") {
+		t.Errorf("%+v", got)
+	}
+	d.Stop(t)
+}
+
 func TestForwardSaysWhatIsMissing(t *testing.T) {
 	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "teams": "DOORBELL_TEAMS_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
 		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t)}, "forward", kind)

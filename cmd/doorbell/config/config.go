@@ -22,7 +22,7 @@ import (
 type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
-	Instance       string        `split_words:"true" desc:"Name of this installation, part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
+	Instance       string        `split_words:"true" desc:"Name of this installation, like staging. Page, status, messages and User-Agent show it, and it is part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
 	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
 	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
@@ -40,6 +40,14 @@ type Base struct {
 
 // HasHTTP says whether an address for HTTP is configured.
 func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
+
+// Agent returns what requests say of us behind "doorbell/": the version, and the instance if it has a name.
+func (b Base) Agent(version string) string {
+	if b.Instance == "" {
+		return version
+	}
+	return version + " (" + b.Instance + ")"
+}
 
 // NATS is how to reach a server, under the names that the nats command knows. DOORBELL_NATS_URL wins over NATS_URL.
 // Without a URL a server is embedded, and User, Password and Token are what it demands from guests.

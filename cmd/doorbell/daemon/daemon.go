@@ -61,7 +61,7 @@ type Options struct {
 	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
 	NATSListen string     // address of the embedded server, or off
 
-	Instance              string // name of this installation, part of the names of its consumers
+	Instance              string // name of this installation, shown in the status and part of the names of its consumers
 	SubjectPrefix, Stream string
 	ManageStream          bool // make the stream where it is missing
 	Retention             time.Duration

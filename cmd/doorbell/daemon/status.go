@@ -51,7 +51,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	a.mu.Unlock()
 	r := publisher.Status()
 	s := ops.Status{
-		Version: a.o.Version, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
+		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
 		Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		Hours: hoursOf(a.follower.Hours(), w.Agencies),
 		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},

@@ -18,6 +18,7 @@ import (
 // Status is the daemon at one moment. It holds no person's data and no secret.
 type Status struct {
 	Version    string            `json:"version"`
+	Instance   string            `json:"instance,omitempty"` // name of this installation
 	Started    time.Time         `json:"started,omitzero"`
 	StoreID    string            `json:"storeId"`
 	DataDir    string            `json:"dataDir"`

@@ -25,6 +25,9 @@ func (s Status) headline(o TextOptions) (lines []string) {
 			style = Red
 		}
 	}
+	if s.Instance != "" {
+		text = s.Instance + ": " + text
+	}
 	for _, l := range o.wrap(text, 0) {
 		lines = append(lines, o.styled(l, style))
 	}

@@ -72,6 +72,14 @@ func TestAStatusShowsNoZeroThatIsNotKnownYet(t *testing.T) {
 	}
 }
 
+func TestAStatusBeginsWithTheNameOfTheInstallation(t *testing.T) {
+	s := large()
+	s.Instance = "staging"
+	if lines := s.Lines(TextOptions{}); !strings.HasPrefix(lines[0], "staging: Needs attention: ") {
+		t.Errorf("the first line is %q", lines[0])
+	}
+}
+
 func TestAStatusFitsWhateverTerminal(t *testing.T) {
 	s := large()
 	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Attempts: 3, LastError: "gone"}}

@@ -46,13 +46,13 @@ type Set struct {
 	opened map[Address]forward.Receiver
 }
 
-// Open reads the table of a configuration. Requests name version, which is doorbell's. The error is
+// Open reads the table of a configuration. Requests name version, which is doorbell's, and the instance. The error is
 // a *config.Error.
 func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "", "", version) }
 
 // OpenKind opens only the receivers of one kind, for the forwarder with that name.
 func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
-	s := &Set{c: c, only: kind, name: name, version: version, opened: map[Address]forward.Receiver{}}
+	s := &Set{c: c, only: kind, name: name, version: c.Base.Agent(version), opened: map[Address]forward.Receiver{}}
 	var text string
 	if path := c.Forward.RoutesFile; path != "" {
 		var trouble string
@@ -209,7 +209,7 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
 			From: string(f.EmailFrom), To: []string{a.Value},
 			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext,
-			Name: cmp.Or(s.name, a.Kind), Location: zurich(),
+			Name: cmp.Or(s.name, a.Kind), Location: zurich(), Instance: s.c.Base.Instance,
 			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 		})
 	default:
@@ -232,7 +232,7 @@ func (s *Set) hook(a Address) forward.Hook {
 func (s *Set) chat(setting, people string) message.Options {
 	f := s.c.Forward
 	return message.Options{
-		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(),
+		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(), Instance: s.c.Base.Instance,
 		Short: people != config.FullPeople, Full: setting + "=" + config.FullPeople,
 	}
 }

@@ -35,6 +35,7 @@ type Options struct {
 	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.
 	AllowPlaintext []string
 
+	Instance string         // name of this installation, with which subjects begin
 	Name     string         // of the forwarder; part of every Message-ID; "email" if empty
 	Location *time.Location // of the times in mails; UTC if nil
 	RootCAs  *x509.CertPool // who may sign the server's certificate; the system's if nil

@@ -27,6 +27,7 @@ type Options struct {
 	Short     bool                         // of a person show first name and initial, and no way to reach them
 	Full      string                       // the setting that shows the whole person, for tests: DOORBELL_SLACK_PEOPLE=full
 	Operators bool                         // readers run doorbell: tell them what to type
+	Instance  string                       // name of this installation, with which titles begin
 }
 
 // Tone is how a message is meant.
@@ -149,7 +150,7 @@ func IsAlert(t events.Type) bool {
 	return strings.HasPrefix(string(t), "access.") || strings.HasPrefix(string(t), "watch.")
 }
 
-// mark says at the top what is no news.
+// mark says at the top what is no news, and which installation speaks.
 func (w writer) mark(m *Message, all []events.Event, test bool) {
 	every := func(origin events.Origin) bool {
 		return !slices.ContainsFunc(all, func(e events.Event) bool { return e.Origin != origin })
@@ -167,6 +168,9 @@ func (w writer) mark(m *Message, all []events.Event, test bool) {
 	}
 	if prefix != "" {
 		m.Subject, m.Title = "["+prefix+"] "+m.Subject, "["+prefix+"] "+m.Title
+	}
+	if w.Instance != "" {
+		m.Subject, m.Title = "["+w.Instance+"] "+m.Subject, "["+w.Instance+"] "+m.Title
 	}
 }
 

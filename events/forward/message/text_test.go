@@ -9,6 +9,24 @@ import (
 	"doorbell/events"
 )
 
+func TestTitlesBeginWithTheNameOfTheInstallation(t *testing.T) {
+	lead := events.Event{AgencyID: "A100", Type: events.TypeContactRequestCreated, Data: []byte("{}"), Origin: events.OriginReplay}
+	alert := events.Event{AgencyID: "A100", Type: events.TypeWatchStale, Data: []byte("{}")}
+	for want, all := range map[string][]events.Event{
+		"[staging] [replayed] New contact request":            {lead},
+		"[staging] [replayed] 2 new contact requests":         {lead, lead},
+		"[staging] No successful response for too long: A100": {alert},
+	} {
+		m := Write(all, false, Options{Instance: "staging"})
+		if !strings.HasPrefix(m.Title, want) || !strings.HasPrefix(m.Subject, "[staging] ") {
+			t.Errorf("%q and %q", m.Title, m.Subject)
+		}
+		if m = Write(all, false, Options{}); strings.Contains(m.Title+m.Subject, "staging") {
+			t.Errorf("%q and %q", m.Title, m.Subject)
+		}
+	}
+}
+
 func TestPricesAreWrittenAsInSwitzerland(t *testing.T) {
 	for _, row := range []struct{ amount, currency, interval, want string }{
 		{"2890", "CHF", "MONTH", "CHF 2’890.– a month"},

@@ -14,6 +14,7 @@ type headline struct {
 	Text  string
 	Sub   string
 	title string // of the window, without the name
+	Name  string // doorbell, and the instance if it has a name
 }
 
 // mark stands in the window's title, where there are no shapes.
@@ -21,15 +22,15 @@ var mark = map[string]string{"square": "■", "triangle": "▲", "diamond": "◆
 
 func (h headline) Title() string {
 	if h.title == "" {
-		return "doorbell"
+		return h.Name
 	}
-	return strings.TrimSpace(mark[h.Shape]+" "+h.title) + " – doorbell"
+	return strings.TrimSpace(mark[h.Shape]+" "+h.title) + " – " + h.Name
 }
 
 // newHeadline takes the state of everything, with the colour and shape of the worst problem.
 func newHeadline(s ops.Status, list []problem) headline {
 	now := ops.NewHeadline(s)
-	h := headline{Tone: well, Shape: "disc", Text: ops.Short(now.Text, 400), Sub: now.Sub, title: ops.Short(now.Title, 100)}
+	h := headline{Tone: well, Shape: "disc", Text: ops.Short(now.Text, 400), Sub: now.Sub, title: ops.Short(now.Title, 100), Name: strings.TrimSpace("doorbell " + ops.Short(s.Instance, 40))}
 	if now.Busy {
 		h.Tone, h.Shape = busy, "ring"
 	}

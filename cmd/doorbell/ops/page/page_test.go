@@ -50,6 +50,18 @@ func words(page string) string {
 	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
 }
 
+func TestThePageShowsTheNameOfTheInstallation(t *testing.T) {
+	s := ops.Status{Watch: poller.Status{At: now}}
+	for instance, want := range map[string]string{"": "doorbell", "staging": "doorbell staging", "<b>": "doorbell &lt;b&gt;"} {
+		s.Instance = instance
+		for _, path := range []string{"/", "/fragment"} {
+			if page := shown(t, of(s, nil), path, false); !strings.HasSuffix(title(page), " – "+want) || !strings.Contains(page, "</svg>"+want+"</h1>") {
+				t.Errorf("%s: the title of %q is %q", path, instance, title(page))
+			}
+		}
+	}
+}
+
 func title(page string) string {
 	_, after, _ := strings.Cut(page, "<title>")
 	text, _, _ := strings.Cut(after, "</title>")

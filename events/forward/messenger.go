@@ -1,0 +1,124 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// This file is the receiver for a webhook of a chat, of which a service has only its form of a message and
+// its words for errors.
+
+// Hook is the address of a webhook that posts into a chat.
+type Hook struct {
+	// URL is https, unless its host is loopback or in AllowPlaintext. It is a secret.
+	URL            string
+	AllowPlaintext []string
+	// UserAgent names us to the other side; empty is "doorbell".
+	UserAgent string
+}
+
+// Service is what is particular to a chat service.
+type Service struct {
+	Pace   time.Duration
+	Digest int
+	Render func(Delivery) ([]byte, error)
+	// Word finds the service's own word for what went wrong in the body of a response, and Words says
+	// what each word is about. No other word is ever quoted.
+	Word  func(body []byte) string
+	Words map[string]About
+	// Renew says what to do about a webhook that does not work any more.
+	Renew string
+}
+
+// About is what went wrong, by the word of a service. Without a word the status decides.
+type About int
+
+const (
+	OfMessage About = iota + 1
+	OfWebhook
+	OfMoment
+)
+
+// Messenger is the receiver for one webhook of a chat: each delivery is one message. It is safe for
+// concurrent use.
+type Messenger struct {
+	Poster
+	service Service
+	agent   string
+}
+
+// NewMessenger makes a receiver. No network call is made.
+func NewMessenger(h Hook, s Service) (*Messenger, error) {
+	poster, err := NewPoster(h.URL, h.AllowPlaintext)
+	if err != nil {
+		return nil, err
+	}
+	return &Messenger{poster, s, cmp.Or(h.UserAgent, "doorbell")}, nil
+}
+
+// Traits returns the pace and the digests of the service, and a name that is a hash of the address.
+func (m *Messenger) Traits() Traits {
+	return Traits{Destination: m.Destination(), Pace: m.service.Pace, Digest: m.service.Digest}
+}
+
+const (
+	// messageTimeout bounds a request where the caller allows more.
+	messageTimeout = 30 * time.Second
+	// mostRead is more than an error needs. Of a longer body, that of a captive portal for example, the
+	// rest is not read.
+	mostRead = 16 << 10
+)
+
+// Send posts the delivery as one message. A chat cannot tell that a message is sent twice.
+func (m *Messenger) Send(ctx context.Context, d Delivery) error {
+	if len(d.Events) == 0 {
+		return &Refused{Reason: "a delivery without an event", Certain: true}
+	}
+	body, err := m.service.Render(d)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	response, err := m.Post(ctx, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {m.agent}}, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return m.outcome(response, time.Now())
+}
+
+// outcome returns what a response means. The service's own word decides where there is one. Any other
+// 2xx is accepted.
+func (m *Messenger) outcome(response *http.Response, now time.Time) error {
+	// A body that breaks off contains no word; the status decides then.
+	body, _ := io.ReadAll(io.LimitReader(response.Body, mostRead))
+	word := m.service.Word(body)
+	status, about := response.StatusCode, m.service.Words[word]
+	if status >= 200 && status < 300 && about == 0 {
+		return nil
+	}
+	reason := fmt.Sprintf("status %d", status)
+	if about != 0 {
+		reason += ", " + word
+	}
+	switch {
+	case about == OfWebhook, status == http.StatusGone:
+		return &Retry{Receiver: true, Reason: reason + ": the webhook does not work any more; " + m.service.Renew}
+	case about == OfMessage && status < 500 && status != http.StatusTooManyRequests, ofContent(status):
+		return &Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
+	case status >= 300 && status < 400:
+		reason += ": a redirect, which is not followed"
+	}
+	return &Retry{After: RetryAfter(response, now), Receiver: about == OfMoment || OfReceiver(status), Reason: reason}
+}
+
+// ofContent reports whether a status is about the message, whatever service it comes from.
+func ofContent(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
+		status == http.StatusUnsupportedMediaType || status == http.StatusUnprocessableEntity
+}

@@ -15,10 +15,8 @@ const (
 	maxMessage = 27 << 10
 	// maxTitle is what fits on two lines.
 	maxTitle = 200
-	// version has TextRun and the styles of containers. A client that knows none so new shows an error instead of the card.
+	// version is the oldest one with TextRun and styles of containers. A client that does not know it shows no card.
 	version = "1.2"
-	// maxActions is how many buttons are shown: https://learn.microsoft.com/microsoftteams/platform/task-modules-and-cards/cards/cards-reference.
-	maxActions = 6
 )
 
 // post is the body of a request.
@@ -74,7 +72,7 @@ func render(m message.Message) ([]byte, error) {
 			content.Body = append(content.Body, container(styles[box.Tone], elements(box.Parts)))
 		}
 		for _, p := range c.Parts {
-			for _, l := range p.Links[:min(len(p.Links), maxActions)] {
+			for _, l := range p.Links {
 				content.Actions = append(content.Actions, action{"Action.OpenUrl", l.Sign() + " " + l.Text, l.URL})
 			}
 		}
@@ -117,7 +115,7 @@ var looks = map[message.PartKind]run{
 	message.Small:   {Size: "Small", IsSubtle: true},
 }
 
-// container keeps elements together before a colour.
+// container keeps elements together, on a background of its own.
 func container(style string, items []element) element {
 	return element{Type: "Container", Style: style, Items: items}
 }

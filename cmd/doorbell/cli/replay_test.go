@@ -256,7 +256,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job >":                               "--job: write 1 to 64",
 		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
 		"--job a --to -":                        "--job: has a meaning for NATS alone",
-		"--to kafka":                            "--to: write nats, -, slack, email or webhook",
+		"--to kafka":                            "--to: write nats, -, slack, teams, email or webhook",
 		"--rate=-1":                             "--rate: write a number from",
 		"--rate NaN":                            "--rate: write a number from",
 		"--rate Inf":                            "--rate: write a number from",

@@ -225,6 +225,8 @@ type Options struct {
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 	Metrics  *Metrics         // default: new ones
+	// Allowed reports whether a request may begin now, whatever else speaks for it; nil: it always may. Safe for concurrent use.
+	Allowed func() bool
 
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
 	RequestsPerSecond float64       // 5; ceiling over everything

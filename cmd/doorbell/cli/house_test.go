@@ -41,8 +41,9 @@ var house = map[string][]string{
 	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
+	"cmd/doorbell/standby":     {"store", "events/stream"},
 	"cmd/doorbell/daemon": {
-		"cmd/doorbell/exit", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured

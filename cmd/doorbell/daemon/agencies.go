@@ -110,6 +110,9 @@ func (a *Daemon) openPoller(context.Context) error {
 	}
 	d.mu.Unlock()
 	o.Store, o.Logger, o.Retention = a.store, a.o.Log, a.o.Retention
+	if a.o.Turn != nil {
+		o.Allowed = a.o.Turn.Valid
+	}
 	p, err := poller.New(o)
 	if a.store.Failure() != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -43,6 +44,8 @@ const (
 const (
 	// letGo is how long relay and connection may then take to end by themselves.
 	letGo = time.Second
+	// handOverLimit is how long the last copy for another doorbell may take at the end.
+	handOverLimit = 5 * time.Second
 	// AccountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
 	// this one only must not be in its way when that is changed.
 	AccountLimit = 1 << 40
@@ -75,6 +78,9 @@ type Options struct {
 	PingURL    string
 
 	Notify Notifier
+
+	// Turn is the time in which this one of several doorbells works. Nil: it is alone.
+	Turn *standby.Turn
 
 	Receivers      Receivers // nil: none
 	ForwarderNames []string  // of the kinds of receivers, those too that the routes do not name now
@@ -247,6 +253,9 @@ func (a *Daemon) Run(ctx context.Context) error {
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}
+	if t := a.o.Turn; t != nil {
+		parts = append(parts, func(ctx context.Context) error { return t.Copy(ctx, a.store) })
+	}
 	if a.web != nil {
 		parts = append(parts, a.serveHTTP)
 	}
@@ -287,7 +296,20 @@ func (a *Daemon) Run(ctx context.Context) error {
 	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
 		a.o.Log.Warn("NATS does not release the relay's connection; unacknowledged events stay in the event log for the next start")
 	}
+	a.handOver()
 	return a.ended(err)
+}
+
+// handOver writes the last copy for the doorbell that takes over.
+func (a *Daemon) handOver() {
+	if a.o.Turn == nil || a.store.Failure() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverLimit)
+	defer cancel()
+	if err := a.o.Turn.CopyNow(ctx, a.store); err != nil {
+		a.o.Log.Warn("the last copy for the doorbell that takes over is not written; it starts from the one before", "err", err.Error())
+	}
 }
 
 // storeFails ends everything when the store was found damaged or a commit has failed, wherever that was: what is done from then on is

@@ -217,8 +217,13 @@ func (a *Daemon) approve(agencyID string) (bool, error) {
 	return steer(&a.agencies, func(p *poller.Poller) (bool, error) { return p.Approve(agencyID) })
 }
 
-func (a *Daemon) pollNow(agencyID string) (poller.PolledNow, error) {
-	return steer(&a.agencies, func(p *poller.Poller) (poller.PolledNow, error) { return p.PollNow(agencyID) })
+func (a *Daemon) pollNow(agencyID, reference string) (poller.PolledNow, error) {
+	return steer(&a.agencies, func(p *poller.Poller) (poller.PolledNow, error) {
+		if reference == "" {
+			return p.PollNow(agencyID)
+		}
+		return p.Nudge(agencyID, reference)
+	})
 }
 
 // admit asks the stream since when the waiting agencies were watched, and lets their watch begin.

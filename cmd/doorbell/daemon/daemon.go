@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -249,7 +248,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.storeFails}
+	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serveSocket, a.probeStore, a.watchdog, a.storeFails}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
 	}
@@ -277,8 +276,10 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	err := a.wait(&watch)
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
-	if err := a.o.Notify.stopping(); err != nil {
-		a.notNotified(err)
+	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
+		if err := a.o.Notify.stopping(); err != nil {
+			a.notNotified(err)
+		}
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -392,16 +393,6 @@ func (a *Daemon) watchdog(ctx context.Context) error {
 
 func (a *Daemon) notNotified(err error) { a.o.Log.Warn("sd_notify failed", "err", err) }
 
-// serve answers at the socket.
-func (a *Daemon) serve(ctx context.Context) error {
-	s := &http.Server{
-		Handler:           ops.Handler(a.Verbs()),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	stopped := context.AfterFunc(ctx, func() { s.Close() })
-	defer stopped()
-	if err := s.Serve(a.socket); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+func (a *Daemon) serveSocket(ctx context.Context) error {
+	return serve(ctx, a.socket, ops.Handler(a.Verbs()))
 }

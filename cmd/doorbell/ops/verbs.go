@@ -43,6 +43,8 @@ type Verbs struct {
 	Forget func(ctx context.Context, q ForgetRequest) (people.Receipt, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
+	// Refuse returns why nothing but the status can be asked; the other fields are then not used. Nil: everything can.
+	Refuse func() error
 }
 
 // AgencyRequest is the body of POST /v1/resume, /v1/approve and /v1/poll.
@@ -131,6 +133,10 @@ var (
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
+	if v.Refuse != nil {
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, 0, nil, v.Refuse()) })
+		return mux
+	}
 	Resume.serve(mux, v.resume)
 	Approve.serve(mux, v.approve)
 	Poll.serve(mux, v.poll)
@@ -187,6 +193,8 @@ func (v Verbs) resume(_ context.Context, q AgencyRequest) (a ResumeAnswer, err e
 
 // Errors of what is asked.
 var (
+	// ErrWaiting is wrapped by what a doorbell answers that waits while another one works.
+	ErrWaiting  = errors.New("this doorbell waits")
 	errBody     = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
 	errTooLarge = errors.New("the answer is too large")
 )
@@ -201,6 +209,7 @@ var statuses = []struct {
 	{poller.ErrTooSoon, http.StatusTooManyRequests},
 	{people.ErrNothing, http.StatusGone},
 	{stream.ErrMayNotErase, http.StatusFailedDependency},
+	{ErrWaiting, http.StatusConflict},
 	{errBody, http.StatusBadRequest},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
 	{errChunked, http.StatusLengthRequired},

@@ -35,7 +35,8 @@ type Holder struct {
 type Lease struct {
 	kv       jetstream.KeyValue
 	key      string
-	value    []byte
+	holder   Holder
+	value    []byte // of the key: the holder
 	revision uint64 // only keep uses it
 
 	mu   sync.Mutex
@@ -50,7 +51,7 @@ func take(ctx context.Context, kv jetstream.KeyValue, key string, h Holder) (*Le
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyLimit)
 	defer cancel()
-	l := &Lease{kv: kv, key: key, value: value, good: time.Now()}
+	l := &Lease{kv: kv, key: key, holder: h, value: value, good: time.Now()}
 	l.revision, err = kv.Create(ctx, key, value)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return nil, nil

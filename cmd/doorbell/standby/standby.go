@@ -59,6 +59,9 @@ type Turn struct {
 	p *pair
 }
 
+// Holder returns the name of the pair and this process.
+func (t *Turn) Holder() (pair string, h Holder) { return t.p.Name, t.holder }
+
 type pair struct {
 	Options
 	kv     jetstream.KeyValue

@@ -37,6 +37,16 @@ func TestACopyHoldsTheSnapshotAndTheEventsBeyondTheCursor(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := open(t, dir)
+	if err := s.Acknowledge(events.Cursor{Position: 3, ID: "third"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	if err := s.CopyUnpublished(filepath.Join(other, "doorbell.db")); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := open(t, other).LastPosition(); err != nil || last != 3 {
+		t.Errorf("positions of a copy without events go on behind %d, %v", last, err)
+	}
 	if copied.ID() == s.ID() {
 		t.Error("the copy has the identity of the store")
 	}

@@ -26,7 +26,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options) error {
 	host, _ := os.Hostname()
 	return standby.Run(ctx, standby.Options{
 		Conn: conn, Stream: b.Stream, Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
-		Holder: standby.Holder{Name: cmp.Or(b.Instance, host), ID: rand.Text()},
+		Holder: standby.Holder{Name: cmp.Or(host, "another machine"), ID: rand.Text()},
 		Work: func(ctx context.Context, t *standby.Turn) error {
 			o := o
 			o.Turn = t

@@ -31,7 +31,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := doorbelltest.NewScene(t, "A100")
-	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_INSTANCE=machine-two")
+	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair")
 	p := doorbelltest.Launch(t, environ, "run")
 	p.Stderr.Await(t, "another doorbell works")
 

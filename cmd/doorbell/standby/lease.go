@@ -69,9 +69,6 @@ func (l *Lease) Valid() bool {
 }
 
 func (l *Lease) age() time.Duration {
-	if l.good.IsZero() {
-		return validFor
-	}
 	now := time.Now()
 	return max(now.Sub(l.good), now.Round(0).Sub(l.good.Round(0)))
 }

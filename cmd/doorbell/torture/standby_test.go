@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
@@ -17,7 +18,8 @@ func TestAPairOfDoorbellsTakesOver(t *testing.T) {
 	far := doorbelltest.StartFar(t)
 	b := doorbelltest.NewLeads(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 600)
 	b.OfSeveral()
-	b.Environ = append(b.Environ, "NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair")
+	place := doorbelltest.NewPlace(t)
+	b.Environ = append(b.Environ, "NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", place.Webhook())
 	dirs := [2]string{b.Dir, doorbelltest.ShortDir(t)}
 	launch := func(n int) *doorbelltest.Child {
 		return doorbelltest.Launch(t, append(b.Environ[:len(b.Environ):len(b.Environ)], "DOORBELL_DATA_DIR="+dirs[n]), "run")
@@ -30,22 +32,25 @@ func TestAPairOfDoorbellsTakesOver(t *testing.T) {
 	took := map[string][]time.Duration{}
 	begin := time.Now()
 	for n := range 3 * *rounds {
-		working := n % 2
+		working, other := n%2, (n+1)%2
 		b.GoesOn(t, 50)
+		both[other].Stderr.Await(t, "another doorbell works")
+		both[other].Stderr.Reset()
 		ended := time.Now()
 		var how string
 		switch n % 3 {
 		case 0:
+			how = "kill"
+			both[working].End(t, syscall.SIGKILL)
+		case 1:
+			how = "suspension"
+			signalTo(t, both[working], syscall.SIGSTOP)
+		case 2:
 			how = "clean end"
 			both[working].Stop(t)
 			ended = time.Now()
-		case 1:
-			how = "kill"
-			both[working].End(t, syscall.SIGKILL)
-		case 2:
-			how = "suspension"
-			signalTo(t, both[working], syscall.SIGSTOP)
 		}
+		both[other].Stderr.Await(t, "this doorbell works")
 		b.GoesOn(t, 1)
 		took[how] = append(took[how], time.Since(ended))
 		if how == "suspension" {
@@ -57,14 +62,18 @@ func TestAPairOfDoorbellsTakesOver(t *testing.T) {
 		}
 	}
 	last := (3 * *rounds) % 2
-	events := b.Judge(t, both[last], far.URL())
-	both[1-last].Stop(t)
+	published := b.Judge(t, both[1-last], far.URL())
+	doubled := everyLeadIsDelivered(t, far, place)
+	both[last].Stop(t)
+	if most := 2 * *rounds; doubled > most { // the message in hand of each that did not end cleanly
+		t.Errorf("%d leads were delivered twice in %d takeovers", doubled, 3**rounds)
+	}
 	for how, list := range took {
 		slices.Sort(list)
 		t.Logf("first request after a %s: median %s, longest %s of %d", how, list[len(list)/2].Round(time.Millisecond),
 			list[len(list)-1].Round(time.Millisecond), len(list))
 	}
-	t.Logf("%d takeovers in %s, %d events", 3**rounds, time.Since(begin).Round(time.Second), events)
+	t.Logf("%d takeovers in %s, %d events, %d leads delivered twice", 3**rounds, time.Since(begin).Round(time.Second), published, doubled)
 }
 
 func signalTo(t *testing.T, c *doorbelltest.Child, signal syscall.Signal) {
@@ -72,4 +81,26 @@ func signalTo(t *testing.T, c *doorbelltest.Child, signal syscall.Signal) {
 	if err := c.Cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// everyLeadIsDelivered waits until the webhook has every lead of the stream, and returns how many it got twice.
+func everyLeadIsDelivered(t *testing.T, far *doorbelltest.FarServer, place *doorbelltest.Place) (doubled int) {
+	t.Helper()
+	all, err := doorbelltest.ReadStream(t.Context(), far.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := string(events.TypeContactRequestCreated)
+	all = slices.DeleteFunc(all, func(m doorbelltest.Message) bool { return m.Kind() != created })
+	doorbelltest.Eventually(t, "every lead is delivered", func() bool {
+		times := map[string]int{}
+		doubled = 0
+		for _, p := range place.Hooked(created) {
+			if times[p.Header.Get("ce-id")]++; times[p.Header.Get("ce-id")] > 1 {
+				doubled++
+			}
+		}
+		return !slices.ContainsFunc(all, func(m doorbelltest.Message) bool { return times[m.Header.Get("ce-id")] == 0 })
+	})
+	return doubled
 }

@@ -241,6 +241,9 @@ const noticeWithin = 5 * time.Second
 
 // admit decides whether a request is sent now. After a failure of its key or the base URL it is the one that may try.
 func (p *Poller) admit(r listings.Request, now time.Time) error {
+	if p.o.Allowed != nil && !p.o.Allowed() {
+		return &watch.WaitError{Until: now.Add(time.Second)}
+	}
 	if _, err := p.byID[r.AgencyID].access().Allow(r, now); err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type agency struct {
 	walkBegan  time.Time // when the last walk began
 	underWay   bool      // that walk has not ended
 	lastError  string
+	nudgedAt   time.Time // when the last walk for an unknown reference was started
 
 	latencies latencies
 

@@ -18,7 +18,8 @@ import (
 //
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from the
 // schedule when there is a token, unless too many are under way. While polls wait, walks get at most
-// every third request.
+// every third request. An insertion that somebody has named goes before all of these, though never for
+// two requests in a row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
@@ -33,6 +34,8 @@ type dispatcher struct {
 	underWay int           // polls of the schedule
 	chosen   schedule.Turn // of a poll that has not sent its request yet
 	chosenAt time.Time
+	ahead    bool // that poll goes before what waits: its insertion was nudged
+	wasAhead bool // the last request was sent for such a poll
 }
 
 // waiter is a request that waits to be sent.
@@ -95,8 +98,10 @@ func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.chosen.Agency == w.request.AgencyID && d.chosen.Reference == w.request.Reference {
-		d.chosen = schedule.Turn{}
-		if now := time.Now(); len(d.waiting) == 0 && !d.full() && d.budget.until(now) == 0 {
+		ahead := d.ahead
+		d.chosen, d.ahead = schedule.Turn{}, false
+		if now := time.Now(); (ahead || len(d.waiting) == 0) && !d.full() && d.budget.until(now) == 0 {
+			d.wasAhead = ahead
 			return true, d.send(w, now)
 		}
 	}
@@ -154,6 +159,17 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	if wait = d.budget.until(now); wait > 0 { // the chosen poll has taken the token
 		return t, false, wait
 	}
+	starts := d.chosenAt.Add(startsIn).Sub(now)
+	if d.ahead && starts > 0 {
+		return t, false, starts
+	}
+	if d.ahead = false; !d.wasAhead && d.underWay < d.maxPolls {
+		if t = d.schedule.NextNudge(now); t.Why != schedule.None {
+			d.choosePoll(t, now)
+			d.ahead = true
+			return t, false, 0
+		}
+	}
 	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
 	if page >= 0 && d.polls >= 2 {
 		d.grant(page, now)
@@ -163,14 +179,13 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 		d.grant(poll, now)
 		return t, true, 0
 	}
-	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.Why != schedule.None && starts > 0 {
+	if d.chosen.Why != schedule.None && starts > 0 {
 		return t, false, starts
 	}
 	if d.underWay < d.maxPolls {
 		t, wait = d.schedule.Next(now)
 		if t.Why != schedule.None {
-			d.underWay++
-			d.chosen, d.chosenAt = t, now
+			d.choosePoll(t, now)
 			return t, false, 0
 		}
 	}
@@ -181,9 +196,16 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	return t, false, wait
 }
 
+// choosePoll keeps the token for a poll. The caller holds d.mu.
+func (d *dispatcher) choosePoll(t schedule.Turn, now time.Time) {
+	d.underWay++
+	d.chosen, d.chosenAt = t, now
+}
+
 // grant ends the wait of a request. The caller holds d.mu, as does that of send.
 func (d *dispatcher) grant(n int, now time.Time) {
 	w := d.waiting[n]
+	d.wasAhead = false
 	d.waiting = slices.Delete(d.waiting, n, n+1)
 	w.granted <- d.send(w, now)
 }
@@ -207,7 +229,7 @@ func (d *dispatcher) end(t schedule.Turn) {
 	d.mu.Lock()
 	d.underWay--
 	if d.chosen == t {
-		d.chosen = schedule.Turn{}
+		d.chosen, d.ahead = schedule.Turn{}, false
 	}
 	d.mu.Unlock()
 	d.poke()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"slices"
 	"sync/atomic"
@@ -185,14 +186,42 @@ func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err err
 	return e, true, nil
 }
 
-// ErrHalted is returned when an agency is to be asked that is halted.
-var ErrHalted = errors.New("agency is halted")
+// Errors of PollNow and Nudge.
+var (
+	// ErrHalted: what is to be polled is halted.
+	ErrHalted = errors.New("agency is halted")
+	// ErrTooSoon is what a TooSoonError is.
+	ErrTooSoon = errors.New("too soon")
+)
 
-// PolledNow is what PollNow lets happen.
-type PolledNow struct {
-	Insertions int `json:"insertions"` // are polled as soon as the share of the agency allows
-	Of         int `json:"of"`         // in the schedule
+// TooSoonError: an unknown reference has just started a walk of this agency.
+type TooSoonError struct {
+	AgencyID string
+	Wait     time.Duration // until another one may
 }
+
+func (e *TooSoonError) Error() string {
+	return fmt.Sprintf("%s does not list this reference, and was walked for such a one less than a minute ago: ask again in %.0f s",
+		e.AgencyID, math.Ceil(e.Wait.Seconds()))
+}
+
+func (e *TooSoonError) Is(target error) bool { return target == ErrTooSoon }
+
+// PolledNow is what PollNow and Nudge let happen.
+type PolledNow struct {
+	Waits      Waits `json:"waits"`
+	Insertions int   `json:"insertions"` // are polled as soon as the share of the agency allows
+	Of         int   `json:"of"`         // in the schedule
+}
+
+// Waits is what waits for its request now.
+type Waits string
+
+// What may wait.
+const (
+	WaitsPoll Waits = "poll" // of the insertion that was named
+	WaitsWalk Waits = "walk" // of the agency, and then the polls that it brings
+)
 
 // nowWithin is how much of the budget PollNow may claim.
 const nowWithin = time.Minute
@@ -215,7 +244,47 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 		p.schedule.Urge(agencyID, w.Reference)
 	}
 	a.wakeWalk()
-	return PolledNow{Insertions: len(longest), Of: len(all)}, nil
+	return PolledNow{Waits: WaitsWalk, Insertions: len(longest), Of: len(all)}, nil
+}
+
+// nudgedWalks is how far apart two walks for unknown references are at least.
+const nudgedWalks = time.Minute
+
+// Nudge polls one insertion next, because somebody says that it has a new contact request: a mail of the portal, for
+// instance. It does not wait for the poll, and however often it is called, one poll waits. A reference that is not polled
+// starts a walk, which brings the poll if the agency lists it; such a walk is started once a minute at most. The error is
+// ErrHalted if the insertion, or anything of the agency, may not be asked, and ErrTooSoon.
+func (p *Poller) Nudge(agencyID, reference string) (done PolledNow, err error) {
+	a := p.byID[agencyID]
+	if a == nil {
+		return done, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+	}
+	for _, op := range operations {
+		if a.isHalted(listings.Request{Operation: op, AgencyID: agencyID, Reference: reference}) {
+			return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
+		}
+	}
+	done = PolledNow{Waits: WaitsPoll, Insertions: 1, Of: p.schedule.Len(agencyID)}
+	if p.schedule.Nudge(agencyID, reference) {
+		return done, nil
+	}
+	if wait := a.walkForUnknown(time.Now()); wait > 0 {
+		return PolledNow{}, &TooSoonError{agencyID, wait}
+	}
+	a.wakeWalk()
+	done.Waits, done.Insertions = WaitsWalk, 0
+	return done, nil
+}
+
+// walkForUnknown reports how long a walk for an unknown reference has to wait; zero: it is counted, and may be started.
+func (a *agency) walkForUnknown(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait := nudgedWalks - now.Sub(a.nudgedAt); !a.nudgedAt.IsZero() && wait > 0 {
+		return wait
+	}
+	a.nudgedAt = now
+	return 0
 }
 
 // Options of New. Zero values mean the defaults that stand beside them.
@@ -225,6 +294,8 @@ type Options struct {
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 	Metrics  *Metrics         // default: new ones
+	// Allowed reports whether a request may begin now, whatever else speaks for it; nil: it always may. Safe for concurrent use.
+	Allowed func() bool
 
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
 	RequestsPerSecond float64       // 5; ceiling over everything

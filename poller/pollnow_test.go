@@ -19,7 +19,7 @@ func TestPollNowAsksAtOnceWhateverTheIntervals(t *testing.T) {
 		w.publish("A100", "b#1##")
 		ids := []string{w.write("A100", "a#1##", 0), w.write("A100", "b#1##", 0)}
 		done, err := w.poller.PollNow("A100")
-		if err != nil || done != (poller.PolledNow{Insertions: 2, Of: 2}) {
+		if err != nil || done != (poller.PolledNow{Waits: poller.WaitsWalk, Insertions: 2, Of: 2}) {
 			t.Errorf("%+v, %v", done, err)
 		}
 		w.pass(10 * time.Second)
@@ -50,8 +50,122 @@ func TestPollNowClaimsNoMoreThanAMinuteOfTheBudget(t *testing.T) {
 		w.options.RequestsPerSecond, w.options.PollInterval = 1, 10*time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
-		if done, err := w.poller.PollNow("A100"); err != nil || done != (poller.PolledNow{Insertions: 60, Of: 90}) {
+		if done, err := w.poller.PollNow("A100"); err != nil || done != (poller.PolledNow{Waits: poller.WaitsWalk, Insertions: 60, Of: 90}) {
 			t.Errorf("%+v, %v", done, err)
+		}
+	})
+}
+
+// TestALeadOfANudgeIsThereWithinTwoSeconds: at one request a second and 5,000 insertions a round of polls takes 83 minutes, and
+// the pages of walks and the insertions that have changed want their turns too.
+func TestALeadOfANudgeIsThereWithinTwoSeconds(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var all []string
+		for n := range 5000 {
+			all = append(all, fmt.Sprintf("a#%d##", n))
+		}
+		w.publish("A100", all...)
+		w.options.RequestsPerSecond, w.options.PollInterval, w.options.WalkInterval = 1, 30*time.Second, 2*time.Minute
+		w.start()
+		w.pass(20 * time.Minute)
+		for n := range 60 { // at any moment between two requests, beside pages and the polls of insertions that have changed
+			reference := fmt.Sprintf("a#%d##", 4999-n*83)
+			w.must(w.model.Edit("A100", fmt.Sprintf("a#%d##", n), func(i *sandbox.Insertion) { i.RankType = "TOP" }))
+			w.pass(time.Duration(2000+n*370) * time.Millisecond)
+			id := w.write("A100", reference, 0)
+			for range 3 { // as a mail rule that fires more than once
+				if done, err := w.poller.Nudge("A100", reference); err != nil || done != (poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 5000}) {
+					t.Fatalf("%+v, %v", done, err)
+				}
+			}
+			w.pass(1999 * time.Millisecond)
+			if announced(w.log("A100"))[id] != 1 {
+				t.Errorf("the lead of nudge %d is not there", n)
+			}
+		}
+	})
+}
+
+// TestNudgesTakeEverySecondRequestAtMost: others are still polled, however many nudges there are.
+func TestNudgesTakeEverySecondRequestAtMost(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 200 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.RequestsPerSecond, w.options.PollInterval, w.options.WalkInterval = 1, time.Second, 10*time.Minute
+		w.start()
+		w.pass(5 * time.Minute)
+		nudged := map[string]bool{}
+		for n := range 40 {
+			reference := fmt.Sprintf("a#%d##", n)
+			nudged[reference] = true
+			w.must(errorOf(w.poller.Nudge("A100", reference)))
+		}
+		w.model.KeepLog()
+		w.pass(30 * time.Second)
+		of := map[bool]int{}
+		for _, r := range w.model.Log(sandbox.Filter{Operation: sandbox.OperationContactRequests}) {
+			of[nudged[r.Reference]]++
+		}
+		if of[true] < 13 || of[false] < 13 {
+			t.Errorf("%d polls of nudges, %d others", of[true], of[false])
+		}
+	})
+}
+
+func TestANudgeOfAnUnknownReferenceStartsOneWalkAMinute(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.options.WalkInterval, w.options.PollInterval = 10*time.Hour, 10*time.Hour
+		w.start()
+		w.pass(10 * time.Minute)
+		w.publish("A100", "b#1##")
+		id := w.write("A100", "b#1##", 0)
+		if done, err := w.poller.Nudge("A100", "b#1##"); err != nil || done != (poller.PolledNow{Waits: poller.WaitsWalk, Of: 1}) {
+			t.Errorf("%+v, %v", done, err)
+		}
+		var early *poller.TooSoonError
+		if _, err := w.poller.Nudge("A100", "c#1##"); !errors.Is(err, poller.ErrTooSoon) || !errors.As(err, &early) || early.Wait != time.Minute {
+			t.Errorf("another one at once: %v", err)
+		}
+		w.pass(10 * time.Second)
+		if announced(w.log("A100"))[id] != 1 {
+			t.Error("the lead of an insertion that was not known is not there")
+		}
+		walks := w.walkRequests()
+		for range 5 {
+			if _, err := w.poller.Nudge("A100", "c#1##"); !errors.Is(err, poller.ErrTooSoon) {
+				t.Errorf("ten seconds later: %v", err)
+			}
+			w.pass(9 * time.Second)
+		}
+		if n := w.walkRequests() - walks; n > 0 {
+			t.Errorf("%d requests of walks", n)
+		}
+		w.pass(10 * time.Second)
+		w.must(errorOf(w.poller.Nudge("A100", "c#1##")))
+		w.pass(5 * time.Second)
+		if w.walkRequests() == walks {
+			t.Error("a minute later there is no walk")
+		}
+	})
+}
+
+func TestWhatIsHaltedOrUnknownIsNotNudged(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.publish("B200", "b#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		if _, err := w.poller.Nudge("Z900", "a#1##"); !errors.Is(err, poller.ErrUnknownAgency) {
+			t.Errorf("an unknown agency: %v", err)
+		}
+		w.model.SetFault(failing("insertions", 403))
+		w.pass(10 * time.Minute)
+		for _, reference := range []string{"a#1##", "none"} {
+			if _, err := w.poller.Nudge("A100", reference); !errors.Is(err, poller.ErrHalted) {
+				t.Errorf("%s of a halted agency: %v", reference, err)
+			}
 		}
 	})
 }

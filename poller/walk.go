@@ -50,7 +50,7 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 // walkOnce reads all pages once and returns how long to wait before the next walk. An error is one of a
 // commit or of ctx; failures of the API are not returned.
 func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
-	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
+	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) && !a.access().Untried() {
 		return time.Hour, ctx.Err() // the end of the halt wakes it
 	}
 	defer a.walkDecided()
@@ -77,7 +77,13 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return time.Hour, errors.Join(noted, a.refused(err))
 		}
 		if err != nil {
+			a.changeAllowed(func(x watch.Access) watch.Access { return x.TryListAgain() })
 			break
+		}
+		if a.access().Agency().Status != 0 { // this response shows that the halt is over
+			if _, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Listed(time.Now()) }); err != nil {
+				return 0, err
+			}
 		}
 		a.progress(time.Now())
 		if err := w.page(page); err != nil {

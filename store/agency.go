@@ -107,7 +107,13 @@ func (tx *Tx) Agency(id string) (a Agency, exists bool) {
 }
 
 // PutAgency remembers an agency.
-func (tx *Tx) PutAgency(id string, a Agency) error { return tx.putJSON(bucketAgencies, []byte(id), a) }
+func (tx *Tx) PutAgency(id string, a Agency) error {
+	if tx.store.onUrgent.Load() != nil {
+		before, _ := tx.Agency(id)
+		tx.urgent = tx.urgent || isUrgent(before, a)
+	}
+	return tx.putJSON(bucketAgencies, []byte(id), a)
+}
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.
 func (s *Store) Agencies() ([]string, error) { return s.keys(bucketAgencies) }
@@ -148,11 +154,13 @@ func (tx *Tx) Halts(agency string) (all []Halt) {
 
 // PutHalt remembers a halt.
 func (tx *Tx) PutHalt(agency string, h Halt) error {
+	tx.urgent = true
 	return tx.putJSON(bucketHalts, haltKey(agency, h), h)
 }
 
 // DeleteHalt forgets a halt.
 func (tx *Tx) DeleteHalt(agency string, h Halt) error {
+	tx.urgent = true
 	return tx.delete(bucketHalts, haltKey(agency, h))
 }
 

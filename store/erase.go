@@ -226,6 +226,7 @@ func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, an
 	if p.identity == "" && rows[0].Nameless {
 		p.identity = events.IdentityFingerprint
 	}
+	tx.urgent = true
 	rows[0].Revision++
 	for n := range rows {
 		rows[n].Redacted, rows[n].Fields, rows[n].Emptied = true, nil, time.Time{}

@@ -87,6 +87,7 @@ type Store struct {
 	meta       meta
 	now        func() time.Time
 	onAppend   atomic.Pointer[func()]
+	onUrgent   atomic.Pointer[func()]
 	commits    atomic.Int64
 	lastCommit atomic.Int64 // number of the last one that must be there
 	versions   versions

@@ -24,6 +24,7 @@ type Tx struct {
 	tx       *bolt.Tx
 	store    *Store
 	appended bool // to the log
+	urgent   bool // see OnUrgent
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -85,6 +86,9 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	}
 	s.commits.Add(1)
 	if wake := s.onAppend.Load(); wake != nil && own.appended {
+		(*wake)()
+	}
+	if wake := s.onUrgent.Load(); wake != nil && own.urgent {
 		(*wake)()
 	}
 	return nil

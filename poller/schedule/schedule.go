@@ -20,7 +20,8 @@
 //
 // An urgent insertion (it has just appeared, its record has changed, a person asks for it) gets
 // every second turn until the urgent ones are done, and one whose poll failed and whose wait is
-// over every second of the others; fewer while an insertion comes close to the cap.
+// over every second of the others; fewer while an insertion comes close to the cap. One that
+// somebody has named (see Nudge) comes before all of them, but not twice in a row.
 //
 //	Add, Urge ──► queues by due ──Next──► in flight ──Polled──► new λ, queue
 //	                   ▲                      └───────Put─────► wait, then Retry
@@ -82,7 +83,7 @@ type Schedule struct {
 type agency struct {
 	id       string
 	items    map[string]*item
-	queues   [3]queue
+	queues   [4]queue
 	flying   int           // polls under way
 	paused   time.Duration // until then nothing is given out
 	oneByOne bool
@@ -95,6 +96,7 @@ const (
 	planned = iota // by when it is their turn
 	urgent         // in the order in which they became so
 	failed         // by when they may be polled again
+	nudged         // in the order in which they became so
 	flying         // not a queue: under way
 )
 
@@ -109,6 +111,7 @@ type item struct {
 	place     int32 // index in its queue
 	queue     int8
 	urgent    bool
+	nudged    bool // and therefore urgent, too
 	never     bool // polled, by any process
 }
 
@@ -219,6 +222,22 @@ func (s *Schedule) Urge(agencyID string, references ...string) {
 	}
 }
 
+// Nudge lets one insertion be polled next. It is as Urge, but before all that is urgent; and it
+// returns false if the insertion is not in the schedule.
+func (s *Schedule) Nudge(agencyID, reference string) bool {
+	defer s.change()()
+	i := s.item(agencyID, reference)
+	if i == nil {
+		return false
+	}
+	if !i.nudged {
+		if i.urgent, i.nudged = true, true; i.queue != flying {
+			s.enqueue(i)
+		}
+	}
+	return true
+}
+
 // Pause gives out nothing of an agency before until; the zero time ends a pause. oneByOne gives out
 // one poll at a time afterwards.
 func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
@@ -238,7 +257,7 @@ func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []ti
 		return
 	}
 	s.learn(i, max(i.last, s.moment(at)), created)
-	if i.queue != urgent {
+	if i.queue != urgent && i.queue != nudged {
 		s.enqueue(i)
 	}
 }
@@ -257,8 +276,12 @@ func (s *Schedule) Put(agencyID, reference string, until time.Time) {
 
 func (s *Schedule) enqueue(i *item) {
 	if i.urgent {
+		queue := int8(urgent)
+		if i.nudged {
+			queue = nudged
+		}
 		s.order++
-		i.move(urgent, s.order)
+		i.move(queue, s.order)
 		return
 	}
 	i.move(planned, s.after(i))
@@ -336,7 +359,10 @@ func (s *Schedule) Next(t time.Time) (Turn, time.Duration) {
 	defer s.mu.Unlock()
 	now := s.moment(t)
 	regular, pressed := s.regular(now)
-	waiting, again := s.first(urgent, now), s.first(failed, now)
+	waiting, again := s.first(nudged, now), s.first(failed, now)
+	if waiting == nil {
+		waiting = s.first(urgent, now)
+	}
 	if again != nil && again.due > now {
 		again = nil
 	}
@@ -357,9 +383,23 @@ func (s *Schedule) Next(t time.Time) (Turn, time.Duration) {
 	return Turn{}, s.wait(now)
 }
 
+// NextNudge gives out the insertion that was nudged first; None if there is none. The caller asks
+// before it does anything else with a request, but not for two requests in a row, and the next turn
+// of Next is not an urgent one: so urgent ones and nudges together have every second turn.
+func (s *Schedule) NextNudge(t time.Time) Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.first(nudged, s.moment(t))
+	if i == nil {
+		return Turn{}
+	}
+	s.turns |= 1
+	return s.give(i, Urgent)
+}
+
 func (s *Schedule) give(i *item, why Why) Turn {
 	i.agency.turns[why]++
-	i.urgent = false
+	i.urgent, i.nudged = false, false
 	i.move(flying, 0)
 	return Turn{i.agency.id, i.reference, why}
 }

@@ -140,8 +140,12 @@ func (x Access) IsHalted(r listings.Request) bool {
 // Allow says why a request must not be made now: its scope is halted, or the list was just refused. Where a halt is tried again, the
 // request is the one that may try, and the returned access lets no other go.
 func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
-	if _, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
-		return x, ErrHalted
+	if h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
+		if !x.Untried() || q.Operation != listings.OperationInsertions {
+			return x, ErrHalted
+		}
+		h.Tried = now
+		x = x.With(h)
 	}
 	if q.Operation == listings.OperationContactRequests {
 		for _, s := range []Scope{{Scope: events.ScopeContactRequests}, {events.ScopeInsertion, q.Reference}} {
@@ -163,6 +167,22 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 		return x, &WaitError{Until: now}
 	}
 	return x, nil
+}
+
+// Untried reports whether the agency is halted by what another process saw, so that one request of the
+// list may try whether that still holds.
+func (x Access) Untried() bool {
+	h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]
+	return halted && h.Tried.IsZero()
+}
+
+// TryListAgain is the access after a try of the agency's halt whose response says nothing of access.
+func (x Access) TryListAgain() Access {
+	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
+		h.Tried = time.Time{}
+		x = x.With(h)
+	}
+	return x
 }
 
 // NextTry is when a request of contact requests may try a halt of all of them again; zero: there is none.
@@ -314,7 +334,10 @@ func (c *AccessChange) announce(h store.Halt, others []Access) {
 // Refuse is the change after a refusal of the list: the agency halts. Where it is halted already nothing changes.
 func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) AccessChange {
 	c := x.change(now)
-	if _, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
+	if h, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
+		if h.Tried.After(h.Since) {
+			c.Halted = []store.Halt{h} // the try is stored, without an event
+		}
 		return c
 	}
 	c.announce(store.Halt{
@@ -374,6 +397,15 @@ func (x Access) Answered(reference string, now time.Time) AccessChange {
 		c.end([]store.Halt{h}, "retry_succeeded")
 	}
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference && h.Tried.After(h.Since) {
+		c.end([]store.Halt{h}, "retry_succeeded")
+	}
+	return c
+}
+
+// Listed is the change after a good response of the list: a halt of the agency, which it has tried, ends.
+func (x Access) Listed(now time.Time) AccessChange {
+	c := x.change(now)
+	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
 		c.end([]store.Halt{h}, "retry_succeeded")
 	}
 	return c

@@ -29,6 +29,7 @@ import (
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
+	Standby    bool          `help:"Show a takeover instead: two doorbells and three NATS servers, and the doorbell that works is killed. Takes about 50 s."`
 	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
@@ -58,6 +59,9 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 		return exit.IO(err, "")
 	}
 	defer os.RemoveAll(dir)
+	if c.Standby {
+		return (&pairDemo{out: p.stdout, dir: dir}).run(ctx, uint64(c.Seed))
+	}
 	d := &demo{out: p.stdout, counts: map[events.Type]int{}, began: time.Now()}
 	if c.JSON {
 		d.out, d.objects = p.stderr, p.stdout

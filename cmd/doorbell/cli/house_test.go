@@ -42,8 +42,9 @@ var house = map[string][]string{
 	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
+	"cmd/doorbell/standby":     {"store", "events/stream"},
 	"cmd/doorbell/daemon": {
-		"cmd/doorbell/exit", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
@@ -78,12 +79,13 @@ var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
-	"events/relay":        {"events/natsd", "store"},
-	"events/replay":       {"events/natsd"},
-	"events/stream":       {"events/natsd"},
-	"events/forward":      {"events/natsd"},
-	"cmd/doorbell/people": {"events/natsd"},
-	"poller":              {"poller/sandbox"}, // and a poller against the API over real HTTP
+	"events/relay":         {"events/natsd", "store"},
+	"events/replay":        {"events/natsd"},
+	"events/stream":        {"events/natsd"},
+	"events/forward":       {"events/natsd"},
+	"cmd/doorbell/people":  {"events/natsd"},
+	"cmd/doorbell/standby": {"events/natsd"},
+	"poller":               {"poller/sandbox"}, // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
 }
@@ -92,7 +94,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people", "cmd/doorbell/standby"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell/cli"},
 	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},

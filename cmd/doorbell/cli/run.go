@@ -34,20 +34,29 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	set, err := receivers.Open(c, release)
-	if err != nil {
-		return err
-	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	o := DaemonOptions(c, log)
-	if !set.IsEmpty() {
-		o.Receivers, o.ForwarderNames = set, receivers.Kinds
-	}
 	o.AgencyName = c.Forward.AgencyNames.Revealed
 	o.Moved = flags.Moved
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	if c.Base.Standby != "" {
+		return runStandby(ctx, c, o)
+	}
+	return runDaemon(ctx, c, o)
+}
+
+// runDaemon opens the receivers and a daemon, and runs it until ctx ends.
+func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
+	log := o.Log
+	set, err := receivers.Open(c, release)
+	if err != nil {
+		return err
+	}
+	if !set.IsEmpty() {
+		o.Receivers, o.ForwarderNames = set, receivers.Kinds
+	}
 	d, err := daemon.New(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // it was stopped while it started

@@ -89,6 +89,13 @@ func (r *reader) checkBase(c *Config) {
 	if b.Instance != "" && forward.ValidName(b.Instance) != nil {
 		r.wrong("DOORBELL_INSTANCE", "is not a name; write at most 32 letters, digits, - and _")
 	}
+	switch {
+	case b.Standby == "":
+	case forward.ValidName(b.Standby) != nil:
+		r.wrong("DOORBELL_STANDBY", "is not a name; write at most 32 letters, digits, - and _")
+	case c.NATS.URL == "":
+		r.wrong("DOORBELL_STANDBY", "needs an external NATS, which decides who works; set NATS_URL")
+	}
 	if !streamName.MatchString(b.Stream) {
 		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")
 	}

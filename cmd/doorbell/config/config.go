@@ -23,6 +23,7 @@ type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
 	Instance       string        `split_words:"true" desc:"Name of this installation, like staging. Page, status, messages and User-Agent show it, and it is part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
+	Standby        string        `split_words:"true" desc:"Name of a pair of doorbells of which one works while the other waits to take over. All of them have the same name and settings, a data directory each, and an external NATS in common."`
 	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
 	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`

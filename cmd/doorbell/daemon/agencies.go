@@ -110,6 +110,9 @@ func (a *Daemon) openPoller(context.Context) error {
 	}
 	d.mu.Unlock()
 	o.Store, o.Logger, o.Retention = a.store, a.o.Log, a.o.Retention
+	if a.o.Turn != nil {
+		o.Allowed = a.o.Turn.Valid
+	}
 	p, err := poller.New(o)
 	if a.store.Failure() != nil {
 		return err
@@ -214,8 +217,13 @@ func (a *Daemon) approve(agencyID string) (bool, error) {
 	return steer(&a.agencies, func(p *poller.Poller) (bool, error) { return p.Approve(agencyID) })
 }
 
-func (a *Daemon) pollNow(agencyID string) (poller.PolledNow, error) {
-	return steer(&a.agencies, func(p *poller.Poller) (poller.PolledNow, error) { return p.PollNow(agencyID) })
+func (a *Daemon) pollNow(agencyID, reference string) (poller.PolledNow, error) {
+	return steer(&a.agencies, func(p *poller.Poller) (poller.PolledNow, error) {
+		if reference == "" {
+			return p.PollNow(agencyID)
+		}
+		return p.Nudge(agencyID, reference)
+	})
 }
 
 // admit asks the stream since when the waiting agencies were watched, and lets their watch begin.

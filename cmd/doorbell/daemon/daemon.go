@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,6 +25,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -43,6 +43,8 @@ const (
 const (
 	// letGo is how long relay and connection may then take to end by themselves.
 	letGo = time.Second
+	// handOverLimit is how long the last copy for another doorbell may take at the end.
+	handOverLimit = 5 * time.Second
 	// AccountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
 	// this one only must not be in its way when that is changed.
 	AccountLimit = 1 << 40
@@ -75,6 +77,9 @@ type Options struct {
 	PingURL    string
 
 	Notify Notifier
+
+	// Turn is the time in which this one of several doorbells works. Nil: it is alone.
+	Turn *standby.Turn
 
 	Receivers      Receivers // nil: none
 	ForwarderNames []string  // of the kinds of receivers, those too that the routes do not name now
@@ -243,9 +248,12 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serve, a.probeStore, a.watchdog, a.storeFails}
+	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serveSocket, a.probeStore, a.watchdog, a.storeFails}
 	if a.o.Keys != nil {
 		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
+	}
+	if t := a.o.Turn; t != nil {
+		parts = append(parts, func(ctx context.Context) error { return t.Copy(ctx, a.store) })
 	}
 	if a.web != nil {
 		parts = append(parts, a.serveHTTP)
@@ -268,8 +276,10 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	err := a.wait(&watch)
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
-	if err := a.o.Notify.stopping(); err != nil {
-		a.notNotified(err)
+	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
+		if err := a.o.Notify.stopping(); err != nil {
+			a.notNotified(err)
+		}
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -287,7 +297,20 @@ func (a *Daemon) Run(ctx context.Context) error {
 	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
 		a.o.Log.Warn("NATS does not release the relay's connection; unacknowledged events stay in the event log for the next start")
 	}
+	a.handOver()
 	return a.ended(err)
+}
+
+// handOver writes the last copy for the doorbell that takes over.
+func (a *Daemon) handOver() {
+	if a.o.Turn == nil || a.store.Failure() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverLimit)
+	defer cancel()
+	if err := a.o.Turn.CopyNow(ctx, a.store); err != nil {
+		a.o.Log.Warn("the last copy for the doorbell that takes over is not written; it starts from the one before", "err", err.Error())
+	}
 }
 
 // storeFails ends everything when the store was found damaged or a commit has failed, wherever that was: what is done from then on is
@@ -370,16 +393,6 @@ func (a *Daemon) watchdog(ctx context.Context) error {
 
 func (a *Daemon) notNotified(err error) { a.o.Log.Warn("sd_notify failed", "err", err) }
 
-// serve answers at the socket.
-func (a *Daemon) serve(ctx context.Context) error {
-	s := &http.Server{
-		Handler:           ops.Handler(a.Verbs()),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	stopped := context.AfterFunc(ctx, func() { s.Close() })
-	defer stopped()
-	if err := s.Serve(a.socket); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+func (a *Daemon) serveSocket(ctx context.Context) error {
+	return serve(ctx, a.socket, ops.Handler(a.Verbs()))
 }

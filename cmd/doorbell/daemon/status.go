@@ -51,7 +51,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	a.mu.Unlock()
 	r := publisher.Status()
 	s := ops.Status{
-		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
+		Standby: a.standby(), Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
 		Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		Hours: hoursOf(a.follower.Hours(), w.Agencies),
 		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
@@ -134,4 +134,13 @@ func (a *Daemon) natsURL() string {
 		return a.server.ClientURL()
 	}
 	return natsd.Redact(a.o.NATS.URL)
+}
+
+// standby is that this one of several doorbells works; nil where it is alone.
+func (a *Daemon) standby() *ops.StandbyStatus {
+	if a.o.Turn == nil {
+		return nil
+	}
+	pair, h := a.o.Turn.Holder()
+	return &ops.StandbyStatus{Pair: pair, Works: true, Holder: h.Name, Since: h.Since}
 }

@@ -27,6 +27,9 @@ func (s Status) Summary() string {
 
 // NewHeadline names the most pressing problems, if there are any.
 func NewHeadline(s Status) Headline {
+	if s.waits() {
+		return Headline{Text: allIsWell, Title: "waiting", Sub: s.Standby.text(), Busy: true}
+	}
 	if list := s.Problems(); len(list) > 0 {
 		return Headline{Text: summary(list), Title: list[0].Title}
 	}

@@ -6,12 +6,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,23 +23,28 @@ import (
 //   - Health, metrics and schemas are public.
 //   - With a token configured, everything else needs it, on loopback too: a reverse proxy with default settings cannot be
 //     distinguished from a local client. It comes as Authorization: Bearer, or as the password of basic authentication, which
-//     browsers ask for. Its holder is the operator and may do everything that the commands do over the socket, a backup and
-//     the events with people's data included.
-//   - Without a token, page and status are read-only and for direct requests from this machine: to a loopback address, under
+//     browsers ask for. Its holder sees the page, the status and the feed, and may poll, resume and approve. The feed has a
+//     token of its own too, which opens nothing else.
+//   - Without a token, page, status and feed are for direct requests from this machine: to a loopback address, under
 //     a loopback name, without any sign of a proxy. A web page of another origin, open in a browser on this machine, is
 //     refused: it arrives under another name (DNS rebinding), or the browser says that it comes from another site.
+//
+// Everything else that the commands do (a backup, to forget a person, a replay) is served at the socket alone.
 
 // HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
 type HTTPOptions struct {
 	Page    http.Handler // GET / and below. Its live stream is GET /events
 	Metrics http.Handler // GET /metrics
 	Schemas http.Handler // GET /schemas/…
+	Feed    http.Handler // GET /v1/events
 	Health  func() Health
 	Verbs   Verbs
-	// Token is required for everything but health, metrics and schemas. Empty: there is none; the page is read-only and for
-	// direct loopback requests.
+	// Token is required for everything but health, metrics and schemas. Empty: there is none; nothing can be done, and all that
+	// is read is for direct loopback requests.
 	Token string
-	Log   *slog.Logger
+	// FeedToken opens the feed, as Token does. Empty: there is none.
+	FeedToken string
+	Log       *slog.Logger
 }
 
 // Limits of the server. A request is small and comes at once; see answerLimit for answers.
@@ -51,11 +55,11 @@ const (
 	goodbye      = 500 * time.Millisecond // for what is being answered when the server stops
 
 	mostHeader      = 16 << 10
-	mostForm        = 8 << 10
+	mostBody        = 8 << 10
 	mostConnections = 256
 )
 
-// ServeHTTP serves status page, health, metrics, schemas and admin verbs at l until ctx ends, then returns nil.
+// ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l until ctx ends, then returns nil.
 func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &http.Server{
@@ -91,10 +95,10 @@ func isLoopback(a net.Addr) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// httpRoutes is everything that is served. What is not named here is the page's, or, if it is a POST, a verb, and guarded as
-// such.
+// httpRoutes is everything that is served. What is not named here is the page's.
 func httpRoutes(o HTTPOptions, local bool) http.Handler {
-	g := &guard{token: sha256.Sum256([]byte(o.Token)), known: o.Token != "", local: local, log: o.Log}
+	g := &guard{local: local, log: o.Log}
+	operator, feed := newToken(o.Token), newToken(o.FeedToken)
 	verbs := Handler(o.Verbs)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
@@ -102,31 +106,14 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /metrics", there(o.Metrics))
 	mux.Handle("GET /schemas", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seeOther(w, "schemas/") }))
 	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
-	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page))))
-	mux.Handle("GET /events", g.reads(there(o.Page)))
-	mux.Handle("GET /status", g.reads(gzhttp.GzipHandler(verbs)))
-	mux.Handle("POST /actions/resume", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
-		a, err := o.Verbs.resume(ctx, q)
-		return either(a.Ended > 0, "resumed", "nothalted"), err
-	})))
-	mux.Handle("POST /actions/approve", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
-		a, err := o.Verbs.approve(ctx, q)
-		return either(a.Held, "approved", "notheld"), err
-	})))
-	mux.Handle("POST /actions/poll", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
-		_, err := o.Verbs.poll(ctx, q)
-		return "polled", err
-	})))
-	mux.Handle("POST /", g.acts(verbs))
-	mux.Handle("GET /backup", g.acts(verbs))
-	return paced(withHeaders(local, mux))
-}
-
-func either(is bool, yes, no string) string {
-	if is {
-		return yes
+	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page)), operator))
+	mux.Handle("GET /events", g.reads(there(o.Page), operator))
+	mux.Handle("GET /v1/status", g.reads(gzhttp.GzipHandler(verbs), operator))
+	mux.Handle("GET /v1/events", g.reads(there(o.Feed), operator, feed))
+	for _, verb := range []string{Poll.route, Resume.route, Approve.route} {
+		mux.Handle(verb, g.acts(verbs, operator))
 	}
-	return no
+	return paced(withHeaders(local, mux))
 }
 
 func there(h http.Handler) http.Handler {
@@ -147,7 +134,7 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin") // and not no-referrer: forms would come from the origin null
+		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Cache-Control", "no-store")
@@ -156,7 +143,7 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		}
 		if len(r.TransferEncoding) > 0 { // who sends both lengths means two requests by one, through some proxies
 			h.Set("Connection", "close")
-			refuse(w, r, errChunked)
+			refuse(w, errChunked)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -165,47 +152,61 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 
 // guard lets requests through, or answers them.
 type guard struct {
-	token   [sha256.Size]byte
-	known   bool // there is a token
 	local   bool // the server stands on a loopback address
 	sameWeb http.CrossOriginProtection
 	log     *slog.Logger
 }
 
+// token is what opens something. The zero value opens nothing: it is not set.
+type token struct {
+	hash [sha256.Size]byte
+	set  bool
+}
+
+func newToken(text string) token { return token{sha256.Sum256([]byte(text)), text != ""} }
+
 var (
-	errWrongToken = errors.New("this is not the token")
-	errNoToken    = errors.New("DOORBELL_HTTP_TOKEN is not set: over HTTP nothing can be done")
+	errWrongToken = errors.New("invalid token")
+	errNoToken    = errors.New("no token is configured for this: DOORBELL_HTTP_TOKEN is not set")
 	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, or as the password of any user")
-	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN the page answers direct requests from this machine only: use 127.0.0.1 or localhost " +
+	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: use 127.0.0.1 or localhost " +
 		"without a proxy, or set the token. Health, metrics and schemas are public")
-	errForeign  = errors.New("the request comes from another site")
-	errChunked  = errors.New("say how long the body is (Content-Length)")
-	errNoAgency = errors.New("the form names no agency")
+	errForeign = errors.New("the request comes from another site")
+	errChunked = errors.New("say how long the body is (Content-Length)")
 )
 
-// operator says whether a request shows the token. One that is wrong counts for nothing less than one that is missing.
-func (g *guard) operator(r *http.Request) (bool, error) {
+// shows reports whether a request shows one of the tokens. A wrong one is no better than a missing one.
+func (g *guard) shows(r *http.Request, tokens []token) (bool, error) {
 	shown := r.Header.Values("Authorization")
 	if len(shown) == 0 {
 		return false, nil
 	}
-	if !g.known {
+	if !anySet(tokens) {
 		return false, errNoToken
 	}
-	_, token, basic := r.BasicAuth()
+	_, text, basic := r.BasicAuth()
 	if !basic {
 		scheme, rest, _ := strings.Cut(shown[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
 			return false, errWrongToken
 		}
-		token = rest
+		text = rest
 	}
-	hash := sha256.Sum256([]byte(token))
-	if len(shown) > 1 || subtle.ConstantTimeCompare(hash[:], g.token[:]) != 1 {
+	hash, equal := sha256.Sum256([]byte(text)), 0
+	for _, t := range tokens {
+		if t.set {
+			equal |= subtle.ConstantTimeCompare(hash[:], t.hash[:])
+		}
+	}
+	if len(shown) > 1 || equal != 1 {
 		g.log.Warn("a wrong token was shown", "from", origin(r))
 		return false, errWrongToken
 	}
 	return true, nil
+}
+
+func anySet(tokens []token) bool {
+	return slices.ContainsFunc(tokens, func(t token) bool { return t.set })
 }
 
 // origin is where a request comes from.
@@ -214,41 +215,44 @@ func origin(r *http.Request) string {
 	return host
 }
 
-// reads admits requests that may see the page and the status.
-func (g *guard) reads(next http.Handler) http.Handler {
+// reads admits requests that may read: with one of the tokens, or, where none of them is set, directly from this machine.
+func (g *guard) reads(next http.Handler, tokens ...token) http.Handler {
+	known := anySet(tokens)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		operator, err := g.operator(r)
+		may, err := g.shows(r, tokens)
 		switch {
 		case err != nil:
-			refuse(w, r, err)
+			refuse(w, err)
 		case embedded(r):
-			refuse(w, r, errForeign)
-		case g.known && !operator:
-			refuse(w, r, errNeedsToken)
-		case !g.known && !(g.local && loopbackName(r.Host) && !proxied(r)):
-			refuse(w, r, errNotLocal)
+			refuse(w, errForeign)
+		case known && !may:
+			refuse(w, errNeedsToken)
+		case !known && !(g.local && loopbackName(r.Host) && !proxied(r)):
+			refuse(w, errNotLocal)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// acts lets the operator through, by commands and by the forms of our own page: a browser shows the token by itself, whoever
-// makes it ask.
-func (g *guard) acts(next http.Handler) http.Handler {
+// acts admits the holder of the token, but no page of another site: a browser shows the token by itself, whatever page makes
+// it ask.
+func (g *guard) acts(next http.Handler, tokens ...token) http.Handler {
+	known := anySet(tokens)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		operator, err := g.operator(r)
+		may, err := g.shows(r, tokens)
 		switch {
 		case err != nil:
-			refuse(w, r, err)
-		case !g.known:
-			refuse(w, r, errNoToken)
-		case !operator:
-			refuse(w, r, errNeedsToken)
+			refuse(w, err)
+		case !known:
+			refuse(w, errNoToken)
+		case !may:
+			refuse(w, errNeedsToken)
 		case otherSite(r), g.sameWeb.Check(r) != nil:
-			refuse(w, r, errForeign)
+			refuse(w, errForeign)
 		default:
 			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
+			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -293,32 +297,6 @@ func proxied(r *http.Request) bool {
 	return false
 }
 
-// form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
-func form(verb func(context.Context, AgencyRequest) (done string, err error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
-		agency := ""
-		if r.ParseForm() == nil {
-			agency = r.PostForm.Get("agency")
-		}
-		if agency == "" {
-			refuse(w, r, errNoAgency)
-			return
-		}
-		done, err := verb(r.Context(), AgencyRequest{AgencyID: agency, PropertyReferenceID: r.PostForm.Get("insertion")})
-		if err != nil {
-			refuse(w, r, err)
-			return
-		}
-		home(w, done, agency)
-	})
-}
-
-// home leads from an action back to the page, which says in its own words what was done, and for which agency.
-func home(w http.ResponseWriter, done, agency string) {
-	seeOther(w, "../?"+url.Values{"done": {done}, "agency": {agency}}.Encode())
-}
-
 // seeOther redirects to a location relative to the request's path, so that it holds below any path of a reverse proxy.
 // [http.Redirect] would make it absolute.
 func seeOther(w http.ResponseWriter, location string) {
@@ -326,22 +304,11 @@ func seeOther(w http.ResponseWriter, location string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// refuse answers with an error: a sentence for people, JSON for programs. A browser asks its person for the token.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	code := statusOf(err)
-	if code == http.StatusUnauthorized {
+// refuse answers with an error. A browser asks its person for the token.
+func refuse(w http.ResponseWriter, err error) {
+	if statusOf(err) == http.StatusUnauthorized {
 		w.Header().Add("WWW-Authenticate", `Basic realm="doorbell: any user, and DOORBELL_HTTP_TOKEN as the password", charset="UTF-8"`)
 		w.Header().Add("WWW-Authenticate", `Bearer realm="doorbell"`)
 	}
-	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		w.Header().Set("Content-Type", "application/json")
-		answer(w, nil, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(code)
-	fmt.Fprintf(w, "doorbell: %s.\n", Printable(err.Error()))
-	if errors.Is(err, errWrongToken) {
-		fmt.Fprintln(w, "Reload the page: the browser asks for a user name, which may be any, and a password, which is the value of DOORBELL_HTTP_TOKEN.")
-	}
+	answer(w, 0, nil, err)
 }

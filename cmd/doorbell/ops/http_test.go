@@ -6,12 +6,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +27,8 @@ type site struct {
 	url  string
 	stop func() error
 	log  *logged
+
+	feedToken string
 
 	mu    sync.Mutex
 	asked []string // verbs
@@ -56,6 +58,12 @@ func (s *site) done(verb string) error {
 	s.asked = append(s.asked, verb)
 	if strings.Contains(verb, "nobody") {
 		return fmt.Errorf("%w: nobody", poller.ErrUnknownAgency)
+	}
+	if strings.Contains(verb, "halted") {
+		return fmt.Errorf("%w: halted", poller.ErrHalted)
+	}
+	if strings.Contains(verb, "early") {
+		return &poller.TooSoonError{AgencyID: "early", Wait: 12300 * time.Millisecond}
 	}
 	return nil
 }
@@ -105,25 +113,34 @@ func (s *site) options(token string) HTTPOptions {
 			Status:  func() (Status, error) { return Status{Version: "the status"}, nil },
 			Resume:  func(a, i string) (int, error) { return 1, s.done("resume " + a + " " + i) },
 			Approve: func(a string) (bool, error) { return true, s.done("approve " + a) },
-			Poll:    func(a string) (poller.PolledNow, error) { return poller.PolledNow{}, s.done("poll " + a) },
+			Poll: func(a, i string) (poller.PolledNow, error) {
+				return poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 2}, s.done("poll " + a + " " + i)
+			},
 			Backup: func(w io.Writer, sized func(int64)) error {
 				sized(6)
 				_, err := io.WriteString(w, "backup")
 				return err
 			},
 		},
-		Token: token, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Feed:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the feed") }),
+		Token: token, FeedToken: s.feedToken, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 }
 
 // open serves at an address until the test ends. Nothing that is logged may hold the token.
 func open(t *testing.T, address, token string) *site {
 	t.Helper()
+	return openWith(t, address, token, "")
+}
+
+// openWith is open with a token of the feed too.
+func openWith(t *testing.T, address, token, feedToken string) *site {
+	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{url: "http://127.0.0.1:" + fmt.Sprint(l.Addr().(*net.TCPAddr).Port), log: &logged{}}
+	s := &site{url: "http://127.0.0.1:" + fmt.Sprint(l.Addr().(*net.TCPAddr).Port), log: &logged{}, feedToken: feedToken}
 	s.serve(t, l, token)
 	return s
 }
@@ -280,7 +297,7 @@ func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
 	for _, tt := range whoMayLook {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, tt.address, tt.token)
-			for _, path := range []string{"/", "/status", "/events", "/fragment"} {
+			for _, path := range []string{"/", "/v1/status", "/events", "/fragment"} {
 				method := "GET"
 				if path == "/events" {
 					method = "HEAD" // else it does not end
@@ -301,27 +318,119 @@ func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
 	}
 }
 
-func TestTheOperatorMayDoWhatTheCommandsDo(t *testing.T) {
+func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 	s := open(t, everywhere, testToken)
-	for path, want := range map[string]string{"/resume": `{"ended":1}`, "/approve": `{"held":true}`, "/poll": `{"insertions":0,"of":0}`} {
-		if got := s.ask(t, "POST", path, `{"agencyId":"A100"}`, withToken...); got.StatusCode != http.StatusOK || strings.TrimSpace(got.body) != want {
-			t.Errorf("%s: %s %s", path, got.Status, got.body)
+	for _, tt := range []struct{ path, body, want, done string }{
+		{"/v1/resume", `{"agencyId":"A100","propertyReferenceId":"a#1##"}`, `200 {"ended":1}`, "resume A100 a#1##"},
+		{"/v1/approve", `{"agencyId":"A100"}`, `200 {"held":true}`, "approve A100"},
+		{"/v1/poll", `{"agencyId":"A100","propertyReferenceId":"a#1##"}`, `202 {"waits":"poll","insertions":1,"of":2}`, "poll A100 a#1##"},
+		{"/v1/poll", `{"agencyId":"A100"}`, `202 {"waits":"poll"`, "poll A100 "},
+		{"/v1/poll", `{"agencyId":"nobody"}`, `404 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"halted"}`, `409 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"early"}`, `429 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"` + strings.Repeat("x", mostBody) + `"}`, `400 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"A100","propertyReferenceId":"` + strings.Repeat("x", mostReference+1) + `"}`, `400 {"error":"`, ""},
+		{"/v1/poll", `agencyId=A100`, `400 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":["A100"]}`, `400 {"error":"`, ""},
+		{"/v1/poll", ``, `400 {"error":"`, ""},
+		{"/v1/nothing", `{}`, "405 ", ""},
+	} {
+		got := s.ask(t, "POST", tt.path, tt.body, withToken...)
+		if is := fmt.Sprintf("%d %s", got.StatusCode, got.body); !strings.HasPrefix(is, tt.want) || !strings.Contains(s.verbs(), tt.done) {
+			t.Errorf("%s %.60s: %s; done: %s", tt.path, tt.body, is, s.verbs())
+		}
+		if wait := got.Header.Get("Retry-After"); (wait == "13") != (got.StatusCode == http.StatusTooManyRequests) {
+			t.Errorf("%s %.60s: wait %q", tt.path, tt.body, wait)
 		}
 	}
-	if got := s.ask(t, "GET", "/backup", "", withToken...); got.body != "backup" {
-		t.Errorf("backup: %s %s", got.Status, got.body)
-	}
-	if got := s.ask(t, "POST", "/resume", `{"agencyId":"nobody"}`, withToken...); got.StatusCode != http.StatusNotFound || !strings.Contains(got.body, `"error"`) {
-		t.Errorf("an agency that is none: %s %s", got.Status, got.body)
-	}
-	if got := s.ask(t, "POST", "/nothing", "{}", withToken...); got.StatusCode != http.StatusNotFound {
-		t.Errorf("a verb that is none: %s", got.Status)
-	}
-	if got := s.ask(t, "POST", "/resume", `{"agencyId":"`+strings.Repeat("x", 2<<20)+`"}`, withToken...); got.StatusCode != http.StatusBadRequest {
-		t.Errorf("a body without end: %s", got.Status)
-	}
-	if !strings.Contains(s.log.String(), "verb=/approve from=127.0.0.1") {
+	if !strings.Contains(s.log.String(), "verb=/v1/approve from=127.0.0.1") {
 		t.Errorf("what was done is not logged:\n%s", s.log)
+	}
+}
+
+// TestNothingElseIsDoneOrFetchedOverTCP: what the commands ask at the socket is not there, whatever is shown.
+func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
+	s := open(t, here, testToken)
+	for _, line := range []string{
+		"POST /resume", "POST /approve", "POST /poll", "POST /events", "POST /events/count", "POST /replay", "POST /find", "POST /export", "POST /forget",
+		"POST /dlq/drop", "POST /v1/forget", "POST /v1/backup", "POST /v1/replay", "POST /v1/events", "POST /v1/status", "POST /actions/resume", "POST /actions/poll",
+		"PUT /v1/poll", "DELETE /v1/events", "PATCH /v1/resume", "GET /backup", "GET /status", "GET /v1/backup", "GET /v1/poll", "HEAD /backup",
+	} {
+		method, path, _ := strings.Cut(line, " ")
+		got := s.ask(t, method, path, `{"agencyId":"A100","number":1}`, append([]string{"Content-Type", "application/json"}, withToken...)...)
+		if got.StatusCode != http.StatusNotFound && got.StatusCode != http.StatusMethodNotAllowed || strings.Contains(got.body, "backup") || strings.Contains(got.body, "the status") {
+			t.Errorf("%s: %s %s", line, got.Status, got.body)
+		}
+	}
+	if s.verbs() != "" {
+		t.Errorf("done: %s", s.verbs())
+	}
+}
+
+const testFeedToken = "fedcba9876543210-sentinel"
+
+// TestTheFeedHasATokenThatOpensNothingElse, for every way in which tokens may be set.
+func TestTheFeedHasATokenThatOpensNothingElse(t *testing.T) {
+	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
+	for _, tt := range []struct {
+		name, address, token, feed string
+		headers                    []string
+		wantFeed, wantStatus       int
+	}{
+		{"no token, this machine", here, "", "", nil, 200, 200},
+		{"no token, a proxy", here, "", "", []string{"X-Forwarded-For", "192.0.2.1"}, 403, 403},
+		{"no token, another name", here, "", "", []string{"Host", "evil.example"}, 403, 403},
+		{"no token, everywhere", everywhere, "", "", nil, 403, 403},
+		{"no token, one is shown", here, "", "", bearer(testFeedToken), 403, 403},
+		{"token of the feed, none shown", here, "", testFeedToken, nil, 401, 200},
+		{"token of the feed, shown", everywhere, "", testFeedToken, bearer(testFeedToken), 200, 403},
+		{"token of the feed, as a password", everywhere, "", testFeedToken, asPassword(testFeedToken), 200, 403},
+		{"token of the feed, a wrong one", everywhere, "", testFeedToken, bearer(testToken), 401, 403},
+		{"both, none shown", here, testToken, testFeedToken, nil, 401, 401},
+		{"both, that of the feed", everywhere, testToken, testFeedToken, bearer(testFeedToken), 200, 401},
+		{"both, that of the page", everywhere, testToken, testFeedToken, bearer(testToken), 200, 200},
+		{"both, an empty one", everywhere, testToken, testFeedToken, bearer(""), 401, 401},
+		{"token of the page alone", everywhere, testToken, "", bearer(testToken), 200, 200},
+		{"token of the page alone, an empty one", everywhere, testToken, "", bearer(""), 401, 401},
+		{"token of the page alone, another one", everywhere, testToken, "", bearer(testFeedToken), 401, 401},
+		{"another site", here, "", "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors"}, 403, 403},
+		{"another site, with the token", here, testToken, testFeedToken, append(bearer(testFeedToken), "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"), 403, 401},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openWith(t, tt.address, tt.token, tt.feed)
+			if got := s.ask(t, "GET", "/v1/events?after=x", "", tt.headers...); got.StatusCode != tt.wantFeed || (got.body == "the feed") != (tt.wantFeed == 200) {
+				t.Errorf("the feed: %s %s", got.Status, got.body)
+			}
+			for _, path := range []string{"/v1/status", "/"} {
+				if got := s.ask(t, "GET", path, "", tt.headers...); got.StatusCode != tt.wantStatus {
+					t.Errorf("%s: %s", path, got.Status)
+				}
+			}
+			want := http.StatusAccepted
+			if tt.token == "" || tt.wantStatus != 200 {
+				want = max(tt.wantStatus, 403)
+				if tt.token != "" {
+					want = 401
+				}
+			}
+			if got := s.ask(t, "POST", "/v1/poll", `{"agencyId":"A100"}`, tt.headers...); got.StatusCode != want {
+				t.Errorf("a poll: %s, want %d", got.Status, want)
+			}
+		})
+	}
+}
+
+func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
+	s := open(t, everywhere, testToken)
+	for _, headers := range [][]string{nil, asPassword("wrong-wrong-wrong-wrong")} {
+		got := s.ask(t, "GET", "/", "", append([]string{"Accept", "text/html,*/*"}, headers...)...)
+		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, `{"error":"`) {
+			t.Errorf("%s %v %s", got.Status, got.Header["Www-Authenticate"], got.body)
+		}
+	}
+	s = open(t, here, "")
+	if got := s.ask(t, "GET", "/", "", "Host", "evil.example"); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("where there is no token: %s", got.Status)
 	}
 }
 
@@ -348,13 +457,13 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, tt.address, tt.token)
 			headers := append([]string{"Content-Type", asForm}, tt.headers...)
-			for _, path := range []string{"/resume", "/approve", "/poll", "/events", "/compare", "/find", "/export", "/forget", "/actions/resume", "/actions/approve", "/actions/poll"} {
-				if got := s.ask(t, "POST", path, "agency=A100", headers...); got.StatusCode != tt.want {
+			for _, path := range []string{"/v1/resume", "/v1/approve", "/v1/poll"} {
+				if got := s.ask(t, "POST", path, `{"agencyId":"A100"}`, headers...); got.StatusCode != tt.want {
 					t.Errorf("POST %s: %s, want %d", path, got.Status, tt.want)
 				}
 			}
-			for _, path := range []string{"/actions/resume", "/resume"} { // a GET, as of an image, is none
-				if got := s.ask(t, "GET", path+"?agency=A100", "", headers...); got.StatusCode == http.StatusOK {
+			for _, path := range []string{"/v1/resume", "/v1/poll"} { // a GET, as of an image, is none
+				if got := s.ask(t, "GET", path+"?agencyId=A100", "", headers...); got.StatusCode == http.StatusOK {
 					t.Errorf("GET %s: %s", path, got.Status)
 				}
 			}
@@ -365,84 +474,9 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 	}
 }
 
-func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
-	s := open(t, everywhere, testToken)
-	for _, path := range []string{"/", "/status", "/backup"} {
-		got := s.ask(t, "GET", path, "", "Accept", "text/html,*/*")
-		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, "DOORBELL_HTTP_TOKEN") {
-			t.Errorf("%s: %s %v %s", path, got.Status, got.Header["Www-Authenticate"], got.body)
-		}
-	}
-	wrong := append([]string{"Accept", "text/html,*/*"}, asPassword("wrong-wrong-wrong-wrong")...)
-	if got := s.ask(t, "GET", "/", "", wrong...); got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") ||
-		!strings.Contains(got.body, "password, which is the value of DOORBELL_HTTP_TOKEN") {
-		t.Errorf("with a wrong token: %s %s", got.Status, got.body)
-	}
-	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) {
-		t.Errorf("a program is told %s", got.body)
-	}
-	s = open(t, everywhere, "")
-	if got := s.ask(t, "GET", "/", ""); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
-		t.Errorf("where there is no token: %s", got.Status)
-	}
-}
-
-func TestNobodyElseGetsACopyOfTheStore(t *testing.T) {
-	for _, address := range []string{here, everywhere} {
-		s := open(t, address, testToken)
-		if got := s.ask(t, "GET", "/backup", ""); got.StatusCode != http.StatusUnauthorized {
-			t.Errorf("backup without the token: %s", got.Status)
-		}
-		for _, dest := range []string{"image", "document"} { // a link on another site is no wish for a copy
-			link := append([]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", dest}, asPassword(testToken)...)
-			if got := s.ask(t, "GET", "/backup", "", link...); got.StatusCode != http.StatusForbidden {
-				t.Errorf("backup for another site: %s", got.Status)
-			}
-		}
-	}
-}
-
-func TestAFormOfOurPageActs(t *testing.T) {
-	const host = "doorbell.example:8080"
-	s := open(t, everywhere, testToken)
-	act := func(path, body string, headers ...string) answered {
-		headers = append(append([]string{"Content-Type", asForm, "Host", host}, headers...), asPassword(testToken)...)
-		return s.ask(t, "POST", path, body, headers...)
-	}
-	for path, want := range map[string][2]string{
-		"resume": {"resume A100 a#1##", "resumed"}, "approve": {"approve A100", "approved"}, "poll": {"poll A100", "polled"},
-	} {
-		got := act("/actions/"+path, "agency=A100&insertion=a%231%23%23", "Origin", "http://"+host)
-		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "../?agency=A100&done="+want[1] || !strings.Contains(s.verbs(), want[0]) {
-			t.Errorf("%s: %s %s; done: %s", path, got.Status, got.body, s.verbs())
-		}
-	}
-	before := s.verbs()
-	for what, got := range map[string]answered{
-		"another site":         act("/actions/poll", "agency=A100", "Sec-Fetch-Site", "cross-site"),
-		"another port":         act("/actions/poll", "agency=A100", "Origin", "http://doorbell.example:9090"),
-		"an origin of nothing": act("/actions/poll", "agency=A100", "Origin", "null"),
-		"JSON":                 s.ask(t, "POST", "/actions/poll", `{"agency":"A100"}`, append([]string{"Content-Type", "application/json"}, withToken...)...),
-		"text, as of a form":   s.ask(t, "POST", "/actions/poll", "agency=A100", append([]string{"Content-Type", "text/plain"}, withToken...)...),
-		"a long form":          act("/actions/poll", "agency=A100&x="+strings.Repeat("x", mostForm)),
-		"a form of nobody":     act("/actions/poll", "agency="),
-	} {
-		if got.StatusCode < 400 {
-			t.Errorf("%s: %s", what, got.Status)
-		}
-	}
-	if s.verbs() != before {
-		t.Errorf("done: %s", s.verbs())
-	}
-	got := act("/actions/poll", "agency=nobody", "Accept", "text/html")
-	if got.StatusCode != http.StatusNotFound || !strings.Contains(got.body, "nobody") {
-		t.Errorf("a person is told: %s %s", got.Status, got.body)
-	}
-}
-
 func TestWrongTokensAreLogged(t *testing.T) {
 	s := open(t, here, testToken)
-	s.ask(t, "GET", "/status", "", "Authorization", "Bearer wrong-wrong-wrong-wrong")
+	s.ask(t, "GET", "/v1/status", "", "Authorization", "Bearer wrong-wrong-wrong-wrong")
 	if !strings.Contains(s.log.String(), `msg="a wrong token was shown" from=127.0.0.1`) || strings.Contains(s.log.String(), "wrong-wrong") {
 		t.Errorf("logged:\n%s", s.log)
 	}
@@ -452,7 +486,7 @@ func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
 	s := open(t, here, testToken)
 	for _, got := range []answered{
 		s.ask(t, "GET", "/", ""), s.ask(t, "GET", "/livez", ""), s.ask(t, "GET", "/metrics", ""), s.ask(t, "GET", "/nothing", ""),
-		s.ask(t, "POST", "/resume", ""), s.ask(t, "DELETE", "/", ""), s.ask(t, "GET", "/", "", "Host", "evil.example", "Accept", "text/html"),
+		s.ask(t, "POST", "/v1/resume", ""), s.ask(t, "DELETE", "/", ""), s.ask(t, "GET", "/", "", "Host", "evil.example", "Accept", "text/html"),
 	} {
 		h, path := got.Header, got.Request.URL.Path
 		for name, want := range map[string]string{
@@ -478,11 +512,11 @@ func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
 func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
 	s := open(t, everywhere, testToken)
 	for _, line := range []string{
-		"GET //status", "GET /./status", "GET /livez/../status", "GET /metrics/..%2fstatus", "GET /%73tatus", "GET /schemas/../status",
-		"GET /schemas/%2e%2e/status", "GET /schemas/..;/status", "GET /STATUS", "GET /status/", "GET /status?/livez", "GET /status;/livez",
-		"GET http://127.0.0.1/status", "GET http://x@localhost/status", "GET \\status", "GET /livez%00/../status", "HEAD /status", "GET *",
-		"OPTIONS *", "TRACE /status", "CONNECT /status", "CONNECT localhost:80", "get /status", "PROPFIND /status", "GET /backup", "GET /backup/",
-		"GET /events", "GET /events/", "GET /actions/poll",
+		"GET //v1/status", "GET /./v1/status", "GET /livez/../v1/status", "GET /metrics/..%2fstatus", "GET /v1/%73tatus", "GET /schemas/../v1/status",
+		"GET /schemas/%2e%2e/v1/status", "GET /schemas/..;/v1/status", "GET /V1/STATUS", "GET /v1/status/", "GET /v1/status?/livez", "GET /v1/status;/livez",
+		"GET http://127.0.0.1/v1/status", "GET http://x@localhost/v1/status", "GET \\status", "GET /livez%00/../v1/status", "HEAD /v1/status", "GET *",
+		"OPTIONS *", "TRACE /v1/status", "CONNECT /v1/status", "CONNECT localhost:80", "get /v1/status", "PROPFIND /v1/status", "GET /backup", "GET /backup/",
+		"GET /events", "GET /events/", "GET /v1/poll", "GET /v1/events", "GET /v1/./events", "GET /v1//events",
 	} {
 		for _, headers := range []string{
 			"Host: localhost\r\n", "Host: localhost\r\nX-Original-Url: /livez\r\nX-Http-Method-Override: GET\r\n",
@@ -490,7 +524,7 @@ func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
 		} {
 			back := s.raw(t, line+" HTTP/1.1\r\n"+headers+"Connection: close\r\n\r\n")
 			code, _, _ := strings.Cut(strings.TrimPrefix(back, "HTTP/1.1 "), " ")
-			if code == "200" || strings.Contains(back, "the status") || strings.Contains(back, "the page") || strings.Contains(back, "backup") && strings.HasPrefix(code, "2") {
+			if code == "200" || strings.Contains(back, "the status") || strings.Contains(back, "the page") || strings.Contains(back, "the feed") || strings.Contains(back, "backup") && strings.HasPrefix(code, "2") {
 				t.Errorf("%s with %q:\n%s", line, headers, back)
 			}
 			if strings.Contains(back, "Location: //") || strings.Contains(back, "Location: http") {
@@ -498,7 +532,7 @@ func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
 			}
 		}
 	}
-	if back := s.raw(t, "GET /status HTTP/1.0\r\n\r\n"); strings.Contains(back, "200 OK") {
+	if back := s.raw(t, "GET /v1/status HTTP/1.0\r\n\r\n"); strings.Contains(back, "200 OK") {
 		t.Errorf("without a Host:\n%s", back)
 	}
 }
@@ -507,10 +541,10 @@ func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
 	s := open(t, here, testToken)
 	hidden := "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for what, text := range map[string]string{
-		"in a body":           fmt.Sprintf("POST /poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(hidden), hidden),
-		"two kinds of length": "POST /poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"two lengths":         "POST /poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n" + hidden,
-		"an odd encoding":     "POST /poll HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n" + hidden,
+		"in a body":           fmt.Sprintf("POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(hidden), hidden),
+		"two kinds of length": "POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"two lengths":         "POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n" + hidden,
+		"an odd encoding":     "POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n" + hidden,
 	} {
 		back := s.raw(t, text+"GET /none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		if strings.Contains(back, "\r\n\r\nok\n") {
@@ -522,11 +556,13 @@ func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
 func TestWhatIsSentComesBackInNoHeader(t *testing.T) {
 	s := open(t, here, testToken)
 	const odd = "nobody\r\nSet-Cookie: x=1\r\n\r\n<script>alert(1)</script>"
-	for _, accept := range []string{"text/html", "*/*"} {
-		got := s.ask(t, "POST", "/actions/poll", url.Values{"agency": {odd}}.Encode(), append([]string{"Content-Type", asForm, "Accept", accept}, withToken...)...)
-		if got.StatusCode != http.StatusNotFound || len(got.Cookies()) > 0 || strings.Contains(got.body, "<script") {
-			t.Errorf("%s %v\n%s", got.Status, got.Header, got.body)
-		}
+	body, err := json.Marshal(AgencyRequest{AgencyID: odd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.ask(t, "POST", "/v1/poll", string(body), append([]string{"Accept", "text/html"}, withToken...)...)
+	if got.StatusCode != http.StatusNotFound || len(got.Cookies()) > 0 || strings.Contains(got.body, "<script") || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %v\n%s", got.Status, got.Header, got.body)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestWhoIsSlowIsGivenUp(t *testing.T) {
 		}{
 			"a header without end":       {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
 			"a connection without a use": {"G", headerLimit},
-			"a form that does not come":  {"POST /actions/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nagency=", requestLimit},
+			"a form that does not come":  {"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nagency=", requestLimit},
 			"a command that does not come": {
 				"POST /poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
 			},
@@ -117,7 +117,7 @@ func TestWhoIsSlowIsGivenUp(t *testing.T) {
 
 func TestWhoReadsNothingIsGivenUp(t *testing.T) {
 	virtually(t, func(t *testing.T, p *pipes) {
-		for _, path := range []string{"/large", "/events", "/status"} {
+		for _, path := range []string{"/large", "/events", "/v1/status"} {
 			c := p.call(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			time.Sleep(2*answerLimit + time.Second)
 			if n, err := c.Read(make([]byte, 100)); n > 0 || err != io.EOF {

@@ -61,6 +61,9 @@ func (s Status) Problems() []Problem { return grouped(s.problems()) }
 
 // problems returns them without grouping.
 func (s Status) problems() []Problem {
+	if s.waits() {
+		return nil
+	}
 	all := s.storeProblems()
 	if s.Watch.Down != "" {
 		all = append(all, s.downProblem())

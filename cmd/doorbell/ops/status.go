@@ -6,6 +6,7 @@ package ops
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 type Status struct {
 	Version    string            `json:"version"`
 	Instance   string            `json:"instance,omitempty"` // name of this installation
+	Standby    *StandbyStatus    `json:"standby,omitempty"` // of one of several doorbells
 	Started    time.Time         `json:"started,omitzero"`
 	StoreID    string            `json:"storeId"`
 	DataDir    string            `json:"dataDir"`
@@ -37,6 +39,26 @@ type Status struct {
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
 	Ready           *bool             `json:"ready,omitempty"` // as /readyz
+}
+
+// StandbyStatus is which one of several doorbells works.
+type StandbyStatus struct {
+	Pair   string    `json:"pair"`
+	Works  bool      `json:"works"`            // this one
+	Holder string    `json:"holder,omitempty"` // the name of the one that works; empty: unknown
+	Since  time.Time `json:"since,omitzero"`   // when it took over
+}
+
+// waits reports whether another doorbell works in place of this one, which then has no problems of its own.
+func (s Status) waits() bool { return s.Standby != nil && !s.Standby.Works }
+
+// text says what a doorbell does that does not work.
+func (s StandbyStatus) text() string {
+	if s.Holder == "" {
+		return fmt.Sprintf("Waiting: which doorbell of %s works is not known yet.", s.Pair)
+	}
+	return fmt.Sprintf("Waiting: %s works for %s since %s, and this doorbell takes over when that one ends.",
+		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 
 // Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.

@@ -13,6 +13,9 @@ import (
 // Lines renders the status for people: a headline, what needs attention, and then how everything is, the agencies that need
 // attention first.
 func (s Status) Lines(o TextOptions) []string {
+	if s.waits() {
+		return s.headline(o)
+	}
 	return slices.Concat(s.headline(o), s.problemLines(o), s.facts(o), s.agencyTable(o), s.freshness(o), s.forwarderTable(o))
 }
 

@@ -2,12 +2,14 @@ package ops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -26,7 +28,8 @@ type Verbs struct {
 	Status  func() (Status, error)
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
-	Poll    func(agencyID string) (poller.PolledNow, error)
+	// Poll polls what waits the longest of an agency; with a reference that insertion next, see poller.Nudge.
+	Poll func(agencyID, reference string) (poller.PolledNow, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
 	// Events and CountEvents read the event log, which may take long.
@@ -40,15 +43,22 @@ type Verbs struct {
 	Forget func(ctx context.Context, q ForgetRequest) (people.Receipt, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
+	// Refuse returns why nothing but the status can be asked; the other fields are then not used. Nil: everything can.
+	Refuse func() error
 }
 
-// AgencyRequest is the body of POST /resume, /approve and /poll.
+// AgencyRequest is the body of POST /v1/resume, /v1/approve and /v1/poll.
 type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
-	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // not of /v1/approve; empty: the agency and all of its insertions
 }
 
-func (q AgencyRequest) complete() bool { return q.AgencyID != "" }
+func (q AgencyRequest) complete() bool {
+	return q.AgencyID != "" && len(q.AgencyID) <= mostReference && len(q.PropertyReferenceID) <= mostReference
+}
+
+// mostReference is longer than any id or reference that a request may name, in bytes.
+const mostReference = 1 << 10
 
 // ResumeAnswer and ApproveAnswer are the answers to it.
 type (
@@ -100,6 +110,7 @@ type Nothing struct{}
 type Verb[Q, A any] struct {
 	route string        // method and path
 	limit time.Duration // for the answer; 0: it may take long
+	code  int           // of a good answer; 0: 200
 }
 
 // askLimit is how long an answer may take that needs no long work.
@@ -107,11 +118,11 @@ const askLimit = 10 * time.Second
 
 // The verbs. What they do stands at the fields of Verbs.
 var (
-	getStatus  = Verb[Nothing, Status]{"GET /status", askLimit}
-	Resume     = Verb[AgencyRequest, ResumeAnswer]{"POST /resume", askLimit}
-	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
-	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
-	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
+	getStatus  = Verb[Nothing, Status]{route: "GET /v1/status", limit: askLimit}
+	Resume     = Verb[AgencyRequest, ResumeAnswer]{route: "POST /v1/resume", limit: askLimit}
+	Approve    = Verb[AgencyRequest, ApproveAnswer]{route: "POST /v1/approve", limit: askLimit}
+	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /v1/poll", askLimit, http.StatusAccepted}
+	DropLetter = Verb[DropLetterRequest, Nothing]{route: "POST /dlq/drop", limit: askLimit}
 	Find       = Verb[people.Wanted, people.Found]{route: "POST /find"}
 	Export     = Verb[people.Wanted, []people.Exported]{route: "POST /export"}
 	Forget     = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
@@ -122,6 +133,10 @@ var (
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
+	if v.Refuse != nil {
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, 0, nil, v.Refuse()) })
+		return mux
+	}
 	Resume.serve(mux, v.resume)
 	Approve.serve(mux, v.approve)
 	Poll.serve(mux, v.poll)
@@ -163,7 +178,7 @@ func Handler(v Verbs) http.Handler {
 }
 
 func (v Verbs) poll(_ context.Context, q AgencyRequest) (poller.PolledNow, error) {
-	return v.Poll(q.AgencyID)
+	return v.Poll(q.AgencyID, q.PropertyReferenceID)
 }
 
 func (v Verbs) approve(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
@@ -178,6 +193,8 @@ func (v Verbs) resume(_ context.Context, q AgencyRequest) (a ResumeAnswer, err e
 
 // Errors of what is asked.
 var (
+	// ErrWaiting is wrapped by what a doorbell answers that waits while another one works.
+	ErrWaiting  = errors.New("this doorbell waits")
 	errBody     = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
 	errTooLarge = errors.New("the answer is too large")
 )
@@ -188,11 +205,13 @@ var statuses = []struct {
 	code int
 }{
 	{poller.ErrUnknownAgency, http.StatusNotFound},
+	{poller.ErrHalted, http.StatusConflict},
+	{poller.ErrTooSoon, http.StatusTooManyRequests},
 	{people.ErrNothing, http.StatusGone},
 	{stream.ErrMayNotErase, http.StatusFailedDependency},
+	{ErrWaiting, http.StatusConflict},
 	{errBody, http.StatusBadRequest},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
-	{errNoAgency, http.StatusBadRequest},
 	{errChunked, http.StatusLengthRequired},
 	{errWrongToken, http.StatusUnauthorized},
 	{errNeedsToken, http.StatusUnauthorized},
@@ -220,11 +239,11 @@ func (v Verb[Q, A]) serve(mux *http.ServeMux, do func(context.Context, Q) (A, er
 	mux.HandleFunc(v.route, func(w http.ResponseWriter, r *http.Request) {
 		q, err := question[Q](w, r)
 		if err != nil {
-			answer(w, nil, err)
+			answer(w, 0, nil, err)
 			return
 		}
 		a, err := do(r.Context(), q)
-		answer(w, a, err)
+		answer(w, v.code, a, err)
 	})
 }
 
@@ -262,12 +281,17 @@ func question[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {
 	return q, nil
 }
 
-func answer(w http.ResponseWriter, v any, err error) {
+// answer writes an answer under a status, 0 for 200; or an error.
+func answer(w http.ResponseWriter, code int, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		w.WriteHeader(statusOf(err))
-		v = errorBody{Error: err.Error()}
+		code, v = statusOf(err), errorBody{Error: err.Error()}
+		var early *poller.TooSoonError
+		if errors.As(err, &early) {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(early.Wait.Seconds()))))
+		}
 	}
+	w.WriteHeader(cmp.Or(code, http.StatusOK))
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // a client that hung up
 }
 
@@ -315,7 +339,7 @@ func streamed[Q any](places chan struct{}, work func(ctx context.Context, q Q, s
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := question[Q](w, r)
 		if err != nil {
-			answer(w, nil, err)
+			answer(w, 0, nil, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -445,7 +469,7 @@ func (c *Client) open(ctx context.Context, method, path string, body any) (*http
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode/100 != 2 {
 		defer response.Body.Close()
 		return nil, refusal(response)
 	}

@@ -1,0 +1,308 @@
+package standby
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/natsd"
+	"doorbell/events/stream"
+	"doorbell/store"
+)
+
+const patience = 30 * time.Second
+
+// natsAt is a server of its own, on which everybody may do everything.
+func natsAt(t *testing.T) func() stream.Conn {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", MaxStore: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return func() stream.Conn {
+		nc, err := s.Connect("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		for deadline := time.Now().Add(patience); !nc.IsConnected(); {
+			if time.Now().After(deadline) {
+				t.Fatal("no connection")
+			}
+			_ = nc.FlushTimeout(time.Second)
+		}
+		return stream.Conn{Conn: nc}
+	}
+}
+
+// doorbell is one of a pair, whose turns a test steers.
+type doorbell struct {
+	turn chan *Turn    // a turn has begun
+	end  chan struct{} // ends the work
+	stop context.CancelFunc
+	done chan error
+	dir  string
+}
+
+func start(t *testing.T, conn stream.Conn, name string) *doorbell {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	d := &doorbell{turn: make(chan *Turn), end: make(chan struct{}), stop: stop, done: make(chan error, 1), dir: t.TempDir()}
+	o := Options{
+		Conn: conn, Stream: "LISTINGS", Keep: time.Hour, Name: "pair", Holder: Holder{Name: name, ID: name}, Dir: d.dir,
+		Work: func(ctx context.Context, turn *Turn) error {
+			d.turn <- turn
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-d.end:
+				return errors.New("it failed")
+			}
+		},
+		Wait: func(ctx context.Context, working func() Holder) error {
+			<-ctx.Done()
+			return nil
+		},
+	}
+	go func() { d.done <- Run(ctx, o) }()
+	t.Cleanup(stop)
+	return d
+}
+
+func await[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatal(what + " does not happen")
+	}
+	return v
+}
+
+func TestTheOtherWorksImmediatelyAfterACleanEndOrAFailure(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	await(t, "the turn of one", one.turn)
+	two := start(t, connect(), "two")
+	select {
+	case <-two.turn:
+		t.Fatal("both work")
+	case <-time.After(2 * tryEvery):
+	}
+	began := time.Now()
+	one.stop()
+	if err := await(t, "the end of one", one.done); err != nil {
+		t.Error(err)
+	}
+	await(t, "the turn of two", two.turn)
+	if took := time.Since(began); took > 5*time.Second { // the lease would take 20 s to expire
+		t.Errorf("the turn began %s after the clean end", took)
+	}
+	three := start(t, connect(), "three")
+	close(two.end)
+	if err := await(t, "the end of two", two.done); err == nil {
+		t.Error("the failure is not reported")
+	}
+	await(t, "the turn of three", three.turn)
+}
+
+func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn", one.turn)
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(t.Context(), "pair", `{"name":"other","id":"other"}`); err != nil {
+		t.Fatal(err)
+	}
+	turn.renew(t.Context())
+	if turn.Valid() {
+		t.Error("the lease of another process is relied on")
+	}
+	if err := turn.release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if e, err := kv.Get(t.Context(), "pair"); err != nil || string(e.Value()) != `{"name":"other","id":"other"}` {
+		t.Error("the lease of another process was given back")
+	}
+}
+
+// TestARenewalWhoseReplyWasLostCounts is about a revision that this process wrote and did not hear of.
+func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
+	one := start(t, natsAt(t)(), "one")
+	turn := await(t, "the turn", one.turn)
+	if _, err := turn.kv.Update(t.Context(), "pair", turn.value, turn.revision); err != nil {
+		t.Fatal(err)
+	}
+	turn.renew(t.Context())
+	if !turn.Valid() {
+		t.Fatal("its own renewal ended the lease")
+	}
+	before := turn.revision
+	turn.renew(t.Context())
+	if turn.revision == before {
+		t.Error("it is not renewed any more")
+	}
+}
+
+func TestALeaseIsOverForItsHolderBeforeTheServerDropsIt(t *testing.T) {
+	for name, good := range map[string]time.Time{
+		"after 15 s":         time.Now().Add(-validFor),
+		"as the server says": {},
+	} {
+		if l := (&Lease{good: good}); l.Valid() {
+			t.Errorf("it is relied on though it is over %s", name)
+		}
+	}
+	if l := (&Lease{good: time.Now().Add(-validFor + time.Second)}); !l.Valid() {
+		t.Error("it is over too early")
+	}
+	if validFor >= ttl {
+		t.Error("the server drops it first")
+	}
+}
+
+const api = "https://api.example.org"
+
+func openStore(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestTheOtherStartsFromTheCopy(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn of one", one.turn)
+	s := openStore(t, one.dir)
+	if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{CompleteWalks: 7}) }); err != nil {
+		t.Fatal(err)
+	}
+	put := func(dir, name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(one.dir, "forward/slack.json", "of one")
+	put(one.dir, "erasures/receipt.json", "of one")
+	put(one.dir, "doorbell.sock", "is not copied")
+	two := start(t, connect(), "two")
+	put(two.dir, "forward/slack.json", "of two")
+	openStore(t, two.dir).Close()
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	id := s.ID()
+	s.Close()
+	one.stop()
+	await(t, "the turn of two", two.turn)
+	taken := openStore(t, two.dir)
+	if err := taken.View(func(tx *store.Tx) error {
+		if a, _ := tx.Agency("A100"); a.CompleteWalks != 7 || !a.AwaitsStream {
+			t.Errorf("the agency is %+v", a)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if taken.ID() == id {
+		t.Error("both stores have one identity")
+	}
+	for _, name := range []string{"forward/slack.json", "erasures/receipt.json"} {
+		if text, err := os.ReadFile(filepath.Join(two.dir, name)); err != nil || string(text) != "of one" {
+			t.Errorf("%s holds %q, %v", name, text, err)
+		}
+	}
+	left, err := os.ReadDir(two.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 3 {
+		t.Errorf("the data directory holds %v", left)
+	}
+}
+
+// TestADoorbellKeepsItsOwnStoreOverItsOwnCopy is about a restart: what it did after the copy is in its store.
+func TestADoorbellKeepsItsOwnStoreOverItsOwnCopy(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn", one.turn)
+	s := openStore(t, one.dir)
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) }); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := turn.p.takeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again := openStore(t, one.dir); again.ID() != s.ID() {
+		t.Error("it was replaced")
+	} else if list, err := again.Agencies(); err != nil || len(list) != 1 {
+		t.Errorf("it knows %v, %v", list, err)
+	}
+}
+
+func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn", one.turn)
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies, err := js.ObjectStore(t.Context(), CopyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := copies.Watch(t.Context(), jetstream.UpdatesOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer written.Stop() //nolint:errcheck // the connection ends with the test
+	s := openStore(t, one.dir)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- turn.Copy(ctx, s) }()
+	await(t, "the first copy", written.Updates())
+	if err := s.Update(func(tx *store.Tx) error { return tx.PutHalt("A100", store.Halt{Scope: "agency", Status: 403}) }); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the copy after a halt", written.Updates())
+	stop()
+	if err := await(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(filepath.Join(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := write(root, "../outside", nil); err == nil {
+		t.Error("a file outside the folder was written")
+	}
+}

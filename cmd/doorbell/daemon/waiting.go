@@ -81,7 +81,7 @@ func (w *waiting) listen(ctx context.Context) (net.Listener, error) {
 func (w *waiting) status() (ops.Status, error) {
 	h := w.working()
 	s := ops.Status{
-		Version: w.o.Version, Started: w.started, DataDir: w.o.DataDir, Page: w.page,
+		Version: w.o.Version, Instance: w.o.Instance, Started: w.started, DataDir: w.o.DataDir, Page: w.page,
 		Standby: &ops.StandbyStatus{Pair: w.pair, Holder: h.Name, Since: h.Since},
 		NATS:    ops.NATSStatus{URL: (&Daemon{o: w.o}).natsURL(), Stream: w.o.Stream},
 	}

@@ -20,7 +20,7 @@ import (
 type Status struct {
 	Version    string            `json:"version"`
 	Instance   string            `json:"instance,omitempty"` // name of this installation
-	Standby    *StandbyStatus    `json:"standby,omitempty"` // of one of several doorbells
+	Standby    *StandbyStatus    `json:"standby,omitempty"`  // of one of several doorbells
 	Started    time.Time         `json:"started,omitzero"`
 	StoreID    string            `json:"storeId"`
 	DataDir    string            `json:"dataDir"`

@@ -373,8 +373,10 @@ type WorkerStatus struct {
 	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last message.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
-	Foreign      uint64    `json:"foreign"`           // messages on our subjects that are not our events
-	Problem      string    `json:"problem,omitempty"` // why no events come from NATS
+	// Failed counts attempts that failed, by reason: receiver, busy, unanswered or refused.
+	Failed  map[string]uint64 `json:"failed,omitempty"`
+	Foreign uint64            `json:"foreign"`           // messages on our subjects that are not our events
+	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 
 	// Turned is the time of the last loop iteration: at least every half minute, or after a
 	// Retry.After of the receiver.

@@ -703,9 +703,31 @@ func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 		})
 		w.f.o.Log.Debug("forwarded", "forwarder", w.forwarder, "lane", w.lane, "events", len(batch), "event_id", batch[0].event.ID)
 	case !errors.Is(err, errStopped):
-		w.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = reason(err), now })
+		w.status.write(func(s *WorkerStatus) {
+			s.LastError, s.LastErrorAt = reason(err), now
+			s.Failed = maps.Clone(s.Failed) // a reader may hold the one before
+			if s.Failed == nil {
+				s.Failed = map[string]uint64{}
+			}
+			s.Failed[failureOf(err)]++
+		})
 	}
 	return batch, err
+}
+
+// failureOf is the reason of a failed attempt in one word, for metrics.
+func failureOf(err error) string {
+	var retry *Retry
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		return "refused"
+	case !errors.As(err, &retry) || retry.Receiver:
+		return "receiver"
+	case retry.Unanswered:
+		return "unanswered"
+	}
+	return "busy"
 }
 
 // split has the messages of a digest sent one by one, because any of them may be the cause. A refusal

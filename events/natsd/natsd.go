@@ -102,7 +102,6 @@ type Server struct {
 	port    int        // server.RANDOM_PORT until the first start has found one
 	running *server.Server
 	status  Status
-	stats   Stats
 	backoff backoff
 }
 
@@ -121,7 +120,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.boot(ctx); err != nil {
 		return nil, fmt.Errorf("embedded NATS server: %w", err)
 	}
-	s.measure(s.running)
 	return s, nil
 }
 

@@ -34,10 +34,7 @@ func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 	if sum.Leads != 1 || sum.Events != 2 || status.Hours[0].AgencyID != "A100" || status.Watch.Agencies[0].State != "watching" {
 		t.Errorf("%d leads, %d events of %s, which is %s", sum.Leads, sum.Events, status.Hours[0].AgencyID, status.Watch.Agencies[0].State)
 	}
-	if status.NATS.Server == nil || status.NATS.StreamMax != 1<<30 {
-		t.Errorf("%+v", status.NATS)
-	}
-	if store := status.Store; store.File < store.InUse || store.InUse == 0 || store.Commits == 0 {
+	if store := status.Store; store.InUse == 0 {
 		t.Errorf("%+v", store)
 	}
 	if r := status.Relay; len(r) != 1 || r[0].Acknowledged == 0 || !r[0].OldestWaiting.IsZero() && r[0].Pending == 0 {

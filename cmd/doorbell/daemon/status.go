@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -58,14 +57,11 @@ func (a *Daemon) status() (ops.Status, error) {
 	}
 	a.forwarderStatus(&s)
 	if a.server != nil {
-		s.NATS.StreamMax, s.NATS.Server = a.o.StreamMax, embeddedFigures(a.server)
-		if h := a.server.Status(); h.Problem != "" {
+		h := a.server.Status()
+		s.NATS.Restarts = h.Restarts
+		if h.Problem != "" {
 			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 		}
-	}
-	s.Store.Commits = a.store.Commits()
-	if info, err := os.Stat(a.store.Path()); err == nil {
-		s.Store.File = info.Size()
 	}
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
 	ready := a.Health().Ready
@@ -106,19 +102,6 @@ func eventCounts(appended, published map[events.Type]uint64) (list []ops.EventCo
 		}
 	}
 	return list
-}
-
-// embeddedFigures are those of the embedded server.
-func embeddedFigures(s *natsd.Server) *ops.NATSServer {
-	f := s.Stats()
-	all := &ops.NATSServer{
-		Connections: f.Connections, Subscriptions: f.Subscriptions, InMessages: f.InMessages, InBytes: f.InBytes,
-		OutMessages: f.OutMessages, OutBytes: f.OutBytes, SlowConsumers: f.SlowConsumers, Restarts: s.Status().Restarts,
-	}
-	for _, one := range f.Streams {
-		all.Streams = append(all.Streams, ops.NATSStream(one))
-	}
-	return all
 }
 
 // hoursOf leaves those out who are not watched any more and have said nothing since yesterday.

@@ -25,7 +25,9 @@ type ForwarderStatus struct {
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 	FailingSince time.Time `json:"failingSince,omitzero"` // since when all deliveries have failed
 	DeadLetters  uint64    `json:"deadLetters"`
-	Problem      string    `json:"problem,omitempty"` // why no events come from NATS
+	// Failed counts attempts to deliver that failed, by reason.
+	Failed  map[string]uint64 `json:"failed,omitempty"`
+	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 }
 
 // To names the destination of a forwarder for people, with its address where another one is for the same agencies.

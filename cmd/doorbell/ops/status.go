@@ -90,9 +90,7 @@ type NATSStatus struct {
 	Connected bool   `json:"connected"`
 	Stream    string `json:"stream,omitempty"`
 	Problem   string `json:"problem,omitempty"`
-
-	StreamMax int64       `json:"streamMaxBytes,omitempty"` // of the embedded server's
-	Server    *NATSServer `json:"server,omitempty"`         // the embedded one
+	Restarts  int    `json:"restarts,omitempty"` // of the embedded server, because it took nothing; since the start of the process
 }
 
 // RelayStatus is how far an agency's event log is published.
@@ -116,28 +114,6 @@ type EventCount struct {
 	Published uint64 `json:"published"` // taken by the stream, for the first time
 }
 
-// NATSServer is how the embedded server stood when it was looked at last, at most half a minute ago. What is counted begins with
-// its last start.
-type NATSServer struct {
-	Connections   int          `json:"connections"`
-	Subscriptions int          `json:"subscriptions"`
-	InMessages    int64        `json:"inMessages"`
-	InBytes       int64        `json:"inBytes"`
-	OutMessages   int64        `json:"outMessages"`
-	OutBytes      int64        `json:"outBytes"`
-	SlowConsumers int64        `json:"slowConsumers"`
-	Restarts      int          `json:"restarts"` // because it took nothing; since the start of the process
-	Streams       []NATSStream `json:"streams,omitempty"`
-}
-
-// NATSStream is a stream of it.
-type NATSStream struct {
-	Name      string `json:"name"`
-	Messages  uint64 `json:"messages"`
-	Bytes     uint64 `json:"bytes"`
-	Consumers int    `json:"consumers"`
-}
-
 // AgencyHours is what the event log of an agency gained in each of the last 24 hours of the clock, the oldest first. The last
 // one is the hour that runs.
 type AgencyHours struct {
@@ -159,9 +135,6 @@ type StoreStatus struct {
 	Alarm  bool   `json:"alarm,omitempty"` // 80 % of it
 	Full   bool   `json:"full,omitempty"`  // nothing is asked until there is room
 	Advice string `json:"advice,omitempty"`
-
-	File    int64 `json:"fileBytes,omitempty"` // what is not in use of it, the next commits take
-	Commits int64 `json:"commits,omitempty"`   // since the start of the process
 }
 
 const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +

@@ -127,8 +127,8 @@ func plainName(name string) string {
 	return name
 }
 
-// bytes is the mail as it is sent.
-func (m draft) bytes() ([]byte, error) {
+// mail is what is sent.
+func (m draft) mail() (*gomail.Msg, error) {
 	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
 	if err := g.From(m.from.String()); err != nil {
 		return nil, err
@@ -163,11 +163,7 @@ func (m draft) bytes() ([]byte, error) {
 			return nil, err
 		}
 	}
-	var b bytes.Buffer
-	if _, err := g.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return g, nil
 }
 
 // maxPlain is the longest subject that stands on one line as it is.

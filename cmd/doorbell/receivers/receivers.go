@@ -210,7 +210,7 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	case "email":
 		o, err = email.New(email.Options{
 			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
-			From: string(f.EmailFrom), To: []string{a.Value},
+			From: string(f.EmailFrom), To: a.Value,
 			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext,
 			Name: cmp.Or(s.name, a.Kind), Location: zurich(),
 			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,

@@ -23,7 +23,7 @@ type draft struct {
 	id       string // without its brackets
 	thread   string // likewise; empty where there is none
 	from     mail.Address
-	to       []mail.Address
+	to       mail.Address
 	replyTo  *mail.Address
 	page     page
 	date     time.Time
@@ -133,10 +133,8 @@ func (m draft) mail() (*gomail.Msg, error) {
 	if err := g.From(m.from.String()); err != nil {
 		return nil, err
 	}
-	for _, to := range m.to {
-		if err := g.AddTo(to.String()); err != nil {
-			return nil, err
-		}
+	if err := g.To(m.to.String()); err != nil {
+		return nil, err
 	}
 	if m.replyTo != nil {
 		if err := g.ReplyTo(m.replyTo.String()); err != nil {

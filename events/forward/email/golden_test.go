@@ -94,7 +94,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	}
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: []string{"Lettings <office@agency.example>"}, OpenImmo: true, Operators: true, Location: zurich,
+		To: "Lettings <office@agency.example>", OpenImmo: true, Operators: true, Location: zurich,
 	}
 	if change != nil {
 		change(&o)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ type Options struct {
 	SMTP     string
 	Password string
 	From     string   // one address, with a name or without: Doorbell <leads@agency.example>
-	To       []string // one address each
+	To       string   // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
 	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
@@ -47,7 +46,7 @@ type settings struct {
 	Options
 	server server
 	from   mail.Address
-	to     []mail.Address
+	to     mail.Address
 }
 
 // server is an SMTP server and how it is spoken to.
@@ -61,9 +60,8 @@ type server struct {
 
 // Bounds of what is configured.
 const (
-	maxRecipients = 100 // what every server takes in one transaction
-	maxAddress    = 254
-	maxName       = 32
+	maxAddress = 254
+	maxName    = 32
 )
 
 func (o Options) check() (settings, error) {
@@ -76,8 +74,8 @@ func (o Options) check() (settings, error) {
 	if s.from, err = parseAddress(o.From); err != nil {
 		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
 	}
-	if s.to, err = parseRecipients(o.To); err != nil {
-		return settings{}, err
+	if s.to, err = parseAddress(o.To); err != nil {
+		return settings{}, errors.New("mail recipient: want one address such as office@agency.example, " + err.Error())
 	}
 	s.Name = cmp.Or(s.Name, "email")
 	if len(s.Name) > maxName || strings.ContainsFunc(s.Name, notPlain) {
@@ -130,26 +128,6 @@ func (s server) checkUser(u *url.Userinfo) error {
 	return nil
 }
 
-func parseRecipients(list []string) ([]mail.Address, error) {
-	var to []mail.Address
-	for i, text := range list {
-		a, err := parseAddress(text)
-		if err != nil {
-			return nil, errors.New("mail recipient " + strconv.Itoa(i+1) + ": want one address such as office@agency.example, " + err.Error())
-		}
-		if !slices.ContainsFunc(to, func(b mail.Address) bool { return strings.EqualFold(a.Address, b.Address) }) {
-			to = append(to, a)
-		}
-	}
-	if len(to) == 0 {
-		return nil, errors.New("mail recipients: there are none")
-	}
-	if len(to) > maxRecipients {
-		return nil, errors.New("mail recipients: there are more than 100; use a mailing list of your own")
-	}
-	return to, nil
-}
-
 var (
 	errNoAddress  = errors.New("and this is none")
 	errNotASCII   = errors.New("in ASCII; a domain with other letters has an xn-- form")
@@ -194,14 +172,6 @@ func notPlain(r rune) bool {
 
 // destination is the host and a hash of what makes this receiver another one; the password does not.
 func (s *settings) destination() string {
-	parts := append([]string{s.server.port, s.server.user, s.from.Address}, addresses(s.to)...)
+	parts := []string{s.server.port, s.server.user, s.from.Address, s.to.Address}
 	return forward.Destination(s.server.host, strings.ToLower(strings.Join(parts, "\n")))
-}
-
-func addresses(list []mail.Address) []string {
-	var all []string
-	for _, a := range list {
-		all = append(all, a.Address)
-	}
-	return all
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
-	good := Options{SMTP: "smtp://mail.agency.example", From: "doorbell@agency.example", To: []string{"office@agency.example"}}
+	good := Options{SMTP: "smtp://mail.agency.example", From: "doorbell@agency.example", To: "office@agency.example"}
 	for _, row := range []struct {
 		name   string
 		change func(*Options)
@@ -29,11 +29,11 @@ func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
 		{"a sender that is none", func(o *Options) { o.From = "secret" }, "mail sender: want one address"},
 		{"two senders", func(o *Options) { o.From = "secret@a.example, secret@b.example" }, "mail sender: want one address"},
 		{"a sender with a header", func(o *Options) { o.From = "secret@a.example\r\nBcc: x@b.example" }, "mail sender: want one address"},
-		{"a recipient that is none", func(o *Options) { o.To = []string{"secret"} }, "want one address"},
-		{"a recipient with a line end", func(o *Options) { o.To = []string{"secret@agency.example\nRCPT TO:<x@y.example>"} }, "want one address"},
-		{"a recipient in other letters", func(o *Options) { o.To = []string{"secret@bücher.example"} }, "xn--"},
-		{"a recipient without a domain", func(o *Options) { o.To = []string{"secret@-"} }, "domain"},
-		{"a recipient that is too long", func(o *Options) { o.To = []string{strings.Repeat("s", 65) + "@agency.example"} }, "254"},
+		{"a recipient that is none", func(o *Options) { o.To = "secret" }, "want one address"},
+		{"a recipient with a line end", func(o *Options) { o.To = "secret@agency.example\nRCPT TO:<x@y.example>" }, "want one address"},
+		{"a recipient in other letters", func(o *Options) { o.To = "secret@bücher.example" }, "xn--"},
+		{"a recipient without a domain", func(o *Options) { o.To = "secret@-" }, "domain"},
+		{"a recipient that is too long", func(o *Options) { o.To = strings.Repeat("s", 65) + "@agency.example" }, "254"},
 		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "forwarder name"},
 	} {
 		o := good
@@ -84,7 +84,7 @@ func TestADestinationNamesTheHostAndNobody(t *testing.T) {
 	if same.Destination != one.Destination || same.LeadsAlone || !one.LeadsAlone {
 		t.Errorf("%+v and %+v", one, same)
 	}
-	other := newReceiver(t, func(o *Options) { o.To = []string{"office@other.example"} }).Traits()
+	other := newReceiver(t, func(o *Options) { o.To = "office@other.example" }).Traits()
 	if other.Destination == one.Destination {
 		t.Error("two receivers, one destination")
 	}

@@ -22,8 +22,8 @@ type Options struct {
 	// user may be left out for a server that knows us by our address; so may the port.
 	SMTP     string
 	Password string
-	From     string   // one address, with a name or without: Doorbell <leads@agency.example>
-	To       string   // likewise: each address has a receiver of its own, so that none waits for another
+	From     string // one address, with a name or without: Doorbell <leads@agency.example>
+	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
 	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.

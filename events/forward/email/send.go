@@ -170,9 +170,12 @@ const maxAnswers = 1 << 20
 var errTooMuch = errors.New("too many answers")
 
 func (c *watchedConn) Read(p []byte) (n int, err error) {
-	if err = errTooMuch; c.left > 0 {
+	if c.left > 0 {
 		n, err = c.Conn.Read(p[:min(len(p), c.left)])
 		c.left -= n
+	} else {
+		err = errTooMuch
+		_ = c.Close() // or go-mail tries HELO after EHLO, which the server does not read
 	}
 	c.err = err
 	return n, err

@@ -70,11 +70,13 @@ func ParseTemplate(text string) (*Template, error) {
 	case err != nil || strings.ContainsFunc(t.contentType, unicode.IsControl):
 		return nil, errors.New("at content_type: write it like application/json or text/plain; charset=utf-8")
 	case t.isText && !single:
-		return nil, errors.New("at content_type: only a body that is one text can be something else than JSON; leave content_type out")
+		return nil, errors.New("at content_type: only a body that is one text can be something else than JSON; " +
+			"leave content_type out")
 	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, t.method):
 		return nil, errors.New("at method: write POST, PUT or PATCH")
-	case slices.ContainsFunc(t.done, func(status int) bool { return status < 400 || status > 499 || forward.OfReceiver(status) }):
-		return nil, errors.New("at done: write statuses from 400 to 499 that are about the event, like 409; 401, 403, 404, 410 and their like are about the address")
+	case slices.ContainsFunc(t.done, func(s int) bool { return s < 400 || s > 499 || forward.OfReceiver(s) }):
+		return nil, errors.New("at done: write statuses from 400 to 499 that are about the event, like 409; " +
+			"401, 403, 404, 410 and their like are about the address")
 	}
 	for name, value := range d.Headers {
 		canonical := http.CanonicalHeaderKey(name)
@@ -82,15 +84,19 @@ func ParseTemplate(text string) (*Template, error) {
 		case !plainName.MatchString(name) || strings.Contains(name, "_"):
 			return nil, errors.New("at headers: a name is not that of a header; write letters, digits and -")
 		case slices.Contains(notHeaders, canonical) || strings.HasPrefix(canonical, "Webhook-"):
-			return nil, fmt.Errorf("at headers.%s: this header is not for a template to set (for Content-Type there is content_type); leave it out", canonical)
+			return nil, fmt.Errorf("at headers.%s: this header is not for a template to set "+
+				"(for Content-Type there is content_type); leave it out", canonical)
 		case strings.ContainsFunc(value, unicode.IsControl):
-			return nil, fmt.Errorf("at headers.%s: the value holds a control character, such as a line end; leave it out", canonical)
+			return nil, fmt.Errorf("at headers.%s: the value holds a control character, "+
+				"such as a line end; leave it out", canonical)
 		}
 		if t.headers[canonical], err = newLeaf("headers."+canonical, value); err != nil {
 			return nil, err
 		}
 	}
-	t.body, err = walk("body", d.Body, func(at string, text any) (any, error) { return newLeaf(at, text.(string)) })
+	t.body, err = walk("body", d.Body, func(at string, text any) (any, error) {
+		return newLeaf(at, text.(string))
+	})
 	return t, err
 }
 
@@ -98,7 +104,8 @@ func ParseTemplate(text string) (*Template, error) {
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 
 // notHeaders belong to the request itself, or are ours.
-var notHeaders = strings.Fields("Connection Content-Length Content-Type Doorbell-Test Host Te Trailer Transfer-Encoding Upgrade User-Agent")
+var notHeaders = strings.Fields("Connection Content-Length Content-Type Doorbell-Test Host " +
+	"Te Trailer Transfer-Encoding Upgrade User-Agent")
 
 // decodeDocument is json.Unmarshal, strict and with errors that have a line and quote nothing.
 func decodeDocument(text string, to any) error {
@@ -121,13 +128,16 @@ func decodeDocument(text string, to any) error {
 		}
 		return nil
 	case errors.As(err, &syntax):
-		return wrong(int(syntax.Offset), `it is not JSON; look for a comma, bracket or quotation mark (within a text it is written \")`)
+		return wrong(int(syntax.Offset), "it is not JSON; look for a comma, bracket or quotation mark "+
+			`(within a text it is written \")`)
 	case errors.As(err, &kind):
-		return wrong(int(kind.Offset), "a value has the wrong type; headers are texts, done is a list of numbers, types a list of texts")
+		return wrong(int(kind.Offset), "a value has the wrong type; headers are texts, "+
+			"done is a list of numbers, types a list of texts")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wrong(len(text), "the document has no end; look for a bracket or quotation mark that is missing")
 	}
-	return errors.New("it has a member that no template has; write only body, headers, method, content_type, done and types")
+	return errors.New("it has a member that no template has; " +
+		"write only body, headers, method, content_type, done and types")
 }
 
 // walk replaces each leaf of a JSON value by what f makes of it. Members with a missing field are
@@ -181,7 +191,8 @@ var jsonAlone = regexp.MustCompile(`^\{\{-?\s*(json\s[^{}|]*|[^{}]*\|\s*json\s*)
 func newLeaf(at, text string) (leaf, error) {
 	t, err := template.New("").Funcs(functions).Parse(text)
 	if err != nil { // it quotes
-		return leaf{}, fmt.Errorf("at %s: this is not a Go template; write it like {{.contact.email}}, with the functions json, cut, replace and those of text/template", at)
+		return leaf{}, fmt.Errorf("at %s: this is not a Go template; write it like {{.contact.email}}, "+
+			"with the functions json, cut, replace and those of text/template", at)
 	}
 	for _, each := range t.Templates() {
 		if each.Tree != nil {
@@ -209,7 +220,8 @@ func printAsText(list *parse.ListNode) {
 		case *parse.ActionNode:
 			if len(node.Pipe.Decl) == 0 {
 				text := parse.NewIdentifier("text").SetPos(node.Pos)
-				node.Pipe.Cmds = append(node.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{text}})
+				last := &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{text}}
+				node.Pipe.Cmds = append(node.Pipe.Cmds, last)
 			}
 		}
 		if branches != nil {
@@ -308,7 +320,7 @@ func (t *Template) request(e events.Event, test bool) (header http.Header, body 
 	}
 	switch {
 	case errors.Is(err, errMissing):
-		err = &forward.Refused{Certain: true, Reason: "the event has none of the fields that the template of the webhook sends"}
+		err = &forward.Refused{Certain: true, Reason: "the event has no field that the template of the webhook sends"}
 	case err != nil && !errors.As(err, new(*forward.Refused)):
 		err = &forward.Refused{Certain: true, Reason: "the template of the webhook makes no JSON"}
 	}

@@ -75,13 +75,13 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
 	if err != nil {
 		return l.failed(errors.Join(err, watched.err))
 	}
-	err = client.SendWithSMTPClient(session, mail)
-	if err != nil && !mail.IsDelivered() {
-		return failed(stepSession, errors.Join(err, watched.err))
+	var f *failure
+	if err := client.SendWithSMTPClient(session, mail); err != nil && !mail.IsDelivered() {
+		f = failed(stepSession, errors.Join(err, watched.err))
 	}
-	_ = raw.SetDeadline(time.Now().Add(5 * time.Second)) // the mail is taken by now
+	_ = raw.SetDeadline(time.Now().Add(5 * time.Second)) // the mail is taken or not by now
 	_ = session.Quit()
-	return nil
+	return f
 }
 
 // tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext would do as well, and the

@@ -32,7 +32,7 @@ type draft struct {
 
 // compose makes the mail of a delivery.
 func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
-	_, host, _ := cutLast(o.from.Address, "@")
+	host := o.from.Address[strings.LastIndexByte(o.from.Address, '@')+1:]
 	m := draft{
 		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
 		page: page{message.Write(d.Events, d.Test, message.Options{

@@ -145,24 +145,16 @@ func parseAddress(text string) (mail.Address, error) {
 	if err != nil {
 		return mail.Address{}, errNoAddress
 	}
-	local, domain, _ := cutLast(a.Address, "@")
+	at := strings.LastIndexByte(a.Address, '@')
 	switch {
-	case len(a.Address) > maxAddress || len(local) > 64:
+	case len(a.Address) > maxAddress || at > 64:
 		return mail.Address{}, errTooLongFor
 	case strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }):
 		return mail.Address{}, errNotASCII
-	case !message.IsDomain(domain):
+	case !message.IsDomain(a.Address[at+1:]):
 		return mail.Address{}, errNotInUse
 	}
 	return *a, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // notPlain is true for what is no letter, digit, _ or - of ASCII.

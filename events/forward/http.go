@@ -74,12 +74,17 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 // Destination returns the name of the address for [Traits].
 func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
-// Post sends a body. Its error is a *Retry with a reason of our own wording, because network errors quote
-// the address. A request that was written completely may have been accepted though no response came.
+// Post posts a body; see Do.
 func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
+	return p.Do(ctx, http.MethodPost, header, body)
+}
+
+// Do sends a body. Its error is a *Retry with a reason of our own wording, because network errors quote
+// the address. A request that was written completely may have been accepted though no response came.
+func (p Poster) Do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, p.address.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, p.address.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &Retry{Reason: "the request cannot be made", Receiver: true} // does not happen: NewPoster parsed the address
 	}

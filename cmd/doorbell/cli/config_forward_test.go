@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +101,91 @@ func readForward(t *testing.T, environ ...string) *config.Config {
 	return c
 }
 
+// templateFile is a file with a template, readable by its owner.
+func templateFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "template.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestATemplateThatCannotBeUsedEndsTheStart(t *testing.T) {
+	secret := `"headers": {"Authorization": "Bearer ` + doorbelltest.Sentinel + `"}`
+	for text, says := range map[string]string{
+		"{" + secret + ",\n\"body\": x}":                                     "is refused: line 2: it is not JSON",
+		"{" + secret + `, "body": {"properties": {"email": "{{.contact"}}}`:  "is refused: at body.properties.email: this is not a Go template",
+		"{" + secret + `, "body": {}, "types": ["lead.created"]}`:            "is refused: at types: entry 1 is not an event type; did you mean contact_request.created?",
+		"{" + secret + `, "body": {}, "` + doorbelltest.Sentinel + `": "x"}`: "is refused: it has a member that no template has; write only body",
+	} {
+		path := templateFile(t, text)
+		for _, command := range []string{"run", "check"} {
+			got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_TEMPLATE_FILE=A100="+path), command)
+			if got.Code != exit.CodeConfig {
+				t.Errorf("%s: exit code %d", command, got.Code)
+			}
+			doorbelltest.Has(t, got.Stdout+got.Stderr, "DOORBELL_WEBHOOK_TEMPLATE_FILE names "+path+", which "+says)
+			got.HoldsNoSecret(t)
+		}
+	}
+	good := templateFile(t, "{"+secret+`, "body": {"email": "{{.contact.email}}"}}`)
+	for says, environ := range map[string][]string{
+		"/none/x.json, which does not exist":         {"DOORBELL_WEBHOOK_TEMPLATE_FILE=/none/x.json"},
+		"gives one address two templates; write one": {"DOORBELL_WEBHOOK_TEMPLATE_FILE=A100=" + good},
+	} {
+		_, err := config.Read(doorbelltest.Fit(append(environ, "DOORBELL_WEBHOOK_URL="+hook)...), config.GroupPoll, config.GroupForward)
+		if err == nil || !strings.Contains(err.Error(), "DOORBELL_WEBHOOK_TEMPLATE_FILE ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", environ, err)
+		}
+	}
+	for _, text := range []string{good, "A100=" + good + ",*=" + good, "A100=/no=such,*=" + good} {
+		c, err := config.Read(doorbelltest.Fit("DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_TEMPLATE_FILE="+text), config.GroupPoll, config.GroupForward)
+		if strings.Contains(text, "no=such") {
+			if err == nil || !strings.Contains(err.Error(), "names /no=such, which does not exist") {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		if err != nil || len(c.Warnings) > 0 || c.Templates[good] == nil {
+			t.Errorf("%q: %v %q", text, err, c.Warnings)
+		}
+	}
+}
+
+// TestTheRecipeForHubSpotWorksFromTheCommandLine sends a test with a recipe whose token is filled in.
+func TestTheRecipeForHubSpotWorksFromTheCommandLine(t *testing.T) {
+	recipe := readText(t, "../../../events/forward/webhook/recipes/hubspot.json")
+	path := templateFile(t, strings.Replace(recipe, "THE_TOKEN_OF_YOUR_PRIVATE_APP", doorbelltest.Sentinel, 1))
+	var bodies []string
+	status := http.StatusConflict // for a contact that is known
+	crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+doorbelltest.Sentinel {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		w.WriteHeader(status)
+	}))
+	defer crm.Close()
+	environ := []string{
+		"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
+		"DOORBELL_WEBHOOK_URL=" + crm.URL + "/crm/v3/objects/contacts", "DOORBELL_WEBHOOK_TEMPLATE_FILE=" + path,
+	}
+	got := doorbelltest.Run(t, environ, "forward", "webhook", "--test")
+	if got.Code != exit.Done || len(bodies) != 1 || !strings.HasPrefix(bodies[0], `{"properties":{"email":"nora.beispiel@example.org"`) {
+		t.Errorf("%+v %q", got, bodies)
+	}
+	got.HoldsNoSecret(t)
+	status = http.StatusUnprocessableEntity
+	got = doorbelltest.Run(t, environ, "forward", "webhook", "--test")
+	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "the webhook answers 422") {
+		t.Errorf("%+v", got)
+	}
+	got.HoldsNoSecret(t)
+}
+
 func TestAddressesByAgencyMayHoldEqualsSignsAndCommas(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://h.example/x":                                       "*=https://h.example/x",
@@ -169,6 +259,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
 		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},
 		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook + "2", "DOORBELL_WEBHOOK_SECRET=A100=" + doorbelltest.Whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
+		{[]string{"DOORBELL_WEBHOOK_TEMPLATE_FILE=" + templateFile(t, `{"body": 1}`)}, "DOORBELL_WEBHOOK_TEMPLATE_FILE has no effect without DOORBELL_WEBHOOK_URL"},
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
 		{[]string{"DOORBELL_LANGUAGE=C300=de"}, "DOORBELL_LANGUAGE names C300, which is not watched"},
 		{[]string{"DOORBELL_PEOPLE=C300=none"}, "DOORBELL_PEOPLE names C300, which is not watched"},

@@ -176,6 +176,8 @@ var examples = map[string]string{
 	"NATS_USER":                  "doorbell",
 	"NATS_JS_DOMAIN":             "hub",
 	"NATS_JS_API_PREFIX":         "JS.leads.API",
+
+	"DOORBELL_WEBHOOK_TEMPLATE_FILE": "/etc/doorbell/hubspot.json",
 }
 
 // assignment is the line of a variable. What has no other place than this file is not commented out.

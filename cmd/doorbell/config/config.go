@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // TIMEZONE must work on a machine without zone files
+
+	"doorbell/events/forward/webhook"
 )
 
 // Base is what every command may read. The tags are the whole truth about a variable: its name is the field's in upper
@@ -109,6 +111,8 @@ type Forward struct {
 	AgencyNames    PerAgencyName     `split_words:"true" desc:"What people call an agency, shown beside its id: A100=Muster Immobilien AG,B200=…, one a line in the file form."`
 	WebhookURL     PerAgencyURL      `split_words:"true" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents say: one for all, or by agency as DOORBELL_SLACK_URL."`
 	WebhookSecret  PerAgencyWhsec    `split_words:"true" desc:"Secret that signs them, whsec_ and base64; two with a space between while one replaces the other. For all, or by agency."`
+
+	WebhookTemplateFile PerAgencyFile `split_words:"true" desc:"File with a template: the JSON document that the webhook gets instead of an event, its headers and types. For all, or by agency: A100=/etc/doorbell/crm.json,*=/etc/doorbell/hook.json. Read at the start."`
 }
 
 // FullPeople is the value of DOORBELL_SLACK_PEOPLE and DOORBELL_TEAMS_PEOPLE that shows the whole person.
@@ -130,6 +134,8 @@ type Config struct {
 	Agencies []Agency  // of Poll, in the order of the configuration
 	Warnings []string  // sentences about what was odd but not wrong
 	Settings []Setting // every variable of the groups that were read
+
+	Templates map[string]*webhook.Template // by the paths in DOORBELL_WEBHOOK_TEMPLATE_FILE
 }
 
 // group is a set of variables that a command reads.

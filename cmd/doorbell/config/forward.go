@@ -20,6 +20,7 @@ func (r *reader) checkForward(c *Config) {
 	r.checkChat("DOORBELL_SLACK", f.SlackURL, f.SlackAlertsURL, f, c.Base.AllowPlaintext)
 	r.checkChat("DOORBELL_TEAMS", f.TeamsURL, f.TeamsAlertsURL, f, c.Base.AllowPlaintext)
 	r.checkEmail(f)
+	r.readTemplates(c)
 	r.checkWebhook(f, c.Base.AllowPlaintext)
 	table := f.RoutesFile != ""
 	if _, trouble := ReadFile(f.RoutesFile); table && trouble != "" {
@@ -111,12 +112,13 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	if f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && f.RoutesFile == "" {
 		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
 	}
-	r.checkOneSecret(f)
+	r.checkOneAt(f.WebhookURL, "DOORBELL_WEBHOOK_SECRET", "secrets", f.WebhookSecret.PerAgency)
+	r.checkOneAt(f.WebhookURL, "DOORBELL_WEBHOOK_TEMPLATE_FILE", "templates", f.WebhookTemplateFile.PerAgency)
 	if !r.good("DOORBELL_WEBHOOK_SECRET") {
 		return
 	}
 	for agency := range f.WebhookURL.All() {
-		if f.WebhookSecret.Of(agency).IsZero() {
+		if f.WebhookSecret.Of(agency).IsZero() && f.WebhookTemplateFile.Of(agency).IsZero() { // services know other credentials
 			r.warn("DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's; " +
 				"this makes one: echo whsec_$(openssl rand -base64 32)")
 			break
@@ -124,19 +126,44 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	}
 }
 
-// checkOneSecret refuses two secrets at one address: what is sent there is sent by one receiver.
-func (r *reader) checkOneSecret(f Forward) {
-	secrets := map[string]string{}
-	for _, agency := range append(NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), AnyAgency) {
-		address := f.WebhookURL.Revealed(agency)
-		if address == "" {
+// readTemplates reads each file once. What is wrong with one is said without quoting it: it may hold credentials.
+func (r *reader) readTemplates(c *Config) {
+	const name = "DOORBELL_WEBHOOK_TEMPLATE_FILE"
+	c.Templates = map[string]*webhook.Template{}
+	for _, v := range c.Forward.WebhookTemplateFile.All() {
+		path := v.Reveal()
+		if c.Templates[path] != nil {
 			continue
 		}
-		if other, known := secrets[address]; known && other != f.WebhookSecret.Revealed(agency) {
-			r.wrong("DOORBELL_WEBHOOK_SECRET", "gives one address two secrets; write one, or another address for each (a query is enough)")
+		text, trouble := ReadFile(path)
+		if trouble == "" {
+			t, err := webhook.ParseTemplate(text)
+			if err != nil {
+				trouble = "is refused: " + err.Error()
+			} else if at := slices.IndexFunc(t.Types, func(t string) bool { return t != ">" && !KnownType(t) }); at >= 0 {
+				trouble = "is refused: at types: entry " + strconv.Itoa(at+1) + " is not an event type; " + TypeHint(t.Types[at])
+			}
+			c.Templates[path] = t
+		}
+		if trouble != "" {
+			r.wrong(name, "names "+path+", which "+trouble)
 			return
 		}
-		secrets[address] = f.WebhookSecret.Revealed(agency)
+		r.warnReadable(name, path)
+	}
+	r.warnIdle("DOORBELL_WEBHOOK_URL", c.Forward.RoutesFile != "" || !c.Forward.WebhookURL.IsZero(), "WEBHOOK_TEMPLATE_FILE")
+}
+
+// checkOneAt refuses two secrets or templates at one address: what is sent there is sent by one receiver.
+func (r *reader) checkOneAt(addresses PerAgencyURL, name, what string, p PerAgency) {
+	given := map[string]string{}
+	for _, agency := range append(NamedIn(addresses.PerAgency, p), AnyAgency) {
+		address := addresses.Revealed(agency)
+		if other, known := given[address]; known && address != "" && other != p.Revealed(agency) {
+			r.wrong(name, "gives one address two "+what+"; write one, or another address for each (a query is enough)")
+			return
+		}
+		given[address] = p.Revealed(agency)
 	}
 }
 

@@ -43,6 +43,17 @@ func (p *PerAgencyWhsec) Decode(text string) error {
 	return p.decodeLoose(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
 }
 
+// PerAgencyFile has paths of files.
+type PerAgencyFile struct{ shownPerAgency }
+
+// Decode reads the grammar and does not look at the files.
+func (p *PerAgencyFile) Decode(text string) error {
+	return p.decodeLoose(text, "path", func(entry string) bool {
+		before, _, _ := strings.Cut(entry, "=")
+		return strings.ContainsRune(before, '/')
+	})
+}
+
 // PerAgencyMail has recipients of mail, which have ; between them.
 type PerAgencyMail struct{ shownPerAgency }
 

@@ -160,7 +160,7 @@ func (s *Setting) Meaning() string {
 
 // mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
 func mayBeFile(t reflect.Type) bool {
-	return t == reflect.TypeFor[Secret]() || t.Implements(reflect.TypeFor[interface{ Of(agency string) Secret }]())
+	return t == reflect.TypeFor[Secret]() || t != reflect.TypeFor[PerAgencyFile]() && t.Implements(reflect.TypeFor[interface{ Of(agency string) Secret }]())
 }
 
 // refuse turns an error of envconfig, which quotes the value, into one of ours, which does not.

@@ -147,11 +147,15 @@ func (s *Set) take(text string) error {
 	for n, l := range lines {
 		for _, a := range l.To {
 			if a.Kind == "webhook" {
-				if other, known := secrets[a.Value]; known && other.To[0].secrets != a.secrets {
-					return &mistake{
-						max(l.Number, other.Number), 1, "",
-						"an address gets two secrets of DOORBELL_WEBHOOK_SECRET; write another address for one of them (a query is enough)",
-					}
+				other, known := secrets[a.Value]
+				wrong := func(text string) error {
+					return &mistake{max(l.Number, other.Number), 1, "", "an address gets two " + text + "; write another address for one of them (a query is enough)"}
+				}
+				if known && other.To[0].secrets != a.secrets {
+					return wrong("secrets of DOORBELL_WEBHOOK_SECRET")
+				}
+				if known && other.To[0].template != a.template {
+					return wrong("templates of DOORBELL_WEBHOOK_TEMPLATE_FILE")
 				}
 				secrets[a.Value] = Line{Number: l.Number, To: []Address{a}}
 			}
@@ -207,14 +211,14 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	case "email":
 		o, err = email.New(email.Options{
 			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
-			From: string(f.EmailFrom), To: []string{a.Value},
+			From: string(f.EmailFrom), To: a.Value,
 			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext,
 			Name: cmp.Or(s.name, a.Kind), Location: zurich(), Instance: s.c.Base.Instance,
 			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 		})
 	default:
 		o, err = webhook.New(webhook.Options{
-			URL: a.Value, Secrets: a.secrets, AllowPlaintext: plaintext, Version: s.version,
+			URL: a.Value, Secrets: a.secrets, Template: s.c.Templates[a.template], AllowPlaintext: plaintext, Version: s.version,
 		})
 	}
 	if err == nil {
@@ -286,8 +290,12 @@ func (s *Set) settings() (lines []Line) {
 			l := Line{Setting: setting, Filter: forward.Filter{Types: types, Agencies: share.agencies, Except: share.except}}
 			for _, value := range split(kind, share.value) {
 				a := Address{Kind: kind, Value: value}
-				if kind == "webhook" { // an agency with its own secret has its own share
-					a.secrets = f.WebhookSecret.Revealed(append(share.agencies, config.AnyAgency)[0])
+				if kind == "webhook" { // an agency with its own secret or template has its own share
+					one := append(share.agencies, config.AnyAgency)[0]
+					a.secrets, a.template = f.WebhookSecret.Revealed(one), f.WebhookTemplateFile.Revealed(one)
+					if t := s.c.Templates[a.template]; t != nil && len(t.Types) > 0 {
+						l.Filter.Types = t.Types
+					}
 				}
 				l.To = append(l.To, a)
 			}
@@ -313,7 +321,7 @@ func (s *Set) settings() (lines []Line) {
 	add("email", "DOORBELL_EMAIL_ALERTS_TO",
 		config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())
 	add("webhook", "DOORBELL_WEBHOOK_URL",
-		config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), f.WebhookURL.Revealed, []string{">"})
+		config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency, f.WebhookTemplateFile.PerAgency), f.WebhookURL.Revealed, []string{">"})
 	return lines
 }
 

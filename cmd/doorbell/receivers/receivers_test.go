@@ -88,6 +88,37 @@ func brief(s *Set) (all []string) {
 	return all
 }
 
+// A webhook gets its template by agency, from the settings with the types that the template names.
+func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "template.json")
+	if err := os.WriteFile(path, []byte(`{"body": {"email": "{{.contact.email}}"}, "types": ["contact_request.created"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	template := "DOORBELL_WEBHOOK_TEMPLATE_FILE=A100=" + path
+	s := open(t, "DOORBELL_WEBHOOK_URL=A100=https://h.example/a,*=https://h.example/b", template)
+	if got, want := brief(s), []string{"WEBHOOK_URL: leads of A100 to https://h.example/a", "WEBHOOK_URL: everything of all but A100 to https://h.example/b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s = open(t, routesFile(t, "agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/b\n"), template)
+	for n, want := range []string{path, ""} {
+		if got := s.Lines()[n].To[0].template; got != want {
+			t.Errorf("line %d has the template %q", n+1, got)
+		}
+	}
+	for text, says := range map[string]string{
+		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different templates; write a line for each",
+		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: an address gets two templates of DOORBELL_WEBHOOK_TEMPLATE_FILE",
+	} {
+		c, err := config.Read([]string{routesFile(t, text), template}, config.GroupForward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(c, "test"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestSettingsAreLinesOfTheTable(t *testing.T) {
 	mail := []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example"}
 	for name, tt := range map[string]struct{ environ, want []string }{

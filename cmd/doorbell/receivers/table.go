@@ -34,6 +34,7 @@ func (l Line) Place() string {
 type Address struct {
 	Kind, Value string
 	secrets     string // that sign the requests of a webhook
+	template    string // the path of what is sent to a webhook instead of the event
 	operators   bool   // a mail address whose readers can act on alerts
 }
 
@@ -49,8 +50,8 @@ func (a Address) String() string {
 	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
 }
 
-// Unsigned reports whether it is a webhook for which no secret is set.
-func (a Address) Unsigned() bool { return a.Kind == "webhook" && a.secrets == "" }
+// Unsigned reports whether it is a webhook for which no secret is set, nor a template with credentials.
+func (a Address) Unsigned() bool { return a.Kind == "webhook" && a.secrets == "" && a.template == "" }
 
 // mistake is an error in a routes file and its position. It quotes no cell: any may hold a secret.
 type mistake struct {
@@ -228,7 +229,12 @@ func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 			if l.Filter.Agencies != nil {
 				of = l.Filter.Agencies[0]
 			}
-			a.secrets = f.WebhookSecret.Revealed(of)
+			a.secrets, a.template = f.WebhookSecret.Revealed(of), f.WebhookTemplateFile.Revealed(of)
+			for _, other := range l.Filter.Agencies {
+				if text == "" && f.WebhookTemplateFile.Revealed(other) != a.template {
+					text = "is for agencies with different templates; write a line for each"
+				}
+			}
 		case "email":
 			if config.RecipientsTrouble(value) != "" || strings.Contains(value, ";") {
 				text = "is not an email address; write it like email:nora@agency.example, with a space between several"

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	gomail "github.com/wneessen/go-mail"
+
 	"doorbell/events/forward"
 )
 
@@ -21,14 +23,19 @@ type step string
 const (
 	stepConnect   step = "connecting"
 	stepTLS       step = "TLS"
-	stepGreeting  step = "greeting"
-	stepHello     step = "EHLO"
+	stepSession   step = "opening a session"
 	stepAuth      step = "authentication"
 	stepMail      step = "sender"
 	stepRecipient step = "recipient"
 	stepData      step = "DATA"
 	stepContent   step = "content"
 )
+
+// steps are those that go-mail tells apart.
+var steps = map[gomail.SendErrReason]step{
+	gomail.ErrSMTPMailFrom: stepMail, gomail.ErrSMTPRcptTo: stepRecipient, gomail.ErrSMTPData: stepData,
+	gomail.ErrWriteContent: stepContent, gomail.ErrSMTPDataClose: stepContent,
+}
 
 // failure is what may be shown of an error: the step, the codes of the answer, words of ours. Never what the server said,
 // which quotes addresses, nor what a library says, which quotes the server.
@@ -69,21 +76,35 @@ var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
 // failed keeps of an error what may be shown.
 func failed(s step, err error) *failure {
+	f := &failure{step: s}
+	var sent *gomail.SendError
 	var answer *textproto.Error
-	if errors.As(err, &answer) && 200 <= answer.Code && answer.Code <= 599 {
-		f := &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
-		switch {
-		case f.ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(answer.Msg):
-			f.about = ofAccount // also a mailbox whose size is reached
-		case f.ends(".3.4", ".2.3") || sizeWords.MatchString(answer.Msg):
-			f.about = ofSize
-		case accountWords.MatchString(answer.Msg):
-			f.about = ofAccount
-		}
+	said := ""
+	switch {
+	case errors.As(err, &sent): // its text is "reason: answer, affected …"; it has no other way to the server's words
+		f.step, f.whole = cmp.Or(steps[sent.Reason], s), sent.Reason == gomail.ErrSMTPDataClose
+		_, text, _ := strings.Cut(sent.Error(), ": ")
+		text, _, _ = strings.Cut(text, ", affected ")
+		f.code = sent.ErrorCode()
+		_, said, _ = strings.Cut(text, " ")
+		said = strings.Trim(said, `"`) // as net/textproto quotes what is odd
+	case errors.As(err, &answer):
+		f.code, said = answer.Code, answer.Msg
+	}
+	if f.code < 200 || f.code > 599 {
+		f.code, f.words = 0, words(err)
+		f.setup = f.words == forward.BadCertificate
 		return f
 	}
-	f := &failure{step: s, words: words(err)}
-	f.setup = f.words == forward.BadCertificate
+	f.enhanced = enhancedCode.FindString(said)
+	switch {
+	case f.ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(said):
+		f.about = ofAccount // also a mailbox whose size is reached
+	case f.ends(".3.4", ".2.3") || sizeWords.MatchString(said):
+		f.about = ofSize
+	case accountWords.MatchString(said):
+		f.about = ofAccount
+	}
 	return f
 }
 
@@ -102,11 +123,7 @@ func words(err error) string {
 const setupRetryDelay = 5 * time.Minute
 
 // outcomeOf says what a failure means for the delivery.
-func outcomeOf(ctx context.Context, err error) error {
-	var f *failure
-	if !errors.As(err, &f) {
-		return &forward.Retry{Reason: "sending failed"}
-	}
+func outcomeOf(ctx context.Context, f *failure) error {
 	if f.code == 0 && ctx.Err() != nil {
 		f.words = "no answer in time"
 		if errors.Is(ctx.Err(), context.Canceled) {

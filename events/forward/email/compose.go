@@ -23,7 +23,7 @@ type draft struct {
 	id       string // without its brackets
 	thread   string // likewise; empty where there is none
 	from     mail.Address
-	to       []mail.Address
+	to       mail.Address
 	replyTo  *mail.Address
 	page     page
 	date     time.Time
@@ -32,7 +32,7 @@ type draft struct {
 
 // compose makes the mail of a delivery.
 func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
-	_, host, _ := cutLast(o.from.Address, "@")
+	host := o.from.Address[strings.LastIndexByte(o.from.Address, '@')+1:]
 	m := draft{
 		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
 		page: page{message.Write(d.Events, d.Test, message.Options{
@@ -127,16 +127,14 @@ func plainName(name string) string {
 	return name
 }
 
-// bytes is the mail as it is sent.
-func (m draft) bytes() ([]byte, error) {
+// mail is what is sent.
+func (m draft) mail() (*gomail.Msg, error) {
 	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
 	if err := g.From(m.from.String()); err != nil {
 		return nil, err
 	}
-	for _, to := range m.to {
-		if err := g.AddTo(to.String()); err != nil {
-			return nil, err
-		}
+	if err := g.To(m.to.String()); err != nil {
+		return nil, err
 	}
 	if m.replyTo != nil {
 		if err := g.ReplyTo(m.replyTo.String()); err != nil {
@@ -163,11 +161,7 @@ func (m draft) bytes() ([]byte, error) {
 			return nil, err
 		}
 	}
-	var b bytes.Buffer
-	if _, err := g.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return g, nil
 }
 
 // maxPlain is the longest subject that stands on one line as it is.

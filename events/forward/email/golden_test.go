@@ -94,7 +94,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	}
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true, Operators: true, Location: zurich,
+		To: "Lettings <office@agency.example>", OpenImmo: true, Operators: true, Location: zurich,
 	}
 	if change != nil {
 		change(&o)
@@ -108,13 +108,24 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 
 var boundary = regexp.MustCompile(`[0-9a-f]{60}`)
 
-// written is the mail with boundaries that do not change.
-func written(t testing.TB, m draft) string {
+// textOf is the mail as it is sent.
+func textOf(t testing.TB, m draft) []byte {
 	t.Helper()
-	text, err := m.bytes()
+	g, err := m.mail()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var b bytes.Buffer
+	if _, err := g.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// written is the mail with boundaries that do not change.
+func written(t testing.TB, m draft) string {
+	t.Helper()
+	text := textOf(t, m)
 	names := map[string]string{}
 	return boundary.ReplaceAllStringFunc(string(text), func(b string) string {
 		if names[b] == "" {

@@ -156,10 +156,7 @@ var (
 func harmless(t testing.TB, o *Receiver, d forward.Delivery) {
 	t.Helper()
 	m := o.compose(d, now)
-	text, err := m.bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := textOf(t, m)
 	if len(text) > 1<<20 && len(d.Events) < 10 {
 		t.Errorf("a mail of %d bytes", len(text))
 	}
@@ -173,7 +170,7 @@ func harmless(t testing.TB, o *Receiver, d forward.Delivery) {
 	if err != nil || len([]rune(subject)) > message.MaxSubject+32 || unseen(subject) {
 		t.Errorf("subject %q, %v", subject, err)
 	}
-	if to, err := h.AddressList("To"); err != nil || len(to) != len(o.to) {
+	if to, err := h.AddressList("To"); err != nil || len(to) != 1 {
 		t.Errorf("To %v, %v", to, err)
 	}
 	if h.Get("Reply-To") != "" {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +22,8 @@ type Options struct {
 	// user may be left out for a server that knows us by our address; so may the port.
 	SMTP     string
 	Password string
-	From     string   // one address, with a name or without: Doorbell <leads@agency.example>
-	To       []string // one address each
+	From     string // one address, with a name or without: Doorbell <leads@agency.example>
+	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
 	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
@@ -48,7 +47,7 @@ type settings struct {
 	Options
 	server server
 	from   mail.Address
-	to     []mail.Address
+	to     mail.Address
 }
 
 // server is an SMTP server and how it is spoken to.
@@ -62,9 +61,8 @@ type server struct {
 
 // Bounds of what is configured.
 const (
-	maxRecipients = 100 // what every server takes in one transaction
-	maxAddress    = 254
-	maxName       = 32
+	maxAddress = 254
+	maxName    = 32
 )
 
 func (o Options) check() (settings, error) {
@@ -77,8 +75,8 @@ func (o Options) check() (settings, error) {
 	if s.from, err = parseAddress(o.From); err != nil {
 		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
 	}
-	if s.to, err = parseRecipients(o.To); err != nil {
-		return settings{}, err
+	if s.to, err = parseAddress(o.To); err != nil {
+		return settings{}, errors.New("mail recipient: want one address such as office@agency.example, " + err.Error())
 	}
 	s.Name = cmp.Or(s.Name, "email")
 	if len(s.Name) > maxName || strings.ContainsFunc(s.Name, notPlain) {
@@ -131,26 +129,6 @@ func (s server) checkUser(u *url.Userinfo) error {
 	return nil
 }
 
-func parseRecipients(list []string) ([]mail.Address, error) {
-	var to []mail.Address
-	for i, text := range list {
-		a, err := parseAddress(text)
-		if err != nil {
-			return nil, errors.New("mail recipient " + strconv.Itoa(i+1) + ": want one address such as office@agency.example, " + err.Error())
-		}
-		if !slices.ContainsFunc(to, func(b mail.Address) bool { return strings.EqualFold(a.Address, b.Address) }) {
-			to = append(to, a)
-		}
-	}
-	if len(to) == 0 {
-		return nil, errors.New("mail recipients: there are none")
-	}
-	if len(to) > maxRecipients {
-		return nil, errors.New("mail recipients: there are more than 100; use a mailing list of your own")
-	}
-	return to, nil
-}
-
 var (
 	errNoAddress  = errors.New("and this is none")
 	errNotASCII   = errors.New("in ASCII; a domain with other letters has an xn-- form")
@@ -168,24 +146,16 @@ func parseAddress(text string) (mail.Address, error) {
 	if err != nil {
 		return mail.Address{}, errNoAddress
 	}
-	local, domain, _ := cutLast(a.Address, "@")
+	at := strings.LastIndexByte(a.Address, '@')
 	switch {
-	case len(a.Address) > maxAddress || len(local) > 64:
+	case len(a.Address) > maxAddress || at > 64:
 		return mail.Address{}, errTooLongFor
 	case strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }):
 		return mail.Address{}, errNotASCII
-	case !message.IsDomain(domain):
+	case !message.IsDomain(a.Address[at+1:]):
 		return mail.Address{}, errNotInUse
 	}
 	return *a, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // notPlain is true for what is no letter, digit, _ or - of ASCII.
@@ -195,14 +165,6 @@ func notPlain(r rune) bool {
 
 // destination is the host and a hash of what makes this receiver another one; the password does not.
 func (s *settings) destination() string {
-	parts := append([]string{s.server.port, s.server.user, s.from.Address}, addresses(s.to)...)
+	parts := []string{s.server.port, s.server.user, s.from.Address, s.to.Address}
 	return forward.Destination(s.server.host, strings.ToLower(strings.Join(parts, "\n")))
-}
-
-func addresses(list []mail.Address) []string {
-	var all []string
-	for _, a := range list {
-		all = append(all, a.Address)
-	}
-	return all
 }

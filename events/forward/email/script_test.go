@@ -231,6 +231,19 @@ func TestAfterTheContentTheReasonSaysThatItIsUnknown(t *testing.T) {
 	}
 }
 
+func TestAConnectionThatBreaksIsSaid(t *testing.T) {
+	for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "."} {
+		for says, want := range map[string]string{cutOff: "the connection broke", endless: "the server does not stop answering", "this is no SMTP": "the server does not follow the protocol"} {
+			synctest.Test(t, func(t *testing.T) {
+				err := (&script{says: map[string]string{step: says}}).receiver(t, nil).Send(t.Context(), delivery(t))
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s at %q: %v", says, step, err)
+				}
+			})
+		}
+	}
+}
+
 func TestALostAnswerIsSentAgainUnderTheSameMessageID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{says: map[string]string{".": cutOff}}
@@ -263,9 +276,10 @@ func TestACancelEndsASend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
+		begun := time.Now()
 		err := (&script{says: map[string]string{"RCPT": silence}}).receiver(t, nil).Send(ctx, delivery(t))
-		if outcome(err) != later || !strings.Contains(err.Error(), "interrupted") {
-			t.Error(err)
+		if took := time.Since(begun); outcome(err) != later || !strings.Contains(err.Error(), "interrupted") || took > 2*time.Second {
+			t.Errorf("%v after %s", err, took)
 		}
 	})
 }

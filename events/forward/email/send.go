@@ -2,11 +2,20 @@ package email
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
+	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
 
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
 // sendLimit bounds a delivery where ctx does not.
@@ -17,44 +26,157 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
 	}
-	text, err := o.compose(d, time.Now()).bytes()
+	mail, err := o.compose(d, time.Now()).mail()
 	if err != nil {
 		return &forward.Refused{Reason: "the mail cannot be written", Certain: true}
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
-	s, err := o.open(ctx)
-	if err != nil {
-		return outcomeOf(ctx, err)
-	}
-	defer s.close()
-	if err := transaction(s.client, o.from.Address, addresses(o.to), text); err != nil {
-		return outcomeOf(ctx, err)
+	if f := o.deliver(ctx, mail); f != nil {
+		return outcomeOf(ctx, f)
 	}
 	return nil
 }
 
-// transaction sends one mail.
-func transaction(c *smtp.Client, from string, to []string, text []byte) error {
-	if err := c.Mail("<" + from + ">"); err != nil {
-		return failed(stepMail, err)
+// deliver has go-mail's client send a mail. The connection is ours: the client closes none that it
+// could not log in on, and none when ctx ends.
+func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
+	raw, err := o.Dial(ctx, "tcp", net.JoinHostPort(o.server.host, o.server.port))
+	if err != nil {
+		return failed(stepConnect, err)
 	}
-	for _, address := range to {
-		if err := c.Rcpt("<" + address + ">"); err != nil {
-			return failed(stepRecipient, err)
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	watched := &watchedConn{Conn: raw, left: maxAnswers}
+	conn, policy := net.Conn(watched), gomail.TLSMandatory
+	if o.server.plaintext {
+		policy = gomail.TLSOpportunistic
+	}
+	if o.server.implicit {
+		conn, policy = tls.Client(watched, o.tls()), gomail.NoTLS
+		if err := conn.(*tls.Conn).HandshakeContext(ctx); err != nil {
+			return failed(stepTLS, err)
 		}
 	}
-	w, err := c.Data()
+	l := &login{server: o.server}
+	options := []gomail.Option{
+		gomail.WithDialContextFunc(func(context.Context, string, string) (net.Conn, error) { return conn, nil }),
+		gomail.WithTLSPolicy(policy), gomail.WithTLSConfig(o.tls()), gomail.WithHELO(helloName(conn)), gomail.WithTimeout(sendLimit),
+		gomail.WithoutNoop(), gomail.WithoutRset(), gomail.WithoutSMTPUTF8(), // all our addresses are ASCII
+	}
+	if o.server.user != "" {
+		options = append(options, gomail.WithSMTPAuthCustom(l))
+	}
+	client, err := gomail.NewClient(o.server.host, options...)
 	if err != nil {
-		return failed(stepData, err)
+		return failed(stepConnect, err)
 	}
-	if _, err := w.Write(text); err != nil {
-		return failed(stepContent, err)
+	session, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return l.failed(errors.Join(err, watched.err))
 	}
-	if err := w.Close(); err != nil {
-		f := failed(stepContent, err)
-		f.whole = true
-		return f
+	var f *failure
+	if err := client.SendWithSMTPClient(session, mail); err != nil && !mail.IsDelivered() {
+		f = failed(stepSession, errors.Join(err, watched.err))
 	}
-	return nil
+	_ = raw.SetDeadline(time.Now().Add(5 * time.Second)) // the mail is taken or not by now
+	_ = session.Quit()
+	return f
+}
+
+// tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext would do as well, and the
+// certificate of a mail server on this machine is rarely made out to that name.
+func (o *Receiver) tls() *tls.Config {
+	return &tls.Config{
+		ServerName: o.server.host, RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: o.server.loopback,
+	}
+}
+
+// login proves who we are in the best way that the server offers. A way that shows the password needs
+// TLS. CRAM-MD5 comes last under TLS: servers that keep passwords well cannot do it and offer it all
+// the same. (What go-mail chooses by itself is CRAM-MD5.)
+type login struct {
+	server
+	smtp.Auth
+	begun bool
+}
+
+var errNoWay = errors.New("the server offers no way to authenticate that keeps the password secret")
+
+// Start implements smtp.Auth.
+func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
+	l.begun = true
+	offered := func(way string) bool {
+		return slices.ContainsFunc(s.Auth, func(o string) bool { return strings.EqualFold(o, way) })
+	}
+	switch secret := s.TLS || l.loopback; {
+	case offered("SCRAM-SHA-256"):
+		l.Auth = smtp.ScramSHA256Auth(l.user, l.password)
+	case offered("SCRAM-SHA-1"):
+		l.Auth = smtp.ScramSHA1Auth(l.user, l.password)
+	case secret && offered("PLAIN"):
+		l.Auth = smtp.PlainAuth("", l.user, l.password, l.host, l.loopback)
+	case secret && offered("LOGIN"):
+		l.Auth = smtp.LoginAuth(l.user, l.password, l.host, l.loopback)
+	case offered("CRAM-MD5"):
+		l.Auth = smtp.CRAMMD5Auth(l.user, l.password)
+	default:
+		return "", nil, errNoWay
+	}
+	return l.Auth.Start(s)
+}
+
+// failed is the failure of a session that could not be opened.
+func (l *login) failed(err error) *failure {
+	switch {
+	case errors.Is(err, errNoWay):
+		return &failure{step: stepAuth, words: errNoWay.Error(), setup: true}
+	case l.begun:
+		return failed(stepAuth, err)
+	}
+	f := failed(stepSession, err)
+	if f.code == 0 && strings.Contains(err.Error(), "does not support STARTTLS") { // go-mail's words, for which it has no type
+		return &failure{step: stepTLS, words: "the server offers no STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT", setup: true}
+	}
+	return f
+}
+
+// helloName is how we introduce ourselves: our full name, or else our address, as RFC 5321 wants it.
+func helloName(conn net.Conn) string {
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && message.IsDomain(name) {
+		return name
+	}
+	a, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	switch {
+	case err != nil:
+		return "localhost"
+	case a.Addr().Unmap().Is4():
+		return "[" + a.Addr().Unmap().String() + "]"
+	}
+	return "[IPv6:" + a.Addr().WithZone("").String() + "]"
+}
+
+// watchedConn ends a server that never stops answering, and keeps the error that go-mail hides.
+type watchedConn struct {
+	net.Conn
+	left int
+	err  error
+}
+
+// maxAnswers is far more than any server says in one session, with its certificates.
+const maxAnswers = 1 << 20
+
+var errTooMuch = errors.New("too many answers")
+
+func (c *watchedConn) Read(p []byte) (n int, err error) {
+	if c.left > 0 {
+		n, err = c.Conn.Read(p[:min(len(p), c.left)])
+		c.left -= n
+	} else {
+		err = errTooMuch
+		_ = c.Close() // or go-mail tries HELO after EHLO, which the server does not read
+	}
+	c.err = err
+	return n, err
 }

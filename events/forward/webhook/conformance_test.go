@@ -16,6 +16,14 @@ import (
 
 // TestTheWebhookIsAReceiverLikeAllOthers runs the suite of all receivers with every status that HTTP knows, and some that it does not.
 func TestTheWebhookIsAReceiverLikeAllOthers(t *testing.T) {
+	t.Run("event", func(t *testing.T) { conforms(t, nil) })
+	t.Run("template", func(t *testing.T) {
+		conforms(t, parsed(t, `{"body": {"id": "{{.event.id}}", "name": "{{.contact.firstName}}", "text": "{{.contact.message}}", "all": "{{json .contact}}"},
+			"headers": {"Title": "{{.contact.firstName}} {{.contact.message}}"}}`))
+	})
+}
+
+func conforms(t *testing.T, template *webhook.Template) {
 	const token = "sentinel-token"
 	var replies []forwardtest.Reply
 	for status := 201; status < 600; status++ {
@@ -36,7 +44,7 @@ func TestTheWebhookIsAReceiverLikeAllOthers(t *testing.T) {
 		replies = append(replies, r)
 	}
 	s := forwardtest.HTTP(func(t *testing.T, url string) forward.Receiver {
-		return open(t, webhook.Options{URL: url + "/" + token, Secrets: secrets[0]})
+		return open(t, webhook.Options{URL: url + "/" + token, Secrets: secrets[0], Template: template})
 	}, forwardtest.Reply{Status: http.StatusOK, Want: forwardtest.Done}, replies)
 	s.Secrets = []string{token, secrets[0]}
 	works := s.Works

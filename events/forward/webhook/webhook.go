@@ -4,14 +4,20 @@
 // The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the event: CloudEvents in HTTP
 // binary mode. webhook-id is the ce-id, so a delivery that is sent once more can be told by it. The header doorbell-test marks
 // what a person sent to try the webhook.
+//
+// A service that wants its own document gets one from a [Template]: a JSON document whose strings are
+// Go templates over the event. A leaf is rendered to text and then encoded, so that nothing that a
+// stranger wrote can change the document or its headers.
 package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +39,9 @@ const (
 	usualTimeout = 20 * time.Second
 	// pace spares a receiver that answers fast the whole of a replay at once.
 	pace = 20 * time.Millisecond
-	// mostRead bounds what is read of an answer, which is not looked at: the connection can be used again after it.
+	// templatePace is what chats and CRMs allow.
+	templatePace = time.Second
+	// mostRead bounds what is read of an answer: the connection can be used again after it.
 	mostRead = 64 << 10
 )
 
@@ -46,7 +54,9 @@ type Options struct {
 	URL string
 	// Secrets are one or two secrets, "whsec_" and base64, with a space between: both sign while one replaces the other.
 	// Without one nothing is signed.
-	Secrets        string
+	Secrets string
+	// Template is what is sent; nil: the event's payload.
+	Template       *Template
 	AllowPlaintext []string // lower-case host names
 	Version        string   // of this program, for User-Agent
 	Timeout        time.Duration
@@ -77,7 +87,11 @@ func New(o Options) (*Receiver, error) {
 
 // Traits implements forward.Receiver. There are no digests: a program reads what we send.
 func (w *Receiver) Traits() forward.Traits {
-	return forward.Traits{Destination: w.Destination(), Pace: pace, Digest: 1}
+	t := forward.Traits{Destination: w.Destination(), Pace: pace, Digest: 1}
+	if w.o.Template != nil {
+		t.Pace = templatePace
+	}
+	return t
 }
 
 // Send implements forward.Receiver.
@@ -85,21 +99,35 @@ func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) != 1 {
 		return &forward.Refused{Certain: true, Reason: "a webhook takes one event at a time"}
 	}
+	e, method, body := d.Events[0], http.MethodPost, []byte(d.Events[0].Data)
+	header, done := cloudEvent(e), []int(nil)
+	if t := w.o.Template; t != nil {
+		var err error
+		if header, body, err = t.request(e, d.Test); err != nil {
+			return err
+		}
+		method, done = t.method, t.done
+	}
+	w.complete(header, e.ID, body, d.Test)
 	whole, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
-	answer, err := w.Post(whole, w.header(d.Events[0], d.Test), d.Events[0].Data)
+	answer, err := w.Do(whole, method, header, body)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
+	var read []byte
 	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
-		_, _ = io.CopyN(io.Discard, answer.Body, mostRead)
+		read, _ = io.ReadAll(io.LimitReader(answer.Body, mostRead))
 	}
-	return outcomeOf(answer, time.Now())
+	if slices.Contains(done, answer.StatusCode) {
+		return nil
+	}
+	return outcomeOf(answer, read, time.Now())
 }
 
-// header is what is posted beside an event's payload.
-func (w *Receiver) header(e events.Event, test bool) http.Header {
+// cloudEvent is the header of an event whose payload is the body.
+func cloudEvent(e events.Event) http.Header {
 	h := http.Header{}
 	for name, values := range e.Header() {
 		if strings.HasPrefix(name, "ce-") {
@@ -108,25 +136,29 @@ func (w *Receiver) header(e events.Event, test bool) http.Header {
 	}
 	h.Set("Content-Type", h.Get("ce-datacontenttype")) // in HTTP this one attribute is no ce- header
 	h.Del("ce-datacontenttype")
+	return h
+}
+
+// complete adds what all requests have, and signs the body.
+func (w *Receiver) complete(h http.Header, id string, body []byte, test bool) {
 	h.Set("User-Agent", strings.TrimRight("doorbell/"+w.o.Version, "/"))
 	if test {
 		h.Set(headerTest, "true")
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	h.Set(headerID, e.ID)
+	h.Set(headerID, id)
 	h.Set(headerTimestamp, timestamp)
 	if len(w.keys) > 0 {
-		h.Set(headerSignature, sign(w.keys, e.ID, timestamp, e.Data))
+		h.Set(headerSignature, sign(w.keys, id, timestamp, body))
 	}
-	return h
 }
 
-// outcomeOf is what an answer means. Its body is neither looked at nor quoted.
+// outcomeOf is what an answer means. Of its body, which is never quoted, only the time to wait counts.
 //
 // A redirect is not followed: the person's data would go to an address that is not configured. Like
 // 401, 403, 404 and 410 it speaks about the address and not about the event, which waits until the
 // address is corrected.
-func outcomeOf(response *http.Response, now time.Time) error {
+func outcomeOf(response *http.Response, body []byte, now time.Time) error {
 	status := response.StatusCode
 	reason := "the webhook answers " + strconv.Itoa(status)
 	if text := http.StatusText(status); text != "" {
@@ -138,9 +170,22 @@ func outcomeOf(response *http.Response, now time.Time) error {
 	case status >= 300 && status < 400:
 		return &forward.Retry{Receiver: true, Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
 	case status == http.StatusRequestTimeout, status >= 500, forward.OfReceiver(status):
-		return &forward.Retry{After: forward.RetryAfter(response, now), Receiver: forward.OfReceiver(status), Reason: reason}
+		return &forward.Retry{After: retryAfter(response, body, now), Receiver: forward.OfReceiver(status), Reason: reason}
 	case status >= 400:
 		return &forward.Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
 	}
 	return &forward.Retry{Receiver: true, Reason: fmt.Sprintf("the webhook answers with status %d, which is not a valid one", status)}
+}
+
+// retryAfter is the header Retry-After, or what Telegram writes into the body instead.
+func retryAfter(response *http.Response, body []byte, now time.Time) time.Duration {
+	var telegram struct {
+		Parameters struct {
+			RetryAfter json.Number `json:"retry_after"`
+		} `json:"parameters"`
+	}
+	if response.Header.Get("Retry-After") == "" && json.Unmarshal(body, &telegram) == nil {
+		response.Header.Set("Retry-After", telegram.Parameters.RetryAfter.String())
+	}
+	return forward.RetryAfter(response, now)
 }

@@ -78,14 +78,13 @@ func addressOf(l net.Listener) (netip.AddrPort, bool) {
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
-	token := a.o.HTTPToken
 	shown := page.Handler(page.Options{
 		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
-		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName, Act: token != "",
+		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
 	})
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
 		Page: shown, Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),
-		Health: a.Health, Verbs: a.Verbs(), Token: token, Log: a.o.Log.With("part", "http"),
+		Health: a.Health, Verbs: a.Verbs(), Token: a.o.HTTPToken, Log: a.o.Log.With("part", "http"),
 	})
 }
 

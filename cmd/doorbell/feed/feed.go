@@ -47,6 +47,9 @@ const (
 	// for a connection that core NATS does not reach.
 	soonest = 50 * time.Millisecond
 	latest  = 2 * time.Second
+
+	// patience is how long a response may take beside the wait: for its turn, and for NATS.
+	patience = 30 * time.Second
 )
 
 // Options of Handler.
@@ -93,7 +96,7 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The server's limit for a request would end a long wait.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(q.timeout + latest + 10*time.Second))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(q.timeout + 2*patience))
 	b, err := f.await(r.Context(), q)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, errAway)
@@ -233,15 +236,17 @@ func (b *batch) json() []byte {
 
 // await reads until there is an event, or the time is over, or the reader leaves.
 func (f *feed) await(ctx context.Context, q query) (b batch, err error) {
+	reading, cancel := context.WithTimeout(ctx, q.timeout+patience)
+	defer cancel()
 	end := time.NewTimer(q.timeout)
 	defer end.Stop()
 	var published <-chan struct{}
 	wait, over := f.latest, q.timeout == 0
 	for reset := false; ; {
-		b, err = f.read(ctx, q)
+		b, err = f.read(reading, q)
 		reset = reset || b.reset
 		b.reset = reset
-		if ctx.Err() != nil { // the server stops: the reader goes on from where it was
+		if ctx.Err() != nil { // the server stops: the reader continues from where it was
 			return batch{cursor: q.after, reset: reset}, nil
 		}
 		if err != nil || len(b.events) > 0 || !b.end || over {

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -107,7 +108,7 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Doorbell-Feed", "reset")
 	}
 	w.Header().Set("Content-Type", "application/cloudevents-batch+json")
-	w.Write(b.json()) //nolint:errcheck // a reader who left
+	b.write(w)
 }
 
 const cursorHeader = "Doorbell-Feed-Cursor"
@@ -230,8 +231,19 @@ type batch struct {
 	end    bool // of the stream, as of the moment it was read
 }
 
-func (b *batch) json() []byte {
-	return slices.Concat([]byte("["), bytes.Join(b.events, []byte(",\n")), []byte("]\n"))
+// write writes one event after the other: on a slow line each has the server's limit for itself.
+func (b *batch) write(w io.Writer) {
+	open := "["
+	for _, event := range b.events {
+		if _, err := w.Write(append([]byte(open), event...)); err != nil {
+			return // a reader who left
+		}
+		open = ",\n"
+	}
+	if len(b.events) == 0 {
+		io.WriteString(w, open) //nolint:errcheck // a reader who left
+	}
+	io.WriteString(w, "]\n") //nolint:errcheck // a reader who left
 }
 
 // await reads until there is an event, or the time is over, or the reader leaves.

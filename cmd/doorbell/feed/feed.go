@@ -96,8 +96,6 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, errBusy)
 		return
 	}
-	// The server's limit for a request would end a long wait.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(q.timeout + 2*patience))
 	b, err := f.await(r.Context(), q)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, errAway)

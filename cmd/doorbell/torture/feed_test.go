@@ -21,6 +21,7 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
 	"doorbell/schemas/skiptest"
 )
@@ -134,10 +135,10 @@ func TestTheFeedMissesNothing(t *testing.T) {
 	last.Stop(t)
 }
 
-// freeAddress is one that a daemon can take again and again.
+// freeAddress is one that a daemon can take again and again: no connection to elsewhere begins at its host.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", natsdtest.Loopback()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

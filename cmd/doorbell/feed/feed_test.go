@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -431,4 +432,21 @@ func TestACursorSurvivesItsText(t *testing.T) {
 			t.Errorf("%+v became %+v: %v", c, got, err)
 		}
 	}
+}
+
+// FuzzQuery: whatever is asked, the subjects are those of one agency or of all, of one type or of all.
+func FuzzQuery(f *testing.F) {
+	for _, query := range []string{"", "agency=A100&type=access.halted&limit=3&timeout=5s", "agency=*&agency=%3E", "agency=a.b,c%00", "timeout=1e9h", "after=A&type=x"} {
+		f.Add(query)
+	}
+	subjects := regexp.MustCompile(`^listings\.v1\.(\*|[A-Za-z0-9_=-]{1,64})\.(>|[a-z_]+\.[a-z_]+)$`)
+	h := newFeed(Options{Prefix: "listings"})
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
+		r.URL.RawQuery = query
+		q, err := h.parse(r)
+		if err == nil && (!subjects.MatchString(q.filter) || q.limit < 1 || q.limit > mostEvents || q.timeout < 0 || q.timeout > mostTimeout) {
+			t.Errorf("%q is read as %+v", query, q)
+		}
+	})
 }

@@ -131,6 +131,41 @@ func TestUrgentOnesComeInTheOrderInWhichTheyBecameSo(t *testing.T) {
 	nothing(t, s, 1, 0)
 }
 
+func TestANudgedOneComesBeforeUrgentOnesOnce(t *testing.T) {
+	s := newSchedule(time.Hour, "a", "b", "c")
+	for range 3 {
+		turn, _ := s.Next(at(0))
+		s.Polled("A100", turn.Reference, at(0), nil)
+	}
+	nudged := func(want string) {
+		t.Helper()
+		if got := s.NextNudge(at(1)); got.Reference != want {
+			t.Fatalf("nudged is %q, want %q", got.Reference, want)
+		}
+	}
+	nudged("")
+	s.Urge("A100", "a", "c")
+	for _, reference := range []string{"b", "b", "c", "b"} {
+		if !s.Nudge("A100", reference) {
+			t.Errorf("%s is not known", reference)
+		}
+	}
+	if s.Nudge("A100", "d") || s.Nudge("B200", "a") {
+		t.Error("what is not there is nudged")
+	}
+	nudged("b")
+	s.Nudge("A100", "b") // in flight: once more
+	next(t, s, 1, schedule.Urgent, "c")
+	nudged("")
+	s.Polled("A100", "b", at(1), nil)
+	nudged("b")
+	next(t, s, 1, schedule.Urgent, "a")
+	s.Put("A100", "b", at(9))
+	nothing(t, s, 1, 8*time.Minute)
+	s.Nudge("A100", "b") // it waits no longer
+	nudged("b")
+}
+
 func TestNoInsertionIsPolledBeforeItsIntervalHasPassed(t *testing.T) {
 	s := newSchedule(2*time.Minute, "a")
 	next(t, s, 0, schedule.Index, "a")
@@ -393,6 +428,23 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 			"urge": func(rt *rapid.T) {
 				n := draw(rt)
 				s.Urge(n.agency, n.reference)
+			},
+			"nudge": func(rt *rapid.T) {
+				n := draw(rt)
+				if got := s.Nudge(n.agency, n.reference); got != known[n] {
+					rt.Fatalf("the nudge of %v is %t", n, got)
+				}
+			},
+			"next nudge": func(rt *rapid.T) {
+				turn := s.NextNudge(at(minute))
+				n := name{turn.Agency, turn.Reference}
+				switch {
+				case turn.Why == schedule.None:
+				case inFlight[n] || !known[n]:
+					rt.Fatalf("%v was given out, known %t, in flight %t", n, known[n], inFlight[n])
+				default:
+					inFlight[n] = true
+				}
 			},
 			"remove": func(rt *rapid.T) {
 				n := draw(rt)

@@ -75,7 +75,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 func TestEverySettingArrives(t *testing.T) {
 	c := mustRead(t, []string{
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
-		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
+		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef", "DOORBELL_FEED_TOKEN=f-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
 		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m",
@@ -87,7 +87,7 @@ func TestEverySettingArrives(t *testing.T) {
 	p := c.Poll
 	for what, ok := range map[string]bool{
 		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
-		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
+		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "token of the feed": c.Base.FeedToken.Reveal() == "f-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
 		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
 		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
@@ -245,6 +245,8 @@ var badInputs = []struct {
 	{"one address for two", []string{"DOORBELL_HTTP_LISTEN=127.0.0.1:4222"}, "DOORBELL_HTTP_LISTEN", "another port"},
 	{"token that can be guessed", []string{"DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel[:15]}, "DOORBELL_HTTP_TOKEN", "fewer than 16 characters"},
 	{"token that no header can hold", []string{"DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel + " and more"}, "DOORBELL_HTTP_TOKEN", "cannot stand in a header"},
+	{"token of the feed that can be guessed", []string{"DOORBELL_FEED_TOKEN=" + doorbelltest.Sentinel[:15]}, "DOORBELL_FEED_TOKEN", "fewer than 16 characters"},
+	{"one token for two", []string{"DOORBELL_FEED_TOKEN=" + doorbelltest.Sentinel, "DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel}, "DOORBELL_FEED_TOKEN", "make another one"},
 	{"open server without credentials", []string{"DOORBELL_NATS_LISTEN=0.0.0.0:4222"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"open server on all addresses", []string{"DOORBELL_NATS_LISTEN=:4222", "NATS_USER=u"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"an instance with a dot", []string{"DOORBELL_INSTANCE=a.b"}, "DOORBELL_INSTANCE", "letters, digits"},

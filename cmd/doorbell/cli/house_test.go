@@ -40,11 +40,12 @@ var house = map[string][]string{
 	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},
 	"cmd/doorbell/people":      {"poller/listings", "store", "events", "events/stream"},
 	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
+	"cmd/doorbell/feed":        {"events", "events/stream"},
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/standby":     {"store", "events/stream"},
 	"cmd/doorbell/daemon": {
-		"cmd/doorbell/exit", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/feed", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
@@ -85,6 +86,7 @@ var onlyInTests = map[string][]string{
 	"events/forward":       {"events/natsd"},
 	"cmd/doorbell/people":  {"events/natsd"},
 	"cmd/doorbell/standby": {"events/natsd"},
+	"cmd/doorbell/feed":    {"events/natsd"},
 	"poller":               {"poller/sandbox"}, // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
@@ -94,7 +96,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people", "cmd/doorbell/standby"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people", "cmd/doorbell/standby", "cmd/doorbell/feed (tests)"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell/cli"},
 	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},

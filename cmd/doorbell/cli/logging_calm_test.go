@@ -121,11 +121,11 @@ func TestWhatIsAskedForTheFirstTimeIsLogged(t *testing.T) {
 	got := calmLog(t, func(log *slog.Logger) {
 		log = log.With("part", "http")
 		for n := range 20 {
-			log.Info("asked over HTTP", "verb", "/actions/poll", "from", fmt.Sprint("192.0.2.", n))
+			log.Info("asked over HTTP", "verb", "/v1/poll", "from", fmt.Sprint("192.0.2.", n))
 		}
-		log.Info("asked over HTTP", "verb", "/actions/approve", "from", "192.0.2.1")
+		log.Info("asked over HTTP", "verb", "/v1/approve", "from", "192.0.2.1")
 		time.Sleep(time.Minute)
-		log.Info("asked over HTTP", "verb", "/actions/poll", "from", "192.0.2.1")
+		log.Info("asked over HTTP", "verb", "/v1/poll", "from", "192.0.2.1")
 	})
 	if !strings.Contains(got, "approve") {
 		t.Errorf("what was asked is not there:\n%s", got)

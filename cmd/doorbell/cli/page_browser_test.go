@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/schemas/skiptest"
 
 	"github.com/chromedp/chromedp"
@@ -92,12 +93,12 @@ func (w *window) until(expression string) {
 	}
 }
 
-func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
+func TestAPersonSeesAHaltOnThePageAndItsEnd(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	d := doorbelltest.Launch(t, s.With("DOORBELL_HTTP_TOKEN="+doorbelltest.PageToken, "DOORBELL_AGENCY_NAMES=A100=Muster Immobilien AG"), "run")
 	url := pageURL(t, s.Dir)
-	w := openWindow(t, strings.Replace(url, "://", "://anybody:"+doorbelltest.PageToken+"@", 1)+"/status") // as the browser's prompt does
+	w := openWindow(t, strings.Replace(url, "://", "://anybody:"+doorbelltest.PageToken+"@", 1)+"/v1/status") // as the browser's prompt does
 	w.do(chromedp.Navigate(url))
 	w.until("document.getElementById('headline-text')?.textContent === 'All is well'")
 
@@ -108,11 +109,12 @@ func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("document.title.startsWith('■ B200 is halted: ')")
-	w.until("document.querySelector('.problem form button')?.textContent.includes('Resume')")
+	w.until("document.querySelector('.problem .command code')?.textContent === 'doorbell resume B200'")
 	s.Model.AddKey(doorbelltest.TestKey, "B200")
-	w.do(chromedp.Click(chromedp.CSS(".problem form button")))
+	if got := doorbelltest.Run(t, s.Environ, "resume", "B200"); got.Code != exit.Done {
+		t.Fatal(got.Stderr)
+	}
 	w.until("document.title === '2 agencies – doorbell' && document.getElementById('headline-text').textContent === 'All is well'")
-	w.until("document.getElementById('notice').textContent === 'B200 is polled again.'")
 	s.GoesOn(t, "B200", 3)
 
 	if over := w.text("document.documentElement.scrollWidth - innerWidth"); over != "0" {

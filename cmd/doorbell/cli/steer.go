@@ -71,6 +71,8 @@ func daemonError(err error, b config.Base) error {
 	switch {
 	case errors.Is(err, poller.ErrUnknownAgency):
 		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
+	case errors.Is(err, poller.ErrHalted):
+		return exit.Failed(err, "doorbell status says why, and what ends it")
 	case !errors.Is(err, ops.ErrNoAnswer):
 		return err
 	}

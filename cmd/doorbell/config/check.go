@@ -104,7 +104,11 @@ func (r *reader) checkBase(c *Config) {
 	if b.HTTPListen == b.NATSListen && b.HTTPListen != "off" && !strings.HasSuffix(b.HTTPListen, ":0") {
 		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	}
-	r.checkToken(b.HTTPToken)
+	r.checkToken("DOORBELL_HTTP_TOKEN", b.HTTPToken)
+	r.checkToken("DOORBELL_FEED_TOKEN", b.FeedToken)
+	if b.FeedToken.Reveal() == b.HTTPToken.Reveal() && !b.FeedToken.IsZero() {
+		r.wrong("DOORBELL_FEED_TOKEN", "is the same as DOORBELL_HTTP_TOKEN, which may do more; make another one")
+	}
 	if trouble := URLTrouble(b.PingURL.Reveal(), b.AllowPlaintext); trouble != "" && !b.PingURL.IsZero() {
 		r.wrong("DOORBELL_PING_URL", trouble)
 	}
@@ -114,8 +118,8 @@ func (r *reader) checkBase(c *Config) {
 const shortestToken = 16
 
 // checkToken wants a token that is hard to guess and can stand in a header.
-func (r *reader) checkToken(token Secret) {
-	const name, make = "DOORBELL_HTTP_TOKEN", "make one with: openssl rand -hex 32"
+func (r *reader) checkToken(name string, token Secret) {
+	const make = "make one with: openssl rand -hex 32"
 	text := token.Reveal()
 	switch odd := strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }); {
 	case token.IsZero():

@@ -71,6 +71,7 @@ type Options struct {
 
 	HTTPListen string // empty: no status page, health and metrics
 	HTTPToken  string
+	FeedToken  string // opens the feed alone
 	ShowPeople bool
 	// AgencyName is what people call an agency, for the page; may be nil, and empty for one that has no other name than its id.
 	AgencyName func(agencyID string) string

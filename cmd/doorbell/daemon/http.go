@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/feed"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/ops/metrics"
 	"doorbell/cmd/doorbell/ops/page"
+	"doorbell/events/stream"
 )
 
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
@@ -78,15 +80,21 @@ func addressOf(l net.Listener) (netip.AddrPort, bool) {
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
-	token := a.o.HTTPToken
 	shown := page.Handler(page.Options{
 		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
-		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName, Act: token != "",
+		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
 	})
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
-		Page: shown, Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),
-		Health: a.Health, Verbs: a.Verbs(), Token: token, Log: a.o.Log.With("part", "http"),
+		Page: shown, Feed: feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}), Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),
+		Health: a.Health, Verbs: a.Verbs(), Token: a.o.HTTPToken, FeedToken: a.o.FeedToken, Log: a.o.Log.With("part", "http"),
 	})
+}
+
+// events is a client of the stream of events, over the connection as it is now.
+func (a *Daemon) events() stream.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
 }
 
 // portPatience is how long a port may be in use at the start: by a doorbell that is just ending, for instance. A supervisor does

@@ -100,11 +100,10 @@ func TestWhoIsSlowIsGivenUp(t *testing.T) {
 		}{
 			"a header without end":       {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
 			"a connection without a use": {"G", headerLimit},
-			"a form that does not come":  {"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nagency=", requestLimit},
 			"a command that does not come": {
-				"POST /poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
+				"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
 			},
-			"a body that is not wanted": {"POST /poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", requestLimit},
+			"a body that is not wanted": {"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", requestLimit},
 			"nothing more to ask":       {"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", idleLimit},
 		} {
 			t.Log(what)

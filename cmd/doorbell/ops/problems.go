@@ -35,11 +35,8 @@ type Problem struct {
 
 // Remedy is how a person ends a problem.
 type Remedy struct {
-	Verb      string // resume or approve; empty: there is only a command
-	Agency    string // for the verb; see poller.AllAgencies
-	Reference string // of an insertion, for resume
-	Confirm   string // what approve does
-	Command   string
+	Verb    string // resume or approve: it is about this problem alone; else empty
+	Command string
 }
 
 // kinds are the kinds of problems, the most pressing first.
@@ -112,7 +109,7 @@ func (p *Problem) unite() {
 		}
 	}
 	if p.Do.Verb == "resume" {
-		p.Do = Remedy{Verb: "resume", Agency: poller.AllAgencies, Command: "doorbell resume --all"}
+		p.Do = Remedy{Verb: "resume", Command: "doorbell resume --all"}
 	} else {
 		p.Do = Remedy{Command: strings.ReplaceAll(p.Do.Command, " --agency "+Shell(p.Agency), "")}
 	}
@@ -198,7 +195,7 @@ func haltProblem(id string, h poller.HaltStatus) (kind string, t Problem) {
 	why := RefusalText(h.Status, h.ProbableReason)
 	t = Problem{
 		Bad: true, Since: h.Since, Key: string(h.Scope) + "\x00" + h.PropertyReferenceID, Alike: "halt " + string(h.Scope) + " " + h.ProbableReason + " " + strconv.Itoa(h.Status),
-		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Agency: id, Reference: h.PropertyReferenceID, Command: h.Resume},
+		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Command: h.Resume},
 	}
 	switch h.Scope {
 	case events.ScopeContactRequests:
@@ -226,10 +223,10 @@ func (s Status) heldProblem(id string, h poller.HeldStatus) Problem {
 	if h.Reason == "empty_list" {
 		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, Counted(h.Missing, "insertion"))
 	}
-	until, announced := "by the next complete walk", fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)
+	until := "by the next complete walk"
 	if h.Operation != "" {
 		title = fmt.Sprintf("%s: the people of %s of %s are missing", id, Number(h.Missing), Counted(h.Known, "contact request"))
-		until, announced = "by the next polls", fmt.Sprintf("Announce that the people of %s of %s were redacted", Counted(h.Missing, "contact request"), id)
+		until = "by the next polls"
 	}
 	if wait := h.Until.Sub(s.Watch.At).Round(time.Second); wait > 0 {
 		until = "in " + Span(wait)
@@ -238,7 +235,7 @@ func (s Status) heldProblem(id string, h poller.HeldStatus) Problem {
 		Title: title, Alike: "held", Many: "%s agencies lack too much at once to be believed",
 		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay away, it is announced " + until +
 			". If you know that it is true, approve it.",
-		Do: Remedy{Verb: "approve", Agency: id, Command: h.Approve, Confirm: announced},
+		Do: Remedy{Verb: "approve", Command: h.Approve},
 	}
 }
 

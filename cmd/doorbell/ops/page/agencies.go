@@ -40,7 +40,6 @@ var sortings = []sorting{
 type agencyRow struct {
 	Key, ID    string
 	Name       string // for people; may be empty
-	Value      string // the id as it is, for forms
 	State      badge
 	Note       string
 	Insertions string
@@ -109,7 +108,7 @@ func agencyTones(list []problem) map[string]tone {
 
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
-		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
+		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), State: stateBadge(a.State),
 		Insertions: insertionsText(a.Insertions, ops.Known(a)), insertions: a.Insertions, LeftOut: ops.LeftOut(a),
 		Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}

@@ -3,8 +3,8 @@
 // elsewhere and works under a Content-Security-Policy without inline style or script.
 //
 // Everything that it shows came from outside: it is escaped by html/template, bounded here, and cannot break the layout.
-// People are masked unless the options say otherwise. The package decides nothing and changes nothing: its forms post to verbs
-// of the server beside it, which also decides who may read the page.
+// People are masked unless the options say otherwise. The package decides nothing and changes nothing: where something is to be
+// done, the page prints the command. The server around it decides who may read it.
 package page
 
 import (
@@ -36,14 +36,10 @@ type Options struct {
 	ShowPeople bool
 	// AgencyName is what people call an agency, empty if there is nothing but its id. May be nil.
 	AgencyName func(agencyID string) string
-	// Act shows forms in place of commands. It is set where a token is configured, without which no request gets here.
-	Act bool
 }
 
 // Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/, and
-// responds to /favicon.ico with no content. The page posts forms to actions/resume and actions/approve (agency, insertion) and
-// actions/poll (agency), which are not served here. The response to them may redirect to ../?done=WORD&agency=ID, and the page
-// says so; the words are those of notices. All links are relative, so the page works below any path of a reverse proxy.
+// responds to /favicon.ico with no content. All links are relative, so the page works below any path of a reverse proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
@@ -51,7 +47,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
-	// A browser asks for it beside /status and every other document that names no icon of its own.
+	// A browser asks for it beside /v1/status and every other document that names no icon of its own.
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux
 }
@@ -72,9 +68,8 @@ func (h *handler) name(agencyID string) string {
 }
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
-	q := r.URL.Query()
-	status := h.o.Status // and not as of a moment ago: something may just have been done
-	if name == "fragment" && q.Get("done") == "" {
+	status := h.o.Status // and not as of a moment ago: a person has just opened it
+	if name == "fragment" {
 		status = h.shared
 	}
 	s, err := status()
@@ -82,7 +77,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
 		return
 	}
-	v := h.view(s, q)
+	v := h.view(s, r.URL.Query())
 	if name == "page" {
 		v.Tail = h.recent(s.Watch.At)
 	}

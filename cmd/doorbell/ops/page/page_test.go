@@ -24,11 +24,10 @@ import (
 var now = time.Date(2026, 11, 20, 14, 3, 12, 0, time.UTC)
 
 // shown is what a reader gets of a path.
-func shown(t testing.TB, o Options, path string, act bool) string {
+func shown(t testing.TB, o Options, path string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
-	o.Act = act
 	Handler(o).ServeHTTP(w, r)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
@@ -89,16 +88,15 @@ func saysNot(t *testing.T, page string, none ...string) {
 func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
 	o := of(busyScene(now))
 	o.AgencyName = func(id string) string { return map[string]string{"A100": "Muster Immobilien AG"}[id] }
-	page := shown(t, o, "/", false)
+	page := shown(t, o, "/")
 	says(t, title(page), "2 agencies – doorbell")
 	says(t, words(page), "All is well", "Watching 1,599 insertions of 2 agencies", "42 s median", "95 % within 4½ min", "3.1 of 5", "should stay below 33 min",
 		"A100 Muster Immobilien AG watching 412 73 s ago", "Last lead", "New lead · Bel appartement de 4.5 pièces · B200 · ", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
-	saysNot(t, page, "Needs attention", "<form method", "What happens now", "Waiting for NATS")
-	says(t, page, "Set DOORBELL_HTTP_TOKEN")
+	saysNot(t, page, "Needs attention", `method="post"`, "What happens now", "Waiting for NATS")
 }
 
 func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
-	page := shown(t, of(emptyScene(now)), "/", false)
+	page := shown(t, of(emptyScene(now)), "/")
 	says(t, title(page), "◌ starting – doorbell")
 	says(t, words(page), "Starting to watch 2 agencies", "What happens now", "Read the lists of insertions", "2 of 400", "Nothing has happened yet", "1 of 2 agencies, 400 insertions so far", "A100 first walk 250 none yet", "B200 first walk 150 3 s ago – 148 never yet – –")
 }
@@ -108,11 +106,11 @@ func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
 	for n := range 200 {
 		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "starting", Freshness: &poller.Freshness{Insertions: 8, NeverPolled: 8, CapSeconds: 40}}) // the walks go on
 	}
-	text := words(shown(t, of(s, nil), "/", false))
+	text := words(shown(t, of(s, nil), "/"))
 	says(t, text, "Last lead – none yet", "Leads in 24 hours – not watching yet", "Insertions – of 200 agencies", "A7 first walk – none yet – – –", "Longest unchecked – nothing polled yet")
 	saysNot(t, text, "0 insertion", "0 of 0", "0 in this hour")
 	s.Watch.Agencies[7].Insertions, s.Watch.Agencies[7].Freshness.OldestSeconds = 8, 6
-	text = words(shown(t, of(s, nil), "/", false))
+	text = words(shown(t, of(s, nil), "/"))
 	says(t, text, "Longest unchecked 6 s of the insertions known so far", "Insertions 8 8 not polled yet", "A7 first walk 8 none yet 6 s 8 never yet – –")
 	saysNot(t, text, "should stay below")
 }
@@ -130,13 +128,13 @@ func TestWhatIsHaltedDoesNotColourTheFiguresOfOthers(t *testing.T) {
 }
 
 func TestWithoutAgenciesItSaysHowToNameOne(t *testing.T) {
-	page := shown(t, of(base(now), nil), "/", false)
+	page := shown(t, of(base(now), nil), "/")
 	says(t, words(page), "No agency is watched", "DOORBELL_AGENCIES", "There is none yet")
 }
 
 func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	s, list := troubledScene(now)
-	page := shown(t, of(s, list), "/", false)
+	page := shown(t, of(s, list), "/")
 	says(t, title(page), "■ A100 is halted: the key may not read this agency – doorbell")
 	says(t, words(page), "and 6 more Last lead 8 s ago: Luminoso appartamento di 4.5 locali · A100 ")
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
@@ -149,15 +147,11 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	saysNot(t, page, "All is well", "<form method")
 }
 
-func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
-	s, list := troubledScene(now)
-	page := shown(t, of(s, list), "/", true)
-	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Announce that 611 insertions of B200 disappeared",
-		`action="actions/poll"`)
-	saysNot(t, page, "doorbell resume A100")
-	page = shown(t, of(s, list), "/", false)
-	says(t, page, `<code>doorbell resume A100</code>`)
-	saysNot(t, page, "actions/")
+// TestThePagePrintsTheCommandAndHasNoForm that would do anything.
+func TestThePagePrintsTheCommandAndHasNoForm(t *testing.T) {
+	page := shown(t, of(troubledScene(now)), "/")
+	says(t, page, `<code>doorbell resume A100</code>`, `<code>doorbell approve B200</code>`, `<code>doorbell resume B200 --insertion &#34;altau##H1#0034&#34;</code>`)
+	saysNot(t, page, "actions/", `method="post"`, `type="hidden"`)
 }
 
 func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
@@ -167,19 +161,16 @@ func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
 		a.State, a.Held = "halted", nil
 		a.Halts = []poller.HaltStatus{{Scope: events.ScopeAgency, Since: now, Status: 403, ProbableReason: "key_rejected", Resume: "doorbell resume " + a.AgencyID, Advice: "Do this. If the key is right, run: doorbell resume " + a.AgencyID}}
 	}
-	page := shown(t, of(s, list), "/", true)
+	page := shown(t, of(s, list), "/")
 	says(t, title(page), "■ 200 agencies are halted: the API refuses the key – doorbell")
 	says(t, words(page), "200 agencies are halted: the API refuses the key", "If the key is right, resume it.")
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
 	}
-	if n := strings.Count(page, `action="actions/resume"`); n != 201 { // and all at once
+	if n := strings.Count(page, `<code>doorbell resume `); n != 201 { // and all at once
 		t.Errorf("%d can be resumed", n)
 	}
-	says(t, words(page), "Resume all")
-	says(t, words(shown(t, of(s, list), "/?done=resumed&agency=*", true)), "All agencies are polled again.")
-	says(t, words(shown(t, of(s, list), "/?done=nothalted&agency=*", true)), "Nothing is halted.")
-	says(t, words(shown(t, of(s, list), "/", false)), "doorbell resume --all")
+	says(t, words(page), "doorbell resume --all")
 }
 
 func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
@@ -188,7 +179,7 @@ func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
 	for n := range s.Watch.Agencies {
 		s.Watch.Agencies[n].State, s.Watch.Agencies[n].LastError = "backing_off", "connection refused"
 	}
-	page := shown(t, of(s, list), "/", false)
+	page := shown(t, of(s, list), "/")
 	says(t, words(page), "The API does not answer", "There is no connection to https://api.example.com", "The next try is in 20 s.", "connection refused")
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
@@ -219,7 +210,7 @@ func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 		if s.Summary() == "" {
 			t.Errorf("%s: no trouble, so this test says nothing", name)
 		}
-		page := shown(t, of(s, nil), "/", false)
+		page := shown(t, of(s, nil), "/")
 		if strings.Contains(page, "All is well") || !strings.Contains(page, "Needs attention") {
 			t.Errorf("%s: all is said to be well", name)
 		}
@@ -233,7 +224,7 @@ func TestNobodyIsShownUnlessItIsAllowed(t *testing.T) {
 	s, list := busyScene(now)
 	o := of(s, list)
 	for _, path := range []string{"/", "/fragment"} {
-		saysNot(t, shown(t, o, path, true), nobody, "Nora", "+4179", "Guten Tag")
+		saysNot(t, shown(t, o, path), nobody, "Nora", "+4179", "Guten Tag")
 	}
 	for _, e := range list {
 		text, ok := bare(o).cloudEvent(e)
@@ -242,7 +233,7 @@ func TestNobodyIsShownUnlessItIsAllowed(t *testing.T) {
 		}
 	}
 	o.ShowPeople = true
-	says(t, shown(t, o, "/", false), "Nora "+nobody, ": Guten Tag")
+	says(t, shown(t, o, "/"), "Nora "+nobody, ": Guten Tag")
 	text, _ := bare(o).cloudEvent(list[0])
 	says(t, string(text), nobody+"@example.org")
 }
@@ -272,26 +263,23 @@ func TestWhatIsSentIsACloudEventWithALine(t *testing.T) {
 func TestHostileTextStaysTextAndShort(t *testing.T) {
 	for _, text := range []string{
 		`"><script>alert(1)</script><img src=x onerror=alert(1)>`, `' onfocus=alert(1) autofocus x='`, "javascript:alert(1)//", "</title></textarea></style><svg onload=alert(1)>",
-		"a\x00b\xff\u202etfel\u2066", "line\r\nSet-Cookie: x\n\ndata: {}", "{{.Act}} ${x} `", strings.Repeat("W", 1<<16), strings.Repeat("\U0001F469\u200d\U0001F467 ", 1<<13), "",
+		"a\x00b\xff\u202etfel\u2066", "line\r\nSet-Cookie: x\n\ndata: {}", "{{.At}} ${x} `", strings.Repeat("W", 1<<16), strings.Repeat("\U0001F469\u200d\U0001F467 ", 1<<13), "",
 	} {
 		s, list := hostile(now, text)
 		o := of(s, list)
-		for _, act := range []bool{false, true} {
-			page := shown(t, o, "/?q=%22%3E%3Cscript%3E&sort=%22%3E%3Cscript%3E&done=resumed&agency=%3Cscript%3E", act)
-			if n := strings.Count(page, "<script"); n != 1 {
-				t.Errorf("%.20q: %d scripts", text, n)
-			}
-			tags := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(page, "")
-			if m := regexp.MustCompile(`<[a-z]+[^<>]*\s(on[a-z]+|style)=`).FindString(tags); m != "" {
-				t.Errorf("%.20q: %.200s", text, m)
-			}
-			saysNot(t, page, "\x00", nobody, "href=\"javascript", "%!")
-			// Forms carry references and ids as they are: these few may be long.
-			visible := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
-			saysNot(t, visible, "\u202e", "\u2066")
-			if len(visible) > 60_000 {
-				t.Errorf("%.20q: %d bytes to read", text, len(visible))
-			}
+		page := shown(t, o, "/?q=%22%3E%3Cscript%3E&sort=%22%3E%3Cscript%3E&done=resumed&agency=%3Cscript%3E")
+		if n := strings.Count(page, "<script"); n != 1 {
+			t.Errorf("%.20q: %d scripts", text, n)
+		}
+		tags := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(page, "")
+		if m := regexp.MustCompile(`<[a-z]+[^<>]*\s(on[a-z]+|style)=`).FindString(tags); m != "" {
+			t.Errorf("%.20q: %.200s", text, m)
+		}
+		saysNot(t, page, "\x00", nobody, "href=\"javascript", "%!")
+		visible := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
+		saysNot(t, visible, "\u202e", "\u2066")
+		if len(visible) > 60_000 {
+			t.Errorf("%.20q: %d bytes to read", text, len(visible))
 		}
 		if data, ok := bare(o).cloudEvent(list[0]); ok && bytes.ContainsAny(data, "\n\r") {
 			t.Errorf("%.20q: more than one line", text)
@@ -299,20 +287,11 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 	}
 }
 
-func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
-	o := of(busyScene(now))
-	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is polled again.")
-	says(t, words(shown(t, o, "/?done=notheld&agency=A100", true)), "A100 has no held change.")
-	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
-		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is polled again")
-	}
-}
-
 func TestAgenciesAreFoundAndSorted(t *testing.T) {
 	s, list := manyScene(now, 200)
 	o := of(s, list)
 	ids := func(query string) (ids []string) {
-		for _, m := range regexp.MustCompile(`scope="row">([A-Z]\d+)<`).FindAllStringSubmatch(shown(t, o, "/fragment"+query, false), -1) {
+		for _, m := range regexp.MustCompile(`scope="row">([A-Z]\d+)<`).FindAllStringSubmatch(shown(t, o, "/fragment"+query), -1) {
 			ids = append(ids, m[1])
 		}
 		return ids
@@ -329,7 +308,7 @@ func TestAgenciesAreFoundAndSorted(t *testing.T) {
 	if found := ids("?q=a1+watch&sort=name"); len(found) == 0 || !strings.HasPrefix(found[0], "A1") {
 		t.Errorf("found are %v", found)
 	}
-	says(t, words(shown(t, o, "/fragment?q=nothing", false)), "0 of 200", "No agency is like that. Show all 200")
+	says(t, words(shown(t, o, "/fragment?q=nothing")), "0 of 200", "No agency is like that. Show all 200")
 }
 
 func TestHoursThatAreNotOfTheLastDayAreNotDrawn(t *testing.T) {
@@ -372,16 +351,15 @@ func TestManyOpenPagesAskOnceASecond(t *testing.T) {
 			t.Errorf("the status was read %d times", asked)
 		}
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment?done=resumed", nil))
-		if asked != 3 {
-			t.Errorf("what follows on an action was not read anew: %d", asked)
+		if asked != 2 {
+			t.Errorf("a page that is opened shows an old status: %d", asked)
 		}
 	})
 }
 
 func TestFilesBesideThePageAreKeptByTheirVersion(t *testing.T) {
 	o := of(busyScene(now))
-	page := shown(t, o, "/", false)
+	page := shown(t, o, "/")
 	links := regexp.MustCompile(`(?:href|src)="(assets/[^"]+)"`).FindAllStringSubmatch(page, -1)
 	if len(links) != 3 {
 		t.Fatalf("links are %q", links)
@@ -402,7 +380,7 @@ func TestFilesBesideThePageAreKeptByTheirVersion(t *testing.T) {
 	}
 }
 
-// TestABrowserThatAsksForAnIconIsNotRefused: documents beside the page, as /status, name none.
+// TestABrowserThatAsksForAnIconIsNotRefused: documents beside the page, as /v1/status, name none.
 func TestABrowserThatAsksForAnIconIsNotRefused(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(of(busyScene(now))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/favicon.ico", nil))
@@ -413,7 +391,7 @@ func TestABrowserThatAsksForAnIconIsNotRefused(t *testing.T) {
 
 // TestThePageOf200AgenciesStaysSmall bounds what a browser fetches each five seconds, as it travels.
 func TestThePageOf200AgenciesStaysSmall(t *testing.T) {
-	page := shown(t, of(manyScene(now, 200)), "/fragment", true)
+	page := shown(t, of(manyScene(now, 200)), "/fragment")
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	io.WriteString(z, page) //nolint:errcheck // into memory
@@ -427,7 +405,6 @@ func TestThePageOf200AgenciesStaysSmall(t *testing.T) {
 func BenchmarkPage(b *testing.B) {
 	s, list := manyScene(now, 200)
 	o := of(s, list)
-	o.Act = true
 	h := bare(o)
 	for b.Loop() {
 		v := h.view(s, nil)

@@ -18,21 +18,11 @@ type problem struct {
 	Text  string
 	Error string // the last one
 	Since moment
-	Do    *action
+	Run   string    // the command that ends it
 	Items []problem // of several that are one: the single ones
 	More  int       // that are not even listed
 
 	agency string
-}
-
-// action is how a person ends it.
-type action struct {
-	Verb              string // of a form; empty: there is only a command
-	Agency, Insertion string
-	Button            string
-	Who               string // what the button is about, for those who do not see where it stands
-	Confirm           string // asked first
-	Command           string
 }
 
 // mostListed bounds the single ones of a problem: a key may be that of any number of agencies.
@@ -46,7 +36,7 @@ func problems(s ops.Status) (list []problem) {
 			item := newProblem(one, s.Watch.At)
 			item.Title = ops.Short(one.Label, 160)
 			if one.Do.Verb == "" {
-				item.Do = nil
+				item.Run = ""
 			}
 			all.Items = append(all.Items, item)
 		}
@@ -63,18 +53,10 @@ func newProblem(p ops.Problem, now time.Time) problem {
 	v := problem{
 		Key: key(p.Key), Tone: warn, Shape: cmp.Or(shapes[p.Kind], "triangle"), agency: ops.Short(p.Agency, 64), Since: at(p.Since, now),
 		Title: ops.Short(p.Title, 200), Text: ops.Short(p.Text, 600), Error: ops.Short(p.Error, 300),
+		Run: ops.Short(p.Do.Command, 400),
 	}
 	if p.Bad {
 		v.Tone = bad
-	}
-	if d := p.Do; d.Command != "" {
-		v.Do = &action{
-			Verb: d.Verb, Agency: d.Agency, Insertion: d.Reference, Who: ops.Short(p.Label, 160), Confirm: ops.Short(d.Confirm, 200), Command: ops.Short(d.Command, 400),
-			Button: map[string]string{"resume": "Resume", "approve": "Approve it…"}[d.Verb],
-		}
-		if len(p.Of) > 0 {
-			v.Do.Button = "Resume all"
-		}
 	}
 	return v
 }

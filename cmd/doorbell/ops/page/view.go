@@ -22,7 +22,6 @@ type view struct {
 	Up       string
 	BaseURL  string
 	DataDir  string
-	Notice   string
 
 	Steps      []step
 	Problems   []problem
@@ -34,7 +33,7 @@ type view struct {
 	Forwarders []forwarderRow
 	Tail       []tailLine
 
-	Act, Live, People bool
+	Live, People bool
 }
 
 func (h *handler) view(s ops.Status, q url.Values) *view {
@@ -43,8 +42,7 @@ func (h *handler) view(s ops.Status, q url.Values) *view {
 	}
 	v := &view{
 		At: at(s.Watch.At, s.Watch.At), Version: ops.Short(s.Version, 40), Up: uptime(s), BaseURL: ops.Short(s.Watch.BaseURL, 120), DataDir: ops.Short(s.DataDir, 120),
-		Act: h.o.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
-		Notice: notice(q, s),
+		Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
 	}
 	v.Problems = problems(s)
 	v.Headline = newHeadline(s, v.Problems)
@@ -58,25 +56,6 @@ func (h *handler) view(s ops.Status, q url.Values) *view {
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
 	return v
-}
-
-// notice says what an action did. Of what the address says it repeats nothing but an agency that there is.
-func notice(q url.Values, s ops.Status) string {
-	word, id := q.Get("done"), q.Get("agency")
-	text, ok := notices[word]
-	if !ok {
-		return ""
-	}
-	if text[0] >= 'A' && text[0] <= 'Z' {
-		return text
-	}
-	if id == poller.AllAgencies {
-		return map[string]string{"resumed": "All agencies are polled again.", "nothalted": "Nothing is halted."}[word]
-	}
-	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == id }) {
-		return ""
-	}
-	return ops.Short(id, 64) + " " + text
 }
 
 // step is one of those from the start to the watch.
@@ -350,15 +329,3 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	}
 	return rows
 }
-
-// about is one problem, and what may be done about it.
-type about struct {
-	One problem
-	Act bool
-}
-
-// With gives a template one of the problems.
-func (v *view) With(t problem) about { return about{t, v.Act} }
-
-// With gives a template another one.
-func (a about) With(t problem) about { return about{t, a.Act} }

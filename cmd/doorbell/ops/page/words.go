@@ -69,16 +69,6 @@ func partial(reason string) string {
 	return ops.Short(strings.ReplaceAll(reason, "_", " "), 40)
 }
 
-// notices are what an action of the page may report, by the word that its redirect carries. Other words say nothing.
-var notices = map[string]string{
-	"resumed":   "is polled again.",
-	"nothalted": "is not halted.",
-	"approved":  "Approved: the next complete walk or poll that still shows the change announces it.",
-	"notheld":   "has no held change.",
-	"polled":    "is walked now; its insertions are polled next.",
-	"failed":    "That did not work; the log of doorbell says why.",
-}
-
 // seconds are a duration that may be any number.
 func seconds(s float64) time.Duration {
 	if !(s > 0) { // NaN too

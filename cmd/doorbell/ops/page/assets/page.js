@@ -1,4 +1,4 @@
-// The page is whole without this. With it, it renews itself, acts without leaving, and shows events as they come.
+// The page is whole without this. With it, it renews itself and shows events as they come.
 'use strict';
 (() => {
   const every = 5000, kept = 100, retry = 5000;
@@ -73,7 +73,7 @@
     morph($('live'), live);
     if (focused && focused !== document.body && focused !== document.activeElement) {
       if (focused.isConnected) focused.focus({ preventScroll: true });
-      else $('notice').focus({ preventScroll: true });
+      else $('headline').focus({ preventScroll: true });
     }
     const icon = next.getElementById('icon');
     if ($('icon').getAttribute('href') !== icon.getAttribute('href')) $('icon').setAttribute('href', icon.getAttribute('href'));
@@ -85,7 +85,7 @@
     if (go) go.hidden = true;
   };
 
-  let timer = 0, done = '', asked = 0;
+  let timer = 0, asked = 0;
   const lost = text => {
     $('lost').hidden = !text;
     if ($('lost').textContent !== text) $('lost').textContent = text;
@@ -101,7 +101,6 @@
   const renew = async () => {
     clearTimeout(timer);
     const mine = ++asked, q = query();
-    for (const [k, v] of new URLSearchParams(done)) q.set(k, v);
     try {
       const answer = await fetch('fragment?' + q, { cache: 'no-store', signal: AbortSignal.timeout(10000) });
       if (answer.status === 401 || answer.status === 403) return location.reload();
@@ -132,28 +131,10 @@
     typing = setTimeout(find, 150);
   });
   document.addEventListener('change', e => { if (e.target.id === 'sort') find(); });
-  document.addEventListener('submit', async e => {
-    const form = e.target;
-    if (form.id === 'find') {
-      e.preventDefault();
-      return find();
-    }
-    if (!form.hasAttribute('data-live')) return;
+  document.addEventListener('submit', e => {
+    if (e.target.id !== 'find') return;
     e.preventDefault();
-    const button = form.querySelector('button'), body = new URLSearchParams(new FormData(form));
-    if (button.ariaBusy === 'true') return;
-    button.ariaBusy = 'true'; // a disabled one would lose the focus
-    try {
-      const answer = await fetch(form.getAttribute('action'), { method: 'POST', body, signal: AbortSignal.timeout(30000) });
-      const said = new URL(answer.url).searchParams;
-      done = said.has('done') ? 'done=' + encodeURIComponent(said.get('done')) + '&agency=' + encodeURIComponent(said.get('agency') || '') : '';
-      if (!answer.ok) done = 'done=failed';
-    } catch {
-      done = 'done=failed';
-    }
-    button.ariaBusy = null;
-    await renew();
-    if (done) setTimeout(() => { done = ''; }, 8000);
+    find();
   });
 
   // The tail.
@@ -266,7 +247,6 @@
   dress(document);
   local(document);
   $('renewing').className = 'on';
-  if (location.search.includes('done=')) history.replaceState(null, '', './');
   if (!document.hidden) {
     timer = setTimeout(renew, every);
     open();

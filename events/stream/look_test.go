@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestTheStateOfAStreamSaysWhichOneItIsAndWhatItHolds(t *testing.T) {
+	js := newServer(t)
+	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
+	if _, err := c.State(t.Context()); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("without a stream: %v", err)
+	}
+	var created []time.Time
+	for range 2 {
+		s, err := js.CreateStream(t.Context(), wanted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := js.Publish(t.Context(), "listings.dlq.a", nil, jetstream.WithMsgID(js.Conn().NewRespInbox())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.DeleteMsg(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		state, err := c.State(t.Context())
+		if err != nil || state.First != 2 || state.Last != 3 || !state.Alone {
+			t.Errorf("%+v, %v", state, err)
+		}
+		created = append(created, state.Created)
+		if err := js.DeleteStream(t.Context(), "LETTERS"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !created[1].After(created[0]) {
+		t.Errorf("two streams were made at %v", created)
+	}
+}
+
+func TestASignalComesForWhatIsPublishedBelowItsFilterUntilItIsStopped(t *testing.T) {
+	js := newServer(t)
+	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
+	published, stop, err := c.Signal("a.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"b.1", "a.1", "a.2"} { // a second one is not kept
+		if err := js.Conn().Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-published
+	stop()
+	if n := js.Conn().NumSubscriptions(); n > 1 { // that of the replies
+		t.Errorf("%d subscriptions are left", n)
+	}
+}

@@ -31,7 +31,7 @@ type DLQLsCmd struct {
 }
 
 func (DLQLsCmd) Help() string {
-	return "It shows no person's data. The stream is DOORBELL_STREAM and _DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
+	return "It shows no person's data. The stream is named after DOORBELL_SUBJECT_PREFIX, as LISTINGS_DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
 }
 
 // letterChoice are the flags that choose dead letters.
@@ -83,7 +83,7 @@ func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream)
+	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
 	if err != nil {
 		conn.Close()
 		return nil, exit.Failed(err, "check the NATS_* settings")

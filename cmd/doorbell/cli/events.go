@@ -233,10 +233,10 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	defer nc.Close()
 	if c.Agency != "" && !isKnown(ctx, nc, cfg, p.environ, c.Agency) {
 		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)",
-			c.Agency, cfg.Base.Stream)
+			c.Agency, cfg.Base.Stream())
 	}
 	o := relay.TailOptions{
-		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
+		Stream: cfg.Base.Stream(), Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
 		All: c.All, Since: c.Since.Time(time.Now()),
 	}
 	t := p.terminalOf(p.stdout)
@@ -249,7 +249,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
+			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_SUBJECT_PREFIX")
 		default:
 			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false, t.Width)); err != nil {
 				return err
@@ -270,7 +270,7 @@ func isKnown(ctx context.Context, nc stream.Conn, c *config.Config, environ []st
 	if err != nil {
 		return true
 	}
-	stream, err := js.Stream(ctx, c.Base.Stream)
+	stream, err := js.Stream(ctx, c.Base.Stream())
 	if err != nil {
 		return true
 	}

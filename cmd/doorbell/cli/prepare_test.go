@@ -71,7 +71,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 		t.Fatal(err)
 	}
 	r, err := relay.New(relay.Options{
-		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream, MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
+		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream(), MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
 	})
 	if err != nil {
 		t.Fatal(err)

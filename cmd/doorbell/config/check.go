@@ -76,10 +76,7 @@ func limit(t reflect.Type, text string) float64 {
 	return f
 }
 
-var (
-	subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-	streamName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-)
+var subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 func (r *reader) checkBase(c *Config) {
 	b := c.Base
@@ -88,9 +85,6 @@ func (r *reader) checkBase(c *Config) {
 	}
 	if b.Instance != "" && forward.ValidName(b.Instance) != nil {
 		r.wrong("DOORBELL_INSTANCE", "is not a name; write at most 32 letters, digits, - and _")
-	}
-	if !streamName.MatchString(b.Stream) {
-		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")
 	}
 	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen, "127.0.0.1:4222")
 	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen, "127.0.0.1:3667")

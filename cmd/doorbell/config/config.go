@@ -23,8 +23,7 @@ type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
 	Instance       string        `split_words:"true" desc:"Name of this installation, part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
-	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
-	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
+	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject. The stream is named after it, in capitals: listings.v1.> is in LISTINGS."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
 	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
 	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
@@ -37,6 +36,9 @@ type Base struct {
 	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
 	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
 }
+
+// Stream is the name of the stream of events: that of the prefix in capitals. A stream's name has no dots.
+func (b Base) Stream() string { return strings.ToUpper(strings.ReplaceAll(b.SubjectPrefix, ".", "_")) }
 
 // HasHTTP says whether an address for HTTP is configured.
 func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
@@ -71,7 +73,6 @@ type Poll struct {
 	WalkInterval      time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
 	RequestTimeout    time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
 	RetryMax          time.Duration   `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
-	MaxBody           Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
 	HoldFor           time.Duration   `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
 	InsertionsFilter  Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
 	IgnoreFields      Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`

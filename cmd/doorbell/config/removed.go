@@ -27,6 +27,15 @@ var removed = []removedSetting{
 		text: "no longer has an effect: an insertion has disappeared when two complete walks miss it; remove it",
 	},
 	{
+		name: "DOORBELL_STREAM", refused: true,
+		text: "is no longer supported: the stream is named after DOORBELL_SUBJECT_PREFIX, in capitals; unset it, " +
+			"and choose a prefix of that name, which consumers then subscribe to",
+	},
+	{
+		name: "DOORBELL_MAX_BODY",
+		text: "no longer has an effect: a response may have 32 MiB, packed and unpacked; remove it",
+	},
+	{
 		name: "DOORBELL_PEOPLE_RETENTION",
 		text: "no longer has an effect: events hold people for as long as DOORBELL_RETENTION keeps them; " +
 			"set that shorter, or DOORBELL_PEOPLE to contact or none",

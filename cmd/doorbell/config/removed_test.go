@@ -41,6 +41,14 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 			"DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_PEOPLE_RETENTION no longer has an effect: events hold people for as long as " +
 				"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none", "",
 		},
+		{
+			"DOORBELL_STREAM=LEADS", "", "DOORBELL_STREAM is no longer supported: the stream is named after DOORBELL_SUBJECT_PREFIX, " +
+				"in capitals; unset it, and choose a prefix of that name, which consumers then subscribe to",
+		},
+		{
+			"DOORBELL_MAX_BODY=1MiB", "DOORBELL_MAX_BODY no longer has an effect: a response may have 32 MiB, packed and unpacked; " +
+				"remove it", "",
+		},
 		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION=", "", ""},

@@ -23,7 +23,7 @@ func Poller(c *config.Config, version string) poller.Options {
 	p := c.Poll
 	o := poller.Options{
 		API: listings.Options{
-			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: version,
+			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, Version: version,
 			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),

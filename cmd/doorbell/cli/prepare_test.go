@@ -45,7 +45,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	err = kept.Update(func(tx *store.Tx) error {
 		for _, id := range agencies {
 			e, err := events.New(&events.WatchBaselined{
-				Common: events.Common{AgencyID: id, ObservedAt: before()}, Reason: "first", StartedAt: before(), Complete: true,
+				Common: events.Common{AgencyID: id, ObservedAt: before()}, StartedAt: before(), Complete: true,
 			})
 			if err != nil {
 				return err

@@ -80,7 +80,7 @@ func Events(agency string, sequence int) (all []events.Event) {
 		&events.ContactRequestRedacted{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", RedactedFields: []string{"email"}},
 		&events.AccessHalted{Common: c, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown"},
 		&events.AccessResumed{Common: c, Scope: events.ScopeAgency, HaltedAt: at, Cause: "operator"},
-		&events.WatchBaselined{Common: c, Reason: "first", StartedAt: at, Complete: true, Insertions: 3},
+		&events.WatchBaselined{Common: c, StartedAt: at, Complete: true, Insertions: 3},
 		&events.WatchStale{Common: c, Operation: "insertions"},
 		&events.WatchRecovered{Common: c, Ends: "stale", Since: at},
 		&events.WatchGapDetected{Common: c, Operation: "contact_requests", PropertyReferenceID: ref, Reason: "window_full", Reached: 20},

@@ -117,7 +117,8 @@ func (c *checker) failed(agency string, f failure) {
 		remedy = "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
 	case f.class == watch.ClassDown:
 		text = fmt.Sprintf("%s: %s", c.Config.Poll.BaseURL.Masked(), text)
-		remedy = "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network, proxy and certificates"
+		remedy = "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network and proxy; " +
+			"an authority of your own goes into DOORBELL_CA_FILE"
 	case f.class == watch.ClassBusy:
 		remedy = "the API throttles the key: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND"
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:

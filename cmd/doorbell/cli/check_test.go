@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"io"
 	"io/fs"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -329,6 +332,29 @@ func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
 	if r.Requests != 0 || s.Asked("A100") != 0 {
 		t.Error("the API was asked")
 	}
+}
+
+func TestCheckAndRunTrustTheAuthorityThatCAFileNames(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	api := httptest.NewUnstartedServer(sandbox.New(s.Model, sandbox.Flat()))
+	api.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake that is refused
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	environ := s.With("DOORBELL_BASE_URL=" + api.URL)
+	r, _ := checked(t, s, exit.CodeFailed, environ, "the certificate is signed by an unknown authority", "DOORBELL_CA_FILE")
+	failsOnlyIn(t, r, check.SectionAPI)
+	environ = append(environ, "DOORBELL_CA_FILE="+authorityOf(t, api))
+	checked(t, s, exit.Done, environ, "A100: access, 4 insertions")
+	d := doorbelltest.Launch(t, environ, "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
+	d.Stop(t)
+}
+
+// authorityOf is a file with the certificate of a server, which signs itself.
+func authorityOf(t *testing.T, api *httptest.Server) string {
+	t.Helper()
+	return write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})), 0o644)
 }
 
 func TestCheckBesideADaemonReportsAnAPIThatIsDown(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -60,7 +61,10 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestEverySettingArrives(t *testing.T) {
+	api := httptest.NewTLSServer(nil)
+	defer api.Close()
 	c := mustRead(t, []string{
+		"DOORBELL_CA_FILE=" + authorityOf(t, api),
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off",
 		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
@@ -135,6 +139,9 @@ var badInputs = []struct {
 	says    string // part of the sentence
 }{
 	{"base URL of an operation", []string{"DOORBELL_BASE_URL=https://api.example.com/v1/insertion-funnel/integration/A100/insertions"}, "DOORBELL_BASE_URL", "what stands before /insertion-funnel"},
+	{"authority that is missing", []string{"DOORBELL_CA_FILE=/none/ca.pem"}, "DOORBELL_CA_FILE", "/none/ca.pem, which does not exist; make the file"},
+	{"authority that is no certificate", []string{"DOORBELL_CA_FILE=config_test.go"}, "DOORBELL_CA_FILE", "holds no certificate; write the authority's in PEM form"},
+	{"authority that is no regular file", []string{"DOORBELL_CA_FILE=/dev/null"}, "DOORBELL_CA_FILE", "not a regular file"},
 	{"people that are none", []string{"DOORBELL_PEOPLE=nome"}, "DOORBELL_PEOPLE", `says "nome"; write full, contact or none`},
 	{"people of one agency that are none", []string{"DOORBELL_PEOPLE=A100=contacts,*=none"}, "DOORBELL_PEOPLE", `says for A100 "contacts"; write full, contact or none`},
 	{"people that could be a secret", []string{"DOORBELL_PEOPLE=" + doorbelltest.Sentinel}, "DOORBELL_PEOPLE", "says something; write full, contact or none"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -152,7 +153,29 @@ func (r *reader) checkPoll(c *Config) {
 	if len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1 {
 		r.wrong("DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")
 	}
+	c.CAs = r.authorities(p.CAFile)
 	c.Agencies = r.resolveAgencies(*p)
+}
+
+// authorities returns the system's certificate authorities and those of a file.
+func (r *reader) authorities(file string) *x509.CertPool {
+	const name = "DOORBELL_CA_FILE"
+	if file == "" {
+		return nil
+	}
+	text, trouble := ReadFile(file)
+	if trouble != "" {
+		r.wrong(name, "names "+file+", which "+trouble)
+		return nil
+	}
+	all, err := x509.SystemCertPool()
+	if err != nil { // there is none
+		all = x509.NewCertPool()
+	}
+	if !all.AppendCertsFromPEM([]byte(text)) {
+		r.wrong(name, "names "+file+", which holds no certificate; write the authority's in PEM form, which begins with -----BEGIN CERTIFICATE-----")
+	}
+	return all
 }
 
 // checkStaleness refuses a cap that cannot be held even for a single insertion. How many there are is not known here.

@@ -9,6 +9,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"net/url"
 	"slices"
 	"strings"
@@ -65,6 +66,7 @@ type Poll struct {
 	Agencies          AgencyIDs       `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey            Secret          `split_words:"true" desc:"Key of the API for all agencies."`
 	APIKeys           PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
+	CAFile            string          `split_words:"true" desc:"File with certificate authorities of the API in PEM form, which count beside the system's."`
 	Baseline          string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	People            PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
 	RequestsPerSecond float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
@@ -113,9 +115,10 @@ type Config struct {
 	Poll    Poll    // zero unless the group was asked for
 	Forward Forward // likewise
 
-	Agencies []Agency  // of Poll, in the order of the configuration
-	Warnings []string  // sentences about what was odd but not wrong
-	Settings []Setting // every variable of the groups that were read
+	Agencies []Agency       // of Poll, in the order of the configuration
+	CAs      *x509.CertPool // of Poll: the system's and those of CAFile; nil without one
+	Warnings []string       // sentences about what was odd but not wrong
+	Settings []Setting      // every variable of the groups that were read
 }
 
 // group is a set of variables that a command reads.

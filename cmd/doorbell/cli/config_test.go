@@ -66,10 +66,10 @@ func TestEverySettingArrives(t *testing.T) {
 	c := mustRead(t, []string{
 		"DOORBELL_CA_FILE=" + authorityOf(t, api),
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off",
-		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
+		"DOORBELL_RETENTION=2d", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
-		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m",
+		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=1d12h", "DOORBELL_WALK_INTERVAL=5m",
 		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_HOLD_FOR=1h",
 		"DOORBELL_INSERTIONS_FILTER=offerType=RENT&searchQuery=8005", "DOORBELL_IGNORE_FIELDS=insertion:/views,contact_request:/read,insertion:/a~1b",
 		"DOORBELL_RECORDS_PATH=insertion:/data/items", "DOORBELL_CONTACT_ID_FIELDS=id,leadId", "DOORBELL_TIMEZONE=UTC",
@@ -77,9 +77,9 @@ func TestEverySettingArrives(t *testing.T) {
 	})
 	p := c.Poll
 	for what, ok := range map[string]bool{
-		"data dir": c.Base.DataDir == "/var/lib/doorbell", "stream": c.Base.Stream() == "A_B", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
+		"retention": c.Base.Retention == 48*time.Hour, "data dir": c.Base.DataDir == "/var/lib/doorbell", "stream": c.Base.Stream() == "A_B", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
 		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
-		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute,
+		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 36*time.Hour,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
 		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
 		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
@@ -206,6 +206,9 @@ var badInputs = []struct {
 	{"half of two keys", []string{"DOORBELL_API_KEYS=A100=" + doorbelltest.Sentinel + "|"}, "DOORBELL_API_KEYS", "with a |"},
 	{"two keys for everybody", []string{"DOORBELL_API_KEYS=*=" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "keep one"},
 	{"duration without unit", []string{"DOORBELL_POLL_INTERVAL=30"}, "DOORBELL_POLL_INTERVAL", "write it like 30s"},
+	{"days that are none", []string{"DOORBELL_RETENTION=1.5d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
+	{"days below zero", []string{"DOORBELL_RETENTION=-1d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
+	{"more days than a duration holds", []string{"DOORBELL_RETENTION=200000d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
 	{"duration that is a word", []string{"DOORBELL_WALK_INTERVAL=" + doorbelltest.Sentinel}, "DOORBELL_WALK_INTERVAL", "write it like 30s"},
 	{"duration below zero", []string{"DOORBELL_REQUEST_TIMEOUT=-1s"}, "DOORBELL_REQUEST_TIMEOUT", "out of range"},
 	{"duration of zero", []string{"DOORBELL_RETRY_MAX=0s"}, "DOORBELL_RETRY_MAX", "out of range"},

@@ -146,30 +146,19 @@ func Read(environ []string, further ...group) (*Config, error) {
 	c := &Config{}
 	r.read(GroupBase, &c.Base)
 	r.read(GroupNATS, &c.NATS)
-	for _, g := range further {
-		switch g {
-		case GroupPoll:
-			r.read(GroupPoll, &c.Poll)
-		case GroupForward:
-			r.read(GroupForward, &c.Forward)
-		}
-	}
-	r.checkBase(c)
-	r.checkNATS(c)
-	if slices.Contains(further, GroupPoll) || slices.Contains(further, GroupForward) {
-		r.checkProxy()
-	}
 	if slices.Contains(further, GroupPoll) {
-		r.checkPoll(c)
-		r.checkStaleness(c.Poll)
+		r.read(GroupPoll, &c.Poll)
 	}
-	if r.has(GroupForward) {
-		r.checkForward(c)
+	if slices.Contains(further, GroupForward) {
+		r.read(GroupForward, &c.Forward)
 	}
-	r.checkRemoved()
-	r.warnUnknown()
+	r.check(c)
+	r.checkNames()
 	c.Warnings, c.Settings = r.warnings, r.shown()
-	return c, r.err()
+	if len(r.problems) > 0 {
+		return c, &Error{r.problems}
+	}
+	return c, nil
 }
 
 // Filter returns the configured filter of insertions as a query.

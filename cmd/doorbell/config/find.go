@@ -38,7 +38,7 @@ func (r *reader) find(s *Setting) bool {
 		s.Source = sourceEnvironment + " " + name
 	}
 	if !plain(text) {
-		r.wrong(s.Name, "holds a control character or is not UTF-8; write it anew on one line")
+		r.wrong(s.Name, "holds a control character or is not UTF-8; write it again on one line")
 		return false
 	}
 	return true
@@ -139,6 +139,16 @@ func fileTrouble(err error) string {
 		return "this user may not read; give it to the user that runs doorbell, mode 0600"
 	}
 	return "cannot be read; look at the file and its disk"
+}
+
+// readable returns the text of a file that a variable names, if one is named and can be read.
+func (r *reader) readable(name, path string) (text string, ok bool) {
+	if path == "" || !r.good(name) {
+		return "", false
+	}
+	text, trouble := ReadFile(path)
+	r.wrongIf(trouble != "", name, "names "+path+", which "+trouble)
+	return text, trouble == ""
 }
 
 // warnReadable says that more people than needed can read a secret. What the service manager hands over is its business.

@@ -57,6 +57,21 @@ func (s *Size) Decode(text string) error {
 	return sizeAdvice
 }
 
+// ParseDuration reads a duration as time.ParseDuration does, and whole days before it: 30d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	d := time.Duration(n) * 24 * time.Hour
+	if err != nil || rest == "" {
+		return d, err
+	}
+	more, err := time.ParseDuration(rest)
+	return d + more, err
+}
+
 // AutoDuration is a duration, or 0 for auto.
 type AutoDuration time.Duration
 
@@ -66,7 +81,7 @@ func (d *AutoDuration) Decode(text string) error {
 		*d = 0
 		return nil
 	}
-	v, err := time.ParseDuration(text)
+	v, err := ParseDuration(text)
 	if err != nil || v == 0 {
 		return advice("is neither auto nor a duration; write it like 10m or 2h")
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // check looks at everything that was read: first at each value, then at what must agree. A new setting is a field, and here
-// a line. At most one thing is said of a variable, and nothing of what rests on one that is wrong.
+// a line. One thing is said of each value that is wrong, and nothing of what rests on it.
 func (r *reader) check(c *Config) {
 	plaintext := c.Base.AllowPlaintext
 	for _, s := range r.settings {
@@ -27,8 +27,9 @@ func (r *reader) check(c *Config) {
 			continue
 		}
 		for agency, v := range p.perAgency().All() {
-			trouble := p.perAgency().shape.wrong(whose(agency), v.Reveal(), plaintext)
-			r.wrongIf(trouble != "", s.Name, trouble)
+			if trouble := p.perAgency().shape.wrong(whose(agency), v.Reveal(), plaintext); trouble != "" {
+				r.wrong(s.Name, trouble)
+			}
 		}
 	}
 	r.checkBase(c.Base)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"net/mail"
 	"slices"
 	"strconv"
@@ -27,19 +26,6 @@ func typesAndGroups() (names []string) {
 		}
 	}
 	return names
-}
-
-// Score is a number, or none.
-type Score struct{ Least *float64 }
-
-// Decode reads a number that can be compared with.
-func (s *Score) Decode(text string) error {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return advice("is not a number; write it like 50 or 0.7")
-	}
-	s.Least = &n
-	return nil
 }
 
 // Mailbox is an address of mail, with or without a name.

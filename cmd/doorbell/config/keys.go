@@ -34,8 +34,10 @@ func (r *reader) agencies(p Poll) []Agency {
 	r.checkForAll(p, keyOfEach, forAll, " without = between; write A100=key")
 	r.checkForAll(p, oneKey, p.APIKey, "; write the key alone, or A100=key into DOORBELL_API_KEYS")
 	r.wrongIf(both, keyOfEach, "has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
-	for _, id := range p.APIKeys.Named {
-		r.checkKey(keyOfEach, " for "+id, p.APIKeys.values[id])
+	if r.good(keyOfEach) {
+		for _, id := range p.APIKeys.Named {
+			r.checkKey(keyOfEach, " for "+id, p.APIKeys.values[id])
+		}
 	}
 	ids := []string(p.Agencies)
 	if len(ids) == 0 {
@@ -74,7 +76,9 @@ func (r *reader) checkForAll(p Poll, name string, key Secret, remedy string) {
 	r.wrongIf(parts != nil && p.isAgency(parts[1]), name, "holds what looks like an agency and its key"+remedy)
 	r.wrongIf(namedKey.MatchString(key.Reveal()), name, "holds a name or a scheme before the key, such as DOORBELL_API_KEY= or "+
 		"ApiKey; write the key alone")
-	r.checkKey(name, "", key)
+	if r.good(name) {
+		r.checkKey(name, "", key)
+	}
 }
 
 // isAgency knows the agencies that are configured, and where none are, what looks like one: a key may be of any form.
@@ -116,6 +120,9 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 		{strings.ContainsAny(text, "{}"), " in braces"},
 		{n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1], " in quotes"},
 	} {
-		r.wrongIf(one.is, name, "holds a key"+whose+one.text+"; write the key alone")
+		if one.is {
+			r.wrong(name, "holds a key"+whose+one.text+"; write the key alone")
+			return
+		}
 	}
 }

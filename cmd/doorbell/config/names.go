@@ -14,8 +14,8 @@ var removed = append([]removedSetting{
 	{name: "DOORBELL_CLUSTER", refused: true, text: "is no longer supported: doorbells do not share agencies; unset it, " +
 		"and run several doorbells with disjoint DOORBELL_AGENCIES on one stream instead"},
 	{name: "DOORBELL_CLUSTER_GENERATION", text: "no longer has an effect; remove it"},
-	{name: "DOORBELL_API_KEY_NEXT", text: "no longer has an effect: an agency has one key; write the new one into the key file, " +
-		"which is read again within 30 s; doorbell check tests it"},
+	{name: "DOORBELL_API_KEY_NEXT", refused: true, text: "is no longer supported: an agency has one key; unset it, " +
+		"and write the new one into the key file, which is read again within 30 s; doorbell check --api-key-file tests it"},
 	{name: "DOORBELL_PAGE_SIZE", text: "no longer has an effect: walks ask for 100 insertions a page, " +
 		"and for fewer where the API refuses that; remove it"},
 	{name: "DOORBELL_CONFIRM_DISAPPEARED", text: "no longer has an effect: an insertion has disappeared " +

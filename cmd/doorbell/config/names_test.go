@@ -26,8 +26,8 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 				"write the table of routes with the column agency, and name it in DOORBELL_ROUTES_FILE",
 		},
 		{
-			"DOORBELL_API_KEY_NEXT=x", "DOORBELL_API_KEY_NEXT no longer has an effect: an agency has one key; write the new one " +
-				"into the key file, which is read again within 30 s; doorbell check tests it", "",
+			"DOORBELL_API_KEY_NEXT=x", "", "DOORBELL_API_KEY_NEXT is no longer supported: an agency has one key; unset it, " +
+				"and write the new one into the key file, which is read again within 30 s; doorbell check --api-key-file tests it",
 		},
 		{
 			"DOORBELL_PAGE_SIZE=50", "DOORBELL_PAGE_SIZE no longer has an effect: walks ask for 100 insertions a page, " +

@@ -65,7 +65,7 @@ type WatchSchemaDrifted struct {
 	Common
 	Operation           string `json:"operation"`                     // insertions or contact_requests
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // where it is one insertion
-	Change              string `json:"change,omitempty"`              // place, appeared, vanished, or volatile: changes at each reading
+	Change              string `json:"change"`                        // place, appeared, vanished, or volatile: changes at each reading
 	Expected            string `json:"expected"`
 	Found               string `json:"found"`
 }

@@ -224,7 +224,7 @@ func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Cl
 	}
 	return a.raise(store.Alarm{AlarmID: watch.AlarmOf(watch.Drifted, op, ""), Since: at, Example: reference}, &events.WatchSchemaDrifted{
 		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-		Expected: drift.Expected, Found: drift.Found,
+		Change: "place", Expected: drift.Expected, Found: drift.Found,
 	})
 }
 

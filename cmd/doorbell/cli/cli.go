@@ -156,7 +156,7 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, mail or a webhook."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
-		kong.Vars{"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
+		kong.Vars{"scenarios": strings.Join(scenarioNames(), ",")},
 	)...)
 }
 

@@ -91,7 +91,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	if err != nil {
 		return exit.IO(err, "")
 	}
-	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), sandbox.Flat(), l, sandbox.GeneratorOptions{
+	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), l, sandbox.GeneratorOptions{
 		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
 		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})

@@ -39,8 +39,8 @@ func (a *AgencyIDs) Decode(text string) error {
 	return nil
 }
 
-// CheckAgencyID says what is odd about an agency id without quoting it: it could be a key in the wrong place. What it
-// lets through needs no escaping in a list, a URL path or a line of text.
+// CheckAgencyID says what is odd about an agency id without quoting it: it could be a key in the
+// wrong place. What it lets through needs no escaping in a list, a URL path or a line of text.
 func CheckAgencyID(id string) error {
 	const remedy = "; write the id as the provider gives it, like A100"
 	switch at := strings.IndexFunc(id, isOdd); {
@@ -74,9 +74,10 @@ func describe(r rune) string {
 	return advise("the character %U", r).Error()
 }
 
-// PerAgency is what may differ by agency: "value" for all, or "A100=value,B200=value,*=value" where * is everybody
-// else. A line end separates like a comma, so a file holds one entry a line; there a line that begins with # is a remark.
-// As such it holds API keys; the types that embed it hold values of other shapes.
+// PerAgency is what may differ by agency: "value" for all, or "A100=value,B200=value,*=value" where
+// * is everybody else. A line end separates like a comma, so a file holds one entry a line; there a
+// line that begins with # is a remark. As such it holds API keys; the types that embed it hold
+// values of other shapes.
 type PerAgency struct {
 	Named  []string // agencies by name, as written
 	values map[string]Secret
@@ -92,7 +93,8 @@ type (
 	PerAgencyPeople   struct{ PerAgency } // how much of a person goes into events
 )
 
-// Decode reads the grammar. Values are looked at later; they may be secrets, so errors count entries and quote nothing.
+// Decode reads the grammar. Values are looked at later; they may be secrets, so errors count
+// entries and quote nothing.
 func (p *PerAgency) Decode(text string) error {
 	if namedKeys.MatchString(text) {
 		return advice("holds the name of a variable; write only what stands behind it, like A100=key")
@@ -112,42 +114,58 @@ type shape struct {
 	loose bool                    // values hold = and commas: a comma separates only where an agency and = follow
 	bare  func(entry string) bool // of a loose one: an entry that is a value for all, with a = in it
 	show  func(Secret) string     // what may be seen of a value
-	// wrong says what is wrong with a value, and whose it is: of " for A100", or of nobody in particular. Empty for nothing.
+	// wrong says what is wrong with a value, and whose it is: of " for A100", or of nobody in
+	// particular. Empty for nothing.
 	wrong func(whose, value string, plaintext Hosts) string
 }
 
 var (
 	keys      = &shape{noun: "key", show: Secret.Fingerprint}
-	addresses = &shape{noun: "address", loose: true, show: shownAddress, wrong: addressTrouble, bare: func(entry string) bool {
-		scheme, _, found := strings.Cut(entry, "://")
-		return found && !strings.Contains(scheme, "=")
-	}}
-	signing = &shape{noun: "secret", loose: true, show: Secret.Fingerprint, wrong: signingTrouble, bare: func(entry string) bool {
-		return strings.HasPrefix(entry, "whsec_")
-	}}
-	recipients = &shape{noun: "recipients", loose: true, show: Secret.Reveal, wrong: recipientTrouble, bare: func(entry string) bool {
-		before, _, _ := strings.Cut(entry, "=")
-		return strings.Contains(before, "@")
-	}}
-	agencyNames = &shape{noun: "name", loose: true, show: Secret.Reveal, wrong: func(whose, _ string, _ Hosts) string {
-		if whose == "" {
-			return "gives one name to all agencies; write A100=Muster Immobilien AG"
-		}
-		return ""
-	}}
-	languages = &shape{noun: "language", show: Secret.Reveal, wrong: func(whose, value string, _ Hosts) string {
-		if slices.Contains(message.Languages, message.Language(value)) {
-			return ""
-		}
-		return "names" + whose + " " + shortWord(value) + ", which is not supported; write en, de, fr or it"
-	}}
-	people = &shape{noun: "word", show: Secret.Reveal, wrong: func(whose, value string, _ Hosts) string {
-		if slices.Contains([]events.People{events.PeopleFull, events.PeopleContact, events.PeopleNone}, events.People(value)) {
-			return ""
-		}
-		return "says" + whose + " " + shortWord(value) + "; write full, contact or none"
-	}}
+	addresses = &shape{
+		noun: "address", loose: true, show: shownAddress, wrong: addressTrouble,
+		bare: func(entry string) bool {
+			scheme, _, found := strings.Cut(entry, "://")
+			return found && !strings.Contains(scheme, "=")
+		},
+	}
+	signing = &shape{
+		noun: "secret", loose: true, show: Secret.Fingerprint, wrong: signingTrouble,
+		bare: func(entry string) bool { return strings.HasPrefix(entry, "whsec_") },
+	}
+	recipients = &shape{
+		noun: "recipients", loose: true, show: Secret.Reveal,
+		wrong: recipientTrouble,
+		bare: func(entry string) bool {
+			before, _, _ := strings.Cut(entry, "=")
+			return strings.Contains(before, "@")
+		},
+	}
+	agencyNames = &shape{noun: "name", loose: true, show: Secret.Reveal, wrong: nameTrouble}
+	languages   = &shape{noun: "language", show: Secret.Reveal, wrong: languageTrouble}
+	people      = &shape{noun: "word", show: Secret.Reveal, wrong: peopleTrouble}
 )
+
+func nameTrouble(whose, _ string, _ Hosts) string {
+	if whose == "" {
+		return "gives one name to all agencies; write A100=Muster Immobilien AG"
+	}
+	return ""
+}
+
+func languageTrouble(whose, value string, _ Hosts) string {
+	if slices.Contains(message.Languages, message.Language(value)) {
+		return ""
+	}
+	return "names" + whose + " " + shortWord(value) + ", which is not supported; write en, de, fr or it"
+}
+
+func peopleTrouble(whose, value string, _ Hosts) string {
+	switch events.People(value) {
+	case events.PeopleFull, events.PeopleContact, events.PeopleNone:
+		return ""
+	}
+	return "says" + whose + " " + shortWord(value) + "; write full, contact or none"
+}
 
 // AnyAgency stands for every agency that is not named.
 const AnyAgency = "*"
@@ -163,7 +181,8 @@ func (p *PerAgency) decode(text string, s *shape) error {
 		agency, value, named := strings.Cut(entry, "=")
 		if !named || s.isBare(entry) {
 			if len(entries) > 1 {
-				return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1, s.noun, s.noun)
+				return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1,
+					s.noun, s.noun)
 			}
 			agency, value = AnyAgency, entry
 		}
@@ -184,8 +203,8 @@ func (p *PerAgency) decode(text string, s *shape) error {
 	return nil
 }
 
-// entries returns the entries of a text without blanks and remarks. What follows a comma and begins no entry belongs to the
-// one before it.
+// entries returns the entries of a text without blanks and remarks. What follows a comma and begins
+// no entry belongs to the one before it.
 func (s *shape) entries(text string) []string {
 	var entries []string
 	for line := range strings.Lines(text) {

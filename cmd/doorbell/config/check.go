@@ -17,8 +17,9 @@ import (
 	"doorbell/events/forward/webhook"
 )
 
-// check looks at everything that was read: first at each value, then at what must agree. A new setting is a field, and here
-// a line. One thing is said of each value that is wrong, and nothing of what rests on it.
+// check looks at everything that was read: first at each value, then at what must agree. A new
+// setting is a field, and here a line. One thing is said of each value that is wrong, and nothing
+// of what rests on it.
 func (r *reader) check(c *Config) {
 	plaintext := c.Base.AllowPlaintext
 	for _, s := range r.settings {
@@ -50,13 +51,16 @@ func (r *reader) check(c *Config) {
 var subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 func (r *reader) checkBase(b Base) {
-	r.wrongIf(!subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100, "DOORBELL_SUBJECT_PREFIX",
+	r.wrongIf(!subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100,
+		"DOORBELL_SUBJECT_PREFIX",
 		"is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 	r.wrongIf(b.Instance != "" && forward.ValidName(b.Instance) != nil, "DOORBELL_INSTANCE",
 		"is not a name; write at most 32 letters, digits, - and _")
 	const listen = "is not an address to listen on; write host:port like %s, or off"
-	r.wrongIf(!canListen(b.NATSListen), "DOORBELL_NATS_LISTEN", fmt.Sprintf(listen, "127.0.0.1:4222"))
-	r.wrongIf(!canListen(b.HTTPListen), "DOORBELL_HTTP_LISTEN", fmt.Sprintf(listen, "127.0.0.1:3667"))
+	r.wrongIf(!canListen(b.NATSListen), "DOORBELL_NATS_LISTEN",
+		fmt.Sprintf(listen, "127.0.0.1:4222"))
+	r.wrongIf(!canListen(b.HTTPListen), "DOORBELL_HTTP_LISTEN",
+		fmt.Sprintf(listen, "127.0.0.1:3667"))
 	r.wrongIf(b.HTTPListen == b.NATSListen && b.HTTPListen != "off" && !strings.HasSuffix(b.HTTPListen, ":0"), "DOORBELL_HTTP_LISTEN",
 		"is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	r.checkToken("DOORBELL_HTTP_TOKEN", b.HTTPToken)
@@ -64,13 +68,15 @@ func (r *reader) checkBase(b Base) {
 	r.wrongIf(trouble != "" && !b.PingURL.IsZero(), "DOORBELL_PING_URL", trouble)
 }
 
-// checkToken wants a token that is hard to guess, as its holder may do everything, and can stand in a header.
+// checkToken wants a token that is hard to guess, as its holder may do everything, and can stand in
+// a header.
 func (r *reader) checkToken(name string, token Secret) {
 	const remedy = "; make one with: openssl rand -hex 32"
 	text := token.Reveal()
 	odd := strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 	r.wrongIf(odd, name, "holds a space or a character that cannot stand in a header"+remedy)
-	r.wrongIf(!token.IsZero() && (len(text) < 16 || len(text) > 512), name, "has fewer than 16 characters, or more than 512"+remedy)
+	r.wrongIf(!token.IsZero() && (len(text) < 16 || len(text) > 512), name,
+		"has fewer than 16 characters, or more than 512"+remedy)
 }
 
 // canListen reports whether a text is "off" or host:port. Port 0 is any free one.
@@ -80,15 +86,17 @@ func canListen(text string) bool {
 	return text == "off" || err == nil && odd == nil && !strings.ContainsAny(host, " /@")
 }
 
-// checkNATS looks at the server to use, or at what the embedded one demands of guests. What is only for an external server
-// has no effect on the embedded one, which may surprise.
+// checkNATS looks at the server to use, or at what the embedded one demands of guests. What is only
+// for an external server has no effect on the embedded one, which may surprise.
 func (r *reader) checkNATS(b Base, n NATS) {
 	if n.URL == "" {
-		r.warnIdle("NATS_URL", false, "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT", "NATS_KEY", "NATS_JS_DOMAIN", "NATS_JS_API_PREFIX")
+		r.warnIdle("NATS_URL", false, "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT", "NATS_KEY",
+			"NATS_JS_DOMAIN", "NATS_JS_API_PREFIX")
 		host, _, err := net.SplitHostPort(b.NATSListen)
 		if err == nil && !Loopback(host) && n.Token.IsZero() && (n.User == "" || n.Password.IsZero()) {
-			r.wrongIf(true, "DOORBELL_NATS_LISTEN", "lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, "+
-				"or NATS_TOKEN, or listen on 127.0.0.1")
+			r.wrongIf(true, "DOORBELL_NATS_LISTEN",
+				"lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, "+
+					"or NATS_TOKEN, or listen on 127.0.0.1")
 			return
 		}
 		r.warnIdle("NATS_PASSWORD", !n.Password.IsZero(), "NATS_USER")
@@ -96,17 +104,27 @@ func (r *reader) checkNATS(b Base, n NATS) {
 		return
 	}
 	name, _ := r.variable("NATS_URL")
-	r.wrongIf(!areServers(string(n.URL)), name, "is not the address of a NATS server; write it like nats://host:4222 or tls://host:4222")
-	r.wrongIf(n.User == "" && !n.Password.IsZero(), "NATS_PASSWORD", "is set without NATS_USER; set both, or NATS_TOKEN instead")
-	r.wrongIf((n.Cert == "") != (n.Key == ""), "NATS_CERT", "and NATS_KEY belong together; set both or none")
-	r.wrongIf(n.JSDomain != "" && (strings.Contains(n.JSDomain, ".") || !isSubject(n.JSDomain)), "NATS_JS_DOMAIN",
+	r.wrongIf(!areServers(string(n.URL)), name,
+		"is not the address of a NATS server; write it like nats://host:4222 or tls://host:4222")
+	r.wrongIf(n.User == "" && !n.Password.IsZero(), "NATS_PASSWORD",
+		"is set without NATS_USER; set both, or NATS_TOKEN instead")
+	r.wrongIf((n.Cert == "") != (n.Key == ""), "NATS_CERT",
+		"and NATS_KEY belong together; set both or none")
+	r.wrongIf(n.JSDomain != "" && (strings.Contains(n.JSDomain, ".") || !isSubject(n.JSDomain)),
+		"NATS_JS_DOMAIN",
 		"is not the name of a domain, which holds no dots, spaces and wildcards; write it like hub")
-	r.wrongIf(n.JSApiPrefix != "" && !isSubject(strings.TrimSuffix(n.JSApiPrefix, ".")), "NATS_JS_API_PREFIX",
+	r.wrongIf(n.JSApiPrefix != "" && !isSubject(strings.TrimSuffix(n.JSApiPrefix, ".")),
+		"NATS_JS_API_PREFIX",
 		"is not the beginning of a subject without wildcards; write it like JS.leads.API")
-	r.wrongIf(n.JSDomain != "" && n.JSApiPrefix != "", "NATS_JS_DOMAIN", "and NATS_JS_API_PREFIX exclude each other; "+
-		"set the domain behind a leaf node, the prefix where another account exports JetStream")
+	r.wrongIf(n.JSDomain != "" && n.JSApiPrefix != "", "NATS_JS_DOMAIN",
+		"and NATS_JS_API_PREFIX exclude each other; "+
+			"set the domain behind a leaf node, the prefix where another account exports JetStream")
 	for _, one := range [][2]string{
-		{"NATS_CREDS", n.Creds}, {"NATS_NKEY", n.Nkey}, {"NATS_CA", n.CA}, {"NATS_CERT", n.Cert}, {"NATS_KEY", n.Key},
+		{"NATS_CREDS", n.Creds},
+		{"NATS_NKEY", n.Nkey},
+		{"NATS_CA", n.CA},
+		{"NATS_CERT", n.Cert},
+		{"NATS_KEY", n.Key},
 	} {
 		r.readable(one[0], one[1])
 	}
@@ -117,14 +135,18 @@ func (r *reader) checkPoll(c *Config) {
 	p.BaseURL = Address(strings.TrimRight(string(p.BaseURL), "/"))
 	base := string(p.BaseURL)
 	const name = "DOORBELL_BASE_URL"
-	r.wrongIf(base == "", name, "is not set; write the address of the API, like https://api.example.com")
+	r.wrongIf(base == "", name,
+		"is not set; write the address of the API, like https://api.example.com")
 	trouble := URLTrouble(base, c.Base.AllowPlaintext)
 	r.wrongIf(trouble != "", name, trouble)
-	r.wrongIf(strings.ContainsAny(base, "?#"), name, "holds a query or fragment; leave out everything from the ? or #")
+	r.wrongIf(strings.ContainsAny(base, "?#"), name,
+		"holds a query or fragment; leave out everything from the ? or #")
 	for _, path := range []string{"/insertion-funnel", "/ubm-contact-request"} {
-		r.wrongIf(strings.Contains(base+"/", path+"/"), name, "holds the path of an operation; write only what stands before "+path)
+		r.wrongIf(strings.Contains(base+"/", path+"/"), name,
+			"holds the path of an operation; write only what stands before "+path)
 	}
-	r.wrongIf(len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1, "DOORBELL_RECORDS_PATH",
+	r.wrongIf(len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1,
+		"DOORBELL_RECORDS_PATH",
 		"has several paths for one kind; write one, or none to learn it")
 	c.CAs = r.authorities(p.CAFile)
 	c.Agencies = r.agencies(*p)
@@ -141,23 +163,26 @@ func (r *reader) authorities(file string) *x509.CertPool {
 	if err != nil { // there is none
 		all = x509.NewCertPool()
 	}
-	r.wrongIf(!all.AppendCertsFromPEM([]byte(text)), "DOORBELL_CA_FILE", "names "+file+", which holds no certificate; "+
-		"write the authority's in PEM form, which begins with -----BEGIN CERTIFICATE-----")
+	r.wrongIf(!all.AppendCertsFromPEM([]byte(text)), "DOORBELL_CA_FILE",
+		"names "+file+", which holds no certificate; "+
+			"write the authority's in PEM form, which begins with -----BEGIN CERTIFICATE-----")
 	return all
 }
 
-// checkStaleness refuses a cap that cannot be held even for a single insertion. How many there are is not known here.
+// checkStaleness refuses a cap that cannot be held even for a single insertion. How many there are
+// is not known here.
 func (r *reader) checkStaleness(limit time.Duration, rate float64) {
 	if limit == 0 || !r.good("DOORBELL_REQUESTS_PER_SECOND") || limit.Seconds()*rate >= 1-1e-9 {
 		return
 	}
 	r.wrongIf(true, "DOORBELL_MAX_STALENESS", fmt.Sprintf("is less than a single insertion needs: "+
 		"set DOORBELL_REQUESTS_PER_SECOND to at least %g, or allow at least %s",
-		math.Ceil(1e3/limit.Seconds()-1e-6)/1e3, time.Duration(float64(time.Second)/rate).Round(time.Millisecond)))
+		math.Ceil(1e3/limit.Seconds()-1e-6)/1e3,
+		time.Duration(float64(time.Second)/rate).Round(time.Millisecond)))
 }
 
-// checkForward holds the settings of each receiver against each other. Those of a receiver without an address are good for nothing,
-// which is only odd. A table of routes may name the addresses.
+// checkForward holds the settings of each receiver against each other. Those of a receiver without
+// an address are good for nothing, which is only odd. A table of routes may name the addresses.
 func (r *reader) checkForward(c *Config) {
 	f := c.Forward
 	_, table := r.readable("DOORBELL_ROUTES_FILE", f.RoutesFile)
@@ -167,10 +192,12 @@ func (r *reader) checkForward(c *Config) {
 	table = f.RoutesFile != ""
 	alone := "is set without %s; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names"
 	if r.good("DOORBELL_SLACK_URL") && !table {
-		r.wrongIf(!f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero(), "DOORBELL_SLACK_ALERTS_URL", fmt.Sprintf(alone, "DOORBELL_SLACK_URL"))
+		r.wrongIf(!f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero(), "DOORBELL_SLACK_ALERTS_URL",
+			fmt.Sprintf(alone, "DOORBELL_SLACK_URL"))
 	}
 	if r.good("DOORBELL_EMAIL_TO") && !table {
-		r.wrongIf(!f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero(), "DOORBELL_EMAIL_ALERTS_TO", fmt.Sprintf(alone, "DOORBELL_EMAIL_TO"))
+		r.wrongIf(!f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero(), "DOORBELL_EMAIL_ALERTS_TO",
+			fmt.Sprintf(alone, "DOORBELL_EMAIL_TO"))
 	}
 	r.warnIdle("DOORBELL_SLACK_URL", table || !f.SlackURL.IsZero(), "DOORBELL_SLACK_PEOPLE")
 	r.warnIdle("DOORBELL_EMAIL_TO", table || !f.EmailTo.IsZero(), "DOORBELL_EMAIL_OPENIMMO")
@@ -179,13 +206,17 @@ func (r *reader) checkForward(c *Config) {
 }
 
 func (r *reader) checkEmail(f Forward, table bool) {
-	const server, password, from, to = "DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"
+	const server, password, from, to = "DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD",
+		"DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"
 	user, trouble := smtpUser(string(f.EmailSMTP))
 	r.wrongIf(trouble != "", server, trouble)
 	if !r.good(server, password, from, to, "DOORBELL_EMAIL_ALERTS_TO") {
 		return
 	}
-	given := map[string]bool{server: f.EmailSMTP != "", from: f.EmailFrom != "", to: !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero()}
+	given := map[string]bool{
+		server: f.EmailSMTP != "", from: f.EmailFrom != "",
+		to: !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero(),
+	}
 	if table && !given[to] { // the table may name the recipients
 		delete(given, to)
 	}
@@ -193,7 +224,8 @@ func (r *reader) checkEmail(f Forward, table bool) {
 	for _, name := range []string{server, from, to} {
 		is, needed := given[name]
 		if some && needed && !is {
-			r.wrong(name, "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
+			r.wrong(name,
+				"is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
 			return
 		}
 	}
@@ -204,21 +236,25 @@ func (r *reader) checkEmail(f Forward, table bool) {
 }
 
 func (r *reader) checkWebhook(f Forward, table bool) {
-	const name, address, make = "DOORBELL_WEBHOOK_SECRET", "DOORBELL_WEBHOOK_URL", "; this makes one: echo whsec_$(openssl rand -base64 32)"
+	const name, address, make = "DOORBELL_WEBHOOK_SECRET", "DOORBELL_WEBHOOK_URL",
+		"; this makes one: echo whsec_$(openssl rand -base64 32)"
 	if !r.good(address, name) {
 		return
 	}
-	r.wrongIf(f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && !table, name, "is set without DOORBELL_WEBHOOK_URL; set both")
+	r.wrongIf(f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && !table, name,
+		"is set without DOORBELL_WEBHOOK_URL; set both")
 	secrets := map[string]string{} // by address: what is sent there is sent by one receiver
 	unsigned := ""
 	for _, agency := range append(NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), AnyAgency) {
 		to, secret := f.WebhookURL.Revealed(agency), f.WebhookSecret.Revealed(agency)
 		other, known := secrets[to]
-		r.wrongIf(to != "" && known && other != secret, name, "gives one address two secrets; write one, or another address for each "+
-			"(a query is enough)")
+		r.wrongIf(to != "" && known && other != secret, name,
+			"gives one address two secrets; write one, or another address for each "+
+				"(a query is enough)")
 		secrets[to] = secret
 		if _, own := f.WebhookURL.values[agency]; own && secret == "" && unsigned == "" {
-			unsigned = "DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's" + make
+			unsigned = "DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) +
+				": who receives events cannot tell them from anybody else's" + make
 		}
 	}
 	if unsigned != "" && r.good(name) {
@@ -231,14 +267,16 @@ func signingTrouble(whose, value string, _ Hosts) string {
 	if webhook.ValidSecrets(value) == nil {
 		return ""
 	}
-	return of(whose, "is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
-		"this makes one: echo whsec_$(openssl rand -base64 32)")
+	return of(whose,
+		"is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
+			"this makes one: echo whsec_$(openssl rand -base64 32)")
 }
 
 // addressTrouble says what is wrong with an address that is posted to.
 func addressTrouble(whose, value string, plaintext Hosts) string {
 	if _, second, comma := strings.Cut(value, ","); comma && strings.Contains(second, "://") {
-		return of(whose, "looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address")
+		return of(whose,
+			"looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address")
 	}
 	return of(whose, URLTrouble(value, plaintext))
 }
@@ -292,7 +330,8 @@ func (r *reader) warnStrangers(watched []Agency) {
 	}
 }
 
-// checkRange holds a value against the tags choice, min and max of its field. 0 of a field with auto is auto.
+// checkRange holds a value against the tags choice, min and max of its field. 0 of a field with
+// auto is auto.
 func (r *reader) checkRange(s *Setting) {
 	if choice := s.field.Tag.Get("choice"); choice != "" {
 		r.wrongIf(!slices.Contains(strings.Split(choice, ","), s.value.String()), s.Name,
@@ -314,21 +353,23 @@ func amount(v reflect.Value) float64 {
 	return float64(v.Int())
 }
 
-// limit reads a min or max tag in the notation of its field. A tag that is unfit is 0, which the test of the tags finds.
+// limit reads a min or max tag in the notation of its field. A tag that is unfit is 0, which the
+// test of the tags finds.
 func limit(t reflect.Type, text string) float64 {
 	v, _ := decode(t, text)
 	return amount(reflect.ValueOf(v).Elem())
 }
 
-// smtpUser returns the user of a mail server, and what is wrong with the server's address. A server that speaks no TLS is found
-// out when it is spoken to, and gets nothing.
+// smtpUser returns the user of a mail server, and what is wrong with the server's address. A server
+// that speaks no TLS is found out when it is spoken to, and gets nothing.
 func smtpUser(text string) (user, trouble string) {
 	u, err := url.Parse(text)
 	if text == "" {
 		return "", ""
 	}
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" {
-		return "", "is not the address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
+		return "",
+			"is not the address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
 	}
 	switch _, password := u.User.Password(); {
 	case password:

@@ -20,7 +20,8 @@ var (
 		`(?:[a-z_][a-z0-9_]*["']?\s*=\s*[^=\s]|` +
 		`(?:authorization|x-api-key|api[_-]?keys?)["']?\s*:|` +
 		`(?:apikey|bearer|basic|token|key)\s)`)
-	// namedKeys are keys by agency with the name of a variable before them, which would be an agency.
+	// namedKeys are keys by agency with the name of a variable before them, which would be an
+	// agency.
 	namedKeys = regexp.MustCompile(`(?im)^[\s"'{]*(?:export\s+|set\s+)?["']?` +
 		`(?:doorbell_[a-z0-9_]+|api[_-]?keys?)["']?\s*[:=]`)
 )
@@ -28,12 +29,14 @@ var (
 // agencies pairs agencies and keys, and reports which have none.
 func (r *reader) agencies(p Poll) []Agency {
 	const watched = "DOORBELL_AGENCIES"
-	forAll, both := p.APIKeys.values[AnyAgency], !p.APIKeys.values[AnyAgency].IsZero() && !p.APIKey.IsZero()
-	r.wrongIf(p.isAgency(forAll.Reveal()) || usualAgency.MatchString(forAll.Reveal()), keyOfEach, "has for all agencies what looks "+
-		"like an agency without its key; write A100=key, or the key for all into DOORBELL_API_KEY")
+	forAll := p.APIKeys.values[AnyAgency]
+	r.wrongIf(p.isAgency(forAll.Reveal()) || usualAgency.MatchString(forAll.Reveal()), keyOfEach,
+		"has for all agencies what looks "+
+			"like an agency without its key; write A100=key, or the key for all into DOORBELL_API_KEY")
 	r.checkForAll(p, keyOfEach, forAll, " without = between; write A100=key")
 	r.checkForAll(p, oneKey, p.APIKey, "; write the key alone, or A100=key into DOORBELL_API_KEYS")
-	r.wrongIf(both, keyOfEach, "has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
+	r.wrongIf(!forAll.IsZero() && !p.APIKey.IsZero(), keyOfEach,
+		"has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
 	if r.good(keyOfEach) {
 		for _, id := range p.APIKeys.Named {
 			r.checkKey(keyOfEach, " for "+id, p.APIKeys.values[id])
@@ -45,10 +48,12 @@ func (r *reader) agencies(p Poll) []Agency {
 	}
 	if len(ids) == 0 && r.good(watched, keyOfEach) {
 		if !p.APIKeys.IsZero() {
-			r.wrong(keyOfEach, "names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
+			r.wrong(keyOfEach,
+				"names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
 			return nil
 		}
-		r.wrong(watched, "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
+		r.wrong(watched,
+			"is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
 		r.checkMissing([]string{"A100"}, r.set(oneKey) || r.set(keyOfEach))
 	}
 	if !r.good(watched, keyOfEach, oneKey) {
@@ -70,18 +75,22 @@ func (r *reader) agencies(p Poll) []Agency {
 	return list
 }
 
-// checkForAll looks at a key for all agencies. One that is an agency and its key would be refused with every request.
+// checkForAll looks at a key for all agencies. One that is an agency and its key would be refused
+// with every request.
 func (r *reader) checkForAll(p Poll, name string, key Secret, remedy string) {
 	parts := agencyAndKey.FindStringSubmatch(key.Reveal())
-	r.wrongIf(parts != nil && p.isAgency(parts[1]), name, "holds what looks like an agency and its key"+remedy)
-	r.wrongIf(namedKey.MatchString(key.Reveal()), name, "holds a name or a scheme before the key, such as DOORBELL_API_KEY= or "+
-		"ApiKey; write the key alone")
+	r.wrongIf(parts != nil && p.isAgency(parts[1]), name,
+		"holds what looks like an agency and its key"+remedy)
+	r.wrongIf(namedKey.MatchString(key.Reveal()), name,
+		"holds a name or a scheme before the key, such as DOORBELL_API_KEY= or "+
+			"ApiKey; write the key alone")
 	if r.good(name) {
 		r.checkKey(name, "", key)
 	}
 }
 
-// isAgency knows the agencies that are configured, and where none are, what looks like one: a key may be of any form.
+// isAgency knows the agencies that are configured, and where none are, what looks like one: a key
+// may be of any form.
 func (p Poll) isAgency(text string) bool {
 	if len(p.Agencies) == 0 {
 		return usualAgency.MatchString(text)
@@ -89,22 +98,26 @@ func (p Poll) isAgency(text string) bool {
 	return slices.ContainsFunc(p.Agencies, func(id string) bool { return strings.EqualFold(id, text) })
 }
 
-// checkMissing reports all agencies without a key in one sentence, of which the first ten are named.
+// checkMissing reports all agencies without a key in one sentence, of which the first ten are
+// named.
 func (r *reader) checkMissing(ids []string, none bool) {
 	switch more := len(ids) - 10; {
 	case none:
 	case !r.set(oneKey) && !r.set(keyOfEach):
-		r.wrong(oneKey, "is not set; write the key for all agencies, or one for each into DOORBELL_API_KEYS, like "+ids[0]+"=key")
+		r.wrong(oneKey,
+			"is not set; write the key for all agencies, or one for each into DOORBELL_API_KEYS, like "+ids[0]+"=key")
 	default:
 		names := strings.Join(ids[:min(len(ids), 10)], ", ")
 		if more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		r.wrong(keyOfEach, "has no key for "+names+"; add "+ids[0]+"=key, or set DOORBELL_API_KEY for all agencies")
+		r.wrong(keyOfEach,
+			"has no key for "+names+"; add "+ids[0]+"=key, or set DOORBELL_API_KEY for all agencies")
 	}
 }
 
-// checkKey reports a key that no header can carry. It says where the key is wrong and shows nothing of it.
+// checkKey reports a key that no header can carry. It says where the key is wrong and shows nothing
+// of it.
 func (r *reader) checkKey(name, whose string, key Secret) {
 	text := key.Reveal()
 	at := strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
@@ -115,10 +128,16 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 	}{
 		{n > 1000, " of more than 1000 characters"},
 		{namedKey.MatchString(text), " with a name or a scheme before it"},
-		{at >= 0, fmt.Sprintf(" that no header can carry: byte %d is a space, a control character or not ASCII", at+1)},
+		{
+			at >= 0,
+			fmt.Sprintf(" that no header can carry: byte %d is a space, a control character or not ASCII", at+1),
+		},
 		{strings.Contains(text, "|"), " with a | in it: an agency has one key"},
 		{strings.ContainsAny(text, "{}"), " in braces"},
-		{n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1], " in quotes"},
+		{
+			n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1],
+			" in quotes",
+		},
 	} {
 		if one.is {
 			r.wrong(name, "holds a key"+whose+one.text+"; write the key alone")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// URLTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme, a host, TLS unless the host is this
-// machine or allowed, and no user or password.
+// URLTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme,
+// a host, TLS unless the host is this machine or allowed, and no user or password.
 func URLTrouble(text string, plaintext Hosts) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(text) || strings.ContainsAny(text, " \"<>\\") {
@@ -31,7 +31,8 @@ func URLTrouble(text string, plaintext Hosts) string {
 // proxySchemes are the proxies that net/http knows.
 var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
 
-// checkProxy refuses a proxy that net/http would pass over in silence, to ask directly. Its address may hold a password.
+// checkProxy refuses a proxy that net/http would pass over in silence, to ask directly. Its address
+// may hold a password.
 func (r *reader) checkProxy() {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
 		text := r.environ[name]
@@ -43,7 +44,8 @@ func (r *reader) checkProxy() {
 			u, err = url.Parse("http://" + text)
 		}
 		if err != nil || !slices.Contains(proxySchemes, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u) {
-			r.wrong(name, "is not the address of a proxy; write it like http://proxy.example.com:3128, or unset it")
+			r.wrong(name,
+				"is not the address of a proxy; write it like http://proxy.example.com:3128, or unset it")
 		}
 		return // the first one counts
 	}
@@ -78,7 +80,8 @@ func Loopback(host string) bool {
 
 // isSubject reports whether a text is a subject without wildcards.
 func isSubject(text string) bool {
-	return plain(text) && !strings.ContainsAny(text, " *>") && !slices.Contains(strings.Split(text, "."), "")
+	return plain(text) && !strings.ContainsAny(text, " *>") && !slices.Contains(strings.Split(text,
+		"."), "")
 }
 
 // areServers reports whether a text names NATS servers, separated by commas.
@@ -88,6 +91,7 @@ func areServers(text string) bool {
 			server = "nats://" + server
 		}
 		u, err := url.Parse(server)
-		return err != nil || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u)
+		return err != nil || !slices.Contains([]string{"nats", "tls", "ws", "wss"},
+			u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u)
 	})
 }

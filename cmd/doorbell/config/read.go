@@ -17,11 +17,12 @@ import (
 	"github.com/kelseyhightower/envconfig"
 )
 
-// Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes no value.
+// Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes
+// no value.
 type Problem struct{ Name, Text string }
 
-// Error is everything that is wrong with the environment, in the order of the variables. It ends the process with
-// exit code 78, before anything is written or asked.
+// Error is everything that is wrong with the environment, in the order of the variables. It ends
+// the process with exit code 78, before anything is written or asked.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string { return strings.Join(e.Sentences(), "\n") }
@@ -35,7 +36,8 @@ func (e *Error) Sentences() []string {
 	return all
 }
 
-// Setting is one variable: what it can be and what it is. Value is fit to be printed: secrets are fingerprints.
+// Setting is one variable: what it can be and what it is. Value is fit to be printed: secrets are
+// fingerprints.
 type Setting struct {
 	Group       group  `json:"group"`
 	Name        string `json:"name"`
@@ -74,8 +76,9 @@ func newReader(environ []string) *reader {
 // reading numbers the calls of read, in all goroutines.
 var reading atomic.Uint64
 
-// read fills the fields of a group. envconfig reads the process environment alone, so the texts found stand there for the
-// length of this call, under a prefix that no other call has; one that does not fit its field is reported and left out.
+// read fills the fields of a group. envconfig reads the process environment alone, so the texts
+// found stand there for the length of this call, under a prefix that no other call has; one that
+// does not fit its field is reported and left out.
 func (r *reader) read(g group, fields any) {
 	private := fmt.Sprintf("DOORBELL_READING_%d", reading.Add(1))
 	own := settingsOf(g, fields)
@@ -108,7 +111,8 @@ func (r *reader) read(g group, fields any) {
 	}
 }
 
-// decode reads a text as a value of a type, and returns a pointer to it. Its errors say what to write and quote nothing.
+// decode reads a text as a value of a type, and returns a pointer to it. Its errors say what to
+// write and quote nothing.
 func decode(t reflect.Type, text string) (any, error) {
 	v := reflect.New(t).Interface()
 	var err error
@@ -131,8 +135,8 @@ func decode(t reflect.Type, text string) (any, error) {
 	return v, err
 }
 
-// settingsOf lists the variables of a group. The names come from envconfig itself, so that what is documented is what is
-// read. A group is flat: a name for each field.
+// settingsOf lists the variables of a group. The names come from envconfig itself, so that what is
+// documented is what is read. A group is flat: a name for each field.
 func settingsOf(g group, fields any) []*Setting {
 	names := namesOf(g, fields)
 	value := reflect.ValueOf(fields).Elem()
@@ -164,7 +168,8 @@ func namesOf(g group, fields any) []string {
 
 // All are the variables of every group with their defaults, those that everybody needs first.
 func All() []*Setting {
-	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}), settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
+	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}),
+		settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
 }
 
 // Meaning is the description with what the tags say about the values.
@@ -188,7 +193,8 @@ func (s *Setting) Meaning() string {
 	return text + also + s.Name + FileSuffix + "."
 }
 
-// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
+// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they
+// can come from a file.
 func mayBeFile(t reflect.Type) bool {
 	return t == reflect.TypeFor[Secret]() || t.Implements(reflect.TypeFor[interface{ Of(agency string) Secret }]())
 }
@@ -228,16 +234,19 @@ func (r *reader) has(g group) bool {
 	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Group == g })
 }
 
-// good reports whether nothing is wrong with any of the variables so far. One that was not read is good.
+// good reports whether nothing is wrong with any of the variables so far. One that was not read is
+// good.
 func (r *reader) good(names ...string) bool {
 	return !slices.ContainsFunc(r.problems, func(p Problem) bool {
-		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name, FileSuffix))
+		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name,
+			FileSuffix))
 	})
 }
 
 // set reports whether a variable has a value that is not its default.
 func (r *reader) set(name string) bool {
-	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
+	return slices.ContainsFunc(r.settings,
+		func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
 }
 
 // plain reports whether a text is one line of readable characters.

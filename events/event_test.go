@@ -236,7 +236,7 @@ func TestIDsNeverChange(t *testing.T) {
 		{"blneobiecwnten6h2pv4cn7dia", &events.ContactRequestRedacted{Common: common, PropertyReferenceID: "a#b##", ContactRequestID: "17", Revision: 1, Digest: digest}},
 		{"2qkoyjtay43jbhdzig2trxfecy", &events.AccessHalted{Common: common, Scope: events.ScopeAgency}},
 		{"2icntobgmujzamivz7ggadqlqy", &events.AccessResumed{Common: common, Scope: events.ScopeAgency}},
-		{"yluu6duqxnng5o5uubalfisixe", &events.WatchBaselined{Common: common, Reason: "first"}},
+		{"gyf4bksad7rv3i7qkfnn6nkckq", &events.WatchBaselined{Common: common}},
 		{"uocor22prla6fx3rup4iem6u3y", &events.WatchStale{Common: common}},
 		{"bg5o56kls5mtvoijxd3bn2k44u", &events.WatchRecovered{Common: common, Ends: "stale"}},
 		{"6kschgey5nxumarf3udi4yo35y", &events.WatchGapDetected{Common: common, Reason: "window_full"}},

@@ -5,7 +5,6 @@ import "time"
 // WatchBaselined: anything new from now on is announced.
 type WatchBaselined struct {
 	Common
-	Reason     string    `json:"reason"` // first or filter_changed
 	StartedAt  time.Time `json:"startedAt"`
 	Complete   bool      `json:"complete"` // false: walks stayed partial, there may be more
 	Insertions int       `json:"insertions"`
@@ -44,10 +43,9 @@ type WatchStale struct {
 // WatchRecovered: what a watch event reported has ended.
 type WatchRecovered struct {
 	Common
-	Operation           string    `json:"operation,omitempty"`           // the operation concerned; absent for held insertions
-	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it was one insertion
-	Ends                string    `json:"ends"`                          // stale, change_held, schema_drifted or gap_detected
-	Since               time.Time `json:"since"`
+	Operation string    `json:"operation,omitempty"` // the operation concerned; absent for held insertions
+	Ends      string    `json:"ends"`                // stale or change_held
+	Since     time.Time `json:"since"`
 }
 
 // WatchGapDetected: we know that we cannot see everything.
@@ -55,7 +53,7 @@ type WatchGapDetected struct {
 	Common
 	Operation           string    `json:"operation"`                     // insertions or contact_requests
 	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it is one insertion
-	Reason              string    `json:"reason"`                        // window_full, walk_incomplete, unreadable or time_unknown
+	Reason              string    `json:"reason"`                        // window_full, walk_incomplete, unreadable, time_unknown or only_none
 	From                time.Time `json:"from,omitzero"`
 	To                  time.Time `json:"to,omitzero"`
 	Reached             int       `json:"reached"`
@@ -67,7 +65,7 @@ type WatchSchemaDrifted struct {
 	Common
 	Operation           string `json:"operation"`                     // insertions or contact_requests
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // where it is one insertion
-	Change              string `json:"change,omitempty"`              // volatile: a member changes at each reading and is left out
+	Change              string `json:"change"`                        // place, appeared, vanished, or volatile: changes at each reading
 	Expected            string `json:"expected"`
 	Found               string `json:"found"`
 }
@@ -84,7 +82,7 @@ type WatchChangeHeld struct {
 }
 
 func (p *WatchBaselined) facts() facts {
-	return facts{kind: TypeWatchBaselined, scope: p.Reason}
+	return facts{kind: TypeWatchBaselined}
 }
 
 func (p *WatchStale) facts() facts {
@@ -92,7 +90,7 @@ func (p *WatchStale) facts() facts {
 }
 
 func (p *WatchRecovered) facts() facts {
-	return facts{kind: TypeWatchRecovered, reference: p.PropertyReferenceID, scope: p.Ends + p.Operation}
+	return facts{kind: TypeWatchRecovered, scope: p.Ends + p.Operation}
 }
 
 func (p *WatchGapDetected) facts() facts {

@@ -75,7 +75,7 @@ func (a *agency) raise(alarm store.Alarm, event events.Payload) error {
 	return a.commitState(func(_ *store.Agency, e *watch.Effects) { e.Raise(a.published().alarms, alarm, event) })
 }
 
-// clear turns off those of some alarms that are on, and commits the events that say so.
+// clear turns off those of some alarms that are on, and commits that.
 func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 	on := false
 	for _, id := range list {
@@ -207,12 +207,8 @@ func (a *agency) noteRequests(reference string) error {
 	a.mu.Lock()
 	a.silence = silence{}
 	a.mu.Unlock()
-	if _, on := a.published().alarms[watch.AlarmOf(watch.OnlyNone, op, "")]; on {
-		if err := a.commitState(func(_ *store.Agency, e *watch.Effects) {
-			e.Cleared = append(e.Cleared, watch.AlarmOf(watch.OnlyNone, op, ""))
-		}); err != nil {
-			return err
-		}
+	if err := a.clear(time.Now(), watch.AlarmOf(watch.OnlyNone, op, "")); err != nil {
+		return err
 	}
 	return a.noteSuccess(op, reference, time.Now())
 }
@@ -228,7 +224,7 @@ func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Cl
 	}
 	return a.raise(store.Alarm{AlarmID: watch.AlarmOf(watch.Drifted, op, ""), Since: at, Example: reference}, &events.WatchSchemaDrifted{
 		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-		Expected: drift.Expected, Found: drift.Found,
+		Change: "place", Expected: drift.Expected, Found: drift.Found,
 	})
 }
 

@@ -168,7 +168,7 @@ func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
 	}
 	for _, alarm := range is.alarms {
 		s.Alarms = append(s.Alarms, Alarm{
-			Kind: watch.Ends(alarm.Kind), Operation: alarm.Operation, PropertyReferenceID: alarm.Reference, Since: alarm.Since,
+			Kind: watch.Raised(alarm.Kind), Operation: alarm.Operation, PropertyReferenceID: alarm.Reference, Since: alarm.Since,
 		})
 	}
 	slices.SortFunc(s.Alarms, func(x, y Alarm) int {

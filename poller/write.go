@@ -199,7 +199,7 @@ func (a *agency) logEvents(list []events.Payload) {
 				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
 			}
 		case *events.WatchRecovered:
-			log.Info("alarm cleared", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
+			log.Info("alarm cleared", "operation", e.Operation, "ends", e.Ends, "since", e.Since)
 		}
 	}
 }

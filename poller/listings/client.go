@@ -2,6 +2,7 @@ package listings
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ type Options struct {
 
 	Transport http.RoundTripper // default: NewTransport; another one must not follow redirects either
 	Timeout   time.Duration     // 30 s; for a whole request, body included
+	CAs       *x509.CertPool    // the system's; authorities that may sign the API's certificate
 	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
 	Version   string            // dev; sent as User-Agent doorbell/<version>
 
@@ -72,7 +74,7 @@ func (o Options) withDefaults() Options {
 		o.IDFields = IDFields
 	}
 	if o.Transport == nil {
-		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout})
+		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout, CAs: o.CAs})
 	}
 	return o
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -16,7 +17,8 @@ import (
 
 // TransportOptions of NewTransport. Zero values mean the defaults that stand beside them.
 type TransportOptions struct {
-	Timeout time.Duration // 30 s; for a whole request, body included
+	Timeout time.Duration  // 30 s; for a whole request, body included
+	CAs     *x509.CertPool // the system's; authorities that may sign the server's certificate
 
 	// Dial opens a connection. Default: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -53,7 +55,7 @@ func NewTransport(o TransportOptions) *http.Transport {
 		},
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silentFor, PingTimeout: aliveWithin},
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.CAs},
 		TLSHandshakeTimeout:    connect,
 		ResponseHeaderTimeout:  headerWithin(o.Timeout),
 		MaxResponseHeaderBytes: mostHeader,

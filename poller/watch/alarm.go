@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -12,13 +11,14 @@ import (
 	"doorbell/store"
 )
 
-// Kinds of alarms: what keeps us from seeing. An event raises each, watch.recovered clears it.
+// Kinds of alarms: what keeps us from seeing. An event raises each; the end of Stale is a watch.recovered,
+// and that of another is seen in the status alone.
 //
 //	Stale       of an operation   it has failed in a row for too long                  until a response is good
 //	Drifted     of an operation   an answer is not what it should be                   until one is, also of the insertion that showed it
 //	Incomplete  of the list       walks come to no end, three times in a row           until a walk is complete
 //	Unreadable  of an insertion   its answers fail while others do not                 until one is good
-//	OnlyNone    of an operation   for an hour there were no contact requests anywhere  until there are, without an event
+//	OnlyNone    of an operation   for an hour there were no contact requests anywhere  until there are
 const (
 	Stale      = "stale"
 	Drifted    = "schema_drifted"
@@ -27,14 +27,11 @@ const (
 	OnlyNone   = "only_none"
 )
 
-// gap is what events call the kinds that say that something may never be seen; their reason is the kind.
-const gap = "gap_detected"
-
-// Ends is what events call a kind of alarm.
-func Ends(kind string) string {
+// Raised is what the event that raises a kind of alarm is called, without "watch.". A gap's reason is the kind.
+func Raised(kind string) string {
 	switch kind {
 	case Incomplete, Unreadable, OnlyNone:
-		return gap
+		return "gap_detected"
 	}
 	return kind
 }
@@ -74,13 +71,16 @@ func (e *Effects) Raise(on Alarms, a store.Alarm, event events.Payload) {
 	}
 }
 
-// Clear turns an alarm off, with the event that says so, if it is on.
+// Clear turns an alarm off if it is on, and announces the end of one that an operation is stale.
 func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Time) {
-	if a, is := on[id]; is {
-		e.Cleared = append(e.Cleared, id)
+	a, is := on[id]
+	if !is {
+		return
+	}
+	e.Cleared = append(e.Cleared, id)
+	if a.Kind == Stale {
 		e.announce(&events.WatchRecovered{
-			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation,
-			PropertyReferenceID: cmp.Or(a.Reference, a.Example), Ends: Ends(a.Kind), Since: a.Since,
+			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation, Ends: Stale, Since: a.Since,
 		})
 	}
 }

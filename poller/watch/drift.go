@@ -108,11 +108,9 @@ func (d Drift) event(agencyID string, at time.Time) *events.WatchSchemaDrifted {
 		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(listings.OperationInsertions),
 	}
 	e.Expected, e.Found = describeForms(d.added)
-	switch {
-	case !slices.ContainsFunc(d.added, func(f form) bool { return f.before != nothing }):
+	e.Change = "vanished" // also what has another type now: the former one is gone
+	if !slices.ContainsFunc(d.added, func(f form) bool { return f.before != nothing }) {
 		e.Change = "appeared"
-	case !slices.ContainsFunc(d.added, func(f form) bool { return f.after != nothing }):
-		e.Change = "vanished"
 	}
 	return e
 }

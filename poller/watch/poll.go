@@ -158,6 +158,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 		c.announce(&events.WatchSchemaDrifted{
 			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: c.at},
 			Operation: string(listings.OperationContactRequests), PropertyReferenceID: i.Reference,
+			Change:   "place",
 			Expected: "contact requests with the identity that they had",
 			Found:    "the same ones with another",
 		})

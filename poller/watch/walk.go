@@ -255,12 +255,12 @@ func (e *walkEnd) learnEnd() {
 func (e *walkEnd) baselined(complete bool) {
 	s := e.State
 	s.Baselined = true
-	reason, began := BaselineFirst, s.WatchStart
+	began := s.WatchStart
 	if s.BaselineReason != "" {
-		reason, began = s.BaselineReason, s.BaselineSince
+		began = s.BaselineSince
 	}
 	e.announce(&events.WatchBaselined{
-		Common: e.common(), Reason: reason, StartedAt: began, Complete: complete, Insertions: len(e.walk.Seen), Announced: s.Announced,
+		Common: e.common(), StartedAt: began, Complete: complete, Insertions: len(e.walk.Seen), Announced: s.Announced,
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -33,6 +32,20 @@ const (
 
 // api requests the list of each agency once, and reads contact requests where the list is longest.
 func (c *checker) api(ctx context.Context) {
+	p, client, pace := c.client()
+	if client == nil {
+		return
+	}
+	if agency, list := c.access(ctx, client, p); list != nil {
+		c.responses(ctx, client, p, agency, list)
+	}
+	c.accessLines()
+	c.round()
+	c.report.Requests = pace.begun
+}
+
+// client makes a client that begins requests at even distances; nil where the configuration does not allow one.
+func (c *checker) client() (poller.Options, *listings.Client, *spacing) {
 	p := options.Poller(c.Config, c.Version)
 	perSecond := p.RequestsPerSecond
 	if c.daemon != nil { // its own requests are not counted here
@@ -42,18 +55,14 @@ func (c *checker) api(ctx context.Context) {
 		fmt.Fprintf(c.Progress, "doorbell: %g requests a second for %s; this takes about %s\n",
 			perSecond, ops.Counted(len(p.Agencies), "agency"), ops.Span(wait))
 	}
-	pace := spaced(perSecond)
+	pace := &spacing{every: time.Duration(float64(time.Second) / perSecond)}
 	p.API.Gate = pace
 	client, err := listings.New(p.API)
 	if err != nil {
 		c.report.refuse(sectionConfig, exit.Config(err, ""))
-		return
+		return p, nil, nil
 	}
-	if agency, list := c.access(ctx, client, p); list != nil {
-		c.responses(ctx, client, p, agency, list)
-	}
-	c.round()
-	c.report.Requests = pace.begun
+	return p, client, pace
 }
 
 // access requests the first page of each agency's list, and returns the one with the most insertions. After a 429 the key
@@ -62,35 +71,38 @@ func (c *checker) access(ctx context.Context, client *listings.Client, p poller.
 	busy, down := map[string]bool{}, false
 	refused := map[int]*listings.StatusError{} // by index of the agency
 	for i, a := range p.Agencies {
-		found := Agency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
-		if h, halted := c.halts[a.ID]; halted {
+		found := Agency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1, level: levelWarn}
+		switch h, halted := c.halts[a.ID]; {
+		case halted:
 			found.Access, found.Status, found.ProbableReason = AccessHalted, h.status, h.reason
-			c.share(LevelFail, a.ID, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
+			found.says(LevelFail, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
 				message.Scope(h.scope), ops.RefusalText(h.status, h.reason)), h.advice)
-		} else if !busy[a.Key.Fingerprint()] && !down && ctx.Err() == nil {
+		case busy[a.Key.Fingerprint()]:
+			found.says(levelWarn, "not checked, because the API throttles the key", "")
+		case down || ctx.Err() != nil:
+			found.says(levelWarn, "not checked, because the API does not respond", "")
+		default:
 			page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]})
 			if err == nil {
 				found.admit(page)
 				if longest == nil || len(page.Insertions) > len(longest.Insertions) {
 					agency, longest = a, page
 				}
+				break
+			}
+			f := failureOf(err)
+			found.Access, found.Status = accessFailed, f.status
+			found.says(LevelFail, f.text, "")
+			busy[a.Key.Fingerprint()], down = f.class == watch.ClassBusy, f.class == watch.ClassDown
+			if status := (*listings.StatusError)(nil); f.class == watch.ClassRefused && errors.As(err, &status) {
+				found.Access, refused[i] = AccessRefused, status
 			} else {
-				f := failureOf(err)
-				found.Access, found.Status = accessFailed, f.status
-				busy[a.Key.Fingerprint()], down = busy[a.Key.Fingerprint()] || f.class == watch.ClassBusy, f.class == watch.ClassDown
-				if status := (*listings.StatusError)(nil); f.class == watch.ClassRefused && errors.As(err, &status) {
-					found.Access, refused[i] = AccessRefused, status
-				} else {
-					c.failed(a.ID, f)
-				}
+				found.text, found.remedy = c.failed(f)
 			}
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
-	for _, i := range slices.Sorted(maps.Keys(refused)) {
-		c.refusal(p, i, refused[i])
-	}
-	c.accessLines()
+	c.refusals(p, refused)
 	return agency, longest
 }
 
@@ -103,101 +115,100 @@ func firstPage(ctx context.Context, client *listings.Client, a poller.AgencyKeys
 	return nil, ctx.Err()
 }
 
+// says sets what the report says of an agency, and what to do about it.
+func (a *Agency) says(level, text, remedy string) { a.level, a.text, a.remedy = level, text, remedy }
+
 func (a *Agency) admit(page *listings.InsertionsPage) {
 	a.Access, a.Status = AccessOK, 200
 	a.Insertions = max(len(page.Insertions), page.Total)
 	a.AtLeast = page.Total < 0 && len(page.Insertions) >= fullPage
+	a.says(LevelOK, "access, "+a.counted(), "")
+	if a.Insertions == 0 {
+		a.says(levelWarn, "access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
+	}
 }
 
-// failed says what to do where a list could not be read.
-func (c *checker) failed(agency string, f failure) {
-	text, remedy := f.text, "run would try again; if it stays so, ask the provider"
+// failed says why a list could not be read, and what to do.
+func (c *checker) failed(f failure) (text, remedy string) {
 	switch {
-	case f.class == watch.ClassDown && strings.Contains(text, "HTTPS_PROXY"):
-		remedy = "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
+	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
+		return f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
 	case f.class == watch.ClassDown:
-		text = fmt.Sprintf("%s: %s", c.Config.Poll.BaseURL.Masked(), text)
-		remedy = "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network, proxy and certificates"
+		return fmt.Sprintf("%s: %s", c.Config.Poll.BaseURL.Masked(), f.text),
+			"is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network and proxy; " +
+				"an authority of your own goes into DOORBELL_CA_FILE"
 	case f.class == watch.ClassBusy:
-		remedy = "the API throttles the key: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND"
+		return f.text, "the API throttles the key: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND"
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
-		remedy = "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand " +
-			"in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
+		return f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
+			"may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
 	}
-	c.share(LevelFail, agency, text, remedy)
+	return f.text, "run would try again; if it stays so, ask the provider"
 }
 
-// refusal says why an agency is refused, which depends on the other agencies of the key.
-func (c *checker) refusal(p poller.Options, agency int, status *listings.StatusError) {
-	var others events.AgenciesOfKey
-	for i, a := range c.report.Agencies {
-		switch {
-		case i == agency || p.Agencies[i].Key.Fingerprint() != p.Agencies[agency].Key.Fingerprint():
-		case a.Access == AccessOK:
-			others.Working++
-		case a.Access == AccessRefused, a.Access == AccessHalted:
-			others.Refused++
-		default:
-			others.Unknown++
+// refusals says why agencies are refused, which depends on the other agencies of the key.
+func (c *checker) refusals(p poller.Options, refused map[int]*listings.StatusError) {
+	for n, status := range refused {
+		var others events.AgenciesOfKey
+		for i, a := range c.report.Agencies {
+			switch {
+			case i == n || p.Agencies[i].Key.Fingerprint() != p.Agencies[n].Key.Fingerprint():
+			case a.Access == AccessOK:
+				others.Working++
+			case a.Access == AccessRefused, a.Access == AccessHalted:
+				others.Refused++
+			default:
+				others.Unknown++
+			}
 		}
+		a := &c.report.Agencies[n]
+		reason, advice := poller.Refusal(a.AgencyID, status, others)
+		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
+		a.ProbableReason = reason
+		a.says(LevelFail, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
 	}
-	a := &c.report.Agencies[agency]
-	reason, advice := poller.Refusal(a.AgencyID, status, others)
-	a.ProbableReason = reason
-	advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
-	c.share(LevelFail, a.AgencyID, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
-}
-
-// shared is a finding about several agencies, which is one line.
-type shared struct {
-	level, text, remedy string
-	agencies            []string
-}
-
-func (c *checker) share(level, agency, text, remedy string) {
-	for _, s := range c.shared {
-		if s.level == level && s.text == text {
-			s.agencies = append(s.agencies, agency)
-			return
-		}
-	}
-	c.shared = append(c.shared, &shared{level, text, remedy, []string{agency}})
 }
 
 // maxNamed is the maximum number of agencies that are named one by one.
 const maxNamed = 6
 
-// accessLines writes a line for each agency that the key opens, then those that several agencies share.
+// accessLines writes a line for each agency that the key opens, or one for many, then one for all of which the same is said.
 func (c *checker) accessLines() {
-	all, admitted := Agency{}, 0
+	var opened []Agency
+	all := Agency{}
+	var order []string // texts, as they come
+	same := map[string][]Agency{}
 	for _, a := range c.report.Agencies {
-		if a.Access == AccessOK {
-			admitted++
+		if a.level == LevelOK {
+			opened = append(opened, a)
 			all.Insertions, all.AtLeast = all.Insertions+a.Insertions, all.AtLeast || a.AtLeast
+			continue
 		}
+		if same[a.text] == nil {
+			order = append(order, a.text)
+		}
+		same[a.text] = append(same[a.text], a)
 	}
-	if admitted > maxNamed {
-		c.report.ok(SectionAPI, "%s: access, %s", ops.Counted(admitted, "agency"), all.counted())
+	if len(opened) > maxNamed {
+		c.report.ok(SectionAPI, "%s: access, %s", ops.Counted(len(opened), "agency"), all.counted())
+		opened = nil
 	}
-	for _, a := range c.report.Agencies {
-		switch {
-		case a.Access == AccessNotAsked:
-			c.share(levelWarn, a.AgencyID, "not checked, because of what failed before", "")
-		case a.Access == AccessOK && a.Insertions == 0:
-			c.share(levelWarn, a.AgencyID, "access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
-		case a.Access == AccessOK && admitted <= maxNamed:
-			c.report.ok(SectionAPI, "%s: access, %s", a.AgencyID, a.counted())
-		}
+	for _, a := range opened {
+		c.report.ok(SectionAPI, "%s: %s", a.AgencyID, a.text)
 	}
-	for _, s := range c.shared {
-		if first := s.agencies[0]; len(s.agencies) > 1 { // each has a command of its own
-			s.remedy = strings.Replace(s.remedy, "run: "+watch.ResumeCommand(first, ""), "run for each of them: doorbell resume AGENCY", 1)
+	for _, text := range order {
+		var names []string
+		for _, a := range same[text] {
+			names = append(names, a.AgencyID)
 		}
-		names := strings.Join(s.agencies[:min(len(s.agencies), maxNamed)], ", ")
-		if more := len(s.agencies) - maxNamed; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
+		first, list := same[text][0], strings.Join(names[:min(len(names), maxNamed)], ", ")
+		if len(names) > 1 { // each has a command of its own
+			first.remedy = strings.Replace(first.remedy, "run: "+watch.ResumeCommand(first.AgencyID, ""), "run for each of them: doorbell resume AGENCY", 1)
 		}
-		c.report.add(Line{Section: SectionAPI, Level: s.level, Text: names + ": " + s.text, Remedy: s.remedy})
+		if more := len(names) - maxNamed; more > 0 {
+			list += fmt.Sprintf(" and %d more", more)
+		}
+		c.report.add(Line{Section: SectionAPI, Level: first.level, Text: list + ": " + text, Remedy: first.remedy})
 	}
 }
 
@@ -337,6 +348,26 @@ func (c *checker) round() {
 			fmt.Sprintf("it takes at least %.2g requests/s (DOORBELL_REQUESTS_PER_SECOND)", math.Ceil(100*float64(insertions)/limit.Seconds())/100))
 	}
 }
+
+// spacing is a listings.Gate that lets requests begin at even distances, and counts them.
+type spacing struct {
+	every time.Duration
+	next  time.Time
+	begun int
+}
+
+func (s *spacing) Wait(ctx context.Context, _ listings.Request) error {
+	select {
+	case <-time.After(time.Until(s.next)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.next = time.Now().Add(s.every)
+	s.begun++
+	return nil
+}
+
+func (*spacing) Done(listings.Request, listings.Outcome) {}
 
 // failure is why a request failed, in words that do not name the insertion.
 type failure struct {

@@ -61,7 +61,6 @@ type checker struct {
 	daemon *ops.Status               // of the running daemon; nil: none runs
 	halts  map[string]halt           // by agency: scopes that run does not request
 	places map[string]listings.Place // by agency: where its list stood before
-	shared []*shared
 }
 
 // halt is why an agency, or all its contact requests, are not requested.

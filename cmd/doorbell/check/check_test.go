@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,10 +26,12 @@ func TestAFailureNamesNoInsertion(t *testing.T) {
 
 func TestWhatEndsSeveralHaltsIsNotToldOfOneAgencyAlone(t *testing.T) {
 	c := &checker{report: newReport()}
-	for _, id := range []string{"A100", "B200"} {
-		c.share(LevelFail, id, "halted", watch.Advice("key_rejected", id, ""))
+	for id, text := range map[string]string{"A100": "halted", "B200": "halted", "C300": "halted otherwise"} {
+		a := Agency{AgencyID: id}
+		a.says(LevelFail, text, watch.Advice(map[string]string{"halted": "key_rejected"}[text], id, ""))
+		c.report.Agencies = append(c.report.Agencies, a)
 	}
-	c.share(LevelFail, "C300", "halted otherwise", watch.Advice("unknown", "C300", ""))
+	slices.SortFunc(c.report.Agencies, func(a, b Agency) int { return strings.Compare(a.AgencyID, b.AgencyID) })
 	c.accessLines()
 	both, one := c.report.Lines[0].Remedy, c.report.Lines[1].Remedy
 	if !strings.HasSuffix(both, "run for each of them: doorbell resume AGENCY") || !strings.HasSuffix(one, "run: doorbell resume C300") {

@@ -96,26 +96,26 @@ func (c *checker) unconnected(nc stream.Conn, url string) {
 func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
 	f, err := relay.Check(ctx, relay.Options{
-		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto",
 	})
 	different := strings.Join(f.Different, "; ")
 	switch {
 	case errors.Is(err, relay.ErrNoStream):
-		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it", b.Stream), "make it, or set DOORBELL_STREAM_MANAGE=auto")
+		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it", b.Stream()), "make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case errors.Is(err, relay.ErrStreamUnfit):
 		if different != "" {
 			different = ". All differences: " + different
 		}
-		c.report.fail(SectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_STREAM and DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
+		c.report.fail(SectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
 		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "until this works, run keeps events in the store")
 	case f.Missing:
-		c.report.ok(SectionNATS, "stream %s is missing; run makes it", b.Stream)
+		c.report.ok(SectionNATS, "stream %s is missing; run makes it", b.Stream())
 	case len(f.Different) > 0:
-		c.report.warn(SectionNATS, fmt.Sprintf("stream %s can be used, but differs: %s", b.Stream, different), "change it if this is not meant; doorbell does not")
+		c.report.warn(SectionNATS, fmt.Sprintf("stream %s can be used, but differs: %s", b.Stream(), different), "change it if this is not meant; doorbell does not")
 	default:
-		c.report.ok(SectionNATS, "stream %s is as it should be", b.Stream)
+		c.report.ok(SectionNATS, "stream %s is as it should be", b.Stream())
 	}
 	if err == nil {
 		c.mayErase(ctx, nc)
@@ -125,7 +125,7 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 // mayErase says where people cannot be erased from the streams.
 func (c *checker) mayErase(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
-	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream}
+	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream()}
 	if err := places.MayErase(ctx); err != nil {
 		c.report.warn(SectionNATS, err.Error(), "`doorbell forget` needs it")
 	}

@@ -59,6 +59,8 @@ type Agency struct {
 	ProbableReason string `json:"probableReason,omitempty"`
 	Insertions     int    `json:"insertions"` // that its list has; -1: unknown
 	AtLeast        bool   `json:"atLeast"`    // there may be more
+
+	level, text, remedy string // of its line
 }
 
 func newReport() *Report { return &Report{Lines: []Line{}, Agencies: []Agency{}} }

@@ -181,7 +181,7 @@ func TestAHaltEndsWithAnotherKeyAtTheNextStart(t *testing.T) {
 
 func TestWithoutADaemonAndWithoutAStoreThereIsNothingToAskOrEnd(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}, {"events", "ls"}, {"replay", "--dry-run"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}, {"events", "ls"}, {"replay"}} {
 		dir := filepath.Join(t.TempDir(), "data")
 		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 		if got.Code != exit.CodeFailed || got.Stdout != "" {

@@ -9,7 +9,6 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/poller/listings"
 )
 
 // CheckCmd is `doorbell check`.
@@ -58,8 +57,7 @@ func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) er
 	if err != nil {
 		return err
 	}
-	key := listings.NewKey(other.Agencies[0].Key.Reveal())
-	refused, err := check.Key(ctx, check.Options{Config: other, Version: release}, key, p.stdout)
+	refused, err := check.Key(ctx, check.Options{Config: other, Version: release, Progress: p.stderr}, p.stdout)
 	switch {
 	case ctx.Err() != nil:
 		return exit.Failed(errors.New("interrupted"), "")

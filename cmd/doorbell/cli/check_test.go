@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"io"
 	"io/fs"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -331,6 +334,29 @@ func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
 	}
 }
 
+func TestCheckAndRunTrustTheAuthorityThatCAFileNames(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	api := httptest.NewUnstartedServer(sandbox.New(s.Model, sandbox.Flat()))
+	api.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake that is refused
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	environ := s.With("DOORBELL_BASE_URL=" + api.URL)
+	r, _ := checked(t, s, exit.CodeFailed, environ, "the certificate is signed by an unknown authority", "DOORBELL_CA_FILE")
+	failsOnlyIn(t, r, check.SectionAPI)
+	environ = append(environ, "DOORBELL_CA_FILE="+authorityOf(t, api))
+	checked(t, s, exit.Done, environ, "A100: access, 4 insertions")
+	d := doorbelltest.Launch(t, environ, "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
+	d.Stop(t)
+}
+
+// authorityOf is a file with the certificate of a server, which signs itself.
+func authorityOf(t *testing.T, api *httptest.Server) string {
+	t.Helper()
+	return write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})), 0o644)
+}
+
 func TestCheckBesideADaemonReportsAnAPIThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
@@ -384,7 +410,13 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {
 		t.Errorf("the stream was changed: %v", err)
 	}
-	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM=MORE"), "stream LISTINGS holds listings.v1.> already")
+	if err := js.DeleteStream(ctx, "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MORE", Subjects: []string{"listings.v1.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, s, exit.CodeFailed, environ, "stream MORE holds listings.v1.> already")
 }
 
 func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {

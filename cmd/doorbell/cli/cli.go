@@ -68,7 +68,7 @@ type Moment struct {
 	ago time.Duration
 }
 
-// UnmarshalText reads RFC 3339, a positive duration, or a number of days.
+// UnmarshalText reads RFC 3339, a day, or a positive duration.
 func (m *Moment) UnmarshalText(text []byte) error {
 	if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
 		*m = Moment{at: at}
@@ -78,12 +78,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 		*m = Moment{at: at}
 		return nil
 	}
-	ago, err := time.ParseDuration(string(text))
-	if number, days := strings.CutSuffix(string(text), "d"); days {
-		var n uint64
-		n, err = strconv.ParseUint(number, 10, 16)
-		ago = time.Duration(n) * 24 * time.Hour
-	}
+	ago, err := config.ParseDuration(string(text))
 	if err != nil || ago <= 0 {
 		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h or 5d")
 	}
@@ -163,7 +158,7 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
 		kong.Vars{
-			"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ","),
+			"scenarios": strings.Join(scenarioNames(), ","),
 			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"), "receivers_text": receiverKinds,
 		},
 	)...)

@@ -169,7 +169,7 @@ func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
 		"replay --job= --to nats":         "--job: is empty",
 		"replay --to=":                    "--to: is empty",
 		"replay --insertion= --to -":      "--insertion: is empty",
-		"replay --origin= --to -":         "--origin: is empty",
+		"replay --agency= --to -":         "--agency: is empty",
 		"resume A100 --insertion=":        "--insertion: is empty",
 		"sandbox --scenario= --listen=:0": "--scenario: is empty",
 	} {

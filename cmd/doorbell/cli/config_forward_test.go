@@ -225,6 +225,13 @@ func TestSecretsAndRecipientsByAgency(t *testing.T) {
 	}
 }
 
+func TestEveryWrongValueOfASettingIsReported(t *testing.T) {
+	_, err := config.Read([]string{"DOORBELL_SLACK_URL=A100=" + doorbelltest.Sentinel + ",B200=ftp://x," + "C300=" + hook}, config.GroupForward)
+	if err == nil || strings.Count(err.Error(), "DOORBELL_SLACK_URL for ") != 2 || !strings.Contains(err.Error(), "for B200 is not") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLanguagesAndNamesByAgency(t *testing.T) {
 	f := readForward(t, "DOORBELL_LANGUAGE=A100=de,*=fr", "DOORBELL_AGENCY_NAMES=A100=Muster, Söhne & Co. AG,B200=Exemple SA").Forward
 	if f.Language.Language("A100") != "de" || f.Language.Language("C300") != "fr" || readForward(t).Forward.Language.Language("A100") != "en" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,7 +44,7 @@ func TestRequestsToTheAPINameTheInstallation(t *testing.T) {
 func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	c := mustRead(t, doorbelltest.Fit())
 	b := config.Base{
-		DataDir: "./data", NATSListen: "127.0.0.1:4222", SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
+		DataDir: "./data", NATSListen: "127.0.0.1:4222", SubjectPrefix: "listings", StreamManage: "auto",
 		Retention: 720 * time.Hour, StoreMax: 8 << 30, StreamMax: 4 << 30, HTTPListen: "127.0.0.1:3667", LogLevel: "info", LogFormat: "auto",
 	}
 	if !reflect.DeepEqual(c.Base, b) {
@@ -56,7 +57,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	p := config.Poll{
 		BaseURL: "https://api.example.com", Agencies: config.AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent", People: c.Poll.People,
 		RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute, RequestTimeout: 30 * time.Second,
-		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
+		RetryMax: 5 * time.Minute, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
 	}
 	if !reflect.DeepEqual(c.Poll, p) {
 		t.Errorf("Poll is %+v, want %+v", c.Poll, p)
@@ -73,22 +74,25 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestEverySettingArrives(t *testing.T) {
+	api := httptest.NewTLSServer(nil)
+	defer api.Close()
 	c := mustRead(t, []string{
-		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
-		"DOORBELL_RETENTION=48h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef", "DOORBELL_FEED_TOKEN=f-0123456789abcdef",
+		"DOORBELL_CA_FILE=" + authorityOf(t, api),
+		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off",
+		"DOORBELL_RETENTION=2d", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef", "DOORBELL_FEED_TOKEN=f-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
-		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m",
-		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_MAX_BODY=1MiB", "DOORBELL_HOLD_FOR=1h",
+		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=1d12h", "DOORBELL_WALK_INTERVAL=5m",
+		"DOORBELL_REQUEST_TIMEOUT=10s", "DOORBELL_RETRY_MAX=1m", "DOORBELL_HOLD_FOR=1h",
 		"DOORBELL_INSERTIONS_FILTER=offerType=RENT&searchQuery=8005", "DOORBELL_IGNORE_FIELDS=insertion:/views,contact_request:/read,insertion:/a~1b",
 		"DOORBELL_RECORDS_PATH=insertion:/data/items", "DOORBELL_CONTACT_ID_FIELDS=id,leadId", "DOORBELL_TIMEZONE=UTC",
 		"DOORBELL_NATS_URL=nats://ours:4222", "NATS_URL=nats://theirs:4222", "NATS_USER=u", "NATS_PASSWORD=p",
 	})
 	p := c.Poll
 	for what, ok := range map[string]bool{
-		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
+		"retention": c.Base.Retention == 48*time.Hour, "data dir": c.Base.DataDir == "/var/lib/doorbell", "stream": c.Base.Stream() == "A_B", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
 		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "token of the feed": c.Base.FeedToken.Reveal() == "f-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
-		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute,
+		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 36*time.Hour,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
 		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
 		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
@@ -148,6 +152,9 @@ var badInputs = []struct {
 	says    string // part of the sentence
 }{
 	{"base URL of an operation", []string{"DOORBELL_BASE_URL=https://api.example.com/v1/insertion-funnel/integration/A100/insertions"}, "DOORBELL_BASE_URL", "what stands before /insertion-funnel"},
+	{"authority that is missing", []string{"DOORBELL_CA_FILE=/none/ca.pem"}, "DOORBELL_CA_FILE", "/none/ca.pem, which does not exist; make the file"},
+	{"authority that is no certificate", []string{"DOORBELL_CA_FILE=config_test.go"}, "DOORBELL_CA_FILE", "holds no certificate; write the authority's in PEM form"},
+	{"authority that is no regular file", []string{"DOORBELL_CA_FILE=/dev/null"}, "DOORBELL_CA_FILE", "not a regular file"},
 	{"people that are none", []string{"DOORBELL_PEOPLE=nome"}, "DOORBELL_PEOPLE", `says "nome"; write full, contact or none`},
 	{"people of one agency that are none", []string{"DOORBELL_PEOPLE=A100=contacts,*=none"}, "DOORBELL_PEOPLE", `says for A100 "contacts"; write full, contact or none`},
 	{"people that could be a secret", []string{"DOORBELL_PEOPLE=" + doorbelltest.Sentinel}, "DOORBELL_PEOPLE", "says something; write full, contact or none"},
@@ -212,6 +219,9 @@ var badInputs = []struct {
 	{"half of two keys", []string{"DOORBELL_API_KEYS=A100=" + doorbelltest.Sentinel + "|"}, "DOORBELL_API_KEYS", "with a |"},
 	{"two keys for everybody", []string{"DOORBELL_API_KEYS=*=" + doorbelltest.Sentinel}, "DOORBELL_API_KEYS", "keep one"},
 	{"duration without unit", []string{"DOORBELL_POLL_INTERVAL=30"}, "DOORBELL_POLL_INTERVAL", "write it like 30s"},
+	{"days that are none", []string{"DOORBELL_RETENTION=1.5d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
+	{"days below zero", []string{"DOORBELL_RETENTION=-1d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
+	{"more days than a duration holds", []string{"DOORBELL_RETENTION=200000d"}, "DOORBELL_RETENTION", "write it like 30s, 5m, 2h or 30d"},
 	{"duration that is a word", []string{"DOORBELL_WALK_INTERVAL=" + doorbelltest.Sentinel}, "DOORBELL_WALK_INTERVAL", "write it like 30s"},
 	{"duration below zero", []string{"DOORBELL_REQUEST_TIMEOUT=-1s"}, "DOORBELL_REQUEST_TIMEOUT", "out of range"},
 	{"duration of zero", []string{"DOORBELL_RETRY_MAX=0s"}, "DOORBELL_RETRY_MAX", "out of range"},
@@ -224,7 +234,7 @@ var badInputs = []struct {
 	{"no requests", []string{"DOORBELL_REQUESTS_PER_SECOND=0"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},
 	{"too many requests", []string{"DOORBELL_REQUESTS_PER_SECOND=1001"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},
 	{"number that is not a number", []string{"DOORBELL_REQUESTS_PER_SECOND=NaN"}, "DOORBELL_REQUESTS_PER_SECOND", "out of range"},
-	{"size that is none", []string{"DOORBELL_MAX_BODY=32 Mega"}, "DOORBELL_MAX_BODY", "write it like 512KiB"},
+	{"size that is none", []string{"DOORBELL_STORE_MAX=32 Mega"}, "DOORBELL_STORE_MAX", "write it like 512KiB"},
 	{"size that overflows", []string{"DOORBELL_STORE_MAX=99999999999TiB"}, "DOORBELL_STORE_MAX", "write it like 512KiB"},
 	{"size that is too small", []string{"DOORBELL_STREAM_MAX=1"}, "DOORBELL_STREAM_MAX", "from 1MiB"},
 	{"switch that is none", []string{"DOORBELL_SHOW_PEOPLE=perhaps"}, "DOORBELL_SHOW_PEOPLE", "neither true nor false"},
@@ -251,7 +261,7 @@ var badInputs = []struct {
 	{"open server on all addresses", []string{"DOORBELL_NATS_LISTEN=:4222", "NATS_USER=u"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"an instance with a dot", []string{"DOORBELL_INSTANCE=a.b"}, "DOORBELL_INSTANCE", "letters, digits"},
 	{"prefix with a wildcard", []string{"DOORBELL_SUBJECT_PREFIX=listings.>"}, "DOORBELL_SUBJECT_PREFIX", "letters, digits"},
-	{"stream with a dot", []string{"DOORBELL_STREAM=A.B"}, "DOORBELL_STREAM", "letters, digits"},
+	{"a stream that is not named after the prefix", []string{"DOORBELL_STREAM=LEADS"}, "DOORBELL_STREAM", "DOORBELL_SUBJECT_PREFIX"},
 	{"server of another kind", []string{"NATS_URL=http://u:" + doorbelltest.Sentinel + "@host"}, "NATS_URL", "nats://host:4222"},
 	{"server under our name", []string{"DOORBELL_NATS_URL=http://host"}, "DOORBELL_NATS_URL", "nats://host:4222"},
 	{"password without user", []string{"NATS_URL=host", "NATS_PASSWORD=" + doorbelltest.Sentinel}, "NATS_PASSWORD", "without NATS_USER"},
@@ -268,7 +278,7 @@ var badInputs = []struct {
 	{"key and key file", []string{"DOORBELL_API_KEY_FILE=/none"}, "DOORBELL_API_KEY", "both set; keep one"},
 	{"a cluster", []string{"DOORBELL_CLUSTER=" + doorbelltest.Sentinel, "NATS_URL=nats://localhost"}, "DOORBELL_CLUSTER", "with disjoint DOORBELL_AGENCIES on one stream"},
 	{"control character", []string{"DOORBELL_DATA_DIR=/a\x1b[2Jb"}, "DOORBELL_DATA_DIR", "control character"},
-	{"bytes that are no text", []string{"DOORBELL_STREAM=\xff"}, "DOORBELL_STREAM", "not UTF-8"},
+	{"bytes that are no text", []string{"DOORBELL_SUBJECT_PREFIX=\xff"}, "DOORBELL_SUBJECT_PREFIX", "not UTF-8"},
 }
 
 func TestBadInputGetsASentenceWithAdvice(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -86,11 +85,9 @@ type demo struct {
 	page     string // URL
 	began    time.Time
 
-	mu        sync.Mutex
 	counts    map[events.Type]int
 	latencies []time.Duration
 	first     time.Duration // until the first contact request arrived
-	progress  bool          // a progress line stands on the terminal
 }
 
 func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
@@ -98,7 +95,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	if err != nil {
 		return exit.IO(err, "")
 	}
-	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), sandbox.Flat(), l, sandbox.GeneratorOptions{
+	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), l, sandbox.GeneratorOptions{
 		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
 		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})
@@ -187,24 +184,11 @@ What was there before is learned first and not announced. Then, as it happens:
 `, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, d.page, d.nats)
 }
 
-// print shows each event as it arrives at a subscriber, until ctx ends.
+// print reads the stream as any subscriber would, and shows each event as it arrives, until ctx ends.
 func (d *demo) print(ctx context.Context, nc stream.Conn) error {
-	watching, stop := context.WithCancel(ctx)
-	var progress sync.WaitGroup
-	defer d.clear()
-	defer progress.Wait()
-	defer stop()
-	if d.terminal.is {
-		progress.Go(func() { d.showProgress(watching) })
-	}
 	for !d.daemon.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
 		time.Sleep(10 * time.Millisecond)
 	}
-	return d.follow(ctx, nc)
-}
-
-// follow reads the stream as a stranger would.
-func (d *demo) follow(ctx context.Context, nc stream.Conn) error {
 	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}) {
 		if err != nil && ctx.Err() != nil {
 			return nil // it ended before it had begun
@@ -220,9 +204,6 @@ func (d *demo) follow(ctx context.Context, nc stream.Conn) error {
 }
 
 func (d *demo) show(e events.Event) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clear()
 	d.counts[e.Type]++
 	if e.Type == events.TypeContactRequestCreated {
 		if d.first == 0 {
@@ -234,38 +215,6 @@ func (d *demo) show(e events.Event) error {
 		return printJSONEvent(d.objects, e)
 	}
 	return printEvent(d.out, d.terminal, e, false, ops.Line(e, true, d.terminal.Width)) // its people are made up
-}
-
-// showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.
-func (d *demo) showProgress(ctx context.Context) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for over := false; !over && ctx.Err() == nil; {
-		s, err := d.daemon.Verbs().Status()
-		known, waiting := 0, 0
-		for _, a := range s.Watch.Agencies {
-			known += a.Insertions
-			waiting += a.FirstPolls
-		}
-		d.mu.Lock()
-		d.clear()
-		if over = err != nil || waiting == 0 && d.first > 0 || len(d.counts) > 5; !over {
-			fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Watch.Requests, known, waiting)
-			d.progress = true
-		}
-		d.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
-
-func (d *demo) clear() {
-	if d.progress {
-		fmt.Fprint(d.out, "\r\033[K")
-		d.progress = false
-	}
 }
 
 func (d *demo) summary() {

@@ -47,7 +47,7 @@ func (d *pairDemo) run(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return exit.IO(err, "")
 	}
-	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: seed}), sandbox.Flat(), l, sandbox.GeneratorOptions{
+	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: seed}), l, sandbox.GeneratorOptions{
 		Seed: seed, Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4, ContactRequestsPerMinute: 60,
 	})
 	urls, stop, err := natsd.StartThree(ctx, filepath.Join(d.dir, "nats"))

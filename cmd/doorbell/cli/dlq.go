@@ -26,20 +26,18 @@ type DLQCmd struct {
 
 // DLQLsCmd is `doorbell dlq ls`.
 type DLQLsCmd struct {
-	Forwarder string `placeholder:"NAME" help:"Only those of this forwarder."`
-	JSON      bool   `name:"json" help:"Print JSON."`
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 func (DLQLsCmd) Help() string {
-	return "It shows no person's data. The stream is DOORBELL_STREAM and _DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
+	return "It shows no person's data. The stream is named after DOORBELL_SUBJECT_PREFIX, as LISTINGS_DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
 }
 
 // letterChoice are the flags that choose dead letters.
 type letterChoice struct {
-	Numbers   []uint64 `arg:"" optional:"" name:"number" help:"Numbers as doorbell dlq ls shows them."`
-	All       bool     `help:"All of them."`
-	Forwarder string   `placeholder:"NAME" help:"With --all: only those of this forwarder."`
-	JSON      bool     `name:"json" help:"Print JSON."`
+	Numbers []uint64 `arg:"" optional:"" name:"number" help:"Numbers as doorbell dlq ls shows them."`
+	All     bool     `help:"All of them."`
+	JSON    bool     `name:"json" help:"Print JSON."`
 }
 
 // Validate refuses what chooses nothing, or twice.
@@ -49,8 +47,6 @@ func (c *letterChoice) Validate() error {
 		return errors.New("--all: leave the numbers out")
 	case !c.All && len(c.Numbers) == 0:
 		return errors.New("write the numbers that doorbell dlq ls shows, or --all")
-	case c.Forwarder != "" && !c.All:
-		return errors.New("--forwarder: is for --all")
 	}
 	return nil
 }
@@ -83,7 +79,7 @@ func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream)
+	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
 	if err != nil {
 		conn.Close()
 		return nil, exit.Failed(err, "check the NATS_* settings")
@@ -95,22 +91,14 @@ func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
 	return b, nil
 }
 
-// list is bounded by the stream. A forwarder that nobody knows, and of which there is no letter, is an error: it may be a slip.
-func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Letter, error) {
-	list, known := []forward.Letter{}, slices.Clone(receivers.Kinds)
+// list is bounded by the stream.
+func (b *letterbox) list(ctx context.Context) ([]forward.Letter, error) {
+	list := []forward.Letter{}
 	for l, err := range b.letters.List(ctx) {
 		if err != nil {
 			return nil, exit.Failed(stream.Explain(b.conn, err), "is the NATS server up, and has this user the right to read the stream of dead letters?")
 		}
-		if forwarder == "" || l.Forwarder == forwarder {
-			list = append(list, l)
-		}
-		if !l.Unreadable && !slices.Contains(known, l.Forwarder) {
-			known = append(known, l.Forwarder)
-		}
-	}
-	if forwarder != "" && len(list) == 0 && !slices.Contains(known, forwarder) {
-		return nil, exit.Failed(fmt.Errorf("no dead letter is of a forwarder %s", printable(forwarder)), "doorbell knows of "+strings.Join(known, ", "))
+		list = append(list, l)
 	}
 	return list, nil
 }
@@ -133,7 +121,7 @@ func (c *DLQLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) erro
 		return err
 	}
 	defer b.conn.Close()
-	list, err := b.list(ctx, c.Forwarder)
+	list, err := b.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,7 +211,7 @@ func eachLetter(ctx context.Context, p *program, cfg *config.Config, c *letterCh
 		return err
 	}
 	defer b.conn.Close()
-	list, err := b.list(ctx, c.Forwarder)
+	list, err := b.list(ctx)
 	if err != nil {
 		return err
 	}

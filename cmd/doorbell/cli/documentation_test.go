@@ -164,6 +164,7 @@ var examples = map[string]string{
 	"DOORBELL_IGNORE_FIELDS":     "insertion:/views,contact_request:/read",
 	"DOORBELL_RECORDS_PATH":      "insertion:/data/items,contact_request:/leads",
 	"DOORBELL_CONTACT_ID_FIELDS": "id,contactRequestId",
+	"DOORBELL_CA_FILE":           "/etc/doorbell/ca.pem",
 	"DOORBELL_ROUTES_FILE":       "/etc/doorbell/routes.csv",
 	"DOORBELL_EMAIL_SMTP":        "smtp://leads@mail.example.com:587",
 	"DOORBELL_EMAIL_FROM":        "leads@agency.example",

@@ -9,12 +9,9 @@ import (
 	"io"
 	"iter"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
@@ -231,12 +228,8 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		return err
 	}
 	defer nc.Close()
-	if c.Agency != "" && !isKnown(ctx, nc, cfg, p.environ, c.Agency) {
-		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)",
-			c.Agency, cfg.Base.Stream)
-	}
 	o := relay.TailOptions{
-		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
+		Stream: cfg.Base.Stream(), Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
 		All: c.All, Since: c.Since.Time(time.Now()),
 	}
 	t := p.terminalOf(p.stdout)
@@ -249,7 +242,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
+			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_SUBJECT_PREFIX")
 		default:
 			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false, t.Width)); err != nil {
 				return err
@@ -257,25 +250,6 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		}
 	}
 	return nil
-}
-
-// isKnown reports whether this configuration watches an agency or the stream has events of it. If the
-// stream cannot be asked, it is assumed to have some.
-func isKnown(ctx context.Context, nc stream.Conn, c *config.Config, environ []string, agency string) bool {
-	watching, _ := config.Read(environ, config.GroupPoll) // other errors in that group do not concern this command
-	if slices.Contains(watching.Poll.APIKeys.Named, agency) || slices.Contains(watching.Poll.Agencies, agency) {
-		return true
-	}
-	js, err := nc.JetStream()
-	if err != nil {
-		return true
-	}
-	stream, err := js.Stream(ctx, c.Base.Stream)
-	if err != nil {
-		return true
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(events.AgencyFilter(c.Base.SubjectPrefix, agency)))
-	return err != nil || len(info.State.Subjects) > 0
 }
 
 // printJSONEvent writes one event as CloudEvents JSON on one line.
@@ -306,7 +280,6 @@ type EventFilter struct {
 	Until        Moment  `placeholder:"MOMENT" help:"Only events recorded before this moment."`
 	FromSequence *uint64 `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
 	ToSequence   *uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
-	Origin       string  `placeholder:"ORIGIN" help:"Only new events (live), or only those of what existed before the watch began (baseline)."`
 }
 
 // valid rejects values that no event can have.
@@ -314,8 +287,6 @@ func (f *EventFilter) valid() error {
 	switch {
 	case f.Type != "" && !config.KnownType(f.Type):
 		return noType("--type", f.Type)
-	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
-		return errors.New("--origin: write live or baseline")
 	case f.FromSequence != nil && *f.FromSequence == 0:
 		return errors.New("--from-sequence: positions begin with 1")
 	case f.ToSequence != nil && *f.ToSequence == 0:
@@ -329,7 +300,7 @@ func (f *EventFilter) valid() error {
 // query returns the query that the flags mean at a moment.
 func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
 	q := ops.EventQuery{
-		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Origin: events.Origin(f.Origin),
+		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion,
 		Since: f.Since.Time(now), Until: f.Until.Time(now),
 	}
 	if f.FromSequence != nil {

@@ -118,8 +118,7 @@ func TestTheLogIsFiltered(t *testing.T) {
 		"--from-sequence 1000 --limit 0":                0,
 		"--since 1h --limit 0":                          101,
 		"--until 1h":                                    0,
-		"--origin baseline":                             0,
-		"--origin live --agency A100 --to-sequence 3":   2,
+		"--agency A100 --to-sequence 3":                 2,
 		"--insertion see#0## --agency A100 --limit 5":   5,
 	} {
 		got := doorbelltest.Run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
@@ -251,7 +250,6 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --from-sequence 0":                    "--from-sequence: positions begin with 1",
 		"ls --to-sequence=-1":                     "--to-sequence: ",
 		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
-		"ls --origin replay":                      "--origin: write live or baseline",
 		"ls --limit=-1":                           "--limit: must not be negative",
 		"ls --limit many":                         "--limit: ",
 		"ls more":                                 "more",

@@ -217,13 +217,13 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 	defer cancel()
 	js, err := conn.JetStream()
 	if err == nil {
-		_, err = js.Stream(ctx, c.Base.Stream)
+		_, err = js.Stream(ctx, c.Base.Stream())
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return "the NATS server at " + conn.ConnectedUrlRedacted() + " has no stream " + c.Base.Stream
+		return "the NATS server at " + conn.ConnectedUrlRedacted() + " has no stream " + c.Base.Stream()
 	}
 	if err != nil {
-		return "stream " + c.Base.Stream + ": " + stream.Explain(conn, err).Error()
+		return "stream " + c.Base.Stream() + ": " + stream.Explain(conn, err).Error()
 	}
 	return ""
 }

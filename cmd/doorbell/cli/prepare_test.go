@@ -45,7 +45,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	err = kept.Update(func(tx *store.Tx) error {
 		for _, id := range agencies {
 			e, err := events.New(&events.WatchBaselined{
-				Common: events.Common{AgencyID: id, ObservedAt: before()}, Reason: "first", StartedAt: before(), Complete: true,
+				Common: events.Common{AgencyID: id, ObservedAt: before()}, StartedAt: before(), Complete: true,
 			})
 			if err != nil {
 				return err
@@ -71,7 +71,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 		t.Fatal(err)
 	}
 	r, err := relay.New(relay.Options{
-		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream, MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
+		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream(), MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,12 +24,11 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_text} sends to the configured receivers, as far as the routes take the events."`
-	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
-	Rate   *float64 `placeholder:"N" help:"Events per second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
-	DryRun bool     `help:"Only print how many events there are, by agency and type."`
-	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
-	JSON   bool     `name:"json" help:"Print JSON."`
+	To   string   `placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_text} sends to the configured receivers, as far as the routes take the events."`
+	Job  string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
+	Rate *float64 `placeholder:"N" help:"Events per second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
+	Yes  bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
+	JSON bool     `name:"json" help:"Print JSON."`
 }
 
 const (
@@ -43,7 +41,7 @@ func (ReplayCmd) Help() string {
 		"LISTINGS_REPLAY, which keeps them for a day; consumers of the events stream do not see them. Events recorded " +
 		"during the replay are not replayed. A job that is run again sends nothing twice. Without filters it covers the " +
 		"whole event log.\n\n" +
-		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19 --dry-run"
+		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19"
 }
 
 func (c *ReplayCmd) Validate() error {
@@ -78,7 +76,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer log.close()
-	if log.kept != nil && !c.DryRun && c.To != "-" {
+	if log.kept != nil && c.To != "-" {
 		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run, or print the events with --to -")
 	}
 	q.Published = true // events that the stream does not have yet are on their way to it
@@ -89,8 +87,6 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	case err != nil:
 		return logError(err, cfg.Base)
-	case c.DryRun:
-		return printCounts(p, counts, c.JSON)
 	case counts.Total == 0:
 		p.note("%s", noEvent(ctx, log))
 		return c.nothing(p)
@@ -293,25 +289,4 @@ func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), b
 			}
 		}
 	}
-}
-
-// printCounts prints the number of events by agency and type.
-func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
-	if asJSON {
-		return p.printJSON(c)
-	}
-	var rows []string
-	for _, a := range c.Agencies {
-		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
-			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
-		})
-		for _, kind := range types {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%d", a.AgencyID, kind, a.Types[kind]))
-		}
-		rows = append(rows, fmt.Sprintf("%s\tsequences %d to %d\t%d", a.AgencyID, a.FirstSequence, a.LastSequence, a.Total))
-	}
-	if rows != nil {
-		rows = append([]string{"AGENCY\tWHAT\tEVENTS"}, rows...)
-	}
-	return p.printTable("", rows, ops.Counted(c.Total, "event")+" would be replayed\n")
 }

@@ -198,30 +198,6 @@ func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
 	}
 }
 
-func TestADryRunCountsAndDoesNothing(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 9, true)
-	before := doorbelltest.Tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
-	got := doorbelltest.Run(t, environ, "replay", "--dry-run")
-	text := strings.Join(strings.Fields(got.Stdout), " ")
-	if got.Code != 0 || got.Stderr != "" {
-		t.Errorf("got %+v", got)
-	}
-	doorbelltest.Has(t, text, "AGENCY WHAT EVENTS A100 contact_request.created 5 A100 sequences 1 to 9 5 B200 contact_request.created 4 B200 access.halted 1 B200 sequences 2 to 10 5 10 events would be replayed")
-	got = doorbelltest.Run(t, environ, "replay", "--dry-run", "--json", "--type", "access.>")
-	var c ops.EventCounts
-	if err := json.Unmarshal([]byte(got.Stdout), &c); err != nil || c.Total != 1 || c.Agencies[0].Types["access.halted"] != 1 || c.Agencies[0].AgencyID != "B200" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if got = doorbelltest.Run(t, environ, "replay", "--dry-run", "--origin", "baseline"); got.Code != 0 || got.Stdout != "0 events would be replayed\n" {
-		t.Errorf("got %+v", got)
-	}
-	if got = doorbelltest.Run(t, environ, "replay", "--origin", "baseline", "--to", "-"); got.Code != 0 || got.Stdout != "" || got.Stderr != "the event log holds no such event\n" {
-		t.Errorf("got %+v", got)
-	}
-	mustBeUntouched(t, settingOf(environ, "DOORBELL_DATA_DIR"), before)
-}
-
 func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	environ := append(logged(t, 1000, true), "NATS_URL="+doorbelltest.StartNATS(t, server.RANDOM_PORT)) // and a halt
@@ -268,7 +244,6 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--since 2999-01-01T00:00:00Z":          "--since: lies in the future",
 		"--since 1h --until 2h":                 "--until: is not after --since",
 		"--from-sequence 2 --to-sequence 1":     "--from-sequence: is higher than --to-sequence",
-		"--origin replay":                       "--origin: write live or baseline",
 		"everything":                            "everything",
 		"--from-sequence 99999999999999999999 ": "--from-sequence: ",
 	} {

@@ -169,7 +169,7 @@ func newest(ctx context.Context, p *program, agency, reference string) (found ev
 		return found, err
 	}
 	defer daemon.HangUp(conn)
-	messages := stream.Client{Conn: conn, Stream: c.Base.Stream, Wait: 5 * time.Second, Alone: c.NATS.URL == ""}
+	messages := stream.Client{Conn: conn, Stream: c.Base.Stream(), Wait: 5 * time.Second, Alone: c.NATS.URL == ""}
 	for m, err := range messages.Read(ctx, c.Base.SubjectPrefix+".v1."+events.Token(agency)+".>", 0) {
 		if err != nil {
 			return found, exit.Failed(stream.Explain(conn, err), "describe the insertion by --postal-code, --offer-type and --score")

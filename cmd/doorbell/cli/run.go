@@ -78,7 +78,7 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 	b := c.Base
 	o := daemon.Options{
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen,
-		Instance: b.Instance, SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
+		Instance: b.Instance, SubjectPrefix: b.SubjectPrefix, Stream: b.Stream(), ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
 		HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}

@@ -189,29 +189,6 @@ func TestEventsTailMasksPeopleAndShowsThemAsJSON(t *testing.T) {
 	mustBeCloudEvents(t, objects.Stdout.String(), one)
 }
 
-func TestEventsTailSaysThatItWaitsForAnAgencyNobodyKnows(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
-	stranger := doorbelltest.Launch(t, s.Environ, "events", "tail", "--all", "--agency", "a100")
-	watched := doorbelltest.Launch(t, s.Environ, "events", "tail", "--all", "--agency", "A100")
-	elsewhere := doorbelltest.Launch(t, append(slices.Clone(s.Environ), "DOORBELL_AGENCIES=B200"), "events", "tail", "--all", "--agency", "A100")
-	newcomer := doorbelltest.Launch(t, append(slices.Clone(s.Environ), "DOORBELL_AGENCIES=B200"), "events", "tail", "--all", "--agency", "B200")
-
-	stranger.Stderr.Await(t, `^a100 is not watched here, and stream LISTINGS holds nothing of it; waiting .*\n`)
-	watched.Stdout.Await(t, `Watching.*\n`)
-	elsewhere.Stdout.Await(t, `Watching.*\n`)
-	for _, c := range []*doorbelltest.Child{stranger, watched, elsewhere, newcomer} {
-		c.Stop(t)
-	}
-	for _, c := range []*doorbelltest.Child{watched, elsewhere, newcomer} {
-		if text := c.Stderr.String(); strings.Contains(text, "not watched") {
-			t.Errorf("an agency that is known is said to be none: %s", text)
-		}
-	}
-}
-
 func TestEventsTailThatIsEndedBeforeItIsConnectedHasNotFailed(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())

@@ -37,7 +37,6 @@ type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
 	Seed            int64            `default:"1" help:"Number from which people and properties are made up."`
-	Rendering       string           `enum:"${renderings}," default:"" placeholder:"NAME" help:"Shape of the answers, which the API's description leaves open; listed above. Default: flat, or the scenario's."`
 	Scenario        string           `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
 	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
 	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
@@ -67,10 +66,6 @@ func (c *SandboxCmd) Validate() error {
 
 // Run serves a made-up API until it is stopped.
 func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
-	var rendering *sandbox.Rendering
-	if r, asked := sandbox.RenderingNamed(c.Rendering); asked {
-		rendering = &r
-	}
 	out := p.stdout
 	if c.JSON {
 		out = p.stderr
@@ -87,9 +82,9 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 	defer control.Close()
 	var m madeUp
 	if scenario, asked := sandbox.ScenarioNamed(c.Scenario); asked {
-		m = c.play(ctx, scenario, rendering, api)
+		m = c.play(ctx, scenario, api)
 	} else {
-		m = c.serve(ctx, rendering, api)
+		m = c.serve(ctx, api)
 	}
 	go serveUntil(ctx, control, sandbox.Control(m.model))
 	if c.JSON {
@@ -164,12 +159,8 @@ func (c *SandboxCmd) validFlow() error {
 func modelOptions() sandbox.Options { return sandbox.Options{Seed: uint64(time.Now().UnixNano())} }
 
 // serve serves an even flow of changes.
-func (c *SandboxCmd) serve(ctx context.Context, rendering *sandbox.Rendering, l net.Listener) madeUp {
-	if rendering == nil {
-		flat := sandbox.Flat()
-		rendering = &flat
-	}
-	return serveMadeUp(ctx, sandbox.NewModel(modelOptions()), *rendering, l, sandbox.GeneratorOptions{
+func (c *SandboxCmd) serve(ctx context.Context, l net.Listener) madeUp {
+	return serveMadeUp(ctx, sandbox.NewModel(modelOptions()), l, sandbox.GeneratorOptions{
 		Seed: uint64(c.Seed), Agencies: c.Agencies, Insertions: c.Insertions, History: c.History,
 		ContactRequestsPerMinute: c.ContactRequests, ChangesPerMinute: c.Changes,
 	})
@@ -206,13 +197,6 @@ A sandbox keeps nothing, so use a new data directory (DOORBELL_DATA_DIR) for the
 	fmt.Fprintf(w, "\nSee everything that there was, and how often each was served:\n\n  curl %s/truth\n\nPress Ctrl-C to end it.\n", control)
 }
 
-func renderingNames() (names []string) {
-	for _, r := range sandbox.Renderings() {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
 func scenarioNames() (names []string) {
 	for _, s := range sandbox.Scenarios() {
 		names = append(names, s.Name)
@@ -227,9 +211,9 @@ var scenarioSettings = map[string]string{
 }
 
 // play serves a scenario as it is before it begins, until ctx ends.
-func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sandbox.Rendering, l net.Listener) madeUp {
+func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, l net.Listener) madeUp {
 	p := s.Open(sandbox.ScenarioOptions{
-		Seed: uint64(c.Seed), Key: madeUpKey, NextKey: nextMadeUpKey, Rendering: rendering, Speed: c.Speed, Model: modelOptions(),
+		Seed: uint64(c.Seed), Key: madeUpKey, NextKey: nextMadeUpKey, Speed: c.Speed, Model: modelOptions(),
 	})
 	speed := s.Speed
 	if c.Speed > 0 {
@@ -276,17 +260,16 @@ func sandboxHelp() string {
 	for _, s := range sandbox.Scenarios() {
 		fmt.Fprintf(&b, "  %-19s  %s\n", s.Name, s.Description)
 	}
-	b.WriteString("\nRenderings:\n  " + strings.Join(renderingNames(), ", "))
-	return b.String()
+	return strings.TrimSpace(b.String())
 }
 
 // serveMadeUp fills a model, keeps it moving and serves it, until ctx ends.
-func serveMadeUp(ctx context.Context, model *sandbox.Model, r sandbox.Rendering, l net.Listener, o sandbox.GeneratorOptions) madeUp {
+func serveMadeUp(ctx context.Context, model *sandbox.Model, l net.Listener, o sandbox.GeneratorOptions) madeUp {
 	g := sandbox.NewGenerator(model, o)
 	g.Seed()
 	model.AddKey(madeUpKey, o.Agencies...)
 	go g.Run(ctx)
-	go serveUntil(ctx, l, sandbox.New(model, r))
+	go serveUntil(ctx, l, sandbox.New(model, sandbox.Flat()))
 	return madeUp{model: model, url: "http://" + l.Addr().String(), agencies: o.Agencies}
 }
 

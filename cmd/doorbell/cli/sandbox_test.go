@@ -13,7 +13,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
+func TestTheHelpOfTheSandboxListsEveryScenario(t *testing.T) {
 	got := doorbelltest.Run(t, nil, "sandbox", "--help")
 	words := strings.Join(strings.Fields(got.Stdout), " ")
 	for line := range strings.Lines(got.Stdout) {
@@ -26,15 +26,10 @@ func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
 			t.Errorf("%s is listed %d times", s.Name, n)
 		}
 	}
-	for _, r := range sandbox.Renderings() {
-		if !strings.Contains(got.Stdout, r.Name) {
-			t.Errorf("%s is not listed", r.Name)
-		}
-	}
 }
 
 func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
-	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "data-nested"} {
+	for flag, name := range map[string]string{"--scenario": "zurich-hot"} {
 		got := doorbelltest.Run(t, nil, "sandbox", flag, "zurich-\x1b[2Jcold")
 		if got.Code != exit.CodeUsage || !strings.HasPrefix(got.Stderr, "doorbell: "+flag) || !strings.Contains(got.Stderr, name) || got.Stdout != "" {
 			t.Errorf("%s: %+v", flag, got)
@@ -130,30 +125,6 @@ func TestAScenarioIsOverAndServesOn(t *testing.T) {
 	for key, want := range map[string]int{madeUpKey: http.StatusForbidden, nextMadeUpKey: http.StatusOK} {
 		if status, _ := askWith(t, url, key, "A100"); status != want {
 			t.Errorf("%d, want %d", status, want)
-		}
-	}
-}
-
-func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
-	t.Parallel()
-	for name, has := range map[string]string{"items": `"resultCount"`, "hal": `"_embedded"`, "": `"results"`} {
-		args := []string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}
-		if name != "" {
-			args = append(args, "--rendering", name)
-		}
-		c := doorbelltest.Launch(t, nil, args...)
-		url := c.Stdout.Await(t, `API is at (http://\S+), for`)[1]
-		if status, body := askWith(t, url, madeUpKey, "A100"); status != http.StatusOK || !strings.Contains(body, has) {
-			t.Errorf("%q: %d %.200s", name, status, body)
-		}
-	}
-	for _, r := range sandbox.Renderings() {
-		parser, err := newParser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parser.Parse([]string{"sandbox", "--rendering", r.Name}); err != nil {
-			t.Errorf("%s: %v", r.Name, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func openService(ctx context.Context, c *config.Config) (*service, error) {
 		return nil, errors.Join(err, kept.Close())
 	}
 	p := &people.Places{
-		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
+		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream(), Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
 	}
 	return &service{
 		find: p.Search, export: p.Export,

@@ -25,7 +25,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options) error {
 	defer daemon.HangUp(conn)
 	host, _ := os.Hostname()
 	return standby.Run(ctx, standby.Options{
-		Conn: conn, Stream: b.Stream, Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
+		Conn: conn, Stream: b.Stream(), Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
 		Holder: standby.Holder{Name: cmp.Or(host, "another machine"), ID: rand.Text()},
 		Work: func(ctx context.Context, t *standby.Turn) error {
 			o := o

@@ -9,6 +9,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,8 +27,7 @@ type Base struct {
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
 	Instance       string        `split_words:"true" desc:"Name of this installation, like staging. Page, status, messages and User-Agent show it, and it is part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
 	Standby        string        `split_words:"true" desc:"Name of a pair of doorbells of which one works while the other waits to take over. All of them have the same name and settings, a data directory each, and an external NATS in common."`
-	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
-	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
+	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject. The stream is named after it, in capitals: listings.v1.> is in LISTINGS."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
 	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
 	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
@@ -41,6 +41,9 @@ type Base struct {
 	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
 	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
 }
+
+// Stream is the name of the stream of events: that of the prefix in capitals. A stream's name has no dots.
+func (b Base) Stream() string { return strings.ToUpper(strings.ReplaceAll(b.SubjectPrefix, ".", "_")) }
 
 // HasHTTP says whether an address for HTTP is configured.
 func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
@@ -75,6 +78,7 @@ type Poll struct {
 	Agencies          AgencyIDs       `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey            Secret          `split_words:"true" desc:"Key of the API for all agencies."`
 	APIKeys           PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
+	CAFile            string          `split_words:"true" desc:"File with certificate authorities of the API in PEM form, which count beside the system's."`
 	Baseline          string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	People            PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
 	RequestsPerSecond float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
@@ -83,7 +87,6 @@ type Poll struct {
 	WalkInterval      time.Duration   `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
 	RequestTimeout    time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
 	RetryMax          time.Duration   `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
-	MaxBody           Size            `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
 	HoldFor           time.Duration   `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
 	InsertionsFilter  Filter          `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
 	IgnoreFields      Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
@@ -132,9 +135,10 @@ type Config struct {
 	Poll    Poll    // zero unless the group was asked for
 	Forward Forward // likewise
 
-	Agencies []Agency  // of Poll, in the order of the configuration
-	Warnings []string  // sentences about what was odd but not wrong
-	Settings []Setting // every variable of the groups that were read
+	Agencies []Agency       // of Poll, in the order of the configuration
+	CAs      *x509.CertPool // of Poll: the system's and those of CAFile; nil without one
+	Warnings []string       // sentences about what was odd but not wrong
+	Settings []Setting      // every variable of the groups that were read
 
 	Templates map[string]*webhook.Template // by the paths in DOORBELL_WEBHOOK_TEMPLATE_FILE
 }
@@ -164,30 +168,19 @@ func Read(environ []string, further ...group) (*Config, error) {
 	c := &Config{}
 	r.read(GroupBase, &c.Base)
 	r.read(GroupNATS, &c.NATS)
-	for _, g := range further {
-		switch g {
-		case GroupPoll:
-			r.read(GroupPoll, &c.Poll)
-		case GroupForward:
-			r.read(GroupForward, &c.Forward)
-		}
-	}
-	r.checkBase(c)
-	r.checkNATS(c)
-	if slices.Contains(further, GroupPoll) || slices.Contains(further, GroupForward) {
-		r.checkProxy()
-	}
 	if slices.Contains(further, GroupPoll) {
-		r.checkPoll(c)
-		r.checkStaleness(c.Poll)
+		r.read(GroupPoll, &c.Poll)
 	}
-	if r.has(GroupForward) {
-		r.checkForward(c)
+	if slices.Contains(further, GroupForward) {
+		r.read(GroupForward, &c.Forward)
 	}
-	r.checkRemoved()
-	r.warnUnknown()
+	r.check(c)
+	r.checkNames()
 	c.Warnings, c.Settings = r.warnings, r.shown()
-	return c, r.err()
+	if len(r.problems) > 0 {
+		return c, &Error{r.problems}
+	}
+	return c, nil
 }
 
 // Filter returns the configured filter of insertions as a query.

@@ -22,8 +22,9 @@ const FileSuffix = "_FILE"
 // largestFile bounds what is read of a file with a secret.
 const largestFile = 1 << 20
 
-// find looks a variable up: the variable itself, then for a secret the file that NAME_FILE names, then the credential
-// that the service manager handed over. Empty counts as not set. It reports whether there is a usable text.
+// find looks a variable up: the variable itself, then for a secret the file that NAME_FILE names,
+// then the credential that the service manager handed over. Empty counts as not set. It reports
+// whether there is a usable text.
 func (r *reader) find(s *Setting) bool {
 	s.Source = SourceDefault
 	name, text := r.variable(s.Name)
@@ -38,13 +39,14 @@ func (r *reader) find(s *Setting) bool {
 		s.Source = sourceEnvironment + " " + name
 	}
 	if !plain(text) {
-		r.wrong(s.Name, "holds a control character or is not UTF-8; write it anew on one line")
+		r.wrong(s.Name, "holds a control character or is not UTF-8; write it again on one line")
 		return false
 	}
 	return true
 }
 
-// variable returns the variable that a setting is read from and its text. DOORBELL_NATS_URL stands before NATS_URL.
+// variable returns the variable that a setting is read from and its text. DOORBELL_NATS_URL stands
+// before NATS_URL.
 func (r *reader) variable(name string) (from, text string) {
 	if ours := r.environ["DOORBELL_"+name]; name == "NATS_URL" && ours != "" {
 		return "DOORBELL_NATS_URL", ours
@@ -76,8 +78,8 @@ func (r *reader) findSecret(s *Setting, text string) bool {
 	return s.text != ""
 }
 
-// credential returns the path of the credential that systemd's LoadCredential= made for a variable: api_key for
-// DOORBELL_API_KEY, nats_token for NATS_TOKEN. It is empty if there is none.
+// credential returns the path of the credential that systemd's LoadCredential= made for a variable:
+// api_key for DOORBELL_API_KEY, nats_token for NATS_TOKEN. It is empty if there is none.
 func (r *reader) credential(name string) string {
 	directory := r.environ["CREDENTIALS_DIRECTORY"]
 	if directory == "" {
@@ -97,7 +99,8 @@ func (r *reader) readSecret(name, path string) string {
 		trouble = "is empty; write the value into it"
 	}
 	if trouble != "" && !strings.ContainsAny(path, "/.") {
-		r.wrong(name, "does not name a file that can be read; if it holds the secret itself, leave "+FileSuffix+" out of the name of the variable")
+		r.wrong(name,
+			"does not name a file that can be read; if it holds the secret itself, leave "+FileSuffix+" out of the name of the variable")
 		return ""
 	}
 	if trouble != "" {
@@ -141,7 +144,18 @@ func fileTrouble(err error) string {
 	return "cannot be read; look at the file and its disk"
 }
 
-// warnReadable says that more people than needed can read a secret. What the service manager hands over is its business.
+// readable returns the text of a file that a variable names, if one is named and can be read.
+func (r *reader) readable(name, path string) (text string, ok bool) {
+	if path == "" || !r.good(name) {
+		return "", false
+	}
+	text, trouble := ReadFile(path)
+	r.wrongIf(trouble != "", name, "names "+path+", which "+trouble)
+	return text, trouble == ""
+}
+
+// warnReadable says that more people than needed can read a secret. What the service manager hands
+// over is its business.
 func (r *reader) warnReadable(name, path string) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

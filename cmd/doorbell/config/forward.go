@@ -2,241 +2,59 @@ package config
 
 import (
 	"net/mail"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
-	"doorbell/events/forward/webhook"
+	"doorbell/events"
 )
+
+// TypeHint says which type or group of types somebody may have meant. People say lead.
+func TypeHint(name string) string {
+	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()); nearest != "" {
+		return "did you mean " + nearest + "?"
+	}
+	return "schemas/README.md lists them"
+}
+
+func typesAndGroups() (names []string) {
+	for _, t := range events.Types {
+		names = append(names, string(t))
+		group, _, _ := strings.Cut(string(t), ".")
+		if group += ".>"; !slices.Contains(names, group) {
+			names = append(names, group)
+		}
+	}
+	return names
+}
+
+// Mailbox is an address of mail, with or without a name.
+type Mailbox string
+
+// Decode refuses what is none.
+func (m *Mailbox) Decode(text string) error {
+	if _, err := mail.ParseAddress(text); err != nil {
+		return advice("is not an email address; write it like leads@agency.example or Leads <leads@agency.example>")
+	}
+	*m = Mailbox(text)
+	return nil
+}
+
+// AlertPattern says whether a type or pattern means alerts alone.
+func AlertPattern(pattern string) bool {
+	return strings.HasPrefix(pattern, "access.") || strings.HasPrefix(pattern, "watch.")
+}
+
+// KnownType says whether a type, or a group of them as access.>, exists.
+func KnownType(name string) bool {
+	group, several := strings.CutSuffix(name, ">")
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
+		return string(t) == name || several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
+	})
+}
 
 // mostRecipients bounds the recipients of one mail.
 const mostRecipients = 50
-
-// checkForward holds the settings of each receiver against each other. Those of a receiver without an address are good for nothing,
-// which is only odd.
-func (r *reader) checkForward(c *Config) {
-	f := c.Forward
-	r.checkChat("DOORBELL_SLACK", f.SlackURL, f.SlackAlertsURL, f, c.Base.AllowPlaintext)
-	r.checkChat("DOORBELL_TEAMS", f.TeamsURL, f.TeamsAlertsURL, f, c.Base.AllowPlaintext)
-	r.checkEmail(f)
-	r.readTemplates(c)
-	r.checkWebhook(f, c.Base.AllowPlaintext)
-	table := f.RoutesFile != ""
-	if _, trouble := ReadFile(f.RoutesFile); table && trouble != "" {
-		r.wrong("DOORBELL_ROUTES_FILE", "names "+f.RoutesFile+", which "+trouble)
-	} else if table {
-		r.warnReadable("DOORBELL_ROUTES_FILE", f.RoutesFile)
-	}
-	r.warnIdle("DOORBELL_SLACK_URL", table || !f.SlackURL.IsZero(), "SLACK_PEOPLE")
-	r.warnIdle("DOORBELL_TEAMS_URL", table || !f.TeamsURL.IsZero(), "TEAMS_PEOPLE")
-	r.warnIdle("DOORBELL_EMAIL_TO", table || !f.EmailTo.IsZero(), "EMAIL_OPENIMMO")
-	if len(c.Agencies) > 0 {
-		r.warnStrangers(c)
-	}
-}
-
-// warnIdle says which settings wait for another one.
-func (r *reader) warnIdle(needed string, there bool, names ...string) {
-	for _, s := range r.settings {
-		if !there && slices.Contains(names, strings.TrimPrefix(s.Name, "DOORBELL_")) && s.Source != SourceDefault && r.good(s.Name, needed) {
-			r.warn(s.Name + " has no effect without " + needed)
-		}
-	}
-}
-
-// warnStrangers says which agencies nobody watches.
-func (r *reader) warnStrangers(c *Config) {
-	watched := make(map[string]bool, len(c.Agencies))
-	for _, a := range c.Agencies {
-		watched[a.ID] = true
-	}
-	for _, s := range r.settings {
-		naming, ok := s.value.Interface().(interface{ named() []string })
-		if !ok || s.Group != GroupForward && s.Name != "DOORBELL_PEOPLE" {
-			continue
-		}
-		for _, id := range naming.named() {
-			if !watched[id] {
-				r.warn(s.Name + " names " + id + ", which is not watched")
-			}
-		}
-	}
-}
-
-// checkChat checks the addresses of a chat. The name is what those of its settings begin with.
-func (r *reader) checkChat(name string, url, alerts PerAgencyURL, f Forward, plaintext Hosts) {
-	r.checkReceiverURLs(name+"_URL", url, plaintext)
-	r.checkReceiverURLs(name+"_ALERTS_URL", alerts, plaintext)
-	if !alerts.IsZero() && url.IsZero() && f.RoutesFile == "" && r.good(name+"_URL") {
-		r.wrong(name+"_ALERTS_URL", "is set without "+name+"_URL; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
-	}
-}
-
-// checkReceiverURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
-func (r *reader) checkReceiverURLs(name string, p PerAgencyURL, plaintext Hosts) {
-	for agency, v := range p.All() {
-		text := v.Reveal()
-		if _, second, comma := strings.Cut(text, ","); comma && strings.Contains(second, "://") {
-			r.wrongOf(name, agency, "looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address")
-		} else if trouble := URLTrouble(text, plaintext); trouble != "" {
-			r.wrongOf(name, agency, trouble)
-		}
-	}
-}
-
-// wrongOf says what is wrong with the value of an agency; with a value for all there is no need to name one.
-func (r *reader) wrongOf(name, agency, text string) {
-	r.wrong(name, strings.TrimPrefix(whose(agency)+" "+text, " "))
-}
-
-// whose names an agency within a sentence; with a value for all there is no need to.
-func whose(agency string) string {
-	if agency == AnyAgency {
-		return ""
-	}
-	return " for " + agency
-}
-
-func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
-	r.checkReceiverURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
-	for agency, v := range f.WebhookSecret.All() {
-		if err := webhook.ValidSecrets(v.Reveal()); err != nil {
-			r.wrongOf("DOORBELL_WEBHOOK_SECRET", agency, "is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
-				"this makes one: echo whsec_$(openssl rand -base64 32)")
-		}
-	}
-	if !r.good("DOORBELL_WEBHOOK_URL", "DOORBELL_WEBHOOK_SECRET") {
-		return
-	}
-	if f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && f.RoutesFile == "" {
-		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
-	}
-	r.checkOneAt(f.WebhookURL, "DOORBELL_WEBHOOK_SECRET", "secrets", f.WebhookSecret.PerAgency)
-	r.checkOneAt(f.WebhookURL, "DOORBELL_WEBHOOK_TEMPLATE_FILE", "templates", f.WebhookTemplateFile.PerAgency)
-	if !r.good("DOORBELL_WEBHOOK_SECRET") {
-		return
-	}
-	for agency := range f.WebhookURL.All() {
-		if f.WebhookSecret.Of(agency).IsZero() && f.WebhookTemplateFile.Of(agency).IsZero() { // services know other credentials
-			r.warn("DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's; " +
-				"this makes one: echo whsec_$(openssl rand -base64 32)")
-			break
-		}
-	}
-}
-
-// readTemplates reads each file once. What is wrong with one is said without quoting it: it may hold credentials.
-func (r *reader) readTemplates(c *Config) {
-	const name = "DOORBELL_WEBHOOK_TEMPLATE_FILE"
-	c.Templates = map[string]*webhook.Template{}
-	for _, v := range c.Forward.WebhookTemplateFile.All() {
-		path := v.Reveal()
-		if c.Templates[path] != nil {
-			continue
-		}
-		text, trouble := ReadFile(path)
-		if trouble == "" {
-			t, err := webhook.ParseTemplate(text)
-			if err != nil {
-				trouble = "is refused: " + err.Error()
-			} else if at := slices.IndexFunc(t.Types, func(t string) bool { return t != ">" && !KnownType(t) }); at >= 0 {
-				trouble = "is refused: at types: entry " + strconv.Itoa(at+1) + " is not an event type; " + TypeHint(t.Types[at])
-			}
-			c.Templates[path] = t
-		}
-		if trouble != "" {
-			r.wrong(name, "names "+path+", which "+trouble)
-			return
-		}
-		r.warnReadable(name, path)
-	}
-	r.warnIdle("DOORBELL_WEBHOOK_URL", c.Forward.RoutesFile != "" || !c.Forward.WebhookURL.IsZero(), "WEBHOOK_TEMPLATE_FILE")
-}
-
-// checkOneAt refuses two secrets or templates at one address: what is sent there is sent by one receiver.
-func (r *reader) checkOneAt(addresses PerAgencyURL, name, what string, p PerAgency) {
-	given := map[string]string{}
-	for _, agency := range append(NamedIn(addresses.PerAgency, p), AnyAgency) {
-		address := addresses.Revealed(agency)
-		if other, known := given[address]; known && address != "" && other != p.Revealed(agency) {
-			r.wrong(name, "gives one address two "+what+"; write one, or another address for each (a query is enough)")
-			return
-		}
-		given[address] = p.Revealed(agency)
-	}
-}
-
-func (r *reader) checkEmail(f Forward) {
-	r.checkRecipients("DOORBELL_EMAIL_TO", f.EmailTo)
-	r.checkRecipients("DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo)
-	user := ""
-	if f.EmailSMTP != "" {
-		u, trouble := smtpServer(string(f.EmailSMTP))
-		if trouble != "" {
-			r.wrong("DOORBELL_EMAIL_SMTP", trouble)
-		} else {
-			user = u.User.Username()
-		}
-	}
-	if !r.good("DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO") {
-		return
-	}
-	if !f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero() && f.RoutesFile == "" {
-		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names")
-		return
-	}
-	type setting struct {
-		name string
-		not  bool
-	}
-	needed := []setting{{"DOORBELL_EMAIL_SMTP", f.EmailSMTP == ""}, {"DOORBELL_EMAIL_FROM", f.EmailFrom == ""}}
-	if f.RoutesFile == "" || !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero() { // else a table may name the recipients
-		needed = append(needed, setting{"DOORBELL_EMAIL_TO", f.EmailTo.IsZero() && f.EmailAlertsTo.IsZero()})
-	}
-	missing := slices.DeleteFunc(slices.Clone(needed), func(s setting) bool { return !s.not })
-	if n := len(missing); n > 0 && (n < len(needed) || !f.EmailPassword.IsZero()) {
-		r.wrong(missing[0].name, "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
-		return
-	}
-	switch {
-	case user != "" && f.EmailPassword.IsZero():
-		r.wrong("DOORBELL_EMAIL_PASSWORD", "is not set, and DOORBELL_EMAIL_SMTP names a user; set it, or leave out what stands before the @")
-	case user == "" && !f.EmailPassword.IsZero():
-		r.wrong("DOORBELL_EMAIL_PASSWORD", "is set without a user; write smtp://user@host:587 into DOORBELL_EMAIL_SMTP")
-	}
-}
-
-func (r *reader) checkRecipients(name string, to PerAgencyMail) {
-	for agency, v := range to.All() {
-		if trouble := RecipientsTrouble(v.Reveal()); trouble != "" {
-			r.wrongOf(name, agency, trouble)
-		}
-	}
-}
-
-// smtpServer reads the address of a server, or says what is wrong with it. A server that speaks no TLS is found out when it is
-// spoken to, and gets nothing.
-func smtpServer(text string) (*url.URL, string) {
-	u, err := url.Parse(text)
-	password := false
-	if err == nil {
-		_, password = u.User.Password()
-	}
-	switch {
-	case err != nil || u.Scheme != "smtp" && u.Scheme != "smtps":
-		return nil, "is not the address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
-	case password:
-		return nil, "holds a password; write it into DOORBELL_EMAIL_PASSWORD, and the user alone before the @"
-	case !goodHost(strings.ToLower(u.Hostname())) || !goodPort(u):
-		return nil, "names no usable host; write it like smtp://user@host:587. An @ in the user is written %40"
-	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return nil, "holds more than a server; leave out what follows the port"
-	case linkLocal(u.Hostname()):
-		return nil, "names a link-local address, where no mail server can be; write the server's own"
-	}
-	return u, ""
-}
 
 // Recipients are the addresses of a value.
 func Recipients(text string) []string {

@@ -3,24 +3,26 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/kelseyhightower/envconfig"
 )
 
-// Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes no value.
+// Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes
+// no value.
 type Problem struct{ Name, Text string }
 
-// Error is everything that is wrong with the environment, in the order of the variables. It ends the process with
-// exit code 78, before anything is written or asked.
+// Error is everything that is wrong with the environment, in the order of the variables. It ends
+// the process with exit code 78, before anything is written or asked.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string { return strings.Join(e.Sentences(), "\n") }
@@ -34,7 +36,8 @@ func (e *Error) Sentences() []string {
 	return all
 }
 
-// Setting is one variable: what it can be and what it is. Value is fit to be printed: secrets are fingerprints.
+// Setting is one variable: what it can be and what it is. Value is fit to be printed: secrets are
+// fingerprints.
 type Setting struct {
 	Group       group  `json:"group"`
 	Name        string `json:"name"`
@@ -73,38 +76,67 @@ func newReader(environ []string) *reader {
 // reading numbers the calls of read, in all goroutines.
 var reading atomic.Uint64
 
-// read fills the fields of a group. envconfig knows no source but the process environment and stops at its first error.
-// So the texts found stand there for the length of this call, under a prefix that no other call has, and a text that was
-// refused is taken out before the next try.
+// read fills the fields of a group. envconfig reads the process environment alone, so the texts
+// found stand there for the length of this call, under a prefix that no other call has; one that
+// does not fit its field is reported and left out.
 func (r *reader) read(g group, fields any) {
-	prefix := g.prefix()
 	private := fmt.Sprintf("DOORBELL_READING_%d", reading.Add(1))
-	names := make(map[string]*Setting)
-	for _, s := range settingsOf(g, fields) {
-		r.settings = append(r.settings, s)
+	own := settingsOf(g, fields)
+	r.settings = append(r.settings, own...)
+	for _, s := range own {
 		if !r.find(s) {
 			continue
 		}
-		name := private + strings.TrimPrefix(s.Name, prefix)
-		if err := os.Setenv(name, s.text); err != nil {
-			r.wrong(s.Name, "holds a character that no variable can hold; write it anew")
+		v, err := decode(s.field.Type, s.text)
+		if err != nil {
+			r.wrong(s.Name, err.Error())
+			continue
+		}
+		text := s.text
+		if d, is := v.(*time.Duration); is {
+			text = d.String() // envconfig knows no days
+		}
+		name := private + strings.TrimPrefix(s.Name, g.prefix())
+		if os.Setenv(name, text) != nil {
+			r.wrong(s.Name, "holds a character that no variable can hold; write it again")
 			continue
 		}
 		defer os.Unsetenv(name)
-		names[name] = s
 	}
-	for err := envconfig.Process(private, fields); err != nil; err = envconfig.Process(private, fields) {
-		r.refuse(names, err)
+	if envconfig.Process(private, fields) != nil {
+		panic("configuration: a default is unfit") // the tag is ours; a test reads every default
 	}
-	for _, s := range r.settings {
-		if s.Group == g {
-			r.checkRange(s)
-		}
+	for _, s := range own {
+		r.checkRange(s)
 	}
 }
 
-// settingsOf lists the variables of a group. The names come from envconfig itself, so that what is documented is what is
-// read. A group is flat: a name for each field.
+// decode reads a text as a value of a type, and returns a pointer to it. Its errors say what to
+// write and quote nothing.
+func decode(t reflect.Type, text string) (any, error) {
+	v := reflect.New(t).Interface()
+	var err error
+	switch v := v.(type) {
+	case envconfig.Decoder:
+		err = v.Decode(text)
+	case *time.Duration:
+		if *v, err = ParseDuration(text); err != nil {
+			err = advice("is not a duration; write it like 30s, 5m, 2h or 30d")
+		}
+	case *bool:
+		if *v, err = strconv.ParseBool(text); err != nil {
+			err = advice("is neither true nor false; write one of them")
+		}
+	case *float64:
+		if *v, err = strconv.ParseFloat(text, 64); err != nil {
+			err = advice("is not a number; write it like 5 or 0.5")
+		}
+	}
+	return v, err
+}
+
+// settingsOf lists the variables of a group. The names come from envconfig itself, so that what is
+// documented is what is read. A group is flat: a name for each field.
 func settingsOf(g group, fields any) []*Setting {
 	names := namesOf(g, fields)
 	value := reflect.ValueOf(fields).Elem()
@@ -136,7 +168,8 @@ func namesOf(g group, fields any) []string {
 
 // All are the variables of every group with their defaults, those that everybody needs first.
 func All() []*Setting {
-	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}), settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
+	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}),
+		settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
 }
 
 // Meaning is the description with what the tags say about the values.
@@ -152,25 +185,18 @@ func (s *Setting) Meaning() string {
 		return text
 	}
 	also := " Secret: also as "
-	if _, shown := s.field.Type.FieldByName("shownPerAgency"); shown {
-		also = " Also as "
+	if v, err := decode(s.field.Type, ""); err == nil {
+		if p, is := v.(interface{ isOpen() bool }); is && p.isOpen() {
+			also = " Also as "
+		}
 	}
 	return text + also + s.Name + FileSuffix + "."
 }
 
-// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
+// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they
+// can come from a file.
 func mayBeFile(t reflect.Type) bool {
 	return t == reflect.TypeFor[Secret]() || t != reflect.TypeFor[PerAgencyFile]() && t.Implements(reflect.TypeFor[interface{ Of(agency string) Secret }]())
-}
-
-// refuse turns an error of envconfig, which quotes the value, into one of ours, which does not.
-func (r *reader) refuse(names map[string]*Setting, err error) {
-	parse, ok := err.(*envconfig.ParseError)
-	if !ok || names[parse.KeyName] == nil {
-		panic("configuration: a default is unfit") // the tag is ours; a test reads every default
-	}
-	r.wrong(names[parse.KeyName].Name, complaint(names[parse.KeyName].field.Type, parse.Err))
-	os.Unsetenv(parse.KeyName)
 }
 
 // shown completes the settings for printing, unfit values left out.
@@ -194,37 +220,33 @@ func (r *reader) shown() []Setting {
 
 func (r *reader) wrong(name, text string) { r.problems = append(r.problems, Problem{name, text}) }
 
+// wrongIf reports what is wrong with a variable, unless something else is already.
+func (r *reader) wrongIf(is bool, name, text string) {
+	if is && r.good(name) {
+		r.wrong(name, text)
+	}
+}
+
 func (r *reader) warn(sentence string) { r.warnings = append(r.warnings, sentence) }
-
-// good reports whether nothing is wrong with any of the variables so far. One that was not read is good.
-func (r *reader) good(names ...string) bool {
-	return !slices.ContainsFunc(r.problems, func(p Problem) bool {
-		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name, FileSuffix))
-	})
-}
-
-// set reports whether a variable has a value that is not its default.
-func (r *reader) set(name string) bool {
-	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
-}
 
 // has reports whether a group was read.
 func (r *reader) has(g group) bool {
 	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Group == g })
 }
 
-// err returns the problems as an error, nil if there are none.
-func (r *reader) err() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	return &Error{r.problems}
+// good reports whether nothing is wrong with any of the variables so far. One that was not read is
+// good.
+func (r *reader) good(names ...string) bool {
+	return !slices.ContainsFunc(r.problems, func(p Problem) bool {
+		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name,
+			FileSuffix))
+	})
 }
 
-// prefixed returns the names of the environment that begin with DOORBELL_, sorted.
-func (r *reader) prefixed() []string {
-	names := slices.Sorted(maps.Keys(r.environ))
-	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, "DOORBELL_") })
+// set reports whether a variable has a value that is not its default.
+func (r *reader) set(name string) bool {
+	return slices.ContainsFunc(r.settings,
+		func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
 }
 
 // plain reports whether a text is one line of readable characters.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // advice is what is wrong with a value and what to write instead. It never holds the value itself: a key that was
@@ -21,40 +23,36 @@ func advise(format string, args ...any) error { return advice(fmt.Sprintf(format
 // Size is a number of bytes, written 32MiB or 8GiB.
 type Size int64
 
-const sizeAdvice = advice("is not a size; write it like 512KiB, 32MiB or 8GiB")
-
-var sizeUnits = []struct {
-	suffix string
-	factor int64
-}{
-	{"KiB", 1 << 10},
-	{"MiB", 1 << 20},
-	{"GiB", 1 << 30},
-	{"TiB", 1 << 40},
-	{"kB", 1e3},
-	{"KB", 1e3},
-	{"MB", 1e6},
-	{"GB", 1e9},
-	{"TB", 1e12},
-	{"B", 1},
-	{"", 1},
+// sizeUnits are what may follow the number; without one it counts bytes.
+var sizeUnits = map[string]int64{
+	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// Decode reads a whole number with a unit; without one it counts bytes.
+// Decode reads a whole number with a unit.
 func (s *Size) Decode(text string) error {
-	for _, u := range sizeUnits {
-		number, found := strings.CutSuffix(text, u.suffix)
-		if !found {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/u.factor {
-			return sizeAdvice
-		}
-		*s = Size(n * u.factor)
-		return nil
+	number := strings.TrimRight(text, "BKMGTikb")
+	factor, known := sizeUnits[text[len(number):]]
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if !known || err != nil || n < 0 || n > math.MaxInt64/factor {
+		return advice("is not a size; write it like 512KiB, 32MiB or 8GiB")
 	}
-	return sizeAdvice
+	*s = Size(n * factor)
+	return nil
+}
+
+// ParseDuration reads a duration as time.ParseDuration does, and whole days before it: 30d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	d := time.Duration(n) * 24 * time.Hour
+	if err != nil || rest == "" {
+		return d, err
+	}
+	more, err := time.ParseDuration(rest)
+	return d + more, err
 }
 
 // AutoDuration is a duration, or 0 for auto.
@@ -66,7 +64,7 @@ func (d *AutoDuration) Decode(text string) error {
 		*d = 0
 		return nil
 	}
-	v, err := time.ParseDuration(text)
+	v, err := ParseDuration(text)
 	if err != nil || v == 0 {
 		return advice("is neither auto nor a duration; write it like 10m or 2h")
 	}
@@ -178,8 +176,6 @@ func (f *Filter) Decode(text string) error {
 // Pointers are JSON pointers (RFC 6901) by kind of record.
 type Pointers struct{ Insertion, ContactRequest []string }
 
-const pointerAdvice = "entry %d is not a pointer; write insertion:/path or contact_request:/path, separated by commas"
-
 // Decode reads "insertion:/views,contact_request:/read".
 func (p *Pointers) Decode(text string) error {
 	entries, err := list(text, 200)
@@ -189,32 +185,14 @@ func (p *Pointers) Decode(text string) error {
 	*p = Pointers{}
 	for i, entry := range entries {
 		kind, pointer, _ := strings.Cut(entry, ":")
-		if !validPointer(pointer) {
-			return advise(pointerAdvice, i+1)
+		of := map[string]*[]string{"insertion": &p.Insertion, "contact_request": &p.ContactRequest}[kind]
+		// The whole document, which is the empty pointer, is no part of a record.
+		if of == nil || len(pointer) < 2 || len(pointer) > 500 || !jsontext.Pointer(pointer).IsValid() {
+			return advise("entry %d is not a pointer; write insertion:/path or contact_request:/path, separated by commas", i+1)
 		}
-		switch kind {
-		case "insertion":
-			p.Insertion = append(p.Insertion, pointer)
-		case "contact_request":
-			p.ContactRequest = append(p.ContactRequest, pointer)
-		default:
-			return advise(pointerAdvice, i+1)
-		}
+		*of = append(*of, pointer)
 	}
 	return nil
-}
-
-// validPointer holds a text against RFC 6901. The whole document, which is the empty pointer, is no part of a record.
-func validPointer(text string) bool {
-	if len(text) < 2 || len(text) > 500 || text[0] != '/' {
-		return false
-	}
-	for i := range len(text) {
-		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
-			return false
-		}
-	}
-	return true
 }
 
 // list splits at commas and trims; empty entries and more than most are refused.

@@ -118,7 +118,7 @@ func (a *Daemon) connect() error {
 	})
 	if err != nil {
 		conn.Close()
-		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
+		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX")
 	}
 	a.mu.Lock()
 	a.conn, a.relay = conn, r

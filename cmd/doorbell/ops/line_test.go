@@ -56,7 +56,7 @@ func TestTheLineOfAWatchIsASentenceWithoutCodes(t *testing.T) {
 	}{
 		{events.TypeAccessResumed, `"scope":"contact_requests","cause":"operator"`, "polling resumed for all contact requests of the agency: an operator asked for it"},
 		{events.TypeWatchRecovered, `"operation":"insertions","ends":"stale"`, "the list of insertions: the API answers again"},
-		{events.TypeWatchRecovered, `"operation":"contact_requests","ends":"gap_detected"`, "contact requests: everything can be read again"},
+		{events.TypeWatchRecovered, `"operation":"contact_requests","ends":"stale"`, "contact requests: the API answers again"},
 		{events.TypeWatchRecovered, `"ends":"change_held"`, "the held change is settled"},
 		{events.TypeWatchGapDetected, `"reason":"window_full","reached":1000`, "more contact requests arrived at once than the API shows; 1000 reached"},
 		{events.TypeWatchChangeHeld, `"reason":"empty_list","missing":8,"known":8,"approve":"doorbell approve A100"`, "8 of 8 insertions are missing; doorbell approve A100 announces it now"},

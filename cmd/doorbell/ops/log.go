@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +15,10 @@ import (
 
 // EventQuery says which events of the log are meant. The zero value means all of them.
 type EventQuery struct {
-	AgencyID            string        `json:"agencyId,omitempty"`
-	Type                string        `json:"type,omitempty"` // a type, or several as access.>
-	PropertyReferenceID string        `json:"propertyReferenceId,omitempty"`
-	Origin              events.Origin `json:"origin,omitempty"`
-	ID                  string        `json:"id,omitempty"`
+	AgencyID            string `json:"agencyId,omitempty"`
+	Type                string `json:"type,omitempty"` // a type, or several as access.>
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
+	ID                  string `json:"id,omitempty"`
 	// Since and Until are times of record: not before the one, and before the other.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -41,7 +39,6 @@ func (q EventQuery) matches(e events.Event) bool {
 	case q.ID != "" && e.ID != q.ID,
 		q.Type != "" && !ofType(e.Type, q.Type),
 		q.PropertyReferenceID != "" && e.Reference != q.PropertyReferenceID,
-		q.Origin != "" && e.Origin != q.Origin,
 		!q.Since.IsZero() && e.RecordedTime.Before(q.Since),
 		!q.Until.IsZero() && !e.RecordedTime.Before(q.Until),
 		q.Unerased && e.Erased():
@@ -66,19 +63,9 @@ type LoggedEvent struct {
 
 // EventCounts says how many events a query means.
 type EventCounts struct {
-	Total    int                 `json:"total"`
-	Agencies []AgencyEventCounts `json:"agencies"` // those with any, in order
+	Total int `json:"total"`
 	// UpTo is the last position that was looked at: a query with it as ToSequence means the same events again.
 	UpTo uint64 `json:"upTo"`
-}
-
-// AgencyEventCounts are those of one agency.
-type AgencyEventCounts struct {
-	AgencyID      string              `json:"agencyId"`
-	Total         int                 `json:"total"`
-	FirstSequence uint64              `json:"firstSequence"`
-	LastSequence  uint64              `json:"lastSequence"`
-	Types         map[events.Type]int `json:"types"`
 }
 
 // Log reads the event log of an open store. Nothing assumes that it begins with 1. It holds at most some megabytes at a time,
@@ -102,38 +89,19 @@ func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, er
 }
 
 // CountEvents counts the events that a query means.
-func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
-	c := EventCounts{Agencies: []AgencyEventCounts{}}
+func (l Log) CountEvents(ctx context.Context, q EventQuery) (c EventCounts, err error) {
 	s, err := l.span(ctx, q)
 	if err != nil {
 		return c, err
 	}
 	c.UpTo = s.upTo
-	of := map[string]*AgencyEventCounts{}
-	for e, err := range l.events(ctx, q, s) {
+	for _, err := range l.events(ctx, q, s) {
 		if err != nil {
 			return c, err
 		}
-		agency := e.Event.AgencyID
-		if of[agency] == nil {
-			of[agency] = &AgencyEventCounts{AgencyID: agency, Types: map[events.Type]int{}}
-		}
-		of[agency].add(e.Event)
 		c.Total++
 	}
-	for _, agency := range slices.Sorted(maps.Keys(of)) {
-		c.Agencies = append(c.Agencies, *of[agency])
-	}
 	return c, nil
-}
-
-func (c *AgencyEventCounts) add(e events.Event) {
-	c.Types[e.Type]++
-	c.Total++
-	if c.FirstSequence == 0 {
-		c.FirstSequence = e.Sequence
-	}
-	c.LastSequence = e.Sequence
 }
 
 // span is the part of the log in which a query looks: behind one position, up to another.

@@ -23,8 +23,8 @@ func Poller(c *config.Config, version string) poller.Options {
 	p := c.Poll
 	o := poller.Options{
 		API: listings.Options{
-			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: c.Base.Agent(version),
-			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
+			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, Version: c.Base.Agent(version),
+			TimeZone: p.Timezone.Location, CAs: c.CAs, AllowPlaintext: c.Base.AllowPlaintext,
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor,

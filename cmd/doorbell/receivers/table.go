@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -197,11 +199,11 @@ func (l *Line) read(column, cell string) (wrong string) {
 	case "offer_type":
 		l.Filter.OfferTypes = list
 	case "min_score":
-		var score config.Score
-		if err := score.Decode(cell); err != nil {
-			return err.Error()
+		least, err := strconv.ParseFloat(cell, 64)
+		if err != nil || math.IsNaN(least) || math.IsInf(least, 0) {
+			return "is not a number; write it like 50 or 0.7"
 		}
-		l.Filter.MinScore = score.Least
+		l.Filter.MinScore = &least
 	case "types":
 		for n, name := range list {
 			if name != ">" && !config.KnownType(name) {

@@ -254,7 +254,10 @@ func (m erasureScene) forgetWhileReplayed(t *testing.T, hook *doorbelltest.Place
 	if len(posts) != 1 || slices.ContainsFunc(posts, func(p doorbelltest.Post) bool { return strings.Contains(p.Body, m.gone.email) }) {
 		t.Errorf("%d contact requests arrived, want one, and none of who is gone", len(posts))
 	}
-	doorbelltest.Has(t, doorbelltest.Run(t, m.Environ, "replay", "--type", "contact_request.created", "--dry-run").Stdout, "3 events would be replayed")
+	shown := doorbelltest.Run(t, m.Environ, "replay", "--type", "contact_request.created", "--to", "-")
+	if n := len(doorbelltest.Lines(shown.Stdout)); n != 3 {
+		t.Errorf("%d events would be replayed", n)
+	}
 	return r
 }
 

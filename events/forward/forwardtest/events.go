@@ -80,11 +80,11 @@ func Events(agency string, sequence int) (all []events.Event) {
 		&events.ContactRequestRedacted{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", RedactedFields: []string{"email"}},
 		&events.AccessHalted{Common: c, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown"},
 		&events.AccessResumed{Common: c, Scope: events.ScopeAgency, HaltedAt: at, Cause: "operator"},
-		&events.WatchBaselined{Common: c, Reason: "first", StartedAt: at, Complete: true, Insertions: 3},
+		&events.WatchBaselined{Common: c, StartedAt: at, Complete: true, Insertions: 3},
 		&events.WatchStale{Common: c, Operation: "insertions"},
 		&events.WatchRecovered{Common: c, Ends: "stale", Since: at},
 		&events.WatchGapDetected{Common: c, Operation: "contact_requests", PropertyReferenceID: ref, Reason: "window_full", Reached: 20},
-		&events.WatchSchemaDrifted{Common: c, Operation: "insertions", Expected: "array", Found: "object"},
+		&events.WatchSchemaDrifted{Common: c, Operation: "insertions", Change: "place", Expected: "array", Found: "object"},
 		&events.WatchChangeHeld{Common: c, Reason: "empty_list", Missing: 9, Known: 9, Until: at, Approve: "doorbell approve " + agency},
 	} {
 		all = append(all, stamped(sequence+len(all), p))

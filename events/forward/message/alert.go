@@ -114,7 +114,7 @@ func (w writer) alert(e events.Event) alert {
 		i = w.stale(p)
 	case *events.WatchRecovered:
 		i = Item{Tone: Good, Heading: Ending(p.Ends), Facts: facts(
-			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID))}
+			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)})}
 	case *events.WatchGapDetected:
 		i = w.gap(p)
 	case *events.WatchSchemaDrifted:
@@ -164,7 +164,6 @@ var causes = map[string]string{"key_changed": "the key was replaced", "operator"
 
 var endings = map[string]string{
 	"stale": "The API answers again", "change_held": "The held change is settled",
-	"schema_drifted": "Answers have the usual form again", "gap_detected": "Everything can be read again",
 }
 
 var refusals = map[string]string{

@@ -54,7 +54,7 @@ func TestThePageShowsTheNameOfTheInstallation(t *testing.T) {
 	for instance, want := range map[string]string{"": "doorbell", "staging": "doorbell staging", "<b>": "doorbell &lt;b&gt;"} {
 		s.Instance = instance
 		for _, path := range []string{"/", "/fragment"} {
-			if page := shown(t, of(s, nil), path, false); !strings.HasSuffix(title(page), " – "+want) || !strings.Contains(page, "</svg>"+want+"</h1>") {
+			if page := shown(t, of(s, nil), path); !strings.HasSuffix(title(page), " – "+want) || !strings.Contains(page, "</svg>"+want+"</h1>") {
 				t.Errorf("%s: the title of %q is %q", path, instance, title(page))
 			}
 		}

@@ -26,8 +26,8 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 				"write the table of routes with the column agency, and name it in DOORBELL_ROUTES_FILE",
 		},
 		{
-			"DOORBELL_API_KEY_NEXT=x", "DOORBELL_API_KEY_NEXT no longer has an effect: an agency has one key; write the new one " +
-				"into the key file, which is read again within 30 s; doorbell check tests it", "",
+			"DOORBELL_API_KEY_NEXT=x", "", "DOORBELL_API_KEY_NEXT is no longer supported: an agency has one key; unset it, " +
+				"and write the new one into the key file, which is read again within 30 s; doorbell check --api-key-file tests it",
 		},
 		{
 			"DOORBELL_PAGE_SIZE=50", "DOORBELL_PAGE_SIZE no longer has an effect: walks ask for 100 insertions a page, " +
@@ -40,6 +40,14 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 		{
 			"DOORBELL_PEOPLE_RETENTION=24h", "DOORBELL_PEOPLE_RETENTION no longer has an effect: events hold people for as long as " +
 				"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none", "",
+		},
+		{
+			"DOORBELL_STREAM=LEADS", "", "DOORBELL_STREAM is no longer supported: the stream is named after DOORBELL_SUBJECT_PREFIX, " +
+				"in capitals; unset it, and choose a prefix of that name, which consumers then subscribe to",
+		},
+		{
+			"DOORBELL_MAX_BODY=1MiB", "DOORBELL_MAX_BODY no longer has an effect: a response may have 32 MiB, packed and unpacked; " +
+				"remove it", "",
 		},
 		{"DOORBELL_CLUSTER_GENERATION=2", "DOORBELL_CLUSTER_GENERATION no longer has an effect; remove it", ""},
 		{"DOORBELL_CLUSTER_GENERATION_FILE=/none", "DOORBELL_CLUSTER_GENERATION_FILE no longer has an effect; remove it", ""},

@@ -33,7 +33,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options) error {
 			return runDaemon(ctx, c, o)
 		},
 		Wait: func(ctx context.Context, working func() standby.Holder) error {
-			return daemon.Wait(ctx, o, b.Standby, working)
+			return daemon.Wait(ctx, o, conn, b.Standby, working)
 		},
 	})
 }

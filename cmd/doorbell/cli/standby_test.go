@@ -13,6 +13,7 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/standby"
+	"doorbell/events/relay"
 )
 
 func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
@@ -21,6 +22,9 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	_, js := doorbelltest.Connected(t, far.URL())
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), relay.Options{Prefix: "listings", Stream: "LISTINGS"}.StreamConfig()); err != nil {
 		t.Fatal(err)
 	}
 	other, err := json.Marshal(standby.Holder{Name: "machine-one", ID: "1", Since: time.Now()})
@@ -50,7 +54,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	if err := json.Unmarshal([]byte(doorbelltest.Run(t, environ, "status", "--json").Stdout), &status); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"": "machine-one works for pair", "readyz": "ok", "livez": "ok", "v1/status": `"works":false`} {
+	for path, want := range map[string]string{"": "machine-one works for pair", "readyz": "ok", "livez": "ok", "v1/status": `"works":false`, "v1/events": "[]"} {
 		response, err := http.Get(status.Page + path)
 		if err != nil {
 			t.Fatal(err)

@@ -13,17 +13,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/feed"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/ops/metrics"
 	"doorbell/cmd/doorbell/ops/page"
 	"doorbell/cmd/doorbell/standby"
+	"doorbell/events/stream"
 )
 
 // Wait is what a doorbell does while another one of its pair works: it serves health, page and status,
-// which name the holder of the lease, and refuses everything else. It returns nil when ctx ends, and
+// which name the holder of the lease, and the feed, which needs no store. It refuses everything else. It returns nil when ctx ends, and
 // has given back socket and address then.
-func Wait(ctx context.Context, o Options, pair string, working func() standby.Holder) error {
-	w := &waiting{o: o, pair: pair, working: working, started: time.Now().UTC()}
+func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
+	w := &waiting{o: o, conn: conn, pair: pair, working: working, started: time.Now().UTC()}
 	socket, err := w.listen(ctx)
 	if err != nil {
 		return err
@@ -50,6 +52,7 @@ func Wait(ctx context.Context, o Options, pair string, working func() standby.Ho
 
 type waiting struct {
 	o       Options
+	conn    stream.Conn // is not the daemon's
 	pair    string
 	working func() standby.Holder
 	started time.Time
@@ -105,9 +108,10 @@ func (w *waiting) health() ops.Health {
 }
 
 func (w *waiting) serveHTTP(ctx context.Context) error {
+	events := func() stream.Client { return stream.Client{Conn: w.conn, Stream: w.o.Stream, Wait: 5 * time.Second} }
 	return ops.ServeHTTP(ctx, w.web, ops.HTTPOptions{
-		Page: page.Handler(page.Options{Status: w.status}), Metrics: metrics.Handler(ops.Shared(w.status)), Schemas: ops.Schemas(),
-		Health: w.health, Verbs: w.verbs(), Token: w.o.HTTPToken, Log: w.o.Log.With("part", "http"),
+		Page: page.Handler(page.Options{Status: w.status}), Feed: feed.Handler(feed.Options{Client: events, Prefix: w.o.SubjectPrefix}), Metrics: metrics.Handler(ops.Shared(w.status)), Schemas: ops.Schemas(),
+		Health: w.health, Verbs: w.verbs(), Token: w.o.HTTPToken, FeedToken: w.o.FeedToken, Log: w.o.Log.With("part", "http"),
 	})
 }
 

@@ -78,7 +78,7 @@ func TestEverySettingArrives(t *testing.T) {
 	defer api.Close()
 	c := mustRead(t, []string{
 		"DOORBELL_CA_FILE=" + authorityOf(t, api),
-		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off",
+		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging", "DOORBELL_STANDBY=leads", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off",
 		"DOORBELL_RETENTION=2d", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef", "DOORBELL_FEED_TOKEN=f-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a,B200=b", "DOORBELL_BASELINE=emit", "DOORBELL_PEOPLE=A100=none,*=contact",
@@ -90,7 +90,7 @@ func TestEverySettingArrives(t *testing.T) {
 	})
 	p := c.Poll
 	for what, ok := range map[string]bool{
-		"retention": c.Base.Retention == 48*time.Hour, "data dir": c.Base.DataDir == "/var/lib/doorbell", "stream": c.Base.Stream() == "A_B", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
+		"retention": c.Base.Retention == 48*time.Hour, "data dir": c.Base.DataDir == "/var/lib/doorbell", "standby": c.Base.Standby == "leads", "stream": c.Base.Stream() == "A_B", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
 		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "token of the feed": c.Base.FeedToken.Reveal() == "f-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
 		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 36*time.Hour,
 		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",

@@ -28,6 +28,7 @@ var logKeys = map[string]string{
 	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "last": "when it was well",
 	"expected": "of the answers, as paths and types", "found": "instead of it", "key": "fingerprint", "api": "address", "data": "directory", "store": "id",
 	"then": "what is done about it", "now": "where it was put",
+	"pair": "of doorbells", "holder": "the doorbell of a pair that works", "age": "of a copy",
 	"in_use": "bytes", "most": "bytes", "job": "of a replay", "receipt": "of an erasure", "verb": "that was asked for over HTTP",
 }
 

@@ -27,8 +27,14 @@ func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
 	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
+	second := filepath.Join(filepath.Dir(unit), "doorbell@-staging.service")
+	if err := os.WriteFile(second, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []string{unit, second} {
+		if out, err := exec.Command(analyze, "verify", "--man=no", one).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 	const tenths = 15
 	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+strconv.Itoa(tenths), unit).CombinedOutput()
@@ -43,7 +49,7 @@ func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
 func TestTheUnitHandsOverEverySecretThatIsThere(t *testing.T) {
 	var loaded []string
 	for _, m := range regexp.MustCompile(`(?m)^LoadCredential=(\S+?):(\S+)$`).FindAllStringSubmatch(readText(t, unitFile), -1) {
-		if m[2] != "doorbell."+m[1] {
+		if m[2] != "doorbell%i."+m[1] {
 			t.Errorf("%s comes from %s", m[1], m[2])
 		}
 		loaded = append(loaded, m[1])

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/netip"
 	"slices"
 	"strings"
@@ -108,12 +109,23 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
 	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page)), operator))
 	mux.Handle("GET /events", g.reads(there(o.Page), operator))
+	mux.Handle("GET /debug/pprof/", g.reads(profiles(), operator))
 	mux.Handle("GET /v1/status", g.reads(gzhttp.GzipHandler(verbs), operator))
 	mux.Handle("GET /v1/events", g.reads(there(o.Feed), operator, feed))
 	for _, verb := range []string{Poll.route, Resume.route, Approve.route} {
 		mux.Handle(verb, g.acts(verbs, operator))
 	}
 	return paced(withHeaders(local, mux))
+}
+
+// profiles are those of the Go runtime, for `go tool pprof`.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	return mux
 }
 
 func there(h http.Handler) http.Handler {

@@ -24,6 +24,7 @@ var httpPaths = []struct {
 	{method: "GET", path: "/large"},
 	{method: "GET", path: "/healthz"},
 	{method: "GET", path: "/v1/status"},
+	{method: "GET", path: "/debug/pprof/goroutine?debug=1"},
 	{method: "GET", path: "/v1/events"},
 	{method: "HEAD", path: "/events"}, // a GET does not end
 	{method: "GET", path: "/backup"},

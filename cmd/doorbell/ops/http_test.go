@@ -297,7 +297,7 @@ func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
 	for _, tt := range whoMayLook {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, tt.address, tt.token)
-			for _, path := range []string{"/", "/v1/status", "/events", "/fragment"} {
+			for _, path := range []string{"/", "/v1/status", "/events", "/fragment", "/debug/pprof/heap"} {
 				method := "GET"
 				if path == "/events" {
 					method = "HEAD" // else it does not end

@@ -76,7 +76,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		text = Line(w.spare(text, c), maxShort)
 	}
 	if i.Quote, wasCut = Lines(text, w.most); wasCut {
-		i.Note = w.t("The message is longer than this; the whole of it is in your portal.")
+		i.Note = w.t("The message is longer; your portal has all of it.")
 	}
 	written := p.CreatedAt
 	if written.IsZero() {
@@ -109,7 +109,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	case p.Erased:
 		i.Note = w.t("The data of this person was erased before this was sent.")
 	case p.Truncated:
-		i.Note = joined(" ", i.Note, w.t("Not all of it was sent on; the whole of it is in your portal."))
+		i.Note = joined(" ", i.Note, w.t("Not everything was forwarded; your portal has all of it."))
 	}
 	if len(p.Defects) > 0 {
 		i.Note = joined(" ", i.Note, w.t("The portal sent a record with faults; parts of this may be missing."))

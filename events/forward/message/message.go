@@ -130,7 +130,7 @@ func Write(all []events.Event, test bool, o Options) Message {
 		m = w.digest(all)
 	}
 	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for the person who sets it up
-		short := w.t("A person is shown in short here. E-mail and phone are in the portal, and here with %s.")
+		short := w.t("Personal data is shortened here. E-mail and phone are in the portal; with %s they are shown here too.")
 		m.Foot = append([]string{strings.Replace(short, "%s", o.Full, 1)}, m.Foot...)
 	}
 	m.Language, m.Alerts = w.tag(), alerts
@@ -207,7 +207,7 @@ func (w writer) single(e events.Event) Message {
 
 // digest is several events, by property: the one of which the first event came first.
 func (w writer) digest(all []events.Event) Message {
-	m := Message{Label: w.t("Digest"), Tone: Quiet, Foot: []string{w.t("These waited together and are one message.")}}
+	m := Message{Label: w.t("Digest"), Tone: Quiet, Foot: []string{w.t("These events waited together and are sent as one message.")}}
 	var order []string
 	groups, places, requests := map[string][]Item{}, map[string]string{}, 0
 	several := slices.ContainsFunc(all, func(e events.Event) bool { return e.AgencyID != all[0].AgencyID })

@@ -151,7 +151,7 @@ var table = map[string][3]string{
 	"Agency":                  {"Agentur", "Agence", "Agenzia"},
 	"CEST":                    {"MESZ", "CEST", "CEST"},
 	"CET":                     {"MEZ", "CET", "CET"},
-	"Call":                    {"Anrufen", "Appeler", "Chiamare"},
+	"Call":                    {"Anrufen", "Appeler", "Chiama"},
 	"Company":                 {"Firma", "Société", "Ditta"},
 	"Contact request":         {"Kontaktanfrage", "Demande de contact", "Richiesta di contatto"},
 	"Contact request changed": {"Kontaktanfrage geändert", "Demande de contact modifiée", "Richiesta di contatto modificata"},
@@ -165,10 +165,10 @@ var table = map[string][3]string{
 	"German":                  {"Deutsch", "Allemand", "Tedesco"},
 	"Insertion appeared":      {"Neues Inserat", "Nouvelle annonce", "Nuovo annuncio"},
 	"Insertion changed":       {"Inserat geändert", "Annonce modifiée", "Annuncio modificato"},
-	"Insertion disappeared":   {"Inserat nicht mehr da", "Annonce disparue", "Annuncio scomparso"},
-	"Insertion is back":       {"Inserat wieder da", "Annonce de retour", "Annuncio di nuovo presente"},
+	"Insertion disappeared":   {"Inserat nicht mehr online", "Annonce plus en ligne", "Annuncio non più online"},
+	"Insertion is back":       {"Inserat wieder online", "Annonce de nouveau en ligne", "Annuncio di nuovo online"},
 	"Italian":                 {"Italienisch", "Italien", "Italiano"},
-	"Last seen":               {"Zuletzt gesehen", "Vu la dernière fois", "Visto l’ultima volta"},
+	"Last seen":               {"Zuletzt gesehen", "Vue pour la dernière fois", "Visto l’ultima volta"},
 	"Lives at":                {"Adresse", "Adresse", "Indirizzo"},
 	"New contact request":     {"Neue Kontaktanfrage", "Nouvelle demande de contact", "Nuova richiesta di contatto"},
 	"Offer":                   {"Angebot", "Offre", "Offerta"},
@@ -184,11 +184,11 @@ var table = map[string][3]string{
 	"Seen":                    {"Gesehen", "Vu", "Visto"},
 	"Size":                    {"Grösse", "Taille", "Dimensioni"},
 	"Somebody":                {"Jemand", "Quelqu’un", "Qualcuno"},
-	"Somebody without a name": {"Jemand ohne Namen", "Une personne sans nom", "Una persona senza nome"},
+	"Somebody without a name": {"Unbekannte Person", "Personne inconnue", "Persona sconosciuta"},
 	"Speaks":                  {"Spricht", "Parle", "Parla"},
-	"Was gone since":          {"War weg seit", "Absent depuis", "Assente dal"},
+	"Was gone since":          {"Nicht online seit", "Hors ligne depuis", "Non online dal"},
 	"Where":                   {"Ort", "Lieu", "Luogo"},
-	"Write a mail":            {"E-Mail schreiben", "Écrire un e-mail", "Scrivere un’e-mail"},
+	"Write a mail":            {"E-Mail schreiben", "Écrire un e-mail", "Scrivi un’e-mail"},
 	"Wrote":                   {"Geschrieben", "Écrit", "Scritto"},
 	"a day":                   {"pro Tag", "par jour", "al giorno"},
 	"a month":                 {"pro Monat", "par mois", "al mese"},
@@ -205,16 +205,16 @@ var table = map[string][3]string{
 	"replayed":                {"erneut gesendet", "renvoyé", "inviato di nuovo"},
 	"rooms":                   {"Zimmer", "pièces", "locali"},
 	"to rent":                 {"zu mieten", "à louer", "in affitto"},
-	"These waited together and are one message.": {
-		"Diese haben zusammen gewartet und sind eine Meldung.", "Ces événements ont attendu ensemble et font un seul message.", "Questi eventi hanno atteso insieme e sono un solo messaggio.",
+	"These events waited together and are sent as one message.": {
+		"Diese Ereignisse wurden gesammelt und in einer Meldung zugestellt.", "Ces événements ont été regroupés en un seul message.", "Questi eventi sono stati raggruppati in un unico messaggio.",
 	},
-	"A person is shown in short here. E-mail and phone are in the portal, and here with %s.": {
-		"Personen stehen hier gekürzt. E-Mail und Telefon sind im Portal, und hier mit %s.",
-		"Les personnes sont abrégées ici. E-mail et téléphone se trouvent sur le portail, et ici avec %s.",
-		"Le persone sono abbreviate qui. E-mail e telefono sono sul portale, e qui con %s.",
+	"Personal data is shortened here. E-mail and phone are in the portal; with %s they are shown here too.": {
+		"Personendaten sind hier gekürzt. E-Mail und Telefon finden Sie im Portal; mit %s stehen sie auch hier.",
+		"Les données personnelles sont abrégées ici. L’e-mail et le téléphone se trouvent sur le portail ; avec %s, ils figurent aussi ici.",
+		"I dati personali sono abbreviati qui. E-mail e telefono si trovano sul portale; con %s compaiono anche qui.",
 	},
-	"Not all of it was sent on; the whole of it is in your portal.": {
-		"Nicht alles wurde weitergeleitet; ganz steht es in Ihrem Portal.", "Tout n’a pas été transmis ; le contenu entier se trouve sur votre portail.", "Non tutto è stato inoltrato; il contenuto completo è sul vostro portale.",
+	"Not everything was forwarded; your portal has all of it.": {
+		"Es wurde nicht alles weitergeleitet; vollständig finden Sie es in Ihrem Portal.", "Tout n’a pas été transmis ; le contenu complet se trouve sur votre portail.", "Non tutto è stato inoltrato; il contenuto completo si trova sul vostro portale.",
 	},
 	"The data of this person was erased before this was sent.": {
 		"Die Daten dieser Person wurden gelöscht, bevor dies gesendet wurde.", "Les données de cette personne ont été effacées avant l’envoi.", "I dati di questa persona sono stati cancellati prima dell’invio.",
@@ -224,8 +224,8 @@ var table = map[string][3]string{
 		"Tout n’est pas nouveau : une partie a été renvoyée sur demande ou existait déjà avant.",
 		"Non tutto è nuovo: una parte è stata inviata di nuovo su richiesta o esisteva già prima.",
 	},
-	"The message is longer than this; the whole of it is in your portal.": {
-		"Die Nachricht ist länger; ganz steht sie in Ihrem Portal.", "Le message est plus long ; il se trouve en entier sur votre portail.", "Il messaggio è più lungo; il testo completo è sul vostro portale.",
+	"The message is longer; your portal has all of it.": {
+		"Die Nachricht ist länger; vollständig finden Sie sie in Ihrem Portal.", "Le message est plus long ; vous le trouverez en entier sur votre portail.", "Il messaggio è più lungo; lo trovate per intero sul vostro portale.",
 	},
 	"The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes.": {
 		"Das Portal hat die Daten dieser Person gelöscht. Bitte löschen Sie sie auch: in E-Mails, CRM und Notizen.",
@@ -233,7 +233,7 @@ var table = map[string][3]string{
 		"Il portale ha cancellato i dati di questa persona. Cancellateli anche voi: da e-mail, CRM e appunti.",
 	},
 	"The portal sent a record with faults; parts of this may be missing.": {
-		"Das Portal hat einen fehlerhaften Datensatz gesendet; es kann etwas fehlen.", "Le portail a envoyé des données défectueuses ; il peut manquer quelque chose.", "Il portale ha inviato dati difettosi; può mancare qualcosa.",
+		"Das Portal hat einen fehlerhaften Datensatz gesendet; einzelne Angaben können fehlen.", "Le portail a envoyé des données défectueuses ; il peut manquer quelque chose.", "Il portale ha inviato dati difettosi; può mancare qualcosa.",
 	},
 	"The portal gives no way to reach this person; look there.": {
 		"Das Portal nennt keine Kontaktangaben; schauen Sie dort nach.", "Le portail n’indique aucun moyen de joindre cette personne ; consultez-le.", "Il portale non indica come raggiungere questa persona; consultatelo.",
@@ -245,9 +245,9 @@ var table = map[string][3]string{
 		"Mehr davon kann diese Version von doorbell nicht zeigen; im Ereignis selbst steht alles.", "Cette version de doorbell ne peut pas en montrer davantage ; l’événement contient tout.", "Questa versione di doorbell non può mostrare di più; l’evento contiene tutto.",
 	},
 	"This was sent again on request. It may be old, and somebody may have answered already.": {
-		"Dies wurde auf Wunsch erneut gesendet. Es kann alt und schon beantwortet sein.", "Ceci a été renvoyé sur demande. C’est peut-être ancien et déjà traité.", "Questo è stato inviato di nuovo su richiesta. Può essere vecchio e già evaso.",
+		"Dies wurde auf Wunsch erneut gesendet. Möglicherweise ist es alt und schon beantwortet.", "Ceci a été renvoyé sur demande. C’est peut-être ancien et déjà traité.", "Questo è stato inviato di nuovo su richiesta. Può essere vecchio e già evaso.",
 	},
 	"This was there before the watch began. It may be old, and somebody may have answered already.": {
-		"Dies war schon da, bevor die Überwachung begann. Es kann alt und schon beantwortet sein.", "Ceci existait avant le début de la surveillance. C’est peut-être ancien et déjà traité.", "Questo esisteva prima dell’inizio della sorveglianza. Può essere vecchio e già evaso.",
+		"Dies war schon da, bevor die Überwachung begann. Möglicherweise ist es alt und schon beantwortet.", "Ceci existait avant le début de la surveillance. C’est peut-être ancien et déjà traité.", "Questo esisteva prima dell’inizio della sorveglianza. Può essere vecchio e già evaso.",
 	},
 }

@@ -114,7 +114,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 }
 
 func TestALeadWhosePersonWasLeftOutOrErasedSaysSo(t *testing.T) {
-	const noWay, portal, erased = "gives no way to reach", "the whole of it is in your portal", "was erased before this was sent"
+	const noWay, portal, erased = "gives no way to reach", "your portal has all of it", "was erased before this was sent"
 	for _, people := range []slack.People{slack.Short, slack.Full} {
 		none := func(p *events.ContactRequestCreated) {
 			p.Contact, p.Record, p.Truncated = events.Contact{}, nil, true

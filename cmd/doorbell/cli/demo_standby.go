@@ -92,6 +92,7 @@ func (d *pairDemo) launch(ctx context.Context, n int) error {
 		return exit.IO(err, "")
 	}
 	c := exec.CommandContext(ctx, program, "run")
+	c.Args[0] = os.Args[0] // a program may be called by another name than its file has
 	c.Env = []string{
 		"DOORBELL_DATA_DIR=" + filepath.Join(d.dir, pairNames[n]), "DOORBELL_BASE_URL=" + d.api.url, "DOORBELL_API_KEY=" + madeUpKey,
 		"DOORBELL_AGENCIES=" + strings.Join(d.api.agencies, ","), "NATS_URL=" + d.urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off",

@@ -42,6 +42,9 @@ func (c *DemoCmd) Validate() error {
 	if c.For < 0 {
 		return errors.New("--for: must not be negative")
 	}
+	if c.Standby && c.JSON {
+		return errors.New("--standby and --json exclude each other")
+	}
 	return nil
 }
 

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
@@ -31,7 +29,8 @@ type pairDemo struct {
 	dir  string
 	api  madeUp
 	urls string // of the servers
-	js   jetstream.JetStream
+
+	stream stream.Client // of the events
 
 	doorbells [2]*exec.Cmd
 }
@@ -61,12 +60,15 @@ func (d *pairDemo) run(ctx context.Context, seed uint64) error {
 		return exit.Failed(err, "")
 	}
 	defer nc.Close()
-	if d.js, err = (stream.Conn{Conn: nc}).JetStream(); err != nil {
+	conn := stream.Conn{Conn: nc}
+	d.stream = stream.Client{Conn: conn, Stream: demoStream, Wait: 5 * time.Second}
+	js, err := conn.JetStream()
+	if err != nil {
 		return exit.Failed(err, "")
 	}
 	o := demoOptions(d.dir, d.api.url, d.api.agencies)
 	made := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: o.Retention, Replicas: 3}.StreamConfig()
-	if _, err := d.js.CreateStream(ctx, made); err != nil {
+	if _, err := js.CreateStream(ctx, made); err != nil {
 		return exit.Failed(err, "")
 	}
 	fmt.Fprintf(d.out, "doorbell demo: three NATS servers and two doorbells, one and two. Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
@@ -195,35 +197,20 @@ func (d *pairDemo) judge(ctx context.Context, began time.Time) (leads, lost, dou
 
 // created counts the events of each contact request in the stream.
 func (d *pairDemo) created(ctx context.Context) (map[string]int, error) {
-	s, err := d.js.Stream(ctx, demoStream)
-	if err != nil {
-		return nil, err
-	}
-	consumer, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{demoPrefix + ".v1.*." + string(events.TypeContactRequestCreated)},
-	})
-	if err != nil {
-		return nil, err
-	}
 	times := map[string]int{}
-	for left := consumer.CachedInfo().NumPending; left > 0; left-- {
-		m, err := consumer.Next()
+	filter := demoPrefix + ".v1.*." + string(events.TypeContactRequestCreated)
+	_, err := d.stream.ReadToEnd(ctx, filter, 0, func(m *stream.Message) error {
+		e, err := events.Decode(m.Header, m.Data)
 		if err != nil {
-			return nil, err
-		}
-		e, err := events.Decode(m.Headers(), m.Data())
-		if err != nil {
-			return nil, err
+			return err
 		}
 		body, err := e.Payload()
-		if err != nil {
-			return nil, err
-		}
 		if c, is := body.(*events.ContactRequestCreated); is {
 			times[e.AgencyID+" "+c.ContactRequestID]++
 		}
-	}
-	return times, nil
+		return err
+	})
+	return times, err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

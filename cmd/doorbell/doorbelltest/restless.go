@@ -3,6 +3,7 @@ package doorbelltest
 import (
 	"context"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,4 +85,21 @@ func (b *restless) Judge(t *testing.T, p *Child, natsURL string) (events int) {
 	all := b.oracle.MustKeepItsPromises(t, natsURL, 60*time.Second)
 	p.Stop(t)
 	return len(all)
+}
+
+// KeepLog lets MostPerSecond count from now on.
+func (b *restless) KeepLog() { b.oracle.Model.KeepLog() }
+
+// MostPerSecond is the largest number of requests that arrived within any second.
+func (b *restless) MostPerSecond() (most int) {
+	log := b.oracle.Model.Log(sandbox.Filter{})
+	slices.SortFunc(log, func(x, y sandbox.Request) int { return x.At.Compare(y.At) })
+	first := 0
+	for n, r := range log {
+		for r.At.Sub(log[first].At) >= time.Second {
+			first++
+		}
+		most = max(most, n-first+1)
+	}
+	return most
 }

@@ -162,3 +162,34 @@ func wantTaken(t *testing.T, environ []string) {
 		}
 	}
 }
+
+// TestTheComposeOfAPairAddsToThatOfOne looks at what it has of its own; the rest is that of compose.yaml.
+func TestTheComposeOfAPairAddsToThatOfOne(t *testing.T) {
+	pair, one := documents(t, readText(t, deployDir+"/pair.compose.yaml"))[0], compose(t, composeFile)
+	for _, name := range []string{"doorbell", "nats"} {
+		s := pair.at("services." + name)
+		s.wants(t, name, "extends.file", "compose.yaml")
+		s.wants(t, name, "extends.service", name)
+		for _, secret := range one.at("services." + name + ".secrets").list() {
+			source := secret.text()
+			if source == "" {
+				source = secret.at("source").text()
+			}
+			if pair.at("secrets").fields()[source].at("file").text() != "./secrets/"+source {
+				t.Errorf("%s has no secret %s", name, source)
+			}
+		}
+		for _, port := range s.at("ports").texts() {
+			if !strings.HasPrefix(port, "${MACHINE:?}:") {
+				t.Errorf("%s: %s is open to other networks", name, port)
+			}
+		}
+	}
+	pair.at("services.doorbell").wants(t, "doorbell", "environment.DOORBELL_STANDBY", "leads")
+	pair.at("services.doorbell").wants(t, "doorbell", "environment.NATS_URL", "${NATS_URL:?}")
+	for name := range one.at("volumes").fields() {
+		if _, declared := pair.at("volumes").fields()[name]; !declared && name != "prometheus" {
+			t.Errorf("there is no volume %s", name)
+		}
+	}
+}

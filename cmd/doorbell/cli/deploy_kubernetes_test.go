@@ -76,7 +76,11 @@ func TestEveryKustomizationKeepsTheRules(t *testing.T) {
 					t.Errorf("it has a %s", kind)
 				}
 			}
-			sets[0].wants(t, "the StatefulSet", "spec.replicas", "1")
+			replicas := "1"
+			if strings.HasSuffix(name, "pair") {
+				replicas = "2"
+			}
+			sets[0].wants(t, "the StatefulSet", "spec.replicas", replicas)
 			keepsTheRules(t, objects, sets[0])
 		})
 	}

@@ -28,6 +28,7 @@ type draft struct {
 	page     page
 	date     time.Time
 	feedback [][]byte
+	letter   *Letter // instead of page
 }
 
 // compose makes the mail of a delivery.
@@ -151,6 +152,9 @@ func (m draft) bytes() ([]byte, error) {
 	}
 	g.SetGenHeader("Auto-Submitted", "auto-generated")
 	g.SetGenHeader("X-Auto-Response-Suppress", "All") // Exchange does not know the line above
+	if m.letter != nil {
+		return m.letter.write(g)
+	}
 	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(m.page.Subject))
 	html, err := m.page.html()
 	if err != nil {
@@ -163,11 +167,13 @@ func (m draft) bytes() ([]byte, error) {
 			return nil, err
 		}
 	}
+	return bytesOf(g)
+}
+
+func bytesOf(g *gomail.Msg) ([]byte, error) {
 	var b bytes.Buffer
-	if _, err := g.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	_, err := g.WriteTo(&b)
+	return b.Bytes(), err
 }
 
 // maxPlain is the longest subject that stands on one line as it is.

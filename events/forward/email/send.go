@@ -17,7 +17,12 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
 	}
-	text, err := o.compose(d, time.Now()).bytes()
+	return o.deliver(ctx, o.compose(d, time.Now()))
+}
+
+// deliver sends a mail.
+func (o *Receiver) deliver(ctx context.Context, m draft) error {
+	text, err := m.bytes()
 	if err != nil {
 		return &forward.Refused{Reason: "the mail cannot be written", Certain: true}
 	}

@@ -1,0 +1,46 @@
+package email
+
+import (
+	"bytes"
+	"context"
+	"html"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// Letter is a mail that is about no event.
+type Letter struct {
+	// Key makes its Message-ID: the same letter that is sent again has the same.
+	Key     string
+	Subject string
+	Text    string // in lines that are not to be broken
+	// File is attached as FileName, if it is not empty.
+	FileName, FileType string
+	File               []byte
+}
+
+// SendLetter sends a letter. The error is like that of [Receiver.Send], and quotes nothing of it.
+func (o *Receiver) SendLetter(ctx context.Context, l Letter) error {
+	_, host, _ := cutLast(o.from.Address, "@")
+	if o.Instance != "" {
+		l.Subject = "[" + o.Instance + "] " + l.Subject
+	}
+	return o.deliver(ctx, draft{
+		id: hash("letter", l.Key) + "." + o.Name + "@" + host, from: o.from, to: o.to, date: time.Now().In(o.Location), letter: &l,
+	})
+}
+
+// write completes a mail that has its headers.
+func (l *Letter) write(g *gomail.Msg) ([]byte, error) {
+	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(l.Subject))
+	g.SetBodyString(gomail.TypeTextPlain, l.Text)
+	g.AddAlternativeString(gomail.TypeTextHTML, "<pre>"+html.EscapeString(l.Text)+"</pre>") // columns need a fixed width
+	if len(l.File) > 0 {
+		err := g.AttachReader(l.FileName, bytes.NewReader(l.File), gomail.WithFileContentType(gomail.ContentType(l.FileType)))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return bytesOf(g)
+}

@@ -143,6 +143,7 @@ func (r *reader) checkOneSecret(f Forward) {
 func (r *reader) checkEmail(f Forward) {
 	r.checkRecipients("DOORBELL_EMAIL_TO", f.EmailTo)
 	r.checkRecipients("DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo)
+	r.checkRecipients("DOORBELL_EMAIL_REPORT_TO", f.EmailReportTo)
 	user := ""
 	if f.EmailSMTP != "" {
 		u, trouble := smtpServer(string(f.EmailSMTP))
@@ -164,7 +165,10 @@ func (r *reader) checkEmail(f Forward) {
 		not  bool
 	}
 	needed := []setting{{"DOORBELL_EMAIL_SMTP", f.EmailSMTP == ""}, {"DOORBELL_EMAIL_FROM", f.EmailFrom == ""}}
-	if f.RoutesFile == "" || !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero() { // else a table may name the recipients
+	switch {
+	case !f.EmailReportTo.IsZero(): // which is enough of a recipient
+		needed = append(needed, setting{"DOORBELL_EMAIL_REPORT_TO", false})
+	case f.RoutesFile == "" || !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero(): // else a table may name the recipients
 		needed = append(needed, setting{"DOORBELL_EMAIL_TO", f.EmailTo.IsZero() && f.EmailAlertsTo.IsZero()})
 	}
 	missing := slices.DeleteFunc(slices.Clone(needed), func(s setting) bool { return !s.not })

@@ -115,6 +115,24 @@ func TestDeliveredFollowsAChangeOfRoutes(t *testing.T) {
 	})
 }
 
+func TestDeliveredLeavesOutAReceiverThatWasRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		kept, left := newScript("kept", 1), newScript("left", 1)
+		w := newWorld(t, leadsTo(kept), leadsTo(left))
+		f, _ := w.start()
+		time.Sleep(2 * time.Second)
+		took := w.lead("A100")
+		time.Sleep(time.Minute)
+		left.down()
+		waits := w.lead("A100")
+		time.Sleep(time.Minute)
+		w.must(f.Change([]Route{leadsTo(kept)}, time.Now()))
+		time.Sleep(5 * time.Minute)
+		wantStands(t, f, took, "slack.kept listed", "slack.left listed")
+		wantStands(t, f, waits, "slack.kept listed") // it goes nowhere else
+	})
+}
+
 func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {

@@ -66,11 +66,11 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	}
 	defer log.close()
 	n, t := 0, p.terminalOf(p.stdout)
-	print := func(e ops.LoggedEvent) error {
+	put := func(e ops.LoggedEvent) error {
 		return printEvent(p.stdout, t, e.Event, c.JSON, listed(e, t.Width))
 	}
 	if c.CSV {
-		if print, err = csvOf(p.stdout); err != nil {
+		if put, err = csvOf(p.stdout); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 		case err != nil:
 			return logError(err, cfg.Base)
 		}
-		if err := print(e); err != nil {
+		if err := put(e); err != nil {
 			return err
 		}
 		n++

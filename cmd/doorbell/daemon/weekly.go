@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -33,8 +34,12 @@ const (
 // lookEvery bounds a wait for the end of the week, because a clock may be set.
 const lookEvery = time.Hour
 
-// completeWithin is how long an incomplete report waits to be complete, as after a start.
-const completeWithin = time.Hour
+// A report waits when it would be incomplete, as after a start, or when leads of the last moments are
+// still on their way. It does not wait longer than this.
+const (
+	completeWithin = time.Hour
+	settledWithin  = 5 * time.Minute
+)
 
 // mailReports mails the reports until ctx ends. Its error is one of the store, which ends the process.
 func (a *Daemon) mailReports(ctx context.Context) error {
@@ -115,11 +120,11 @@ func (w *weekly) mail(ctx context.Context, week time.Time, done *store.Reported)
 		if err != nil {
 			return nil, err
 		}
-		if len(r.Problems) > 0 && time.Since(w.since) < completeWithin {
-			problem = incomplete(r.Problems[0])
-			continue
+		err = w.early(r)
+		if err == nil {
+			err = to.Send(ctx, r)
 		}
-		if err := to.Send(ctx, r); err != nil {
+		if err != nil {
 			problem = err
 			continue
 		}
@@ -135,10 +140,17 @@ func (w *weekly) mail(ctx context.Context, week time.Time, done *store.Reported)
 	return nil, w.store.SetReported(*done)
 }
 
-// incomplete is why a report waits.
-type incomplete string
-
-func (e incomplete) Error() string { return "it would be incomplete: " + string(e) }
+// early returns why a report waits; nil: it does not.
+func (w *weekly) early(r report.Report) error {
+	waited := time.Since(w.since)
+	switch {
+	case len(r.Problems) > 0 && waited < completeWithin:
+		return errors.New("it would be incomplete: " + r.Problems[0])
+	case r.Total.Waiting+r.Total.Seen-r.Total.Published > 0 && waited < settledWithin:
+		return errors.New("leads are on their way")
+	}
+	return nil
+}
 
 // lastMonday returns the last Monday at 7 in a zone that is not after now.
 func lastMonday(now time.Time, zone *time.Location) time.Time {

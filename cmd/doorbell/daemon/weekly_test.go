@@ -169,6 +169,28 @@ func TestAnIncompleteReportWaitsForAnHour(t *testing.T) {
 	})
 }
 
+func TestLeadsOfTheLastMomentsArrivePerhapsBeforeTheReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &mailbox{}
+		o := newOffice(t, "UTC", m)
+		made := 0
+		o.weekly.make = func(_ context.Context, from, to time.Time, _ func(string) bool) (report.Report, error) {
+			r := report.Report{From: from, To: to, Total: report.Counts{Seen: 2, Published: 2, Delivered: 1, Waiting: 1}}
+			if made++; made == 2 {
+				r.Total.Delivered, r.Total.Waiting = 2, 0
+			}
+			return r, nil
+		}
+		o.work(2 * oneWeek)
+		if len(m.at) != 2 || m.weeks[0].Total.Waiting > 0 || m.at[0].Sub(m.weeks[0].To) != shortestPause {
+			t.Fatalf("mailed at %v", m.at)
+		}
+		if late := m.at[1].Sub(m.weeks[1].To); late < settledWithin || late > 2*settledWithin {
+			t.Errorf("a receiver that stays down holds the report up for %s", late)
+		}
+	})
+}
+
 func TestANewRecipientGetsTheNextReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, late := &mailbox{}, &mailbox{}

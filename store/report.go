@@ -19,7 +19,11 @@ func (s *Store) Reported() (Reported, error) {
 	})
 }
 
-// SetReported remembers which report was sent. It is lost with the store, and part of its copies.
+// SetReported remembers which report was sent. It is urgent, or a process that takes over would send it
+// again.
 func (s *Store) SetReported(r Reported) error {
-	return s.Update(func(tx *Tx) error { return tx.putJSON(bucketMeta, keyReported, r) })
+	return s.Update(func(tx *Tx) error {
+		tx.urgent = true
+		return tx.putJSON(bucketMeta, keyReported, r)
+	})
 }

@@ -16,8 +16,8 @@ import (
 // its own, because the process that wrote the copy may have published events since.
 
 // OnUrgent registers a callback that runs after every commit whose loss a process that takes over
-// could not make up for: a halt or its end, an approval, a wait that the API asked for, an erasure. It
-// runs on the committing goroutine, and must not block. A later call replaces it.
+// could not make up for: a halt or its end, an approval, a wait that the API asked for, an erasure, a
+// report that was sent. It runs on the committing goroutine, and must not block. A later call replaces it.
 func (s *Store) OnUrgent(wake func()) { s.onUrgent.Store(&wake) }
 
 // isUrgent reports whether the change of an agency is one that OnUrgent is for.

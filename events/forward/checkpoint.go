@@ -41,8 +41,9 @@ type bound struct {
 
 // entry is an event that is done.
 type entry struct {
-	ID    string `json:"id"`
-	Place uint64 `json:"place,omitempty"` // its sequence in the present stream
+	ID    string    `json:"id"`
+	Place uint64    `json:"place,omitempty"` // its sequence in the present stream
+	At    time.Time `json:"at,omitzero"`     // when it was done
 	bound
 }
 
@@ -75,7 +76,7 @@ func (c *checkpoint) has(e events.Event, resent bool) bool {
 // add lists an event that is done. Everything in the stream up to floor is done too, so listed events
 // from there can move into the bound to make room.
 func (c *checkpoint) add(e events.Event, place, floor uint64) {
-	c.Recent = append(c.Recent, entry{e.ID, place, bound{e.Sequence, e.RecordedTime}})
+	c.Recent = append(c.Recent, entry{e.ID, place, time.Now().UTC().Truncate(time.Millisecond), bound{e.Sequence, e.RecordedTime}})
 	over := len(c.Recent) - recent
 	c.Recent = slices.DeleteFunc(c.Recent, func(done entry) bool {
 		if over <= 0 || done.Place > floor {

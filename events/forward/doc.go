@@ -40,7 +40,7 @@
 //
 // # What is remembered
 //
-// The file of a worker contains, for each agency and store, the ids of the last 256 events done and a
+// The file of a worker contains, for each agency and store, the last 256 events done with their times and a
 // bound below which all are done ([checkpoint]), and the name of the worker's consumer. It is written
 // after the send and before the acknowledgement: a crash between the two repeats at most one delivery.
 // A worker that attaches while messages await an acknowledgement waits until the server offers them

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"doorbell/events"
@@ -48,6 +49,7 @@ type worker struct {
 	fresh     bool      // it has no file yet
 	since     time.Time // when the routes were read that first named the receiver
 	done      progress
+	doing     sync.Mutex // guards changes of done, and reads of it by others
 	status    board
 
 	agencies []string  // that the consumer names; none: all
@@ -265,8 +267,10 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	// A consumer that begins with the stream is a replacement, perhaps one that a process created just
 	// before it died.
+	w.doing.Lock()
 	w.done.Early = w.done.Early || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy
 	w.done.streamIs(w.stream)
+	w.doing.Unlock()
 	w.fresh, w.floor = false, c.CachedInfo().AckFloor.Stream
 	w.save()
 	if info := c.CachedInfo(); info.NumAckPending > 0 {
@@ -478,7 +482,7 @@ func (w *worker) take(m jetstream.Msg) error {
 	}
 	if len(i.to) == 0 && len(i.sent) > 0 && !w.isDone(i) {
 		lost = false
-		w.done.add(i.event, i.place, w.floor)
+		w.add(i)
 		w.save()
 	}
 	if len(i.to) == 0 && !(lost && i.event.Type == events.TypeContactRequestCreated) {
@@ -503,6 +507,13 @@ func (i *item) recall(before []*item) {
 func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
 
 func (w *worker) isDone(i *item) bool { return w.done.has(i.event, i.resent()) }
+
+// add notes that a message is done.
+func (w *worker) add(i *item) {
+	w.doing.Lock()
+	defer w.doing.Unlock()
+	w.done.add(i.event, i.place, w.floor)
+}
 
 // pass skips a message that is no event of ours.
 func (w *worker) pass(m jetstream.Msg) error {
@@ -924,7 +935,7 @@ func (w *worker) finish(batch []*item, at string) error {
 		}
 	}
 	for _, i := range done {
-		w.done.add(i.event, i.place, w.floor)
+		w.add(i)
 	}
 	w.save()
 	if err := w.step(stepMarked); err != nil {

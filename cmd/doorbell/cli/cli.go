@@ -37,6 +37,7 @@ type grammar struct {
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log again, on subjects of their own."`
+	Report ReportCmd `cmd:"" group:"events" help:"Show what became of the leads of the last days."`
 
 	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, Teams, mail or a webhook, beside doorbell run or on another machine."`
 	Routes  RoutesCmd  `cmd:"" group:"outlets" help:"Show which receivers get which events."`

@@ -34,12 +34,14 @@ type EventsCmd struct {
 type EventsLsCmd struct {
 	EventFilter
 	Limit int  `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
-	JSON  bool `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	JSON  bool `name:"json" xor:"format" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	CSV   bool `name:"csv" xor:"format" help:"Print CSV for a spreadsheet, one line an event, with people's data."`
 }
 
 func (EventsLsCmd) Help() string {
 	return "Reads the event log: events that the stream has, that wait for it, and that it has lost. The oldest comes " +
-		"first. Times are UTC. Works with and without a running daemon.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
+		"first. Times are UTC. Works with and without a running daemon.\n\nExamples:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h\n" +
+		"  doorbell events ls --type contact_request.created --since 30d --limit 0 --csv > leads.csv"
 }
 
 func (c *EventsLsCmd) Validate() error {
@@ -61,6 +63,14 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	}
 	defer log.close()
 	n, t := 0, p.terminalOf(p.stdout)
+	put := func(e ops.LoggedEvent) error {
+		return printEvent(p.stdout, t, e.Event, c.JSON, listed(e, t.Width))
+	}
+	if c.CSV {
+		if put, err = csvOf(p.stdout); err != nil {
+			return err
+		}
+	}
 	for e, err := range log.Events(ctx, q) {
 		switch {
 		case ctx.Err() != nil:
@@ -68,7 +78,7 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 		case err != nil:
 			return logError(err, cfg.Base)
 		}
-		if err := printEvent(p.stdout, t, e.Event, c.JSON, listed(e, t.Width)); err != nil {
+		if err := put(e); err != nil {
 			return err
 		}
 		n++

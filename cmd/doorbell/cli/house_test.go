@@ -39,18 +39,19 @@ var house = map[string][]string{
 	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure
 	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},
 	"cmd/doorbell/people":      {"poller/listings", "store", "events", "events/stream"},
-	"cmd/doorbell/ops":         {"cmd/doorbell/people", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
+	"cmd/doorbell/report":      {"events", "events/forward", "events/forward/message"},
+	"cmd/doorbell/ops":         {"cmd/doorbell/people", "cmd/doorbell/report", "poller", "store", "events", "events/forward/message", "events/stream", "schemas"}, // of the message words, of the stream an error
 	"cmd/doorbell/feed":        {"events", "events/stream"},
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "store", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/standby":     {"store", "events/stream"},
 	"cmd/doorbell/daemon": {
-		"cmd/doorbell/exit", "cmd/doorbell/feed", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/feed", "cmd/doorbell/standby", "cmd/doorbell/people", "cmd/doorbell/report", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "poller/listings", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
 	"cmd/doorbell/receivers": {
-		"cmd/doorbell/config", "events", "events/forward", "events/forward/message", "events/forward/slack", "events/forward/teams", "events/forward/email",
+		"cmd/doorbell/config", "cmd/doorbell/report", "events", "events/forward", "events/forward/message", "events/forward/slack", "events/forward/teams", "events/forward/email",
 		"events/forward/webhook",
 	},
 	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
@@ -89,7 +90,7 @@ var onlyInTests = map[string][]string{
 	"cmd/doorbell/feed":    {"events/natsd"},
 	"poller":               {"poller/sandbox"}, // and a poller against the API over real HTTP
 
-	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
+	"cmd/doorbell/daemon": {"poller/sandbox"}, // and so is the whole
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.

@@ -57,6 +57,9 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
 	if !set.IsEmpty() {
 		o.Receivers, o.ForwarderNames = set, receivers.Kinds
 	}
+	if o.ReportTo, err = receivers.Reports(c); err != nil {
+		return err
+	}
 	d, err := daemon.New(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // it was stopped while it started
@@ -80,7 +83,7 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen,
 		Instance: b.Instance, SubjectPrefix: b.SubjectPrefix, Stream: b.Stream(), ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
-		HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
+		Zone: c.Poll.Timezone.Location, HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}
 	if b.HasHTTP() {
 		o.HTTPListen = b.HTTPListen

@@ -229,6 +229,9 @@ func (r *reader) checkEmail(f Forward, table bool) {
 		server: f.EmailSMTP != "", from: f.EmailFrom != "",
 		to: !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero(),
 	}
+	if !f.EmailReportTo.IsZero() { // which is enough of a recipient
+		given[to] = true
+	}
 	if table && !given[to] { // the table may name the recipients
 		delete(given, to)
 	}

@@ -92,7 +92,7 @@ type Poll struct {
 	IgnoreFields      Pointers        `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
 	RecordsPath       Pointers        `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
 	ContactIDFields   Names           `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`
-	Timezone          Zone            `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none."`
+	Timezone          Zone            `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none, and of reports."`
 }
 
 // Forward is what only those read that bring events to where people are: run and forward, neither of which needs the API key
@@ -109,6 +109,7 @@ type Forward struct {
 	EmailFrom      Mailbox           `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
 	EmailTo        PerAgencyMail     `split_words:"true" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
 	EmailAlertsTo  PerAgencyMail     `split_words:"true" desc:"Other recipients for access.* and watch.*; where there are none, they go to the one for all of DOORBELL_EMAIL_TO. watch.baselined is not mailed."`
+	EmailReportTo  PerAgencyMail     `split_words:"true" desc:"Recipients of the report of each week, on Monday at 7 in DOORBELL_TIMEZONE, as DOORBELL_EMAIL_TO: what became of the leads, without persons, with a table attached."`
 	EmailOpenimmo  bool              `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
 	Language       PerAgencyLanguage `split_words:"true" default:"en" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency: en, de, fr or it. Alerts are in English."`
 	RoutesFile     string            `split_words:"true" desc:"File with the table of routes: CSV with the columns agency, reference, postal_code, offer_type, min_score, types and to. Of each kind of receiver the first line that fits an event wins; the addresses of these settings are its last lines. Read again within 30 s."`

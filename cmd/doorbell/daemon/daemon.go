@@ -25,6 +25,7 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/report"
 	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -82,6 +83,10 @@ type Options struct {
 	// Turn is the time in which this one of several doorbells works. Nil: it is alone.
 	Turn *standby.Turn
 
+	// Zone is that of the people who read reports; nil: UTC. ReportTo get the report of each week.
+	Zone     *time.Location
+	ReportTo []report.Recipient
+
 	Receivers      Receivers // nil: none
 	ForwarderNames []string  // of the kinds of receivers, those too that the routes do not name now
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
@@ -131,6 +136,7 @@ type Daemon struct {
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.agencies.open(o.Poller.Agencies)
@@ -261,6 +267,9 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	if a.o.PingURL != "" {
 		parts = append(parts, a.ping)
+	}
+	if len(a.o.ReportTo) > 0 {
+		parts = append(parts, a.mailReports)
 	}
 	if a.server != nil {
 		parts = append(parts, a.superviseNATS)

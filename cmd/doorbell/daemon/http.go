@@ -23,7 +23,7 @@ func (a *Daemon) Verbs() ops.Verbs {
 		Status: a.status, Resume: a.resume, Approve: a.approve,
 		Poll: a.pollNow, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget,
+		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget, Report: a.report,
 	}
 }
 

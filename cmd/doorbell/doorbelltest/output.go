@@ -27,7 +27,7 @@ func Tells(args []string) []string {
 	switch {
 	case command == "sandbox": // the line to type
 		return []string{SandboxKey}
-	case command == "demo", command == "export", command == "events" && strings.Contains(line, " --json "),
+	case command == "demo", command == "export", command == "events" && (strings.Contains(line, " --json ") || strings.Contains(line, " --csv ")),
 		command == "replay" && (strings.Contains(line, " --to - ") || strings.Contains(line, " --to=- ")):
 		return []string{sandbox.Marker}
 	}

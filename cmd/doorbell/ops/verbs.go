@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/people"
+	leads "doorbell/cmd/doorbell/report"
 	"doorbell/events"
 	"doorbell/events/stream"
 	"doorbell/poller"
@@ -41,6 +42,8 @@ type Verbs struct {
 	Find   func(ctx context.Context, w people.Wanted) (people.Found, error)
 	Export func(ctx context.Context, w people.Wanted) ([]people.Exported, error)
 	Forget func(ctx context.Context, q ForgetRequest) (people.Receipt, error)
+	// Report counts what became of the leads of some days. It may take long.
+	Report func(ctx context.Context, q ReportRequest) (leads.Report, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
 	// Refuse returns why nothing but the status can be asked; the other fields are then not used. Nil: everything can.
@@ -85,6 +88,11 @@ type DropLetterRequest struct {
 
 func (q DropLetterRequest) complete() bool { return q.Number != 0 }
 
+// ReportRequest is the body of POST /report.
+type ReportRequest struct {
+	Since time.Time `json:"since"`
+}
+
 // ReplayRequest is the body of POST /replay: which events of the log are published once more, under the name of which job.
 type ReplayRequest struct {
 	Query EventQuery `json:"query"`
@@ -126,6 +134,7 @@ var (
 	Find       = Verb[people.Wanted, people.Found]{route: "POST /find"}
 	Export     = Verb[people.Wanted, []people.Exported]{route: "POST /export"}
 	Forget     = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
+	Report     = Verb[ReportRequest, leads.Report]{route: "POST /report"}
 )
 
 // Handler serves the verbs; POST /events, /events/count and /replay, which answer with a line for each of many; and GET /backup,
@@ -146,6 +155,7 @@ func Handler(v Verbs) http.Handler {
 	Find.serve(mux, v.Find)
 	Export.serve(mux, v.Export)
 	Forget.serve(mux, v.Forget)
+	Report.serve(mux, v.Report)
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) {
 		err := v.Backup(w, func(bytes int64) {
 			w.Header().Set("Content-Type", "application/octet-stream")

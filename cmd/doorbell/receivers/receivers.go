@@ -209,13 +209,9 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	case "teams":
 		o, err = teams.New(s.hook(a), s.chat("DOORBELL_TEAMS_PEOPLE", f.TeamsPeople))
 	case "email":
-		o, err = email.New(email.Options{
-			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(),
-			From: string(f.EmailFrom), To: a.Value,
-			OpenImmo: f.EmailOpenimmo, Operators: a.operators, AllowPlaintext: plaintext,
-			Name: cmp.Or(s.name, a.Kind), Location: zurich(), Instance: s.c.Base.Instance,
-			Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
-		})
+		m := mailTo(s.c, a.Value)
+		m.OpenImmo, m.Operators, m.Name = f.EmailOpenimmo, a.operators, cmp.Or(s.name, a.Kind)
+		o, err = email.New(m)
 	default:
 		o, err = webhook.New(webhook.Options{
 			URL: a.Value, Secrets: a.secrets, Template: s.c.Templates[a.template], AllowPlaintext: plaintext, Version: s.version,
@@ -225,6 +221,16 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 		s.opened[a] = o
 	}
 	return o, err
+}
+
+// mailTo returns the options of every mail to an address.
+func mailTo(c *config.Config, address string) email.Options {
+	f := c.Forward
+	return email.Options{
+		SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: address,
+		AllowPlaintext: c.Base.AllowPlaintext, Location: zurich(), Instance: c.Base.Instance,
+		Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
+	}
 }
 
 // hook is the address of a chat.

@@ -28,6 +28,7 @@ type draft struct {
 	page     page
 	date     time.Time
 	feedback [][]byte
+	letter   *Letter // instead of page
 }
 
 // compose makes the mail of a delivery.
@@ -149,6 +150,9 @@ func (m draft) mail() (*gomail.Msg, error) {
 	}
 	g.SetGenHeader("Auto-Submitted", "auto-generated")
 	g.SetGenHeader("X-Auto-Response-Suppress", "All") // Exchange does not know the line above
+	if m.letter != nil {
+		return g, m.letter.write(g)
+	}
 	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(m.page.Subject))
 	html, err := m.page.html()
 	if err != nil {

@@ -33,6 +33,10 @@
 //	                                   other 5xx                   Refused
 //	                                   no answer                   Retry, unanswered: the Message-ID tells
 //	QUIT                               anything                    accepted already
+//
+// # What is no event
+//
+// A [Letter] is a mail of its own, such as the report of a week. Whoever sends it decides about retries.
 package email
 
 import (

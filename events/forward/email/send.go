@@ -26,7 +26,12 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
 	}
-	mail, err := o.compose(d, time.Now()).mail()
+	return o.send(ctx, o.compose(d, time.Now()))
+}
+
+// send sends a mail.
+func (o *Receiver) send(ctx context.Context, m draft) error {
+	mail, err := m.mail()
 	if err != nil {
 		return &forward.Refused{Reason: "the mail cannot be written", Certain: true}
 	}

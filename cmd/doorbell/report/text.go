@@ -1,0 +1,220 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"doorbell/events/forward/message"
+)
+
+// Width is how wide a text is: it fits a terminal and a mail.
+const Width = 80
+
+// mostListed bounds the lists of a text. The CSV has all.
+const mostListed = 20
+
+// Headline is the report in one sentence.
+func (r Report) Headline() string {
+	t := r.Total
+	switch {
+	case t.Seen == 0:
+		return "No lead arrived."
+	case t.Published == t.Seen && t.Delivered == t.Seen:
+		return fmt.Sprintf("Nothing was overlooked: %d seen = %d published = %d delivered.", t.Seen, t.Published, t.Delivered)
+	case t.Published == t.Seen && t.NoReceiver == t.Seen:
+		return fmt.Sprintf("%d seen = %d published. No receiver is configured for them.", t.Seen, t.Published)
+	}
+	text := fmt.Sprintf("%d seen, %d published, %d delivered", t.Seen, t.Published, t.Delivered)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{t.Seen - t.Published, "not published yet"},
+		{t.Waiting, "waiting"},
+		{t.Rejected, "rejected by a receiver"},
+		{t.NoReceiver, "for no receiver"},
+		{t.Erased, "erased before delivery"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf("; %d %s", part.n, part.what)
+		}
+	}
+	return text + "."
+}
+
+// Text renders the report for people, 80 columns wide.
+func (r Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Leads from %s to %s (%s)\n\n", r.time(r.From), r.time(r.To), r.Zone)
+	paragraph(&b, r.Headline())
+	for _, p := range r.Problems {
+		paragraph(&b, "Incomplete: "+message.Line(p, 300))
+	}
+	if len(r.Agencies) > 0 {
+		const row = "%-16s %6v %10v %10v %8v %9v %12v\n"
+		fmt.Fprintf(&b, row, "AGENCY", "SEEN", "PUBLISHED", "DELIVERED", "WAITING", "REJECTED", "NO RECEIVER")
+		for _, a := range r.Agencies {
+			fmt.Fprintf(&b, row, message.Line(a.AgencyID, 16), a.Seen, a.Published, a.Delivered, a.Waiting, a.Rejected, a.NoReceiver)
+		}
+		b.WriteString("\n")
+	}
+	r.delays(&b, "From a person's request to its event", r.Seen)
+	r.delays(&b, "From a person's request to its last receiver", r.Delivered)
+	for _, a := range r.Agencies {
+		with := len(a.Listings) - a.Without
+		if with > 0 {
+			fmt.Fprintf(&b, "%s: listings with leads\n", message.Line(a.AgencyID, 16))
+			list(&b, a.Listings[:with], true)
+		}
+		if a.Without > 0 {
+			fmt.Fprintf(&b, "%s: %d of %d listings had no lead\n", message.Line(a.AgencyID, 16), a.Without, len(a.Listings))
+			list(&b, a.Listings[with:], false)
+		}
+	}
+	r.notices(&b, "Gaps, in which leads may not have been seen", r.Gaps)
+	r.notices(&b, "Halts and their ends", r.Halts)
+	r.notices(&b, "Messages that a receiver rejected", r.Rejected)
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// paragraph writes a sentence, and an empty line.
+func paragraph(b *strings.Builder, text string) {
+	wrap(b, text, "", "")
+	b.WriteString("\n")
+}
+
+// wrap writes a text, broken between words. The first line and the others begin with their indents.
+func wrap(b *strings.Builder, text, first, others string) {
+	b.WriteString(first)
+	column, begins := len(first), true
+	for word := range strings.SplitSeq(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case begins:
+		case column+1+n > Width:
+			b.WriteString("\n" + others)
+			column = len(others)
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(message.Cut(word, Width-len(others)))
+		column, begins = column+n, false
+	}
+	b.WriteString("\n")
+}
+
+func list(b *strings.Builder, listings []Listing, leads bool) {
+	defer b.WriteString("\n")
+	for n, l := range listings {
+		if n == mostListed {
+			fmt.Fprintf(b, "  and %d more, which the CSV lists\n", len(listings)-n)
+			return
+		}
+		line := "  " + message.Line(l.Reference, 40) + "  " + message.Line(l.Title, Width)
+		if leads {
+			line = fmt.Sprintf("%5d%s", l.Seen, line)
+		}
+		b.WriteString(message.Cut(strings.TrimRight(line, " "), Width) + "\n")
+	}
+}
+
+func (r Report) delays(b *strings.Builder, what string, d Delays) {
+	if d.Leads == 0 {
+		return
+	}
+	paragraph(b, fmt.Sprintf("%s: median %s, longest %s (%s %s), of %s.", what,
+		seconds(d.MedianSeconds), seconds(d.LongestSeconds), message.Line(d.AgencyID, 16), message.Line(d.Reference, 60), counted(d.Leads, "lead")))
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// counted is a number of things.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+func (r Report) notices(b *strings.Builder, what string, n Notices) {
+	if n.Count == 0 {
+		b.WriteString(what + ": none\n\n")
+		return
+	}
+	defer b.WriteString("\n")
+	fmt.Fprintf(b, "%s: %d\n", what, n.Count)
+	for i, one := range n.Newest {
+		if i == mostListed {
+			fmt.Fprintf(b, "  and %d older ones\n", n.Count-i)
+			return
+		}
+		wrap(b, strings.Join([]string{
+			r.time(one.At), message.Line(one.AgencyID+" "+one.Reference, 32), one.What + ":", message.Line(one.Detail, 300),
+		}, " "), "  ", "    ")
+	}
+}
+
+// time renders a time in the zone of the report.
+func (r Report) time(at time.Time) string {
+	zone, err := time.LoadLocation(r.Zone)
+	if err != nil {
+		zone = time.UTC
+	}
+	return at.In(zone).Format("2006-01-02 15:04")
+}
+
+// WriteCSV renders the report as a table: its first column says what a row is about.
+func (r Report) WriteCSV(w io.Writer) error {
+	c, err := NewCSV(w, "row", "agency", "reference", "title", "seen", "published", "delivered", "waiting", "rejected",
+		"no_receiver", "erased", "time", "detail")
+	row := func(what, agency, reference, title string, n *Counts, at time.Time, detail string) {
+		cells := []string{what, agency, reference, title}
+		if n == nil {
+			cells = append(cells, "", "", "", "", "", "", "")
+		} else {
+			for _, v := range []int{n.Seen, n.Published, n.Delivered, n.Waiting, n.Rejected, n.NoReceiver, n.Erased} {
+				cells = append(cells, strconv.Itoa(v))
+			}
+		}
+		when := ""
+		if !at.IsZero() {
+			when = r.time(at)
+		}
+		if err == nil {
+			err = c.Row(append(cells, when, detail)...)
+		}
+	}
+	row("total", "", "", "", &r.Total, r.To, "from "+r.time(r.From)+" to "+r.time(r.To)+" "+r.Zone)
+	for _, p := range r.Problems {
+		row("incomplete", "", "", "", nil, time.Time{}, p)
+	}
+	for _, a := range r.Agencies {
+		row("agency", a.AgencyID, "", "", &a.Counts, time.Time{}, "")
+	}
+	for _, a := range r.Agencies {
+		for _, l := range a.Listings {
+			row("listing", l.AgencyID, l.Reference, l.Title, &l.Counts, time.Time{}, "")
+		}
+	}
+	for _, d := range []struct {
+		what string
+		Delays
+	}{{"longest to event", r.Seen}, {"longest to last receiver", r.Delivered}} {
+		if d.Leads > 0 {
+			row(d.what, d.AgencyID, d.Reference, "", nil, time.Time{}, seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
+		}
+	}
+	for _, all := range []Notices{r.Gaps, r.Halts, r.Rejected} {
+		for _, n := range all.Newest {
+			row(n.What, n.AgencyID, n.Reference, "", nil, n.At, n.Detail)
+		}
+	}
+	return err
+}

@@ -35,6 +35,10 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	if !t.Valid() {
 		return nil
 	}
+	copies, err := t.p.copies(ctx)
+	if err != nil {
+		return err
+	}
 	path := filepath.Join(t.p.Dir, outgoing)
 	defer os.Remove(path)
 	if err := s.CopyUnpublished(path); err != nil {
@@ -43,7 +47,7 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(pack(w, t.p.Dir)) }()
 	defer r.Close()
-	_, err := t.p.copies.Put(ctx, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
+	_, err = copies.Put(ctx, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
 	return err
 }
 
@@ -90,7 +94,11 @@ func add(archive *tar.Writer, path, name string) error {
 // takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the copy of
 // this machine's own store, which is then newer, everything stays.
 func (p *pair) takeOver(ctx context.Context) error {
-	object, err := p.copies.Get(ctx, p.Name)
+	copies, err := p.copies(ctx)
+	if err != nil {
+		return err
+	}
+	object, err := copies.Get(ctx, p.Name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
 	}

@@ -295,6 +295,35 @@ func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
 	}
 }
 
+// TestADeletedBucketIsMadeAgain is about buckets without which no doorbell of the pair could work.
+func TestADeletedBucketIsMadeAgain(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn of one", one.turn)
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Errorf("the copy is not written: %v", err)
+	}
+	s.Close()
+	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), Bucket); err != nil {
+		t.Fatal(err)
+	}
+	turn.mu.Lock()
+	turn.good = time.Time{} // as 15 s later
+	turn.mu.Unlock()
+	await(t, "the next turn", one.turn)
+}
+
 func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(filepath.Join(dir))

@@ -40,9 +40,10 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	o := DaemonOptions(c, log)
 	o.AgencyName = c.Forward.AgencyNames.Revealed
 	o.Moved = flags.Moved
-	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	keys := newKeyReader(p.environ, c, hup, log)
+	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), keys.run
 	if c.Base.Standby != "" {
-		return runStandby(ctx, c, o)
+		return runStandby(ctx, c, o, keys)
 	}
 	return runDaemon(ctx, c, o)
 }
@@ -69,7 +70,7 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
 	if n > 0 {
 		log = log.With("waiting", n)
 	}
-	log.Info("watching", "agencies", len(c.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
 	return d.Run(ctx)
 }
 

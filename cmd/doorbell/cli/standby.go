@@ -16,7 +16,7 @@ import (
 
 // runStandby waits until this one of a pair of doorbells may work, and runs a daemon in each of its
 // turns.
-func runStandby(ctx context.Context, c *config.Config, o daemon.Options) error {
+func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *keyReader) error {
 	b, log := c.Base, o.Log
 	conn, err := daemon.Connect(options.NATS(c.NATS), log.With("part", "standby"))
 	if err != nil {
@@ -29,7 +29,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options) error {
 		Holder: standby.Holder{Name: cmp.Or(host, "another machine"), ID: rand.Text()},
 		Work: func(ctx context.Context, t *standby.Turn) error {
 			o := o
-			o.Turn = t
+			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
 			return runDaemon(ctx, c, o)
 		},
 		Wait: func(ctx context.Context, working func() standby.Holder) error {

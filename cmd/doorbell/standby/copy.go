@@ -24,6 +24,16 @@ const (
 	incoming  = "standby"              // a folder into which a copy is unpacked
 )
 
+const (
+	// chunkLimit is how long the server may take to confirm a part of a copy. The library's 5 s are too
+	// short for a slow line, on which many of them are on their way.
+	chunkLimit = time.Minute
+	// slowest is the rate in bytes per second at which a copy is read at least.
+	slowest = 64 << 10
+	// tidyLimit is how long the removal of a copy may take that is broken off.
+	tidyLimit = 2 * time.Second
+)
+
 // folders are copied with the store: the forwarders' checkpoints and the receipts of erasures.
 var folders = []string{"forward", "erasures"}
 
@@ -47,7 +57,14 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(pack(w, t.p.Dir)) }()
 	defer r.Close()
-	_, err = copies.Put(ctx, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
+	// Put removes what it has written if it cannot read on, but not if its context has ended.
+	putting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		w.CloseWithError(ctx.Err())
+		time.AfterFunc(tidyLimit, cancel)
+	})()
+	_, err = copies.Put(putting, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
 	return err
 }
 
@@ -98,15 +115,10 @@ func (p *pair) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object, err := copies.Get(ctx, p.Name)
+	info, err := copies.GetInfo(ctx, p.Name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer object.Close()
-	info, err := object.Info()
 	if err != nil {
 		return err
 	}
@@ -114,6 +126,13 @@ func (p *pair) takeOver(ctx context.Context) error {
 	if err != nil || own == info.Metadata[idKey] {
 		return err
 	}
+	reading, cancel := context.WithTimeout(ctx, chunkLimit+time.Duration(info.Size/slowest)*time.Second)
+	defer cancel()
+	object, err := copies.Get(reading, p.Name)
+	if err != nil {
+		return err
+	}
+	defer object.Close()
 	into := filepath.Join(p.Dir, incoming)
 	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o700)); err != nil {
 		return err

@@ -194,7 +194,7 @@ func (p *pair) open(ctx context.Context) error {
 func (p *pair) copies(ctx context.Context) (jetstream.ObjectStore, error) {
 	ctx, cancel := context.WithTimeout(ctx, replyLimit)
 	defer cancel()
-	js, replicas, err := p.jetStream(ctx)
+	js, replicas, err := p.jetStream(ctx, jetstream.WithDefaultTimeout(chunkLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +208,8 @@ func (p *pair) copies(ctx context.Context) (jetstream.ObjectStore, error) {
 }
 
 // jetStream returns how many replicas a bucket gets: as many as the stream of events has.
-func (p *pair) jetStream(ctx context.Context) (js jetstream.JetStream, replicas int, err error) {
-	if js, err = p.Conn.JetStream(); err != nil {
+func (p *pair) jetStream(ctx context.Context, o ...jetstream.JetStreamOpt) (js jetstream.JetStream, replicas int, err error) {
+	if js, err = p.Conn.JetStream(o...); err != nil {
 		return nil, 0, err
 	}
 	s, err := js.Stream(ctx, p.Stream)

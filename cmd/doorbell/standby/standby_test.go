@@ -1,13 +1,17 @@
 package standby
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events/natsd"
@@ -18,15 +22,20 @@ import (
 const patience = 30 * time.Second
 
 // natsAt is a server of its own, on which everybody may do everything.
-func natsAt(t *testing.T) func() stream.Conn {
+func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
-	return func() stream.Conn {
-		nc, err := s.Connect("test")
+	return func(way ...nats.InProcessConnProvider) stream.Conn {
+		var options []nats.Option
+		for _, w := range way {
+			w.(*slowLine).server = s
+			options = append(options, nats.InProcessServer(w))
+		}
+		nc, err := s.Connect("test", options...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,6 +331,95 @@ func TestADeletedBucketIsMadeAgain(t *testing.T) {
 	turn.good = time.Time{} // as 15 s later
 	turn.mu.Unlock()
 	await(t, "the next turn", one.turn)
+}
+
+// slowLine lets so many bytes a second through to the client.
+type slowLine struct {
+	server nats.InProcessConnProvider
+	rate   int
+}
+
+func (l *slowLine) InProcessConn() (net.Conn, error) {
+	c, err := l.server.InProcessConn()
+	return slowConn{c, l.rate}, err
+}
+
+type slowConn struct {
+	net.Conn
+	rate int
+}
+
+func (c slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p[:min(len(p), 4<<10)])
+	<-time.After(time.Duration(n) * time.Second / time.Duration(c.rate))
+	return n, err
+}
+
+// TestACopyMayTakeLongToArrive is about a large store, or a slow line.
+func TestACopyMayTakeLongToArrive(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn of one", one.turn)
+	large := make([]byte, 7<<18)
+	rand.Read(large)
+	path := filepath.Join(one.dir, "forward", "large")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	two := start(t, connect(&slowLine{rate: 1 << 18}), "two")
+	one.stop()
+	await(t, "the turn of two", two.turn)
+	if got, err := os.ReadFile(filepath.Join(two.dir, "forward", "large")); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("%d bytes arrived, %v", len(got), err)
+	}
+}
+
+// TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved is about people: a part that stays would hold some
+// until it expires, whoever is erased meanwhile.
+func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn", one.turn)
+	path := filepath.Join(one.dir, "forward", "large")
+	large := make([]byte, 64<<20)
+	rand.Read(large)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	defer s.Close()
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() uint64 {
+		t.Helper()
+		objects, err := js.Stream(t.Context(), "OBJ_"+CopyBucket)
+		if err != nil {
+			return 0 // not made yet
+		}
+		return objects.CachedInfo().State.Msgs
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- turn.CopyNow(ctx, s) }()
+	for deadline := time.Now().Add(patience); stored() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is written")
+		}
+	}
+	stop()
+	if err := await(t, "the end of the copy", ended); err == nil {
+		t.Fatal("it was not broken off")
+	}
+	if n := stored(); n > 0 {
+		t.Errorf("%d parts are left", n)
+	}
 }
 
 func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {

@@ -79,7 +79,7 @@ func pack(w io.Writer, dir string) error {
 			return missing
 		}
 		for _, f := range list {
-			if err == nil && f.Type().IsRegular() {
+			if err == nil && f.Type().IsRegular() && filepath.Ext(f.Name()) == ".json" { // not the locks
 				err = add(archive, filepath.Join(dir, folder, f.Name()), folder+"/"+f.Name())
 			}
 		}
@@ -165,6 +165,9 @@ func ownStore(dir string) (string, error) {
 // install moves what was unpacked to its place. The store comes last: without it the next try begins
 // again.
 func (p *pair) install(from string) error {
+	if err := p.forgetReceivers(filepath.Join(from, "forward")); err != nil {
+		return err
+	}
 	for _, folder := range folders {
 		list, err := os.ReadDir(filepath.Join(from, folder))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -183,6 +186,25 @@ func (p *pair) install(from string) error {
 		}
 	}
 	return os.Rename(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
+}
+
+// forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other doorbell
+// has removed since this one worked. A forwarder would deliver again what they do not list.
+func (p *pair) forgetReceivers(copied string) error {
+	own := filepath.Join(p.Dir, "forward")
+	list, err := os.ReadDir(own)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range list {
+		if filepath.Ext(f.Name()) != ".json" {
+			continue
+		}
+		if _, missing := os.Stat(filepath.Join(copied, f.Name())); errors.Is(missing, fs.ErrNotExist) {
+			err = errors.Join(err, os.Remove(filepath.Join(own, f.Name())))
+		}
+	}
+	return err
 }
 
 // unpack writes the files of an archive below a folder, and nowhere else.

@@ -215,6 +215,8 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 	put(one.dir, "doorbell.sock", "is not copied")
 	two := start(t, connect(), "two")
 	put(two.dir, "forward/slack.json", "of two")
+	put(two.dir, "forward/slack.removed.leads.json", "of a receiver that one does not have any more")
+	put(two.dir, "erasures/earlier.json", "of two")
 	openStore(t, two.dir).Close()
 	if err := turn.CopyNow(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -240,12 +242,10 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 			t.Errorf("%s holds %q, %v", name, text, err)
 		}
 	}
-	left, err := os.ReadDir(two.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(left) != 3 {
-		t.Errorf("the data directory holds %v", left)
+	for folder, want := range map[string]int{"": 3, "forward": 1, "erasures": 2} {
+		if left, err := os.ReadDir(filepath.Join(two.dir, folder)); err != nil || len(left) != want {
+			t.Errorf("the folder %q of the data directory holds %v, %v", folder, left, err)
+		}
 	}
 }
 
@@ -362,7 +362,7 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 	turn := await(t, "the turn of one", one.turn)
 	large := make([]byte, 7<<18)
 	rand.Read(large)
-	path := filepath.Join(one.dir, "forward", "large")
+	path := filepath.Join(one.dir, "forward", "large.json")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 	two := start(t, connect(&slowLine{rate: 1 << 18}), "two")
 	one.stop()
 	await(t, "the turn of two", two.turn)
-	if got, err := os.ReadFile(filepath.Join(two.dir, "forward", "large")); err != nil || !bytes.Equal(got, large) {
+	if got, err := os.ReadFile(filepath.Join(two.dir, "forward", "large.json")); err != nil || !bytes.Equal(got, large) {
 		t.Errorf("%d bytes arrived, %v", len(got), err)
 	}
 }
@@ -385,7 +385,7 @@ func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
-	path := filepath.Join(one.dir, "forward", "large")
+	path := filepath.Join(one.dir, "forward", "large.json")
 	large := make([]byte, 64<<20)
 	rand.Read(large)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {

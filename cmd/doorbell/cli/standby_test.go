@@ -31,7 +31,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := doorbelltest.NewScene(t, "A100")
-	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair")
+	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_FEED_TOKEN=a-token-of-the-feed")
 	p := doorbelltest.Launch(t, environ, "run")
 	p.Stderr.Await(t, "another doorbell works")
 
@@ -60,6 +60,19 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("/%s: %s\n%s", path, response.Status, body)
 		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, status.Page+"v1/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer a-token-of-the-feed")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("a reader of the feed gets %s, and may not know that it is to try again", response.Status)
 	}
 	if n := s.Asked("A100"); n > 0 {
 		t.Errorf("it has sent %d requests", n)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -107,8 +108,17 @@ func (w *waiting) health() ops.Health {
 func (w *waiting) serveHTTP(ctx context.Context) error {
 	return ops.ServeHTTP(ctx, w.web, ops.HTTPOptions{
 		Page: page.Handler(page.Options{Status: w.status}), Metrics: metrics.Handler(ops.Shared(w.status)), Schemas: ops.Schemas(),
-		Health: w.health, Verbs: w.verbs(), Token: w.o.HTTPToken, Log: w.o.Log.With("part", "http"),
+		Feed: http.HandlerFunc(w.feed), Health: w.health, Verbs: w.verbs(), Token: w.o.HTTPToken, FeedToken: w.o.FeedToken,
+		Log: w.o.Log.With("part", "http"),
 	})
+}
+
+// feed has the reader try again: its cursor holds at the doorbell that works, and here after a takeover.
+func (w *waiting) feed(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Retry-After", "5")
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(http.StatusServiceUnavailable)
+	json.NewEncoder(rw).Encode(map[string]string{"error": w.verbs().Refuse().Error()}) //nolint:errcheck // a reader who left
 }
 
 // serve answers at the socket until ctx ends.

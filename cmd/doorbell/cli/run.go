@@ -50,11 +50,16 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 
 // runDaemon opens the receivers and a daemon, and runs it until ctx ends.
 func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
-	log := o.Log
 	set, err := receivers.Open(c, release)
 	if err != nil {
 		return err
 	}
+	return runDelivering(ctx, c, o, set)
+}
+
+// runDelivering is runDaemon with receivers that are open.
+func runDelivering(ctx context.Context, c *config.Config, o daemon.Options, set *receivers.Set) error {
+	log := o.Log
 	if !set.IsEmpty() {
 		o.Receivers, o.ForwarderNames = set, receivers.Kinds
 	}

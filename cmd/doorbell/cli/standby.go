@@ -11,6 +11,7 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/cmd/doorbell/standby"
 )
 
@@ -23,6 +24,11 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 		return exit.Config(fmt.Errorf("NATS: %w", err), "check the NATS_* settings")
 	}
 	defer daemon.HangUp(conn)
+	set, err := receivers.Open(c, release)
+	if err != nil {
+		return err
+	}
+	set.Close() // each turn opens them
 	host, _ := os.Hostname()
 	return standby.Run(ctx, standby.Options{
 		Conn: conn, Stream: b.Stream(), Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
@@ -30,7 +36,15 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 		Work: func(ctx context.Context, t *standby.Turn) error {
 			o := o
 			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
-			return runDaemon(ctx, c, o)
+			now, err := receivers.Open(c, release)
+			if err != nil {
+				log.Error("the changed table of routes is refused; the one before stays in force", "err", err)
+				if now, err = set.Again(); err != nil {
+					return err
+				}
+			}
+			set = now
+			return runDelivering(ctx, c, o, set)
 		},
 		Wait: func(ctx context.Context, working func() standby.Holder) error {
 			return daemon.Wait(ctx, o, b.Standby, working)

@@ -40,6 +40,13 @@ var folders = []string{"forward", "erasures"}
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
 
+// removeParts removes what a process that was killed has left of a copy. It would hold people until the
+// next turn of this machine, whoever is erased meanwhile.
+func (p *pair) removeParts() {
+	_ = os.Remove(filepath.Join(p.Dir, outgoing))
+	_ = os.RemoveAll(filepath.Join(p.Dir, incoming))
+}
+
 // CopyNow writes the copy of the store, unless the lease is over.
 func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	if !t.Valid() {
@@ -81,18 +88,18 @@ func pack(w io.Writer, dir string) error {
 		for _, f := range list {
 			if err == nil && f.Type().IsRegular() && filepath.Ext(f.Name()) == ".json" { // not the locks
 				err = add(archive, filepath.Join(dir, folder, f.Name()), folder+"/"+f.Name())
+				if errors.Is(err, fs.ErrNotExist) { // it is gone meanwhile
+					err = nil
+				}
 			}
 		}
 	}
 	return errors.Join(err, archive.Close(), zipped.Close())
 }
 
-// add adds a file. One that is gone meanwhile, or still being written under another name, is left out.
+// add adds a file.
 func add(archive *tar.Writer, path, name string) error {
 	content, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &pair{Options: o}
+	p.removeParts()
 	for ctx.Err() == nil {
 		l, err := p.await(ctx)
 		if err != nil || l == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -331,6 +332,33 @@ func TestADeletedBucketIsMadeAgain(t *testing.T) {
 	turn.good = time.Time{} // as 15 s later
 	turn.mu.Unlock()
 	await(t, "the next turn", one.turn)
+}
+
+// TestAStartRemovesWhatAKilledProcessLeftOfACopy is about people: the next turn may be far away.
+func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{outgoing, incoming + "/" + storeFile} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("Nora-zq7"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if err := Run(ended, Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// TestNoCopyIsWithoutItsStore is about a file that is taken away while a copy is written, from which no
+// doorbell could start.
+func TestNoCopyIsWithoutItsStore(t *testing.T) {
+	if err := pack(io.Discard, t.TempDir()); err == nil {
+		t.Error("a copy without a store was written")
+	}
 }
 
 // slowLine lets so many bytes a second through to the client.

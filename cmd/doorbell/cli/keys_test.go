@@ -5,8 +5,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/standby"
 )
 
 // rotation is a scene with a file of keys.
@@ -74,4 +78,49 @@ func rewrite(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestEachTurnOfAPairBeginsWithTheKeysOfItsTime replaces the key while the doorbell waits. It may not
+// send the one that its process has begun with, in no turn.
+func TestEachTurnOfAPairBeginsWithTheKeysOfItsTime(t *testing.T) {
+	t.Parallel()
+	s, file := rotation(t, "A100="+doorbelltest.TestKey+"\n")
+	far := doorbelltest.StartFar(t)
+	_, js := doorbelltest.Connected(t, far.URL())
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := func() {
+		t.Helper()
+		if _, err := kv.PutString(t.Context(), "pair", `{"name":"machine-one","id":"1"}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := func() {
+		t.Helper()
+		if err := kv.Delete(t.Context(), "pair"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	away()
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair"), "run")
+	d.Stderr.Await(t, "another doorbell works")
+	s.Model.AddKey(doorbelltest.OtherKey, "A100", "B200")
+	if err := s.Model.DeactivateKey(doorbelltest.TestKey); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, file, "A100="+doorbelltest.OtherKey+"\n")
+	back()
+	s.GoesOn(t, "A100", 5)
+	away()
+	d.Stderr.Await(t, "the lease is lost")
+	back()
+	s.GoesOn(t, "A100", 5)
+	sub := doorbelltest.SubscribeTo(t, far.URL())
+	sub.Request(t, s.Ring(t, "A100"))
+	if k := doorbelltest.Kinds(doorbelltest.MustBeWhole(t, far.URL()), "A100"); doorbelltest.Count(k, "access.halted") > 0 {
+		t.Errorf("the stream says %v", k)
+	}
+	d.Stop(t)
 }

@@ -45,6 +45,20 @@ func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log 
 	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
 }
 
+// begin returns what a daemon starts with that takes its turn long after the configuration was read: what stands there now, or
+// what was last used if that cannot be read. run goes on from there.
+func (r *keyReader) begin() []poller.AgencyKeys {
+	c, err := config.Read(r.environ, config.GroupPoll)
+	if err != nil {
+		r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
+		return r.told
+	}
+	r.told = options.Poller(c, release).Agencies
+	r.seen = keyReading{agencies: r.told}
+	r.acted = r.seen
+	return r.told
+}
+
 // run reads until ctx ends. Only set can fail.
 func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
 	tick := time.NewTicker(readKeysEvery)

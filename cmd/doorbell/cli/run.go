@@ -40,20 +40,27 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	o := DaemonOptions(c, log)
 	o.AgencyName = c.Forward.AgencyNames.Revealed
 	o.Moved = flags.Moved
-	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	keys := newKeyReader(p.environ, c, hup, log)
+	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), keys.run
 	if c.Base.Standby != "" {
-		return runStandby(ctx, c, o)
+		return runStandby(ctx, c, o, keys)
 	}
 	return runDaemon(ctx, c, o)
 }
 
 // runDaemon opens the receivers and a daemon, and runs it until ctx ends.
 func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
-	log := o.Log
 	set, err := receivers.Open(c, release)
 	if err != nil {
 		return err
 	}
+	return runDelivering(ctx, c, o, set)
+}
+
+// runDelivering is runDaemon with receivers that are open.
+func runDelivering(ctx context.Context, c *config.Config, o daemon.Options, set *receivers.Set) error {
+	log := o.Log
+	var err error
 	if !set.IsEmpty() {
 		o.Receivers, o.ForwarderNames = set, receivers.Kinds
 	}
@@ -72,7 +79,7 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
 	if n > 0 {
 		log = log.With("waiting", n)
 	}
-	log.Info("watching", "agencies", len(c.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
 	return d.Run(ctx)
 }
 

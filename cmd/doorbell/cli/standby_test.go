@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := doorbelltest.NewScene(t, "A100")
-	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair")
+	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_FEED_TOKEN=a-token-of-the-feed")
 	p := doorbelltest.Launch(t, environ, "run")
 	p.Stderr.Await(t, "another doorbell works")
 
@@ -54,7 +56,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	if err := json.Unmarshal([]byte(doorbelltest.Run(t, environ, "status", "--json").Stdout), &status); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"": "machine-one works for pair", "readyz": "ok", "livez": "ok", "v1/status": `"works":false`, "v1/events": "[]"} {
+	for path, want := range map[string]string{"": "machine-one works for pair", "readyz": "ok", "livez": "ok", "v1/status": `"works":false`} {
 		response, err := http.Get(status.Page + path)
 		if err != nil {
 			t.Fatal(err)
@@ -64,6 +66,19 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("/%s: %s\n%s", path, response.Status, body)
 		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, status.Page+"v1/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer a-token-of-the-feed")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.Header.Get("doorbell-feed-cursor") == "" {
+		t.Errorf("a reader of the feed gets %s", response.Status)
 	}
 	if n := s.Asked("A100"); n > 0 {
 		t.Errorf("it has sent %d requests", n)
@@ -83,4 +98,42 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	if _, err := kv.Get(t.Context(), "pair"); err == nil {
 		t.Error("the lease was not given back")
 	}
+}
+
+// TestATurnBeginsWithTheLastGoodTableOfRoutes is about a mistake in the table, which must not end a
+// doorbell of a pair when it takes over, or after NATS was away for a while.
+func TestATurnBeginsWithTheLastGoodTableOfRoutes(t *testing.T) {
+	t.Parallel()
+	far := doorbelltest.StartFar(t)
+	_, js := doorbelltest.Connected(t, far.URL())
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(t.Context(), "pair", `{"name":"machine-one","id":"1"}`); err != nil {
+		t.Fatal(err)
+	}
+	s := doorbelltest.NewScene(t, "A100")
+	place := doorbelltest.NewPlace(t)
+	_, address, _ := strings.Cut(place.Webhook(), "=")
+	table := filepath.Join(t.TempDir(), "routes.csv")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("agency,to\nA100,webhook:" + address + "\n")
+	p := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_ROUTES_FILE="+table), "run")
+	p.Stderr.Await(t, "another doorbell works")
+	write("agency,to\nA100,pigeon:left-loft\n")
+	if err := kv.Delete(t.Context(), "pair"); err != nil {
+		t.Fatal(err)
+	}
+	p.Stderr.Await(t, "the one before stays in force")
+	s.GoesOn(t, "A100", 5)
+	sub := doorbelltest.SubscribeTo(t, far.URL())
+	sub.Request(t, s.Ring(t, "A100"))
+	doorbelltest.Eventually(t, "the lead is delivered", func() bool { return len(place.Hooked("contact_request.created")) > 0 })
+	p.Stop(t)
 }

@@ -263,7 +263,11 @@ func (a *Daemon) askStream(ctx context.Context) error {
 		}
 		if err := a.store.Update(func(tx *store.Tx) error {
 			state, _ := tx.Agency(id)
-			state.HeardUntil, state.AwaitsStream = since.UTC(), false
+			// One of a copy may still be looking for what an earlier store had not seen.
+			if h := state.HeardUntil; h.IsZero() || !since.IsZero() && since.Before(h) {
+				state.HeardUntil = since.UTC()
+			}
+			state.AwaitsStream = false
 			return tx.PutAgency(id, state)
 		}); err != nil {
 			return err

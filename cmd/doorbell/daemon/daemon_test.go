@@ -358,3 +358,37 @@ func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
 		t.Error("another poller is due, of the same agencies")
 	}
 }
+
+// TestATakeoverForgetsNoEarlierGap is about a store that was lost, and a takeover before all that arrived
+// meanwhile was found: the other doorbell looks for it from the same moment on.
+func TestATakeoverForgetsNoEarlierGap(t *testing.T) {
+	d, _ := open(t, "A100")
+	runUntilTheEnd(t, d)
+	eventually(t, "the baseline is published", func() bool {
+		n, err := d.store.Last("A100")
+		return err == nil && n > 0
+	})
+	gap := time.Now().Add(-10 * 24 * time.Hour).UTC().Truncate(time.Second)
+	err := d.store.Update(func(tx *store.Tx) error {
+		state, _ := tx.Agency("A100")
+		state.HeardUntil, state.AwaitsStream = gap, true
+		return tx.PutAgency("A100", state)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.agencies.mu.Lock()
+	d.agencies.admitted["A100"] = false
+	d.agencies.mu.Unlock()
+	if err := d.askStream(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.store.View(func(tx *store.Tx) error {
+		if state, _ := tx.Agency("A100"); !state.HeardUntil.Equal(gap) || state.AwaitsStream {
+			t.Errorf("the gap begins at %s instead of %s, awaits the stream: %t", state.HeardUntil, gap, state.AwaitsStream)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -70,6 +70,16 @@ func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
 	return s, nil
 }
 
+// Again opens a set with the table of routes that was last accepted, whatever its file says now.
+func (s *Set) Again() (*Set, error) {
+	again := &Set{c: s.c, only: s.only, name: s.name, version: s.version, opened: map[Address]forward.Receiver{}}
+	if err := again.take(s.text); err != nil {
+		again.Close()
+		return nil, err
+	}
+	return again, nil
+}
+
 func refused(text string) error {
 	return &config.Error{Problems: []config.Problem{{Name: "DOORBELL_ROUTES_FILE", Text: text}}}
 }

@@ -24,16 +24,37 @@ const (
 	incoming  = "standby"              // a folder into which a copy is unpacked
 )
 
+const (
+	// chunkLimit is how long the server may take to confirm a part of a copy. The library's 5 s are too
+	// short for a slow line, on which many of them are on their way.
+	chunkLimit = time.Minute
+	// slowest is the rate in bytes per second at which a copy is read at least.
+	slowest = 64 << 10
+	// tidyLimit is how long the removal of a copy may take that is broken off.
+	tidyLimit = 2 * time.Second
+)
+
 // folders are copied with the store: the forwarders' checkpoints and the receipts of erasures.
 var folders = []string{"forward", "erasures"}
 
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
 
+// removeParts removes what a process that was killed has left of a copy. It would hold people until the
+// next turn of this machine, whoever is erased meanwhile.
+func (p *pair) removeParts() {
+	_ = os.Remove(filepath.Join(p.Dir, outgoing))
+	_ = os.RemoveAll(filepath.Join(p.Dir, incoming))
+}
+
 // CopyNow writes the copy of the store, unless the lease is over.
 func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	if !t.Valid() {
 		return nil
+	}
+	copies, err := t.p.copies(ctx)
+	if err != nil {
+		return err
 	}
 	path := filepath.Join(t.p.Dir, outgoing)
 	defer os.Remove(path)
@@ -43,7 +64,14 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(pack(w, t.p.Dir)) }()
 	defer r.Close()
-	_, err := t.p.copies.Put(ctx, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
+	// Put removes what it has written if it cannot read on, but not if its context has ended.
+	putting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		w.CloseWithError(ctx.Err())
+		time.AfterFunc(tidyLimit, cancel)
+	})()
+	_, err = copies.Put(putting, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
 	return err
 }
 
@@ -58,20 +86,20 @@ func pack(w io.Writer, dir string) error {
 			return missing
 		}
 		for _, f := range list {
-			if err == nil && f.Type().IsRegular() {
+			if err == nil && f.Type().IsRegular() && filepath.Ext(f.Name()) == ".json" { // not the locks
 				err = add(archive, filepath.Join(dir, folder, f.Name()), folder+"/"+f.Name())
+				if errors.Is(err, fs.ErrNotExist) { // it is gone meanwhile
+					err = nil
+				}
 			}
 		}
 	}
 	return errors.Join(err, archive.Close(), zipped.Close())
 }
 
-// add adds a file. One that is gone meanwhile, or still being written under another name, is left out.
+// add adds a file.
 func add(archive *tar.Writer, path, name string) error {
 	content, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -90,15 +118,14 @@ func add(archive *tar.Writer, path, name string) error {
 // takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the copy of
 // this machine's own store, which is then newer, everything stays.
 func (p *pair) takeOver(ctx context.Context) error {
-	object, err := p.copies.Get(ctx, p.Name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil
-	}
+	copies, err := p.copies(ctx)
 	if err != nil {
 		return err
 	}
-	defer object.Close()
-	info, err := object.Info()
+	info, err := copies.GetInfo(ctx, p.Name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -106,6 +133,13 @@ func (p *pair) takeOver(ctx context.Context) error {
 	if err != nil || own == info.Metadata[idKey] {
 		return err
 	}
+	reading, cancel := context.WithTimeout(ctx, chunkLimit+time.Duration(info.Size/slowest)*time.Second)
+	defer cancel()
+	object, err := copies.Get(reading, p.Name)
+	if err != nil {
+		return err
+	}
+	defer object.Close()
 	into := filepath.Join(p.Dir, incoming)
 	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o700)); err != nil {
 		return err
@@ -138,6 +172,9 @@ func ownStore(dir string) (string, error) {
 // install moves what was unpacked to its place. The store comes last: without it the next try begins
 // again.
 func (p *pair) install(from string) error {
+	if err := p.forgetReceivers(filepath.Join(from, "forward")); err != nil {
+		return err
+	}
 	for _, folder := range folders {
 		list, err := os.ReadDir(filepath.Join(from, folder))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -156,6 +193,25 @@ func (p *pair) install(from string) error {
 		}
 	}
 	return os.Rename(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
+}
+
+// forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other doorbell
+// has removed since this one worked. A forwarder would deliver again what they do not list.
+func (p *pair) forgetReceivers(copied string) error {
+	own := filepath.Join(p.Dir, "forward")
+	list, err := os.ReadDir(own)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range list {
+		if filepath.Ext(f.Name()) != ".json" {
+			continue
+		}
+		if _, missing := os.Stat(filepath.Join(copied, f.Name())); errors.Is(missing, fs.ErrNotExist) {
+			err = errors.Join(err, os.Remove(filepath.Join(own, f.Name())))
+		}
+	}
+	return err
 }
 
 // unpack writes the files of an archive below a folder, and nowhere else.

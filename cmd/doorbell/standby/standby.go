@@ -64,8 +64,7 @@ func (t *Turn) Holder() (pair string, h Holder) { return t.p.Name, t.holder }
 
 type pair struct {
 	Options
-	kv     jetstream.KeyValue
-	copies jetstream.ObjectStore
+	kv jetstream.KeyValue // nil: it has to be opened
 
 	mu      sync.Mutex
 	working Holder
@@ -77,6 +76,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &pair{Options: o}
+	p.removeParts()
 	for ctx.Err() == nil {
 		l, err := p.await(ctx)
 		if err != nil || l == nil {
@@ -125,6 +125,9 @@ func (p *pair) try(ctx context.Context) (*Lease, error) {
 		}
 	}
 	l, err := take(ctx, p.kv, p.Name, p.Holder.now())
+	if err != nil {
+		p.kv = nil // the bucket may have been deleted
+	}
 	if err != nil || l != nil {
 		return l, err
 	}
@@ -160,26 +163,11 @@ func (p *pair) holder() Holder {
 	return p.working
 }
 
-// open makes the buckets if they are missing. One that exists is used as it is.
+// open makes the bucket of the lease if it is missing. One that exists is used as it is.
 func (p *pair) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, replyLimit)
 	defer cancel()
-	js, err := p.Conn.JetStream()
-	if err != nil {
-		return err
-	}
-	replicas := 1
-	if s, err := js.Stream(ctx, p.Stream); err == nil {
-		replicas = max(1, s.CachedInfo().Config.Replicas)
-	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return err
-	}
-	copies, err := js.ObjectStore(ctx, CopyBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		copies, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: CopyBucket, Description: "doorbell: what a doorbell that takes over starts from", Replicas: replicas, TTL: p.Keep,
-		})
-	}
+	js, replicas, err := p.jetStream(ctx)
 	if err != nil {
 		return err
 	}
@@ -199,8 +187,40 @@ func (p *pair) open(ctx context.Context) error {
 	if status.TTL() != ttl {
 		return fmt.Errorf("the bucket %s keeps keys for %s instead of %s: delete it, doorbell makes it again", Bucket, status.TTL(), ttl)
 	}
-	p.kv, p.copies = kv, copies
+	p.kv = kv
 	return nil
+}
+
+// copies opens the object store, and makes it if it is missing.
+func (p *pair) copies(ctx context.Context) (jetstream.ObjectStore, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyLimit)
+	defer cancel()
+	js, replicas, err := p.jetStream(ctx, jetstream.WithDefaultTimeout(chunkLimit))
+	if err != nil {
+		return nil, err
+	}
+	copies, err := js.ObjectStore(ctx, CopyBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		copies, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: CopyBucket, Description: "doorbell: what a doorbell that takes over starts from", Replicas: replicas, TTL: p.Keep,
+		})
+	}
+	return copies, err
+}
+
+// jetStream returns how many replicas a bucket gets: as many as the stream of events has.
+func (p *pair) jetStream(ctx context.Context, o ...jetstream.JetStreamOpt) (js jetstream.JetStream, replicas int, err error) {
+	if js, err = p.Conn.JetStream(o...); err != nil {
+		return nil, 0, err
+	}
+	s, err := js.Stream(ctx, p.Stream)
+	switch {
+	case err == nil:
+		return js, max(1, s.CachedInfo().Config.Replicas), nil
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return js, 1, nil
+	}
+	return nil, 0, err
 }
 
 // work takes over, and works until ctx ends or the lease is lost.

@@ -1,13 +1,18 @@
 package standby
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events/natsd"
@@ -18,15 +23,20 @@ import (
 const patience = 30 * time.Second
 
 // natsAt is a server of its own, on which everybody may do everything.
-func natsAt(t *testing.T) func() stream.Conn {
+func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
-	return func() stream.Conn {
-		nc, err := s.Connect("test")
+	return func(way ...nats.InProcessConnProvider) stream.Conn {
+		var options []nats.Option
+		for _, w := range way {
+			w.(*slowLine).server = s
+			options = append(options, nats.InProcessServer(w))
+		}
+		nc, err := s.Connect("test", options...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,6 +216,8 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 	put(one.dir, "doorbell.sock", "is not copied")
 	two := start(t, connect(), "two")
 	put(two.dir, "forward/slack.json", "of two")
+	put(two.dir, "forward/slack.removed.leads.json", "of a receiver that one does not have any more")
+	put(two.dir, "erasures/earlier.json", "of two")
 	openStore(t, two.dir).Close()
 	if err := turn.CopyNow(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -231,12 +243,10 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 			t.Errorf("%s holds %q, %v", name, text, err)
 		}
 	}
-	left, err := os.ReadDir(two.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(left) != 3 {
-		t.Errorf("the data directory holds %v", left)
+	for folder, want := range map[string]int{"": 3, "forward": 1, "erasures": 2} {
+		if left, err := os.ReadDir(filepath.Join(two.dir, folder)); err != nil || len(left) != want {
+			t.Errorf("the folder %q of the data directory holds %v, %v", folder, left, err)
+		}
 	}
 }
 
@@ -292,6 +302,151 @@ func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
 	stop()
 	if err := await(t, "the end", ended); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestADeletedBucketIsMadeAgain is about buckets without which no doorbell of the pair could work.
+func TestADeletedBucketIsMadeAgain(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn of one", one.turn)
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Errorf("the copy is not written: %v", err)
+	}
+	s.Close()
+	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), Bucket); err != nil {
+		t.Fatal(err)
+	}
+	turn.mu.Lock()
+	turn.good = time.Time{} // as 15 s later
+	turn.mu.Unlock()
+	await(t, "the next turn", one.turn)
+}
+
+// TestAStartRemovesWhatAKilledProcessLeftOfACopy is about people: the next turn may be far away.
+func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{outgoing, incoming + "/" + storeFile} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("Nora-zq7"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if err := Run(ended, Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// TestNoCopyIsWithoutItsStore is about a file that is taken away while a copy is written, from which no
+// doorbell could start.
+func TestNoCopyIsWithoutItsStore(t *testing.T) {
+	if err := pack(io.Discard, t.TempDir()); err == nil {
+		t.Error("a copy without a store was written")
+	}
+}
+
+// slowLine lets so many bytes a second through to the client.
+type slowLine struct {
+	server nats.InProcessConnProvider
+	rate   int
+}
+
+func (l *slowLine) InProcessConn() (net.Conn, error) {
+	c, err := l.server.InProcessConn()
+	return slowConn{c, l.rate}, err
+}
+
+type slowConn struct {
+	net.Conn
+	rate int
+}
+
+func (c slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p[:min(len(p), 4<<10)])
+	<-time.After(time.Duration(n) * time.Second / time.Duration(c.rate))
+	return n, err
+}
+
+// TestACopyMayTakeLongToArrive is about a large store, or a slow line.
+func TestACopyMayTakeLongToArrive(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn of one", one.turn)
+	large := make([]byte, 7<<18)
+	rand.Read(large)
+	path := filepath.Join(one.dir, "forward", "large.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	if err := turn.CopyNow(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	two := start(t, connect(&slowLine{rate: 1 << 18}), "two")
+	one.stop()
+	await(t, "the turn of two", two.turn)
+	if got, err := os.ReadFile(filepath.Join(two.dir, "forward", "large.json")); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("%d bytes arrived, %v", len(got), err)
+	}
+}
+
+// TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved is about people: a part that stays would hold some
+// until it expires, whoever is erased meanwhile.
+func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
+	connect := natsAt(t)
+	one := start(t, connect(), "one")
+	turn := await(t, "the turn", one.turn)
+	path := filepath.Join(one.dir, "forward", "large.json")
+	large := make([]byte, 64<<20)
+	rand.Read(large)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, one.dir)
+	defer s.Close()
+	js, err := connect().JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() uint64 {
+		t.Helper()
+		objects, err := js.Stream(t.Context(), "OBJ_"+CopyBucket)
+		if err != nil {
+			return 0 // not made yet
+		}
+		return objects.CachedInfo().State.Msgs
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- turn.CopyNow(ctx, s) }()
+	for deadline := time.Now().Add(patience); stored() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is written")
+		}
+	}
+	stop()
+	if err := await(t, "the end of the copy", ended); err == nil {
+		t.Fatal("it was not broken off")
+	}
+	if n := stored(); n > 0 {
+		t.Errorf("%d parts are left", n)
 	}
 }
 

@@ -258,11 +258,8 @@ func mailbox(s string) (name, address string) {
 		s = strings.TrimSuffix(inner, "'")
 	}
 	if parts := mailto.FindStringSubmatch(s); parts != nil {
-		to, err := url.PathUnescape(parts[1])
-		if err != nil {
-			to = parts[1]
-		}
-		s = strings.Replace(s, parts[0], to, 1)
+		to, _ := url.PathUnescape(parts[1])
+		s = strings.Replace(s, parts[0], cmp.Or(to, parts[1]), 1)
 	}
 	if a, err := mail.ParseAddress(s); err == nil {
 		if address = ascii(a.Address); address != "" {

@@ -321,12 +321,7 @@ func (p Contact) name() string {
 }
 
 // words are the message without addresses of pages, which portals sign again for each reader.
-func (p Contact) words() string {
-	if !strings.Contains(p.Message, "://") {
-		return p.Message
-	}
-	return webAddress.ReplaceAllString(p.Message, "")
-}
+func (p Contact) words() string { return webAddress.ReplaceAllString(p.Message, "") }
 
 var webAddress = regexp.MustCompile(`https?://[^\s<>"]+`)
 

@@ -27,9 +27,8 @@ func headsOf(top object) []value {
 // for: something on the way has mixed up two responses.
 func foreign(heads []value, r Request) string {
 	for _, m := range heads {
-		s, ok := m.text()
-		switch {
-		case !ok || s == "":
+		switch s, _ := m.text(); {
+		case s == "":
 		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
 			return "another agencyId"
 		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
@@ -137,11 +136,9 @@ func (v value) says(word, digit string) bool {
 // isFailureCode reports whether a value is an HTTP status of an error.
 func (v value) isFailureCode() bool {
 	s, _ := v.scalar()
-	n, ok := natural(s)
-	return ok && n >= 400 && n <= 599
+	n, _ := natural(s)
+	return n >= 400 && n <= 599
 }
-
-const maxTotal = 1 << 40 // no service has more; what is larger is not a count
 
 // totalOf is how many records there are, as the response says beside the list, further out, or in a
 // header; -1 if it does not say.
@@ -159,17 +156,13 @@ func totalOf(scopes []object, records int, h http.Header) int {
 
 func headerTotal(h http.Header) int {
 	for _, name := range totalHeaders {
-		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok && n <= maxTotal {
-			return int(n)
+		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok {
+			return n
 		}
 	}
-	shown := h.Get("Content-Range")
-	if shown == "" {
-		return -1
-	}
-	if parts := contentRange.FindStringSubmatch(shown); parts != nil && parts[1] != "bytes" {
-		if n, ok := natural(parts[2]); ok && n <= maxTotal {
-			return int(n)
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+		if n, ok := natural(parts[2]); ok {
+			return n
 		}
 	}
 	return -1
@@ -199,12 +192,8 @@ func (v value) count() (int, bool) {
 	if v.isObject() {
 		v = v.object().get("value")
 	}
-	digits, ok := v.number()
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n >= 0 && n <= maxTotal
+	digits, _ := v.number()
+	return natural(digits)
 }
 
 // describe gives the shape of a body: types, and the outermost names as far as they look like names.
@@ -237,10 +226,8 @@ func printableName(name string) string {
 	return "(odd name)"
 }
 
-func natural(digits string) (n int64, ok bool) {
-	if !allDigits(digits) || len(digits) > 15 {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil
+// natural reads digits. No service counts more than 2^40: what is larger is something else.
+func natural(digits string) (n int, ok bool) {
+	read, err := strconv.ParseUint(digits, 10, 64)
+	return int(read), err == nil && read <= 1<<40
 }

@@ -164,7 +164,7 @@ func (f *finder) expect(known Place) *place {
 	p := &place{value: f.root}
 	for token := range jsontext.Pointer(known.Path).Tokens() {
 		at := value{}
-		for m := range p.object().last() {
+		for _, m := range p.object() {
 			if m.name.text == token {
 				at = m
 			}
@@ -206,7 +206,7 @@ func (f *finder) explore(p *place) {
 		f.explore(inner)
 		return
 	}
-	for m := range p.object().last() {
+	for _, m := range p.object() {
 		inner := &place{value: m, up: p, depth: p.depth + 1}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records

@@ -52,11 +52,6 @@ const maxNesting = 10_000
 
 var errTooManyValues = errors.New("more values than fit any page")
 
-// syntaxError is the place of the first byte that is not JSON.
-type syntaxError int
-
-func (e syntaxError) Error() string { return fmt.Sprintf("no JSON at byte %d", int(e)) }
-
 // decode reads one JSON value and no more. The text must not change afterwards. wrong says what is
 // wrong without quoting the text; it is empty if nothing is.
 func decode(text []byte) (root value, wrong string) {
@@ -111,7 +106,7 @@ func (r *reader) wrong() error {
 	if r.at >= len(r.text) {
 		return io.ErrUnexpectedEOF
 	}
-	return syntaxError(r.at)
+	return fmt.Errorf("no JSON at byte %d", r.at)
 }
 
 // next is the byte at which the reader stands; 0 at the end.
@@ -225,14 +220,12 @@ func (r *reader) escape() error {
 	}
 	for range 4 {
 		r.at++
-		if c := r.next(); !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
+		if c := r.next(); c == 0 || strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
 			return r.wrong()
 		}
 	}
 	return nil
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // word reads a number, or what is written in letters.
 func (r *reader) word() error {
@@ -307,15 +300,7 @@ func (v value) raw() jsontext.Value {
 }
 
 // kind is 0 where the value is absent.
-func (v value) kind() jsontext.Kind {
-	if v.doc == nil {
-		return 0
-	}
-	if c := v.doc.text[v.from]; c != '-' && !isDigit(c) {
-		return jsontext.Kind(c)
-	}
-	return jsontext.KindNumber
-}
+func (v value) kind() jsontext.Kind { return v.raw().Kind() }
 
 func (v value) isObject() bool { return v.kind() == jsontext.KindBeginObject }
 func (v value) isArray() bool  { return v.kind() == jsontext.KindBeginArray }
@@ -412,17 +397,6 @@ func (o object) all(names ...string) iter.Seq[value] {
 				if m.name.plain == name && !yield(m) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// last yields the members of one object, of several with one name the last.
-func (o object) last() iter.Seq[value] {
-	return func(yield func(value) bool) {
-		for n, m := range o {
-			if again := n+1 < len(o) && o[n+1].name.text == m.name.text; !again && !yield(m) {
-				return
 			}
 		}
 	}

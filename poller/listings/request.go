@@ -251,10 +251,7 @@ func (x *exchange) refusal(resp *http.Response) error {
 }
 
 func readDate(header string) time.Time {
-	t, err := http.ParseTime(strings.TrimSpace(header))
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := http.ParseTime(strings.TrimSpace(header))
 	return t
 }
 
@@ -269,11 +266,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 		}
 		return time.Duration(seconds) * time.Second
 	}
-	at, err := http.ParseTime(header)
-	if err != nil {
-		return 0
-	}
-	return max(0, at.Sub(now))
+	return max(0, readDate(header).Sub(now)) // of no date at all this is long ago
 }
 
 func (c *Client) envelope(x *exchange, size int) Envelope {

@@ -11,13 +11,13 @@ import (
 // What a response says around its records: whose they are, that it failed, how many there are, and
 // whether these are all.
 
-// headsOf are the members that speak of the response as a whole: those of the root, and of the
-// metadata in it.
-func headsOf(top object) []value {
-	all := slices.Clip(top)
-	for _, m := range top {
-		if m.isCalled(metaNames) || m.isCalled(linksNames) {
-			all = append(all, m.object()...)
+// heads are the members that speak of the response as a whole: those of an object around the list,
+// and of the metadata in it to a depth of deeper.
+func (o object) heads(deeper int) object {
+	all := slices.Clip(o)
+	for _, m := range o {
+		if deeper > 0 && (m.isCalled(metaNames) || m.isCalled(linksNames)) {
+			all = append(all, m.object().heads(deeper-1)...)
 		}
 	}
 	return all
@@ -83,7 +83,7 @@ var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|den
 
 // speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
 // about an error. Beside records it would be a remark.
-func (o object) speaksOfError() bool { return slices.ContainsFunc(headsOf(o), value.speaksOfError) }
+func (o object) speaksOfError() bool { return slices.ContainsFunc(o.heads(1), value.speaksOfError) }
 
 func (v value) speaksOfError() bool {
 	s, isText := v.text()
@@ -144,10 +144,10 @@ func (v value) isFailureCode() bool {
 // header; -1 if it does not say.
 func totalOf(scopes []object, records int, h http.Header) int {
 	for _, o := range slices.Backward(scopes) {
-		if totals := o.counts(totalNames, 2); len(totals) > 0 {
+		if totals := o.counts(totalNames); len(totals) > 0 {
 			return totals[0]
 		}
-		if counts := o.counts(countNames, 2); len(counts) > 0 && counts[0] > records {
+		if counts := o.counts(countNames); len(counts) > 0 && counts[0] > records {
 			return counts[0]
 		}
 	}
@@ -171,17 +171,11 @@ func headerTotal(h http.Header) int {
 // contentRange has the form "items 0-19/163".
 var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
 
-// counts are the non-negative integers under the names, in the order of the names, in the object and
-// then in its metadata, to a depth of deeper.
-func (o object) counts(names []string, deeper int) (list []int) {
-	for m := range o.all(names...) {
+// counts are the non-negative integers under the names, in the object and its metadata.
+func (o object) counts(names []string) (list []int) {
+	for m := range o.heads(2).all(names...) {
 		if n, ok := m.count(); ok {
 			list = append(list, n)
-		}
-	}
-	if deeper > 0 {
-		for m := range o.all(metaNames...) {
-			list = append(list, m.object().counts(names, deeper-1)...)
 		}
 	}
 	return list

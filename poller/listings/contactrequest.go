@@ -370,7 +370,6 @@ func personFieldsOf(list []PersonField, o object, prefix string, person bool, de
 	for _, m := range o {
 		name, wraps := m.name, m.isCalled(wrapperNames)
 		switch {
-		case name.plain == "score" && !person:
 		case deeper > 0 && m.isObject() && !m.isEmpty() && (wraps || m.isCalled(personNames)):
 			list = personFieldsOf(list, m.object(), prefix+name.text+"/", person || !wraps, deeper-1)
 		case person || isPersonField[name.plain]:

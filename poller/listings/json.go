@@ -248,7 +248,9 @@ func (r *reader) keep(list []value, members bool) []value {
 		r.room = make([]value, 0, max(len(list), min(len(r.text)/32, 256)))
 	}
 	if members {
-		slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
+		slices.SortFunc(list, func(a, b value) int {
+			return cmp.Or(compareUTF16(a.name.text, b.name.text), cmp.Compare(a.from, b.from))
+		})
 	}
 	first := len(r.room)
 	r.room = append(r.room, list...)

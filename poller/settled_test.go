@@ -83,7 +83,7 @@ func TestASettledPageIsReadAgainWhereAnythingElseHasChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := anAgency(t)
-			page := &listings.InsertionsPage{Insertions: []listings.Insertion{{Reference: "a#1##"}, {Reference: "a#2##"}}, Sum: listings.Sum{1}}
+			page := &listings.InsertionsPage{Insertions: []listings.Insertion{{Reference: "a#1##"}, {Reference: "a#2##"}}, Envelope: listings.Envelope{Sum: listings.Sum{1}}}
 			read := func() map[listings.Sum]settledPage {
 				w := &walk{Walk: watch.NewWalk(now), a: a, settled: map[listings.Sum]settledPage{}}
 				must(t, w.page(page))

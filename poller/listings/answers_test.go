@@ -154,8 +154,8 @@ func TestAConfiguredPathIsTheOnlyPlace(t *testing.T) {
 		`{"results":[]}`:      false,
 		`[]`:                  false,
 	} {
-		_, err := c.insertionsPage(&exchange{request: Request{AgencyID: "A100"}, body: []byte(body)}, 0)
-		_, err2 := c.contactRequestsPage(&exchange{request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "r"}, body: []byte(body)}, 0)
+		_, err := c.insertionsPage(&exchange{request: Request{AgencyID: "A100"}, body: []byte(body)})
+		_, err2 := c.contactRequestsPage(&exchange{request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "r"}, body: []byte(body)})
 		if (err == nil) != good || (err2 == nil) != good {
 			t.Errorf("%s: %v, %v", body, err, err2)
 		}
@@ -232,7 +232,7 @@ func TestTwoListsThatHoldAsManyInsertionsAreDrift(t *testing.T) {
 func TestATotalInAHeaderCountsForAPlainArray(t *testing.T) {
 	for header, want := range map[string]int{"12": 12, "": -1, "-1": -1, "x": -1} {
 		x := &exchange{request: Request{AgencyID: "A100"}, header: map[string][]string{"X-Total-Count": {header}}, body: []byte("[" + one + "]")}
-		page, err := bare(t).insertionsPage(x, 0)
+		page, err := bare(t).insertionsPage(x)
 		if err != nil || page.Total != want {
 			t.Errorf("%q: %+v %v", header, page, err)
 		}
@@ -282,7 +282,7 @@ func TestTotalsOfHeadersCountWhereTheBodyTellsNone(t *testing.T) {
 		{"X-Total-Count", "99999999999999", "[" + one + "]", -1},
 	} {
 		x := &exchange{request: Request{AgencyID: "A100"}, header: map[string][]string{row.name: {row.value}}, body: []byte(row.body)}
-		page, err := bare(t).insertionsPage(x, 0)
+		page, err := bare(t).insertionsPage(x)
 		if err != nil || page.Total != row.total {
 			t.Errorf("%s %q: %+v %v", row.name, row.value, page, err)
 		}

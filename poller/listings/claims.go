@@ -28,7 +28,7 @@ const (
 // claimsOf reads what the objects around a list say of its completeness, the metadata in them, and the header Link.
 func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
 	for _, scope := range scopes {
-		for _, m := range headsOf(scope) {
+		for _, m := range scope.heads(1) {
 			all.More = max(all.More, x.claimOfMore(m))
 			if n, ok := m.count(); ok && m.isCalled(pagesNames) && n != records && !m.isObject() {
 				all.Pages = max(all.Pages, n)

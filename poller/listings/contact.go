@@ -201,21 +201,19 @@ func without(whole, part string) string {
 // where one belongs.
 func (o object) email() (name, address string) {
 	inner := []string{"address", "email", "emailaddress", "value"}
-	for m := range o.all(slices.Concat(emailNames, senderNames)...) { // as Microsoft Graph writes it
+	names := slices.Concat(emailNames, senderNames)
+	for m := range o.all(names...) { // as Microsoft Graph writes it
 		o = append(slices.Clip(o), slices.Collect(m.object().all("emailaddress"))...)
 	}
+	for s := range o.texts(names, inner) {
+		if name, address = mailbox(s); address != "" {
+			return name, address
+		}
+	}
 	for s := range o.texts(emailNames, inner) {
-		if name, read := mailbox(s); read != "" {
-			return name, read
-		}
-		address = cmp.Or(address, s)
+		return "", s
 	}
-	for s := range o.texts(senderNames, inner) {
-		if name, read := mailbox(s); read != "" {
-			return name, read
-		}
-	}
-	return "", address
+	return "", ""
 }
 
 // texts yields what is not blank under the names: texts, also in lists, and in objects under the
@@ -258,11 +256,8 @@ func mailbox(s string) (name, address string) {
 		s = strings.TrimSuffix(inner, "'")
 	}
 	if parts := mailto.FindStringSubmatch(s); parts != nil {
-		to, err := url.PathUnescape(parts[1])
-		if err != nil {
-			to = parts[1]
-		}
-		s = strings.Replace(s, parts[0], to, 1)
+		to, _ := url.PathUnescape(parts[1])
+		s = strings.Replace(s, parts[0], cmp.Or(to, parts[1]), 1)
 	}
 	if a, err := mail.ParseAddress(s); err == nil {
 		if address = ascii(a.Address); address != "" {

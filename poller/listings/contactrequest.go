@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/maphash"
+	"iter"
 	"net/url"
 	"regexp"
 	"slices"
@@ -45,9 +46,6 @@ func (q ContactRequestsQuery) values() url.Values {
 type ContactRequestsPage struct {
 	Envelope
 	ContactRequests []ContactRequest
-
-	Sum     Sum
-	Settled bool // it was not read
 }
 
 // ContactRequest is one inquiry. Its record is personal data.
@@ -81,21 +79,18 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
-	sum := x.sum(query)
-	if q.Settled != nil && q.Settled(sum) {
+	if q.Settled != nil && q.Settled(x.sum) {
 		x.drop()
-		return &ContactRequestsPage{Envelope: c.envelope(x, q.NumberOfItemsPerPage), Sum: sum, Settled: true}, nil
+		page := &ContactRequestsPage{Envelope: x.envelope()}
+		page.Settled = true
+		return page, nil
 	}
 	x.keep()
-	page, err := c.contactRequestsPage(x, q.NumberOfItemsPerPage)
-	if page != nil {
-		page.Sum = sum
-	}
-	return page, err
+	return c.contactRequestsPage(x)
 }
 
-func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
-	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
+func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) {
+	page := &ContactRequestsPage{Envelope: x.envelope()}
 	if n := headerTotal(x.header); n <= 0 && x.saysNothing() {
 		page.Total = n
 		return page, nil
@@ -197,15 +192,11 @@ func (v value) references() (list []string) {
 
 // score is passed on as it is: number, text or null.
 func (o object) score() json.RawMessage {
-	score := o.get("score")
-	for _, name := range wrapperNames {
-		if score.doc == nil {
-			score = o.object(name).get("score")
+	for scope := range o.scopes() {
+		switch score := scope.get("score"); score.kind() {
+		case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
+			return json.RawMessage(score.raw())
 		}
-	}
-	switch score.kind() {
-	case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
-		return json.RawMessage(score.raw())
 	}
 	return nil
 }
@@ -214,13 +205,8 @@ func (o object) score() json.RawMessage {
 // text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else. A name in
 // another style counts where the name itself is not there.
 func (c ContactRequest) ID(name string) string {
-	o := c.object()
-	if v, ok := o.styled(name); ok {
-		id, _ := v.scalar()
-		return id
-	}
-	for inner := range o.all(wrapperNames...) {
-		if v, ok := inner.object().styled(name); ok {
+	for scope := range c.object().scopes() {
+		if v := scope.styled(name); v.doc != nil {
 			id, _ := v.scalar()
 			return id
 		}
@@ -228,17 +214,28 @@ func (c ContactRequest) ID(name string) string {
 	return ""
 }
 
-// styled is the member of that name, else the first whose name is like it.
-func (o object) styled(name string) (found value, ok bool) {
-	for _, m := range o {
-		if m.name.text == name {
-			return m, true
+// scopes yields a record and then what it is wrapped in.
+func (o object) scopes() iter.Seq[object] {
+	return func(yield func(object) bool) {
+		if !yield(o) {
+			return
+		}
+		for inner := range o.all(wrapperNames...) {
+			if !yield(inner.object()) {
+				return
+			}
 		}
 	}
-	for m := range o.all(plain(name)) {
-		return m, true
+}
+
+// styled is the member of that name, else the first whose name is like it.
+func (o object) styled(name string) value {
+	for _, m := range o {
+		if m.name.text == name {
+			return m
+		}
 	}
-	return value{}, false
+	return o.get(plain(name))
 }
 
 // otherThings are what members called …Id or …Ref are about that name something else than the contact request.
@@ -251,12 +248,7 @@ type OtherID struct{ Name, Value string }
 
 // OtherIDs lists them by name, of the record and of what it is wrapped in.
 func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
-	o := c.object()
-	scopes := []object{o}
-	for inner := range o.all(wrapperNames...) {
-		scopes = append(scopes, inner.object())
-	}
-	for _, scope := range scopes {
+	for scope := range c.object().scopes() {
 		for _, m := range scope {
 			name := m.name
 			if !endsLikeID.MatchString(name.text) || otherThings.MatchString(name.plain) ||
@@ -321,12 +313,7 @@ func (p Contact) name() string {
 }
 
 // words are the message without addresses of pages, which portals sign again for each reader.
-func (p Contact) words() string {
-	if !strings.Contains(p.Message, "://") {
-		return p.Message
-	}
-	return webAddress.ReplaceAllString(p.Message, "")
-}
+func (p Contact) words() string { return webAddress.ReplaceAllString(p.Message, "") }
 
 var webAddress = regexp.MustCompile(`https?://[^\s<>"]+`)
 
@@ -383,7 +370,6 @@ func personFieldsOf(list []PersonField, o object, prefix string, person bool, de
 	for _, m := range o {
 		name, wraps := m.name, m.isCalled(wrapperNames)
 		switch {
-		case name.plain == "score" && !person:
 		case deeper > 0 && m.isObject() && !m.isEmpty() && (wraps || m.isCalled(personNames)):
 			list = personFieldsOf(list, m.object(), prefix+name.text+"/", person || !wraps, deeper-1)
 		case person || isPersonField[name.plain]:

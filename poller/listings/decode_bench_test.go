@@ -26,7 +26,7 @@ func BenchmarkDecode(b *testing.B) {
 	began := cpu()
 	for b.Loop() {
 		x := &exchange{request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK, body: []byte(body)}
-		page, err := c.contactRequestsPage(x, 20)
+		page, err := c.contactRequestsPage(x)
 		if err != nil || len(page.ContactRequests) != 20 {
 			b.Fatal(err)
 		}

@@ -11,13 +11,13 @@ import (
 // What a response says around its records: whose they are, that it failed, how many there are, and
 // whether these are all.
 
-// headsOf are the members that speak of the response as a whole: those of the root, and of the
-// metadata in it.
-func headsOf(top object) []value {
-	all := slices.Clip(top)
-	for _, m := range top {
-		if m.isCalled(metaNames) || m.isCalled(linksNames) {
-			all = append(all, m.object()...)
+// heads are the members that speak of the response as a whole: those of an object around the list,
+// and of the metadata in it to a depth of deeper.
+func (o object) heads(deeper int) object {
+	all := slices.Clip(o)
+	for _, m := range o {
+		if deeper > 0 && (m.isCalled(metaNames) || m.isCalled(linksNames)) {
+			all = append(all, m.object().heads(deeper-1)...)
 		}
 	}
 	return all
@@ -27,9 +27,8 @@ func headsOf(top object) []value {
 // for: something on the way has mixed up two responses.
 func foreign(heads []value, r Request) string {
 	for _, m := range heads {
-		s, ok := m.text()
-		switch {
-		case !ok || s == "":
+		switch s, _ := m.text(); {
+		case s == "":
 		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
 			return "another agencyId"
 		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
@@ -84,7 +83,7 @@ var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|den
 
 // speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
 // about an error. Beside records it would be a remark.
-func (o object) speaksOfError() bool { return slices.ContainsFunc(headsOf(o), value.speaksOfError) }
+func (o object) speaksOfError() bool { return slices.ContainsFunc(o.heads(1), value.speaksOfError) }
 
 func (v value) speaksOfError() bool {
 	s, isText := v.text()
@@ -137,20 +136,18 @@ func (v value) says(word, digit string) bool {
 // isFailureCode reports whether a value is an HTTP status of an error.
 func (v value) isFailureCode() bool {
 	s, _ := v.scalar()
-	n, ok := natural(s)
-	return ok && n >= 400 && n <= 599
+	n, _ := natural(s)
+	return n >= 400 && n <= 599
 }
-
-const maxTotal = 1 << 40 // no service has more; what is larger is not a count
 
 // totalOf is how many records there are, as the response says beside the list, further out, or in a
 // header; -1 if it does not say.
 func totalOf(scopes []object, records int, h http.Header) int {
 	for _, o := range slices.Backward(scopes) {
-		if totals := o.counts(totalNames, 2); len(totals) > 0 {
+		if totals := o.counts(totalNames); len(totals) > 0 {
 			return totals[0]
 		}
-		if counts := o.counts(countNames, 2); len(counts) > 0 && counts[0] > records {
+		if counts := o.counts(countNames); len(counts) > 0 && counts[0] > records {
 			return counts[0]
 		}
 	}
@@ -159,17 +156,13 @@ func totalOf(scopes []object, records int, h http.Header) int {
 
 func headerTotal(h http.Header) int {
 	for _, name := range totalHeaders {
-		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok && n <= maxTotal {
-			return int(n)
+		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok {
+			return n
 		}
 	}
-	shown := h.Get("Content-Range")
-	if shown == "" {
-		return -1
-	}
-	if parts := contentRange.FindStringSubmatch(shown); parts != nil && parts[1] != "bytes" {
-		if n, ok := natural(parts[2]); ok && n <= maxTotal {
-			return int(n)
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+		if n, ok := natural(parts[2]); ok {
+			return n
 		}
 	}
 	return -1
@@ -178,17 +171,11 @@ func headerTotal(h http.Header) int {
 // contentRange has the form "items 0-19/163".
 var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
 
-// counts are the non-negative integers under the names, in the order of the names, in the object and
-// then in its metadata, to a depth of deeper.
-func (o object) counts(names []string, deeper int) (list []int) {
-	for m := range o.all(names...) {
+// counts are the non-negative integers under the names, in the object and its metadata.
+func (o object) counts(names []string) (list []int) {
+	for m := range o.heads(2).all(names...) {
 		if n, ok := m.count(); ok {
 			list = append(list, n)
-		}
-	}
-	if deeper > 0 {
-		for m := range o.all(metaNames...) {
-			list = append(list, m.object().counts(names, deeper-1)...)
 		}
 	}
 	return list
@@ -199,12 +186,8 @@ func (v value) count() (int, bool) {
 	if v.isObject() {
 		v = v.object().get("value")
 	}
-	digits, ok := v.number()
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n >= 0 && n <= maxTotal
+	digits, _ := v.number()
+	return natural(digits)
 }
 
 // describe gives the shape of a body: types, and the outermost names as far as they look like names.
@@ -237,10 +220,8 @@ func printableName(name string) string {
 	return "(odd name)"
 }
 
-func natural(digits string) (n int64, ok bool) {
-	if !allDigits(digits) || len(digits) > 15 {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil
+// natural reads digits. No service counts more than 2^40: what is larger is something else.
+func natural(digits string) (n int, ok bool) {
+	read, err := strconv.ParseUint(digits, 10, 64)
+	return int(read), err == nil && read <= 1<<40
 }

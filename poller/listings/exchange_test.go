@@ -229,11 +229,10 @@ func TestTheTimeInFrontOfTheGateDoesNotCount(t *testing.T) {
 			wait: func(Request) error { time.Sleep(time.Hour); return nil },
 			done: func(o Outcome) { outcome = o },
 		}
-		page, err := c.insertions(t)
-		if err != nil {
+		if _, err := c.insertions(t); err != nil {
 			t.Fatal(err)
 		}
-		if page.Received.Sub(page.Sent) > time.Minute || outcome.Duration > time.Minute || outcome.Status != 200 || outcome.Err != nil {
+		if outcome.Duration > time.Minute || outcome.Status != 200 || outcome.Err != nil {
 			t.Errorf("%+v", outcome)
 		}
 	})
@@ -303,14 +302,14 @@ func TestTheGateStandsInFrontOfEveryRequest(t *testing.T) {
 
 func TestTheEnvelopeKnowsWhenAndWhat(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", "Fri, 20 Nov 2026 09:41:07 GMT")
 		fmt.Fprint(w, `{"results":[{"propertyReferenceId":"a"}],"total":7}`)
 	})
+	began := time.Now()
 	page, err := a.client(t).insertions(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if page.Total != 7 || page.Path != "/results" || page.Size != 50 || !page.Date().Equal(time.Date(2026, 11, 20, 9, 41, 7, 0, time.UTC)) || page.Received.Before(page.Sent) || page.Sent.IsZero() {
+	if page.Total != 7 || page.Path != "/results" || page.Received.Before(began) {
 		t.Errorf("%+v", page.Envelope)
 	}
 }

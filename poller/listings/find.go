@@ -86,7 +86,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if wrong != "" {
 		return found{}, x.drift(what, wrong)
 	}
-	heads := headsOf(root.object())
+	heads := root.object().heads(1)
 	if other := foreign(heads, x.request); other != "" {
 		return found{}, x.drift("a response about what was asked", other)
 	}
@@ -164,7 +164,7 @@ func (f *finder) expect(known Place) *place {
 	p := &place{value: f.root}
 	for token := range jsontext.Pointer(known.Path).Tokens() {
 		at := value{}
-		for m := range p.object().last() {
+		for _, m := range p.object() {
 			if m.name.text == token {
 				at = m
 			}
@@ -206,7 +206,7 @@ func (f *finder) explore(p *place) {
 		f.explore(inner)
 		return
 	}
-	for m := range p.object().last() {
+	for _, m := range p.object() {
 		inner := &place{value: m, up: p, depth: p.depth + 1}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records
@@ -384,7 +384,7 @@ func (f *finder) standsForNone(p *place) bool {
 	}
 	if f.none == nil {
 		top := f.root.object()
-		counts := slices.Concat(top.counts(totalNames, 2), top.counts(countNames, 2), []int{0})
+		counts := slices.Concat(top.counts(totalNames), top.counts(countNames), []int{0})
 		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
 			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 		})
@@ -414,7 +414,7 @@ func (f *finder) holdsInsertions(p *place) (held int, list bool) {
 		return holdsInsertion + 1, false // rather than what it is all of
 	case isListed && countLone(p.value) == 1:
 		return holdsInsertion, false
-	case isOne && p.depth == 0 && p.object().counts(totalNames, 0) == nil:
+	case isOne && p.depth == 0 && p.object().counts(totalNames) == nil:
 		return holdsRequest, false
 	}
 	return -1, false
@@ -606,7 +606,7 @@ func (f *finder) countsNone(at *place, h http.Header) bool {
 	}
 	var all []int
 	for _, o := range scopes {
-		all = append(append(all, o.counts(totalNames, 2)...), o.counts(countNames, 2)...)
+		all = append(append(all, o.counts(totalNames)...), o.counts(countNames)...)
 	}
 	if n := headerTotal(h); n >= 0 {
 		all = append(all, n)

@@ -72,7 +72,7 @@ func FuzzInsertions(f *testing.F) {
 func fuzzInsertions(t *testing.T, c *Client, body []byte) (*InsertionsPage, error) {
 	t.Helper()
 	x := &exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
-	page, err := c.insertionsPage(x, 50)
+	page, err := c.insertionsPage(x)
 	if !bytes.Equal(x.body, body) {
 		t.Fatal("the body was changed")
 	}
@@ -136,7 +136,7 @@ func FuzzContactRequests(f *testing.F) {
 
 func fuzzContactRequests(c *Client, body []byte, known Place) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{request: r, place: known, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, place: known, status: 200, body: body})
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

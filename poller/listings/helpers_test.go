@@ -88,13 +88,13 @@ func (c *Client) contactRequests(t *testing.T) (*ContactRequestsPage, error) {
 // both decodes a body as the answer of an operation without a server.
 func decodeInsertions(t testing.TB, body string) (*InsertionsPage, error) {
 	t.Helper()
-	return bare(t).insertionsPage(&exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: []byte(body)}, 50)
+	return bare(t).insertionsPage(&exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: []byte(body)})
 }
 
 func decodeContactRequests(t testing.TB, body string) (*ContactRequestsPage, error) {
 	t.Helper()
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return bare(t).contactRequestsPage(&exchange{request: r, status: 200, body: []byte(body)}, 20)
+	return bare(t).contactRequestsPage(&exchange{request: r, status: 200, body: []byte(body)})
 }
 
 func bare(t testing.TB) *Client {

@@ -16,11 +16,11 @@ import (
 
 // Envelope is what is common to the pages of both operations.
 type Envelope struct {
-	Total          int       // how many records there are, as the API says; -1 if it does not
-	Path           string    // JSON pointer to the list of records; "" is the root
-	Sent, Received time.Time // our clock, before the request and after the last byte
-	date           string    // the header
-	Size           int       // how many records were asked for; 0: it was left to the API
+	Total    int       // how many records there are, as the API says; -1 if it does not
+	Path     string    // JSON pointer to the list of records; "" is the root
+	Received time.Time // our clock, after the last byte
+	Sum      Sum       // of the response
+	Settled  bool      // it was not read: what it says is known
 	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so that a page with
 	// one of them does not show all that is there.
 	Unreadable int
@@ -30,9 +30,6 @@ type Envelope struct {
 	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no records.
 	Found bool
 }
-
-// Date is the API's clock, to the second; zero if the response does not say.
-func (e *Envelope) Date() time.Time { return readDate(e.date) }
 
 // found notes where the records were found, and what is said of them.
 func (e *Envelope) found(l found) {
@@ -72,9 +69,6 @@ type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
 	LeftEmpty  bool // "", {} or nothing stands where the list was, past the first page
-
-	Sum     Sum
-	Settled bool // it was not read: of its insertions the references are known
 }
 
 // Insertion is one published property.
@@ -92,20 +86,15 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
-	sum := x.sum(query)
 	if q.Settled != nil {
-		if before, settled := q.Settled(sum); settled {
+		if before, settled := q.Settled(x.sum); settled {
 			x.drop()
-			return before.again(sum, c.envelope(x, q.PageSize)), nil
+			return before.again(x), nil
 		}
 	}
 	x.keep()
 	x.page = q.Page
-	page, err := c.insertionsPage(x, q.PageSize)
-	if err == nil {
-		page.Sum = sum
-	}
-	return page, err
+	return c.insertionsPage(x)
 }
 
 // SettledPage is what a page said that need not be read again.
@@ -125,10 +114,9 @@ func (p *InsertionsPage) Settle() SettledPage {
 }
 
 // again is the page as it was, in another response of the same sum.
-func (s SettledPage) again(sum Sum, e Envelope) *InsertionsPage {
+func (s SettledPage) again(x *exchange) *InsertionsPage {
 	page := s.page
-	page.Sum, page.Settled = sum, true
-	page.Sent, page.Received, page.date = e.Sent, e.Received, e.date
+	page.Settled, page.Received = true, x.received
 	page.Insertions = make([]Insertion, len(s.References))
 	for n, reference := range s.References {
 		page.Insertions[n].Reference = reference
@@ -136,8 +124,8 @@ func (s SettledPage) again(sum Sum, e Envelope) *InsertionsPage {
 	return &page
 }
 
-func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
-	page := &InsertionsPage{Envelope: c.envelope(x, size)}
+func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
+	page := &InsertionsPage{Envelope: x.envelope()}
 	l, err := x.find(insertionNames, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err

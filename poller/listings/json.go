@@ -37,13 +37,11 @@ type name struct {
 	quoted string // as it is written
 	text   string
 	plain  string // without what differs by style only
-	prefix uint64 // of the text, in which most names differ; 0 where it is not all ASCII
 
 	canonical string // as RFC 8785 writes it
 	broken    bool   // it is no text
 	outside   bool   // of the digest of every contact request
 	reference int    // place in referenceNames, counted from 1; 0: it is none of them
-	next      *name  // that followed it last, as most records repeat the names of the one before
 }
 
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
@@ -54,20 +52,15 @@ const maxNesting = 10_000
 
 var errTooManyValues = errors.New("more values than fit any page")
 
-// syntaxError is the place of the first byte that is not JSON.
-type syntaxError int
-
-func (e syntaxError) Error() string { return fmt.Sprintf("no JSON at byte %d", int(e)) }
-
 // decode reads one JSON value and no more. The text must not change afterwards. wrong says what is
 // wrong without quoting the text; it is empty if nothing is.
 func decode(text []byte) (root value, wrong string) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	r.text, r.doc, r.at, r.room, r.count, r.stack, r.last = text, &document{text, !isBroken(text)}, 0, nil, 0, r.stack[:0], &r.first
+	r.text, r.doc, r.at, r.room, r.count, r.stack = text, &document{text, !isBroken(text)}, 0, nil, 0, r.stack[:0]
 	if r.named > maxNamed { // those of one API are few
 		clear(r.names)
-		r.named, r.first = 0, name{}
+		r.named = 0
 	}
 	root, err := r.value(nil, 0)
 	r.skipSpace()
@@ -102,11 +95,8 @@ type reader struct {
 	text  []byte
 	at    int
 	names map[string]*name // by how they are written
-	first name             // stands before the first one of a body
-	last  *name            // that was read
 	named int              // bytes of them
 	stack []value          // of the objects and arrays that are open
-	order []rank           // of the members of an object
 	room  []value          // for those that are closed
 	count int
 }
@@ -116,7 +106,7 @@ func (r *reader) wrong() error {
 	if r.at >= len(r.text) {
 		return io.ErrUnexpectedEOF
 	}
-	return syntaxError(r.at)
+	return fmt.Errorf("no JSON at byte %d", r.at)
 }
 
 // next is the byte at which the reader stands; 0 at the end.
@@ -151,14 +141,8 @@ func (r *reader) value(called *name, depth int) (value, error) {
 			return v, r.wrong()
 		}
 		v.inner, err = r.inside(c, depth+1)
-	case c == 't':
-		err = r.literal("true")
-	case c == 'f':
-		err = r.literal("false")
-	case c == 'n':
-		err = r.literal("null")
 	default:
-		err = r.number()
+		err = r.word()
 	}
 	v.to = uint32(r.at)
 	return v, err
@@ -211,84 +195,49 @@ func (r *reader) inside(open byte, depth int) ([]value, error) {
 func (r *reader) string() error {
 	for r.at++; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
-		case isPlain[c]:
 		case c == '"':
 			r.at++
 			return nil
 		case c < ' ':
 			return r.wrong()
-		default:
-			r.at++
-			switch c := r.next(); {
-			case c == 'u':
-				for range 4 {
-					r.at++
-					if !isHex(r.next()) {
-						return r.wrong()
-					}
-				}
-			case c == 0 || strings.IndexByte(`"\/bfnrt`, c) < 0:
-				return r.wrong()
+		case c == '\\':
+			if err := r.escape(); err != nil {
+				return err
 			}
 		}
 	}
 	return r.wrong()
 }
 
-// isPlain holds the bytes of a string that stand for themselves.
-var isPlain = func() (plain [256]bool) {
-	for c := range plain {
-		plain[c] = c >= ' ' && c != '"' && c != '\\'
-	}
-	return plain
-}()
-
-func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func (r *reader) literal(word string) error {
-	for n := range len(word) {
-		if r.next() != word[n] {
+// escape reads an escape to its last byte.
+func (r *reader) escape() error {
+	r.at++
+	if c := r.next(); c != 'u' {
+		if c == 0 || strings.IndexByte(`"\/bfnrt`, c) < 0 {
 			return r.wrong()
 		}
+		return nil
+	}
+	for range 4 {
 		r.at++
+		if c := r.next(); c == 0 || strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
+			return r.wrong()
+		}
 	}
 	return nil
 }
 
-func (r *reader) number() error {
-	if r.next() == '-' {
+// word reads a number, or what is written in letters.
+func (r *reader) word() error {
+	from := r.at
+	for r.at < len(r.text) && strings.IndexByte(",]} \t\r\n", r.text[r.at]) < 0 {
 		r.at++
 	}
-	if r.next() == '0' {
-		r.at++
-	} else if err := r.digits(); err != nil {
-		return err
-	}
-	if r.next() == '.' {
-		r.at++
-		if err := r.digits(); err != nil {
-			return err
+	if raw := jsontext.Value(r.text[from:r.at]); len(raw) == 0 || !raw.IsValid() {
+		if r.at < len(r.text) {
+			r.at = from
 		}
-	}
-	if r.next()|0x20 == 'e' {
-		r.at++
-		if c := r.next(); c == '+' || c == '-' {
-			r.at++
-		}
-		return r.digits()
-	}
-	return nil
-}
-
-// digits reads one digit or more.
-func (r *reader) digits() error {
-	if !isDigit(r.next()) {
 		return r.wrong()
-	}
-	for isDigit(r.next()) {
-		r.at++
 	}
 	return nil
 }
@@ -298,65 +247,28 @@ func (r *reader) keep(list []value, members bool) []value {
 	if len(list) > cap(r.room)-len(r.room) {
 		r.room = make([]value, 0, max(len(list), min(len(r.text)/32, 256)))
 	}
-	first := len(r.room)
-	if !members {
-		r.room = append(r.room, list...)
-	} else {
-		r.order = r.order[:0]
-		for n, v := range list {
-			r.order = append(r.order, rank{v.name.prefix, n})
-		}
-		slices.SortFunc(r.order, func(a, b rank) int {
-			switch {
-			case a.prefix == 0 || b.prefix == 0 || a.prefix == b.prefix:
-				return cmp.Or(compareUTF16(list[a.at].name.text, list[b.at].name.text), cmp.Compare(a.at, b.at))
-			case a.prefix < b.prefix:
-				return -1
-			}
-			return 1
+	if members {
+		slices.SortFunc(list, func(a, b value) int {
+			return cmp.Or(compareUTF16(a.name.text, b.name.text), cmp.Compare(a.from, b.from))
 		})
-		for _, k := range r.order {
-			r.room = append(r.room, list[k.at])
-		}
 	}
+	first := len(r.room)
+	r.room = append(r.room, list...)
 	return r.room[first:len(r.room):len(r.room)]
-}
-
-// rank is what a member is ordered by, in place of which it would have to be moved again and again.
-type rank struct {
-	prefix uint64 // of its name
-	at     int    // its place in the text
 }
 
 // intern returns the name that is written so, which most records repeat.
 func (r *reader) intern(quoted []byte) *name {
-	if n := r.last.next; n != nil && n.quoted == string(quoted) {
-		r.last = n
-		return n
-	}
 	n := r.names[string(quoted)]
 	if n == nil {
 		n = &name{quoted: string(quoted), text: unquote(quoted)}
-		n.plain, n.prefix = plain(n.text), asciiPrefix(n.text)
+		n.plain = plain(n.text)
 		n.canonical, n.broken = string(appendCanonicalString(nil, quoted)), isBroken(quoted)
 		n.outside, n.reference = usuallyOutside[n.plain], slices.Index(referenceNames, n.plain)+1
 		r.names[n.quoted] = n
 		r.named += len(quoted)
 	}
-	r.last.next, r.last = n, n
 	return n
-}
-
-func asciiPrefix(text string) (prefix uint64) {
-	for i := range 8 {
-		if prefix <<= 8; i < len(text) {
-			if text[i] >= utf8.RuneSelf {
-				return 0
-			}
-			prefix |= uint64(text[i])
-		}
-	}
-	return prefix
 }
 
 // compareUTF16 orders names as RFC 8785 does. That differs from their order in bytes only between
@@ -390,15 +302,7 @@ func (v value) raw() jsontext.Value {
 }
 
 // kind is 0 where the value is absent.
-func (v value) kind() jsontext.Kind {
-	if v.doc == nil {
-		return 0
-	}
-	if c := v.doc.text[v.from]; c != '-' && !isDigit(c) {
-		return jsontext.Kind(c)
-	}
-	return jsontext.KindNumber
-}
+func (v value) kind() jsontext.Kind { return v.raw().Kind() }
 
 func (v value) isObject() bool { return v.kind() == jsontext.KindBeginObject }
 func (v value) isArray() bool  { return v.kind() == jsontext.KindBeginArray }
@@ -495,17 +399,6 @@ func (o object) all(names ...string) iter.Seq[value] {
 				if m.name.plain == name && !yield(m) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// last yields the members of one object, of several with one name the last.
-func (o object) last() iter.Seq[value] {
-	return func(yield func(value) bool) {
-		for n, m := range o {
-			if again := n+1 < len(o) && o[n+1].name.text == m.name.text; !again && !yield(m) {
-				return
 			}
 		}
 	}

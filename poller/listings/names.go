@@ -141,7 +141,7 @@ var (
 		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
 	}
 	// personNames are members that hold the person, or all of the contact request.
-	personNames = []string{
+	personNames = slices.Concat([]string{
 		"contact", "sender", "person", "applicant", "requester", "inquirer", "enquirer", "seeker", "prospect", "user",
 		"contactdetails", "contactdata", "contactinformation", "personaldata", "usercontactdetails", "userinformation",
 		"interessent", "mietinteressent", "kaufinteressent", "kontakt", "kontaktdaten",
@@ -150,9 +150,7 @@ var (
 		"demandeur", "interesse", "expediteur", "personne", "coordonnees", "contatto", "mittente",
 		"anfragesteller", "kaeufer", "kaufer", "acheteur", "acquirente",
 		"richiedente", "interessato", "persona", "utente",
-		"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "elements", "item", "source",
-		"kontaktanfrage", "anfrage", "demande", "demandecontact", "richiesta",
-	}
+	}, wrapperNames[1:]) // all but the metadata
 	customerNames = []string{"customer", "kunde", "client", "cliente"}
 )
 

@@ -13,8 +13,8 @@ func expecting(t testing.TB, known Place, body string) (*InsertionsPage, error, 
 	x := func(r Request) *exchange {
 		return &exchange{request: r, place: known, status: 200, body: []byte(body)}
 	}
-	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}), 50)
-	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}), 20)
+	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}))
+	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}))
 	return i, err, c, err2
 }
 
@@ -101,11 +101,11 @@ func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 	c := bare(t)
 	c.o.InsertionsPath = "/my"
 	x := &exchange{request: Request{AgencyID: "A100"}, place: Place{Path: "/odd", Known: true}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
-	if page, err := c.insertionsPage(x, 0); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
+	if page, err := c.insertionsPage(x); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
 	x.body = []byte(`{"odd":[` + one + `]}`)
-	if page, err := c.insertionsPage(x, 0); err == nil {
+	if page, err := c.insertionsPage(x); err == nil {
 		t.Errorf("%+v", page)
 	}
 }

@@ -26,67 +26,51 @@ const maxRecordDepth = 64
 // compact is a record without white space, everything else as it was written. One with defects is
 // written in canonical form, in which they are mended; record is what it then says.
 func compact(v value) (record value, text json.RawMessage, defects []string) {
-	if v.isCompact(1) {
-		return v, json.RawMessage(v.raw()), nil
-	}
-	if defects = v.defects(nil, 1); len(defects) > 0 {
+	length, defects := v.inspect(nil, 1)
+	switch {
+	case len(defects) > 0:
 		slices.Sort(defects)
 		v, _ = decode(v.appendCanonical(nil, nil, nil, 0, 1))
-		return v, json.RawMessage(v.raw()), slices.Compact(defects)
+	case length != len(v.raw()):
+		compacted := slices.Clone(v.raw())
+		_ = compacted.Compact() // is proper JSON
+		return v, json.RawMessage(compacted), nil
 	}
-	compacted := slices.Clone(v.raw())
-	_ = compacted.Compact() // is proper JSON
-	return v, json.RawMessage(compacted), nil
+	return v, json.RawMessage(v.raw()), slices.Compact(defects)
 }
 
-// defects appends what is wrong in a value.
-func (v value) defects(list []string, depth int) []string {
-	if v.kind() == jsontext.KindString && isBroken(v.raw()) {
-		return append(list, DefectUTF8)
+// inspect appends what is wrong in a value, and returns how long its text would be without white space.
+func (v value) inspect(defects []string, depth int) (int, []string) {
+	switch {
+	case v.kind() == jsontext.KindString && !v.doc.tidy && isBroken(v.raw()):
+		defects = append(defects, DefectUTF8)
+	case len(v.inner) > 0 && depth > maxRecordDepth:
+		return 0, append(defects, DefectTooDeep)
 	}
-	if len(v.inner) > 0 && depth > maxRecordDepth {
-		return append(list, DefectTooDeep)
+	if !v.isObject() && !v.isArray() {
+		return len(v.raw()), defects
 	}
+	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
 	for n, m := range v.inner {
 		if v.isShadowed(n) {
-			list = append(list, DefectDuplicateName)
+			defects = append(defects, DefectDuplicateName)
 			continue
 		}
-		if m.called().broken {
-			list = append(list, DefectUTF8)
+		if m.name != nil {
+			length += len(m.name.quoted) + len(":")
+			if m.name.broken {
+				defects = append(defects, DefectUTF8)
+			}
 		}
-		list = m.defects(list, depth+1)
+		inner, found := m.inspect(defects, depth+1)
+		length, defects = length+inner, found
 	}
-	return list
+	return length, defects
 }
 
 // isShadowed reports whether a member is followed by another one with its name, which counts.
 func (v value) isShadowed(n int) bool {
 	return v.isObject() && n+1 < len(v.inner) && v.inner[n].name.text == v.inner[n+1].name.text
-}
-
-// isCompact reports whether a value is written without white space and defects, as most are: then the
-// lengths of what it holds add up to its own.
-func (v value) isCompact(depth int) bool {
-	if v.kind() == jsontext.KindString {
-		return v.doc.tidy || !isBroken(v.raw())
-	}
-	if !v.isObject() && !v.isArray() {
-		return true
-	}
-	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
-	for n, m := range v.inner {
-		if m.name != nil {
-			if v.isShadowed(n) || m.name.broken {
-				return false
-			}
-			length += len(m.name.quoted) + len(":")
-		}
-		if length += len(m.raw()); !m.isCompact(depth + 1) {
-			return false
-		}
-	}
-	return length == len(v.raw()) && depth <= maxRecordDepth
 }
 
 // isBroken reports whether a JSON string, or any string in a text, may hold bytes or half surrogates that are no text.
@@ -108,10 +92,7 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
-	if wrong != "" {
-		return digest, errNoJSON
-	}
-	if len(root.defects(nil, 1)) > 0 {
+	if _, defects := root.inspect(nil, 1); wrong != "" || len(defects) > 0 {
 		return digest, errNoJSON
 	}
 	return root.digest(tokens(ignore), nil, 0), nil
@@ -177,19 +158,14 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 	case jsontext.KindBeginArray:
 		b = append(b, '[')
 		for n, e := range v.inner {
-			var deeper [][]string
-			drop := false
-			if len(ignore) > 0 {
-				deeper, drop = below(ignore, strconv.Itoa(n))
-			}
-			if !drop {
+			if deeper, drop := below(ignore, strconv.Itoa(n)); !drop {
 				b = e.appendCanonical(separate(b), deeper, nil, 0, depth+1)
 			}
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		if !isCanonicalString(v.raw()) || !v.doc.tidy && !utf8.Valid(v.raw()) {
-			return appendCanonicalString(b, v.raw())
+		if raw := v.raw(); mayBeRewritten(raw) || !v.doc.tidy && !utf8.Valid(raw) {
+			return appendCanonicalString(b, raw)
 		}
 	}
 	return append(b, v.raw()...)
@@ -202,19 +178,9 @@ func appendCanonicalString(b, quoted []byte) []byte {
 	return b
 }
 
-// isCanonicalString reports whether nothing in a JSON string is escaped that could be written in
-// another way.
-func isCanonicalString(quoted []byte) bool {
-	for {
-		n := bytes.IndexByte(quoted, '\\')
-		if n < 0 {
-			return true
-		}
-		if c := quoted[n+1]; c == 'u' || c == '/' {
-			return false
-		}
-		quoted = quoted[n+2:]
-	}
+// mayBeRewritten reports whether something may be escaped in a JSON string that RFC 8785 writes in another way.
+func mayBeRewritten(quoted []byte) bool {
+	return bytes.Contains(quoted, []byte(`\u`)) || bytes.Contains(quoted, []byte(`\/`))
 }
 
 func tokens(pointers []string) [][]string {

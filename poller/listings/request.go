@@ -127,22 +127,23 @@ func (c *Client) header(key Key) http.Header {
 
 // exchange is one request and its good response, the body read to its end.
 type exchange struct {
-	request        Request
-	host           string // of the API
-	place          Place  // of earlier responses
-	page           int    // that was asked for; 0: none
-	status         int
-	header         http.Header
-	body           []byte // in room until it is kept
-	room           *room
-	sent, received time.Time
+	request  Request
+	host     string // of the API
+	place    Place  // of earlier responses
+	page     int    // that was asked for; 0: none
+	status   int
+	header   http.Header
+	body     []byte // in room until it is kept
+	room     *room
+	received time.Time
+	sum      Sum
 }
 
 // Sum is a hash of a response. Responses of equal sums to requests of one kind are read alike.
 type Sum [16]byte
 
-// sum hashes what decides how the response to a query is read: the body, and behind it what else does.
-func (x *exchange) sum(query string) Sum {
+// sumFor hashes what decides how the response to a query is read: the body, and behind it what else does.
+func (x *exchange) sumFor(query string) Sum {
 	b := append(append(x.body, query...), x.place.Path...)
 	b = append(b, strings.Join(x.header.Values("Link"), ",")...)
 	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
@@ -185,12 +186,13 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, p Pl
 	outcome := Outcome{Err: err, Duration: received.Sub(sent)}
 	if x != nil {
 		outcome.Status = x.status
-		x.sent, x.received, x.place = sent, received, p
 	}
 	c.o.Gate.Done(r, outcome)
 	if err != nil {
 		return nil, err
 	}
+	x.received, x.place = received, p
+	x.sum = x.sumFor(query)
 	return x, nil
 }
 
@@ -251,10 +253,7 @@ func (x *exchange) refusal(resp *http.Response) error {
 }
 
 func readDate(header string) time.Time {
-	t, err := http.ParseTime(strings.TrimSpace(header))
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := http.ParseTime(strings.TrimSpace(header))
 	return t
 }
 
@@ -269,15 +268,11 @@ func retryAfter(header string, now time.Time) time.Duration {
 		}
 		return time.Duration(seconds) * time.Second
 	}
-	at, err := http.ParseTime(header)
-	if err != nil {
-		return 0
-	}
-	return max(0, at.Sub(now))
+	return max(0, readDate(header).Sub(now)) // of no date at all this is long ago
 }
 
-func (c *Client) envelope(x *exchange, size int) Envelope {
-	return Envelope{Total: -1, date: x.header.Get("Date"), Sent: x.sent, Received: x.received, Size: size}
+func (x *exchange) envelope() Envelope {
+	return Envelope{Total: -1, Received: x.received, Sum: x.sum}
 }
 
 // errEncoding is about one that we did not ask for.

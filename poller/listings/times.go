@@ -92,7 +92,7 @@ func instant(v value, zone *time.Location) (at time.Time, form string) {
 		if at, form = epoch(s); form != FormUnreadable {
 			return at.UTC(), form
 		}
-		at, form = calendar(spelledOut(s), zone)
+		at, form = calendar(s, zone)
 	}
 	if !isPlausible(at.Unix(), earliestDate) {
 		return time.Time{}, FormUnreadable
@@ -196,60 +196,69 @@ func datedBy(digits ...string) string {
 	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
 }
 
-// spelledDates are dates with the name of the month, or without separators, as Java, JavaScript, C and
-// people write them.
-var spelledDates = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)^(?:\pL{2,3}[.,]* )?(?P<month>\pL{3,9})\.? +(?P<day>[0-9]{1,2}),? ` +
-		`(?P<year>[0-9]{4})(?:,| at)? +(?P<hour>[0-9]{1,2})(?P<rest>:[0-9:.]+)(?:[\pZ]?(?P<half>[AP]M))?(?P<zone>.*)$`),
-	regexp.MustCompile(`(?i)^\pL{3} (?P<month>\pL{3}) +(?P<day>[0-9]{1,2}) (?P<hour>[0-9]{2})` +
-		`(?P<rest>:[0-9:.]+)(?P<zone>.*) (?P<year>[0-9]{4})$`),
-	regexp.MustCompile(`(?i)^(?P<day>[0-9]{1,2})\.? (?P<month>\pL{3,9})\.? (?P<year>[0-9]{4})` +
-		`(?:,|,? (?:um|à|alle|alle ore))? +(?P<hour>[0-9]{1,2})(?P<rest>:[0-9:.]+)(?: Uhr)?(?P<zone>.*)$`),
-	regexp.MustCompile(`(?i)^(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})` +
-		`T(?P<hour>[0-9]{2})(?P<minute>[0-9]{2})(?P<second>[0-9]{2})(?P<zone>.*)$`),
+// layouts are those of dates and times of day, in the words and spaces of inLayout. The day is first
+// where there are dots or dashes. With slashes it may be the month: such a date is not read.
+var layouts = func() (all []string) {
+	for _, zone := range []string{"", "Z07:00", "-0700", "-07"} {
+		for _, clock := range []string{"15:04:05", "15:04"} {
+			for _, date := range []string{"2006-01-02", "2006/01/02", "02.01.2006", "02-01-2006", "2 Jan 2006", "Jan 2 2006"} {
+				all = append(all, date+" "+clock+zone)
+			}
+			all = append(all, "Jan 2 "+clock+zone+" 2006")
+		}
+		all = append(all, "Jan 2 2006 3:04:05 PM"+zone, "Jan 2 2006 3:04 PM"+zone, "20060102 150405"+zone)
+	}
+	return all
+}()
+
+func calendar(s string, zone *time.Location) (time.Time, string) {
+	s = inLayout(s)
+	for _, layout := range layouts {
+		at, err := time.Parse(layout, s)
+		switch {
+		case err != nil:
+		case strings.Contains(layout, "07"):
+			return at, FormOffset
+		default:
+			return latest(at, zone), FormZoneless
+		}
+	}
+	return time.Time{}, FormUnreadable
 }
 
-// spelledOut rewrites such a date by numbers, year first; any other text stays as it is.
-func spelledOut(s string) string {
-	s = strings.TrimSuffix(s, " Uhr")
-	for _, form := range spelledDates {
-		parts := form.FindStringSubmatch(s)
-		if parts == nil {
-			continue
-		}
-		part := func(name string) string {
-			if n := form.SubexpIndex(name); n >= 0 {
-				return parts[n]
-			}
-			return ""
-		}
-		month, named := months[plain(part("month"))]
-		if !named {
-			month, _ = strconv.Atoi(part("month"))
-		}
-		day, _ := strconv.Atoi(part("day"))
-		hour, _ := strconv.Atoi(part("hour"))
-		if half := strings.ToUpper(part("half")); half != "" {
-			if hour < 1 || hour > 12 {
-				return s
-			}
-			if hour %= 12; half == "PM" {
-				hour += 12
-			}
-		}
-		rest := part("rest")
-		if rest == "" {
-			rest = ":" + part("minute") + ":" + part("second")
-		}
-		zone := strings.TrimPrefix(strings.TrimSpace(part("zone")), "GMT+")
-		if zone != strings.TrimSpace(part("zone")) {
-			zone = "+" + zone
-		}
-		date := fmt.Sprintf("%s-%02d-%02d", part("year"), month, day)
-		return strings.TrimSpace(fmt.Sprintf("%s %02d%s %s", date, hour, rest, zone))
+// inLayout writes a date as layouts has it: months in English, no weekday, no words in between, and
+// the zone directly behind the time. Of zones by letters only UTC is the same everywhere. What
+// RFC 2822 and Java add to an offset (a comment, a place) says nothing more.
+func inLayout(s string) string {
+	s = besideOffset.ReplaceAllString(s, "$1")
+	if day := weekday.FindString(s); months[plain(strings.Trim(day, "., "))] == 0 {
+		s = s[len(day):]
 	}
-	return s
+	s = separator.ReplaceAllString(s, " ")
+	s = letters.ReplaceAllStringFunc(s, func(word string) string {
+		switch name := plain(word); name {
+		case "t", "at", "um", "uhr", "a", "alle", "ore":
+			return " "
+		case "z", "ut", "utc", "gmt":
+			return "Z"
+		default:
+			if month := months[name]; month > 0 {
+				word = time.Month(month).String()[:3]
+			}
+			return " " + strings.ToUpper(word) + " "
+		}
+	})
+	s = beforeZone.ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1$2")
+	return strings.NewReplacer("Z+", "+", "Z-", "-").Replace(s)
 }
+
+var (
+	besideOffset = regexp.MustCompile(`(?i)(UTC?|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])$`)
+	weekday      = regexp.MustCompile(`^\pL{2,3}(?:, *|[.,]* +)`)
+	separator    = regexp.MustCompile(`[.,]+ `)
+	letters      = regexp.MustCompile(`\pL+`)
+	beforeZone   = regexp.MustCompile(`([0-9M]) ([Z+-])`)
+)
 
 // months are the names of months in four languages, and their first three letters where these name one.
 var months = func() map[string]int {
@@ -270,39 +279,6 @@ var months = func() map[string]int {
 	all["marz"], all["sept"], all["juil"] = 3, 9, 7
 	return all
 }()
-
-// calendarText is a date and a time of day: hours and minutes, seconds with any fraction, and a
-// zone. Of zones by letters only UTC is the same everywhere. What RFC 2822 and Java add to an
-// offset (a comment, a place) says nothing more.
-var calendarText = regexp.MustCompile(`(?i)^(?:[a-z]{3}, *)?([^:]*[0-9])(?:T|,? +)` +
-	`([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:[.,][0-9]+)?)?` +
-	`(?: *(Z|UTC?|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])?)?$`)
-
-// dateLayouts have the day first where there are dots or dashes. With slashes it may be the month:
-// such a date is not read.
-var dateLayouts = []string{"2006-01-02", "2006/01/02", "02.01.2006", "02-01-2006", "2 Jan 2006"}
-
-func calendar(s string, zone *time.Location) (time.Time, string) {
-	parts := calendarText.FindStringSubmatch(s)
-	if parts == nil {
-		return time.Time{}, FormUnreadable
-	}
-	clock, offset := parts[2]+cmp.Or(parts[3], ":00"), "+0000"
-	if strings.ContainsAny(parts[4], "+-") {
-		offset = (strings.ReplaceAll(parts[4], ":", "") + "00")[:5]
-	}
-	for _, layout := range dateLayouts {
-		at, err := time.Parse(layout+"T15:04:05-0700", parts[1]+"T"+clock+offset)
-		switch {
-		case err != nil:
-		case parts[4] == "":
-			return latest(at, zone), FormZoneless
-		default:
-			return at, FormOffset
-		}
-	}
-	return time.Time{}, FormUnreadable
-}
 
 // latest is the moment at which clocks in the zone showed what t shows in UTC. When they showed it
 // twice, it is the later one, and when never, the later reading of it: when in doubt, a contact

@@ -78,7 +78,6 @@ type Walk struct {
 	o      WalkOptions
 
 	verdict Verdict
-	refused []int // sizes
 	reading
 }
 
@@ -135,7 +134,7 @@ func (w *Walk) Pages(ctx context.Context) iter.Seq2[*InsertionsPage, error] {
 // Verdict says how the walk has ended. Before Pages was ranged over to its end it is partial.
 func (w *Walk) Verdict() Verdict {
 	v := w.verdict
-	v.References, v.Refused = len(w.seen), slices.Clone(w.refused)
+	v.References = len(w.seen)
 	return v
 }
 
@@ -156,7 +155,7 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		isSize := errors.Is(err, ErrBodyTooLarge) || w.pages == 0 && IsRefusedSize(err)
 		switch {
 		case isSize && len(sizes) > 1:
-			w.refused, sizes, number = append(w.refused, sizes[0]), sizes[1:], -1
+			w.verdict.Refused, sizes, number = append(w.verdict.Refused, sizes[0]), sizes[1:], -1
 			w.restart()
 			continue
 		case err != nil && (isSize || w.pages == 0 || !isPastEnd(err)):

@@ -60,6 +60,6 @@ var knownNames = wordsOf(
 		"surface", "area", "floor", "price", "prices", "rent", "buy", "gross", "net", "extra", "amount", "currency", "interval", "grossrent", "netrent",
 		"purchaseprice", "images", "pictures", "documents", "attachments", "characteristics", "categories", "category", "type", "localization",
 		"location", "coordinates", "latitude", "longitude", "lat", "lon", "lng", "availablefrom", "yearbuilt", "externalid", "agency", "lister", "customerid",
-		"listerid", "views", "clicks", "viewingtimes", "read", "tags", "index", "key",
+		"listerid", "views", "clicks", "viewingtimes", "read", "tags", "index", "key", "primary", "de", "fr", "it", "en", "rm",
 	},
 )

@@ -83,6 +83,8 @@ func (d *describer) relation(p place, text string) string {
 		return ""
 	case n >= 400 && n <= 599 && p.speaks:
 		return "a status of failure"
+	case n == d.status && p.speaks:
+		return "status"
 	case n == d.records:
 		return "records"
 	case n == 0:
@@ -191,7 +193,7 @@ func (d *describer) text(p place, v value) (form, is string) {
 		return "url elsewhere", ""
 	case strings.HasPrefix(s, "/") && !strings.ContainsAny(s, " \n"):
 		return "path", ""
-	case len(s) < 200 && !strings.ContainsAny(s, " \n<"):
+	case len(s) < 200 && !strings.ContainsAny(s, "\r\n<"):
 		for _, separator := range []string{"#", "%23"} {
 			if strings.Contains(s, separator) && strings.Count(s, separator) <= 4 {
 				return segments(s, separator), ""

@@ -31,7 +31,7 @@ func Describe(a Asked, status int, h http.Header, body []byte) Response {
 	}
 	r.Size = atoi(cmp.Or(a.Query.Get("pageSize"), a.Query.Get("numberOfItemsPerPage")))
 	r.Page = atoi(a.Query.Get("page"))
-	d := &describer{asked: a, size: r.Size, records: -1}
+	d := &describer{asked: a, size: r.Size, status: status, records: -1}
 	r.Body = d.body(body, h.Get("Content-Type"))
 	r.Headers = d.headers(h)
 	return r
@@ -56,6 +56,7 @@ func (a Asked) form() string {
 type describer struct {
 	asked   Asked
 	size    int
+	status  int
 	records int // elements of the longest list of objects; -1: there is none
 	lines   []Line
 }

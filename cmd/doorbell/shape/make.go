@@ -266,6 +266,8 @@ func (m *maker) related(is, path string) (int, bool) {
 		return 3, true
 	case "size asked for":
 		return m.response.Size, true
+	case "status":
+		return m.response.Status, true
 	case "a status of failure":
 		return max(m.response.Status, 400), true
 	}

@@ -79,7 +79,9 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 
 // dial connects to the NATS of --nats, else to that of the environment.
 func (c *SandboxCmd) dial(ctx context.Context, p *program) (conn stream.Conn, err error) {
-	environ := slices.DeleteFunc(slices.Clone(p.environ), func(e string) bool { return strings.HasPrefix(e, "DOORBELL_") && !strings.HasPrefix(e, "DOORBELL_NATS_URL=") })
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(e string) bool {
+		return strings.HasPrefix(e, "DOORBELL_") && !strings.HasPrefix(e, "DOORBELL_NATS_URL=")
+	})
 	cfg, err := config.Read(environ)
 	if err != nil {
 		return conn, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,21 @@ const defaultPrefix = "listings"
 
 // storyAge is how long the stream keeps messages: as that of run does.
 const storyAge = 30 * 24 * time.Hour
+
+// toldStory is what `sandbox --events --json` prints.
+type toldStory struct {
+	NATS     string      `json:"nats"`
+	Stream   string      `json:"stream"`
+	Subjects string      `json:"subjects"`
+	Events   []toldEvent `json:"events"`
+}
+
+type toldEvent struct {
+	Sequence uint64 `json:"sequence"` // in the stream
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Subject  string `json:"subject"`
+}
 
 // publishStory publishes one event of every type to a NATS of the consumer's, as a relay would, and ends.
 func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
@@ -60,7 +76,12 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	case !made.Made:
 		return exit.Failed(fmt.Errorf("the stream %s was made by another program just now", o.Stream), "nothing was published")
 	}
-	fmt.Fprintf(p.stdout, "Stream %s, subjects %s, at %s:\n", o.Stream, events.StreamSubjects(c.Prefix), natsd.Redact(conn.ConnectedUrl()))
+	told := toldStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
+	out := p.stdout
+	if c.JSON {
+		out = io.Discard
+	}
+	fmt.Fprintf(out, "Stream %s, subjects %s, at %s:\n", told.Stream, told.Subjects, told.NATS)
 	story, err := story()
 	if err != nil {
 		return exit.Failed(err, "")
@@ -71,9 +92,13 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 		if err != nil {
 			return exit.Failed(stream.Explain(conn, err), "the story is not complete; remove the stream before you try again")
 		}
-		fmt.Fprintf(p.stdout, "  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
+		told.Events = append(told.Events, toldEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
+		fmt.Fprintf(out, "  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
 	}
-	_, err = fmt.Fprintf(p.stdout, "Published %s, one of every type. Remove them with: nats stream rm %s\n", ops.Counted(len(story), "event"), o.Stream)
+	if c.JSON {
+		return p.printJSON(told)
+	}
+	_, err = fmt.Fprintf(out, "Published %s, one of every type. Remove them with: nats stream rm %s\n", ops.Counted(len(story), "event"), o.Stream)
 	return err
 }
 

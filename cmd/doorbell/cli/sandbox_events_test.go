@@ -73,8 +73,10 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	if again.Code != exit.CodeFailed || !strings.Contains(again.Stderr, "has a stream LISTINGS already") || again.Stdout != "" {
 		t.Errorf("%+v", again)
 	}
-	if other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out"); other.Code != exit.Done {
-		t.Errorf("%+v", other)
+	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")
+	var told toldStory
+	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" || len(told.Events) != len(types) {
+		t.Errorf("%v: %+v", err, other)
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {

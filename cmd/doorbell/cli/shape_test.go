@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/doorbelltest"
@@ -157,6 +158,7 @@ func TestAShapeIsNotWrittenWithoutAResponse(t *testing.T) {
 	}
 }
 
+// TestAHaltedAgencyIsNotAskedForItsShape wants at most one request a second beside a daemon, too.
 func TestAHaltedAgencyIsNotAskedForItsShape(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
@@ -168,8 +170,11 @@ func TestAHaltedAgencyIsNotAskedForItsShape(t *testing.T) {
 	doorbelltest.Eventually(t, "A100 is halted", func() bool {
 		return strings.Contains(doorbelltest.Run(t, s.Environ, "status").Stdout, "halted")
 	})
-	before := s.Asked("A100")
+	before, began := s.Asked("A100"), time.Now()
 	_, f := shapeOf(t, s, s.Environ)
+	if took := time.Since(began); took < time.Duration(len(f.Responses)-1)*time.Second {
+		t.Errorf("%d requests beside a daemon took %s", len(f.Responses), took)
+	}
 	if after := s.Asked("A100"); after != before {
 		t.Errorf("the halted agency was requested %d times", after-before)
 	}

@@ -142,9 +142,8 @@ type place struct {
 func (p place) member(token, name string) place {
 	p.path += "/" + token
 	p.depth++
-	p.name, p.known = "", false
-	if token == name {
-		p.name, p.known = name, listings.KnownName(name)
+	if p.name = ""; token == name {
+		p.name = name
 	}
 	p.speaks = p.speaks || p.name != "" && listings.SpeaksOfResponse(p.name)
 	return p

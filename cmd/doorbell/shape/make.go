@@ -92,7 +92,11 @@ func (m *maker) array(t *tree, k *kind, rank int, path string) {
 	if k.Form == "date as numbers" {
 		at := m.moment(k, rank)
 		parts := []int{at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0}
-		m.b = append(m.b, strings.ReplaceAll(fmt.Sprint(parts[:min(7, max(5, k.Length.Max))]), " ", ",")...)
+		length := 7
+		if k.Length != nil {
+			length = min(7, max(5, k.Length.Max))
+		}
+		m.b = append(m.b, strings.ReplaceAll(fmt.Sprint(parts[:length]), " ", ",")...)
 		return
 	}
 	m.b = append(m.b, '[')

@@ -22,6 +22,9 @@ var (
 	severalWords = regexp.MustCompile(`[a-z][A-Z]|[A-Za-z]_[A-Za-z]|^[@$_]|:`)
 )
 
+// listWords are words of a name of several that say that it is of a list.
+var listWords = regexp.MustCompile(`[a-z](?:List|Items?|Insertions?|Listings?|Property|Properties|Leads?|Requests?|Inquiry|Inquiries|Results?|Resources?|Response|Collection)(?:[A-Z]|$)`)
+
 // keptNames returns the names that may be written of objects at one place.
 func keptNames(objects []value, p place) map[string]bool {
 	count, unknown, known := map[string]int{}, map[string]bool{}, false
@@ -50,10 +53,12 @@ func keptNames(objects []value, p place) map[string]bool {
 		case len(unknown) > maxNames, !programName.MatchString(name):
 		case len(objects) > 1 && count[name]*2 < len(objects) && !severalWords.MatchString(name):
 		case isMap(structures, name, known):
-		case known, severalWords.MatchString(name) && !strings.ContainsAny(name, "-."):
-			kept[name] = known || len(objects) > 1 || p.depth == 0 || p.known
-		case p.depth == 0 || p.known: // alone, where an envelope has the name of its list
-			kept[name] = !unicode.IsUpper([]rune(name)[0])
+		case known:
+			kept[name] = true
+		case p.depth == 0: // no name is known, in the envelope; deeper, these are taken for the keys of a map
+			kept[name] = severalWords.MatchString(name) || !unicode.IsUpper([]rune(name)[0])
+		default: // but insertionResourceList
+			kept[name] = !p.inRecord && listWords.MatchString(name)
 		}
 	}
 	return kept

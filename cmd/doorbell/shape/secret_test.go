@@ -38,6 +38,7 @@ const everywhere = `{
  "owner": {"name": "‹text›", "nested": {"deeper": [["‹text›", ‹number›, "‹umlaut›", null]]}},
  "byPerson": {"‹name›": {"id": ‹number›}, "Other": {"id": 1}},
  "byFirst": {"‹first›": [1], "other": [2]},
+ "leads": {"‹camel›": {"id": 1}}, "items": {"‹first›": [{"id": 1}]}, "requests": {"‹name›": "‹phone›"},
  "bySingle": {"‹first›": {"id": ‹number›}},
  "byCamel": {"‹camel›": {"a": 1}, "otherOne": {"a": 2}},
  "byMail": {"‹mail›": 3, "‹uuid›": 4, "‹digits›": 5, "‹tag›": "‹text›", "‹umlaut›": 6, "‹message›": 7, "‹ref›": "‹ref›"},
@@ -47,7 +48,7 @@ const everywhere = `{
   "id": "‹uuid›", "propertyReferenceId": "‹ref›", "coded": "‹coded›", "createdAt": "‹date›", "updatedAt": ‹epoch›, "millis": "‹epoch›", "score": ‹decimal›, "low": ‹negative›, "email": "‹mail›",
   "from": "‹text› <‹mail›>", "reply": "mailto:‹mail›", "phone": "‹phone›", "lastName": "‹cyrillic›", "firstName": "‹umlaut›", "status": "‹word›", "type": "‹text›", "city": "‹emoji›",
   "message": "‹message›", "url": "‹url›", "path": "‹path›", "odd": "‹control›", "broken": "‹half›", "markup": "‹html›", "zone": "‹zone›", "hash": "‹hex›", "flag": true, "tags": ["‹tag›", "‹text›", ‹number›],
-  "extra": {"‹mail›": {"‹name›": ["‹text›"]}}, "people": [{"‹name›": "‹text›"}, {"Someone": "‹umlaut›"}]
+  "agent": {"‹camel›": {"phone": "‹phone›"}}, "phoneOf": {"‹camel›": "‹phone›"}, "extra": {"‹mail›": {"‹name›": ["‹text›"]}}, "people": [{"‹name›": "‹text›"}, {"Someone": "‹umlaut›"}]
  }]
 }`
 

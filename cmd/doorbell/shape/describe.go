@@ -136,7 +136,6 @@ type place struct {
 	depth    int
 	inRecord bool // in a list, or in an object that is a record
 	speaks   bool // the member, or one around it, says how the response is to be taken
-	known    bool // the member around it is called by a known name
 }
 
 func (p place) member(token, name string) place {

@@ -39,16 +39,18 @@ func (m *maker) value(t *tree, n int, path string, inRecord bool) {
 		if !has {
 			continue
 		}
-		switch k.Type {
-		case "object":
+		switch kindOf := k.Type; {
+		case m.isLast() && !inRecord && (kindOf == "string" || kindOf == "number") && isNamed(path, nextNames):
+			m.b = append(m.b, "null"...)
+		case kindOf == "object":
 			m.object(t, k, rank, path, inRecord)
-		case "array":
+		case kindOf == "array":
 			m.array(t, k, rank, path)
-		case "string":
+		case kindOf == "string":
 			m.b = appendText(m.b, m.text(k, rank, path), k.Form == "broken text")
-		case "number":
+		case kindOf == "number":
 			m.b = append(m.b, m.number(k, rank, path)...)
-		case "boolean":
+		case kindOf == "boolean":
 			m.b = append(m.b, m.boolean(k, rank, path, inRecord)...)
 		default:
 			m.b = append(m.b, "null"...)
@@ -161,7 +163,8 @@ func (m *maker) entryName(class string, n int, path string) string {
 }
 
 func formatUUID(sum [32]byte) string {
-	return fmt.Sprintf("%x-%x-4%x-8%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])[:36]
+	sum[6], sum[8] = 0x40|sum[6]&0x0f, 0x80|sum[8]&0x3f
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // step is the time between two moments that are made up.
@@ -299,20 +302,43 @@ func (m *maker) boolean(k *kind, rank int, path string, inRecord bool) string {
 	if k.Is == "" {
 		return strconv.FormatBool(rank%2 == 0)
 	}
-	if m.page > 0 && m.page >= m.pages-1 {
-		name := path[strings.LastIndex(path, "/")+1:]
-		for _, last := range []string{"last", "isLast", "lastPage", "isLastPage", "end", "isEnd"} {
-			if listings.SameName(name, last) {
-				return "true"
-			}
-		}
-		for _, more := range []string{"hasMore", "hasNext", "hasNextPage", "more", "morePages", "next"} {
-			if listings.SameName(name, more) {
-				return "false"
-			}
+	if m.isLast() {
+		switch {
+		case isNamed(path, endNames):
+			return "true"
+		case isNamed(path, moreNames):
+			return "false"
 		}
 	}
 	return k.Is
+}
+
+// isLast reports whether a page is the last of several, or behind it.
+func (m *maker) isLast() bool { return m.page > 0 && m.page >= m.pages-1 }
+
+var (
+	endNames  = []string{"last", "isLast", "lastPage", "isLastPage", "end", "isEnd"}
+	moreNames = []string{"hasMore", "hasNext", "hasNextPage", "hasMorePages", "more", "morePages", "next"}
+	nextNames = []string{"next", "nextPage", "nextLink", "nextUrl", "nextPageUrl", "nextCursor", "nextPageToken", "nextToken", "@odata.nextLink"}
+)
+
+// isNamed reports whether a path ends with one of the names.
+func isNamed(path string, names []string) bool {
+	name := path[strings.LastIndex(path, "/")+1:]
+	return slices.ContainsFunc(names, func(n string) bool { return listings.SameName(n, name) })
+}
+
+// saysMore reports whether a line says that there are more records than those shown.
+func (l Line) saysMore() bool {
+	switch l.Type {
+	case "boolean":
+		return l.Is == "true" && isNamed(l.Path, moreNames) || l.Is == "false" && isNamed(l.Path, endNames)
+	case "number":
+		return l.Is == "more than records" && isTotal(l.Path) || isNamed(l.Path, nextNames)
+	case "string":
+		return l.Is == "more than records" && isTotal(l.Path) || isNamed(l.Path, nextNames) && l.Form != "empty" || strings.HasPrefix(l.Is, "next: ")
+	}
+	return false
 }
 
 func (m *maker) text(k *kind, rank int, path string) string {

@@ -38,7 +38,7 @@ func paged(base int, more string) http.HandlerFunc {
 // is made up of them.
 func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 	for _, base := range []int{0, 1} {
-		for _, more := range []string{`"total":30`, `"total":30,"last":LAST`, `"page":{"totalElements":30},"hasNext":MORE`, `"total":30,"next":NEXT`} {
+		for _, more := range []string{`"total":30`, `"total":30,"last":LAST`, `"page":{"totalElements":30},"hasNext":MORE`, `"total":30,"next":NEXT`, `"hasNext":MORE`, `"last":LAST`, `"links":{"next":NEXT}`} {
 			t.Run(fmt.Sprint(base, more), func(t *testing.T) {
 				original := httptest.NewServer(paged(base, more))
 				defer original.Close()
@@ -119,6 +119,11 @@ func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
 	newest, err := read(testKey, "x#1##", "desc")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, id := range newest {
+		if !uuid.MatchString(id) {
+			t.Errorf("%s is no UUID", id)
+		}
 	}
 	again, _ := read(testKey, "x#1##", "desc")
 	oldest, _ := read(testKey, "x#1##", "asc")

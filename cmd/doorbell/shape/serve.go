@@ -158,8 +158,7 @@ func (h *handler) maker(r *Response, host string) *maker {
 		}
 	}
 	m.total = m.shown
-	more := func(l Line) bool { return l.Is == "more than records" && isTotal(l.Path) }
-	if r.Operation == Insertions && m.shown > 0 && (slices.ContainsFunc(r.Body.Lines, more) || slices.ContainsFunc(r.Headers, more)) {
+	if r.Operation == Insertions && m.shown > 0 && (slices.ContainsFunc(r.Body.Lines, Line.saysMore) || slices.ContainsFunc(r.Headers, Line.saysMore)) {
 		m.total, m.pages = 2*m.shown+(m.shown+1)/2, 3
 	}
 	return m

@@ -55,7 +55,7 @@ func (c *checker) client() (poller.Options, *listings.Client, *spacing) {
 		fmt.Fprintf(c.Progress, "doorbell: %g requests a second for %s; this takes about %s\n",
 			perSecond, ops.Counted(len(p.Agencies), "agency"), ops.Span(wait))
 	}
-	pace := &spacing{every: time.Duration(float64(time.Second) / perSecond)}
+	pace := newSpacing(perSecond)
 	p.API.Gate = pace
 	client, err := listings.New(p.API)
 	if err != nil {
@@ -354,6 +354,10 @@ type spacing struct {
 	every time.Duration
 	next  time.Time
 	begun int
+}
+
+func newSpacing(perSecond float64) *spacing {
+	return &spacing{every: time.Duration(float64(time.Second) / perSecond)}
 }
 
 func (s *spacing) Wait(ctx context.Context, _ listings.Request) error {

@@ -56,8 +56,9 @@ var house = map[string][]string{
 	},
 	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
 	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
+	"cmd/doorbell/shape":   {"poller/listings"},
 	"cmd/doorbell/check": {
-		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/people", "cmd/doorbell/receivers",
+		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/people", "cmd/doorbell/receivers", "cmd/doorbell/shape",
 		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/forward/message", "events/stream",
 	},
 	"cmd/doorbell/cli": everything,

@@ -62,8 +62,9 @@ type Version struct {
 	Platform string `json:"platform"`
 }
 
-// release is the version that deploy/changelog.md begins with.
-const release = "1.0.0"
+// release is the version that deploy/changelog.md begins with. A build of a tag sets it to that of the tag, with
+// -ldflags="-X doorbell/cmd/doorbell/cli.release=…"; nothing else writes it.
+var release = "1.0.0"
 
 // readVersion adds what the Go command wrote into the program.
 func readVersion() Version {

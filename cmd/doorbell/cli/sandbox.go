@@ -32,7 +32,7 @@ type madeUp struct {
 	play     *sandbox.Play // nil: no scenario
 }
 
-// SandboxCmd is `doorbell sandbox`. It reads no environment.
+// SandboxCmd is `doorbell sandbox`. Without --events it reads no environment.
 type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
@@ -44,6 +44,10 @@ type SandboxCmd struct {
 	History         int              `default:"3" help:"Contact requests that each insertion has at the start."`
 	ContactRequests float64          `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
 	Changes         float64          `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	Shape           string           `type:"path" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Events          bool             `help:"Publish one example of every type of event to a NATS of yours, in a stream that is made for it, and end. No API is served."`
+	NATS            string           `name:"nats" placeholder:"URL" help:"The NATS of --events. Default: NATS_URL; credentials come from NATS_USER and so on."`
+	Prefix          string           `default:"listings" placeholder:"SUBJECT" help:"What subjects of --events begin with; the stream has its name in capitals, and must not exist."`
 	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
@@ -61,11 +65,17 @@ func (c *SandboxCmd) Validate() error {
 	case c.Speed > 0 && c.Scenario == "":
 		return errors.New("--speed: needs --scenario")
 	}
-	return c.validFlow()
+	return firstError(c.validPlay(), c.validFlow())
 }
 
 // Run serves a made-up API until it is stopped.
 func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
+	switch {
+	case c.Shape != "":
+		return c.serveShape(ctx, p)
+	case c.Events:
+		return c.publishStory(ctx, p)
+	}
 	out := p.stdout
 	if c.JSON {
 		out = p.stderr
@@ -256,7 +266,7 @@ func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
 // sandboxHelp lists what can be chosen.
 func sandboxHelp() string {
 	var b strings.Builder
-	b.WriteString("Example:\n  doorbell sandbox --scenario zurich-hot\n\nScenarios:\n")
+	b.WriteString("Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n  doorbell sandbox --events --nats nats://localhost:4222\n\nScenarios:\n")
 	for _, s := range sandbox.Scenarios() {
 		fmt.Fprintf(&b, "  %-19s  %s\n", s.Name, s.Description)
 	}

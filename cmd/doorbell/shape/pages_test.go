@@ -1,0 +1,140 @@
+package shape
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/poller/listings"
+)
+
+// paged is a list of 30 insertions on pages of 10 whose numbers begin with base.
+func paged(base int, more string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		page := base
+		if r.URL.Query().Has("page") {
+			page = atoi(r.URL.Query().Get("page"))
+		}
+		var list []string
+		for n := (page - base) * 10; n >= 0 && n < min(30, (page-base+1)*10); n++ {
+			list = append(list, fmt.Sprintf(`{"propertyReferenceId":"a#%d##"}`, n))
+		}
+		last := page-base >= 2
+		next := `"/next"`
+		if last {
+			next = "null"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"items":[%s],%s}`, strings.Join(list, ","),
+			strings.NewReplacer("LAST", fmt.Sprint(last), "MORE", fmt.Sprint(!last), "NEXT", next).Replace(more))
+	}
+}
+
+// TestAListOfSeveralPagesIsServedAsSeveral describes the first two pages of longer lists, as a check does, and walks through what
+// is made up of them.
+func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
+	for _, base := range []int{0, 1} {
+		for _, more := range []string{`"total":30`, `"total":30,"last":LAST`, `"page":{"totalElements":30},"hasNext":MORE`, `"total":30,"next":NEXT`, `"hasNext":MORE`, `"last":LAST`, `"links":{"next":NEXT}`} {
+			t.Run(fmt.Sprint(base, more), func(t *testing.T) {
+				original := httptest.NewServer(paged(base, more))
+				defer original.Close()
+				var responses []Response
+				for _, query := range []url.Values{{"pageSize": {"10"}}, {"pageSize": {"10"}, "page": {"1"}}} {
+					recorded := httptest.NewRecorder()
+					paged(base, more)(recorded, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
+					responses = append(responses, Describe(Asked{Operation: Insertions, Agency: "A100", Query: query}, 200, recorded.Header(), recorded.Body.Bytes()))
+				}
+				responses[1].Same = base == 1
+				f, _ := written(t, responses...)
+				h, err := f.Handler(Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				madeUp := httptest.NewServer(h)
+				defer madeUp.Close()
+				want, got := walk(t, original.URL), walk(t, madeUp.URL)
+				if got.Complete != want.Complete || got.Reason != want.Reason || got.References != 25 {
+					t.Errorf("the walk ends with %+v, that of the original with %+v", got, want)
+				}
+				if again := walk(t, madeUp.URL); again != nil && again.References != got.References {
+					t.Errorf("another walk ends with %+v", again)
+				}
+			})
+		}
+	}
+}
+
+func walk(t *testing.T, base string) *listings.Verdict {
+	t.Helper()
+	c, err := listings.New(listings.Options{BaseURL: base, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.Walk(listings.NewKey(testKey), "A100", listings.WalkOptions{Size: 10})
+	for range w.Pages(t.Context()) {
+	}
+	v := w.Verdict()
+	return &v
+}
+
+// TestTheOrderOfContactRequestsIsTheOneAskedFor wants newest first as the original has them, the same ones oldest first, and
+// others for another insertion.
+func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
+	f, _ := written(t, Describe(Asked{Operation: ContactRequests, Reference: "a#b##"}, 200, http.Header{"Content-Type": {"application/json"}}, []byte(
+		`{"leads":[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07Z"},{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c12","createdAt":"2026-11-19T10:41:07Z"},
+		{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c13","createdAt":"2026-11-18T10:41:07Z"}],"total":3}`)))
+	h, err := f.Handler(Options{Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	c, err := listings.New(listings.Options{BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(key, reference, order string) (ids []string, err error) {
+		page, err := c.ContactRequests(t.Context(), listings.NewKey(key), "A100", reference, listings.ContactRequestsQuery{SortBy: "createdAt", SortOrder: order})
+		if err != nil {
+			return nil, err
+		}
+		sorted := slices.IsSortedFunc(page.ContactRequests, func(a, b listings.ContactRequest) int {
+			if order == "desc" {
+				return b.CreatedAt.Compare(a.CreatedAt)
+			}
+			return a.CreatedAt.Compare(b.CreatedAt)
+		})
+		if !sorted {
+			t.Errorf("%s: not in the order asked for", order)
+		}
+		for _, r := range page.ContactRequests {
+			ids = append(ids, r.ID("id"))
+		}
+		return ids, nil
+	}
+	newest, err := read(testKey, "x#1##", "desc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range newest {
+		if !uuid.MatchString(id) {
+			t.Errorf("%s is no UUID", id)
+		}
+	}
+	again, _ := read(testKey, "x#1##", "desc")
+	oldest, _ := read(testKey, "x#1##", "asc")
+	other, _ := read(testKey, "x#2##", "desc")
+	if slices.Reverse(oldest); len(newest) != 3 || !slices.Equal(newest, again) || !slices.Equal(newest, oldest) {
+		t.Errorf("%q, again %q, oldest first %q", newest, again, oldest)
+	}
+	if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(newest, id) }) {
+		t.Errorf("another insertion has %q", other)
+	}
+	if _, err := read("00000000-5a4d-4b0b-8a11-d00fbe110009", "x#1##", "desc"); verdict(err) != "Forbidden none" {
+		t.Errorf("another key: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package listings
+
+import (
+	"net/http"
+	"slices"
+)
+
+// What others may know of this package's reading: those who describe a response without its values.
+
+// KnownName reports whether a name is one of those by which this package reads responses, however it
+// is spelled. It is a word of the trade then, and no data.
+func KnownName(name string) bool { return knownNames[plain(name)] }
+
+// SpeaksOfResponse reports whether a member of that name says whether a response failed, or whether it
+// is complete.
+func SpeaksOfResponse(name string) bool { return speakingNames[plain(name)] }
+
+// ReadBody reads the body of a response as a Client does: at most that many bytes, unpacked, in UTF-8.
+func ReadBody(resp *http.Response, most int64) ([]byte, error) { return new(room).read(resp, most) }
+
+// KindOfBody is what a body is, as a [StatusError] names it.
+func KindOfBody(body []byte, contentType string) BodyKind { return kindOf(body, contentType) }
+
+var speakingNames = wordsOf(
+	errorNames, errorPrefixes, failureNames, successNames, codeNames, wordCodes, kindNames, moreNames,
+	endNames, nextNames, partialNames, completeNames,
+	[]string{"status", "state", "completeness", "shards", "incomplete", "isincomplete", "incompleteresults"},
+)
+
+var knownNames = wordsOf(
+	slices.Concat(listNames, sideNames, totalNames, countNames, metaNames, linksNames, pagesNames),
+	slices.Concat(referenceNames, agencyNames, insertionMembers, plainNames(IDFields), surest, creationNames, wrapperNames, customerNames),
+	slices.Collect(func(yield func(string) bool) {
+		for name := range personWords {
+			if !yield(name) {
+				return
+			}
+		}
+	}),
+	slices.Collect(func(yield func(string) bool) {
+		for name := range speakingNames {
+			if !yield(name) {
+				return
+			}
+		}
+	}),
+	messageLists,
+	// Of envelopes and of times as libraries write them.
+	[]string{
+		"size", "pagesize", "limit", "offset", "skip", "first", "prev", "previous", "self", "href", "rel", "url", "uri", "cursor", "return", "body", "envelope", "embedded",
+		"number", "numberofelements", "numberofitemsperpage", "itemsperpage", "perpage", "currentpage", "from", "to", "relation", "response",
+		"sorted", "unsorted", "pageable", "paged", "unpaged", "success", "details", "detail", "path", "version", "@odata.context", "odata.context",
+		"$date", "$numberlong", "$oid", "date", "datetime", "timezone", "timezonetype", "time", "seconds", "nanos", "nanoseconds", "nano", "epochsecond",
+		"year", "month", "monthvalue", "dayofmonth", "dayofweek", "dayofyear", "day", "hour", "minute", "second", "chronology", "calendartype",
+		"updatedat", "modifiedat", "lastmodified", "publishedat", "instance", "@context", "@id", "@type", "hydra:view", "_links", "_embedded", "@graph",
+	},
+	// Of insertions.
+	[]string{
+		"title", "titel", "titre", "titolo", "description", "beschreibung", "offertype", "ranktype", "rank", "rooms", "numberofrooms", "zimmer", "livingspace",
+		"surface", "area", "floor", "price", "prices", "rent", "buy", "gross", "net", "extra", "amount", "currency", "interval", "grossrent", "netrent",
+		"purchaseprice", "images", "pictures", "documents", "attachments", "characteristics", "categories", "category", "type", "localization",
+		"location", "coordinates", "latitude", "longitude", "lat", "lon", "lng", "availablefrom", "yearbuilt", "externalid", "agency", "lister", "customerid",
+		"listerid", "views", "clicks", "viewingtimes", "read", "tags", "index", "key", "primary", "de", "fr", "it", "en", "rm",
+	},
+)

@@ -34,8 +34,8 @@ type EventsCmd struct {
 type EventsLsCmd struct {
 	EventFilter
 	Limit int  `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
-	JSON  bool `name:"json" xor:"format" help:"Print CloudEvents JSON, one object a line, with people's data."`
-	CSV   bool `name:"csv" xor:"format" help:"Print CSV for a spreadsheet, one line an event, with people's data."`
+	JSON  bool `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	CSV   bool `name:"csv" help:"Print CSV for a spreadsheet, one line an event, with people's data."`
 }
 
 func (EventsLsCmd) Help() string {
@@ -48,8 +48,13 @@ func (c *EventsLsCmd) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: must not be negative")
 	}
+	if c.JSON && c.CSV {
+		return errJSONAndCSV
+	}
 	return c.valid()
 }
+
+var errJSONAndCSV = errors.New("--json and --csv: write one of them")
 
 func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	q, err := c.query(time.Now())

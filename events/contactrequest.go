@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Contact is the person behind a contact request: personal data. What the API did not say is absent.
+// Contact is the person behind a contact request: personal data. What the API did not say is
+// absent.
 type Contact struct {
 	Salutation       string   `json:"salutation,omitempty"`
 	Gender           string   `json:"gender,omitempty"`
@@ -41,7 +42,8 @@ type Address struct {
 	Country    string `json:"country,omitempty"`
 }
 
-// Identity says what tells one contact request from another: the API's id, or a fingerprint of its content.
+// Identity says what tells one contact request from another: the API's id, or a fingerprint of its
+// content.
 type Identity string
 
 // The two identities.
@@ -65,8 +67,8 @@ type ContactRequestCreated struct {
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 
-// ContactRequestChanged: a known contact request differs in more than its score. It holds the record as it is now: old values
-// are personal data and are not kept.
+// ContactRequestChanged: a known contact request differs in more than its score. It holds the
+// record as it is now: old values are personal data and are not kept.
 type ContactRequestChanged struct {
 	Common
 	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
@@ -95,7 +97,8 @@ type ContactRequestRedacted struct {
 	Digest              [32]byte  `json:"-"` // of the new record; part of the id
 }
 
-// The id of a new contact request hashes its creation time to the second, where it is known: APIs give ids again.
+// The id of a new contact request hashes its creation time to the second, where it is known: APIs
+// give ids again.
 func (p *ContactRequestCreated) facts() facts {
 	identity := texts(p.ContactRequestID)
 	if !p.CreatedAt.IsZero() {

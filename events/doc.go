@@ -1,15 +1,16 @@
-// Package events defines doorbell's events: their types and the form in which they travel, and nothing
-// that only doorbell itself needs. A program that consumes doorbell's stream may import it; it depends on
-// nothing outside the standard library.
+// Package events defines doorbell's events: their types and the form in which they travel, and
+// nothing that only doorbell itself needs. A program that consumes doorbell's stream may import it;
+// it depends on nothing outside the standard library.
 //
 // # What an event is
 //
-// An [Event] reports one thing that happened to one agency: an insertion appeared, a person wrote, the API refused us, we
-// could not see. It is a CloudEvents 1.0 event in binary mode: the payload, plain JSON, is the body of a NATS message;
-// everything else, the envelope, stands in ce-* headers. Outside NATS the same event is one line of CloudEvents JSON
-// ([Event.MarshalJSON]).
+// An [Event] reports one thing that happened to one agency: an insertion appeared, a person wrote,
+// the API refused us, we could not see. It is a CloudEvents 1.0 event in binary mode: the payload,
+// plain JSON, is the body of a NATS message; everything else, the envelope, stands in ce-* headers.
+// Outside NATS the same event is one line of CloudEvents JSON ([Event.MarshalJSON]).
 //
-// It is published on <prefix>.v1.<agency>.<type> ([Subject]); agencies are written as subject tokens ([Token]).
+// It is published on <prefix>.v1.<agency>.<type> ([Subject]); agencies are written as subject
+// tokens ([Token]).
 //
 // # What consumers may rely on
 //
@@ -41,6 +42,6 @@
 //		alert(p.Advice)
 //	}
 //
-// Contacts and records are personal data: keep them out of logs. Nothing in this package puts them into an error, a
-// header or a subject.
+// Contacts and records are personal data: keep them out of logs. Nothing in this package puts them
+// into an error, a header or a subject.
 package events

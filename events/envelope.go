@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// envelope is an event as CloudEvents has it: every attribute a text, in the order in which JSON has them. Headers and JSON
-// are two ways to write it down.
+// envelope is an event as CloudEvents has it: every attribute a text, in the order in which JSON
+// has them. Headers and JSON are two ways to write it down.
 type envelope struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -82,8 +82,8 @@ func formatSequence(n uint64) string {
 	return fmt.Sprintf("%0*d", sequenceDigits, n)
 }
 
-// event is an event of somebody else's writing. Agency and origin come from the payload, which has them as they are; the
-// reference too where the envelope had no room for it.
+// event is an event of somebody else's writing. Agency and origin come from the payload, which has
+// them as they are; the reference too where the envelope had no room for it.
 func (v *envelope) event() (Event, error) {
 	var payload struct {
 		AgencyID            string `json:"agencyId"`
@@ -139,7 +139,8 @@ func parseSequence(s string) (uint64, bool) {
 	return n, err == nil && len(s) == sequenceDigits && n > 0
 }
 
-// isHeaderText reports whether s may stand in a header as it is: printable ASCII without spaces, and not much of it.
+// isHeaderText reports whether s may stand in a header as it is: printable ASCII without spaces,
+// and not much of it.
 func isHeaderText(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' {
@@ -149,20 +150,22 @@ func isHeaderText(s string) bool {
 	return len(s) <= maxToken
 }
 
-// ResentHeader marks a message that the stream held before and had lost, and that was published once more.
+// ResentHeader marks a message that the stream held before and had lost, and that was published
+// once more.
 const ResentHeader = "doorbell-resent"
 
 const (
 	attributePrefix = "ce-"
 	msgIDHeader     = "Nats-Msg-Id"
-	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one would be another one.
+	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one
+	// would be another one.
 	maxSubject = 512
 	maxHeader  = 2 << 10
 )
 
-// Header is the envelope as NATS headers: the ce-* attributes and Nats-Msg-Id, each once, printable ASCII without spaces,
-// together less than 2 KiB (maxHeader). The reference is percent-encoded; it is left out where it would take more than 512
-// characters. No personal data is in it.
+// Header is the envelope as NATS headers: the ce-* attributes and Nats-Msg-Id, each once, printable
+// ASCII without spaces, together less than 2 KiB (maxHeader). The reference is percent-encoded; it
+// is left out where it would take more than 512 characters. No personal data is in it.
 func (e Event) Header() map[string][]string {
 	v := e.envelope()
 	if v.Subject = escape(v.Subject, '%', printable); len(v.Subject) > maxSubject {
@@ -177,11 +180,12 @@ func (e Event) Header() map[string][]string {
 	return header
 }
 
-// Decode reads an event from the headers and the body of a message. Headers that it does not know are nothing to it, and
-// so is the case of their names. Types of later versions pass; [Event.Payload] knows them or does not.
+// Decode reads an event from the headers and the body of a message. Headers that it does not know
+// are nothing to it, and so is the case of their names. Types of later versions pass;
+// [Event.Payload] knows them or does not.
 //
-// The error says that the message is no event of ours and which attribute shows it; it never quotes a value. Data is
-// kept, not copied.
+// The error says that the message is no event of ours and which attribute shows it; it never quotes
+// a value. Data is kept, not copied.
 func Decode(header map[string][]string, data []byte) (Event, error) {
 	v := envelope{Data: data}
 	v.attributes(func(name string, value *string) { *value = lookup(header, name) })
@@ -192,8 +196,8 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 	return v.event()
 }
 
-// lookup finds a header whatever the case of its name. Of several, the last in byte order wins, which is the one in
-// lower case if it is there.
+// lookup finds a header whatever the case of its name. Of several, the last in byte order wins,
+// which is the one in lower case if it is there.
 func lookup(header map[string][]string, name string) string {
 	var best, value string
 	for k, values := range header {
@@ -204,12 +208,14 @@ func lookup(header map[string][]string, name string) string {
 	return value
 }
 
-// printable reports whether a byte of a reference may stand in a header; a % would be read as an escape. The # stays.
+// printable reports whether a byte of a reference may stand in a header; a % would be read as an
+// escape. The # stays.
 func printable(c byte) bool { return ' ' < c && c <= '~' && c != '"' && c != '%' }
 
-// AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that the event log, --json
-// and replays write. Nothing is escaped for HTML and the payload is compact, so the Data of an event from [New] comes
-// back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
+// AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that
+// the event log, --json and replays write. Nothing is escaped for HTML and the payload is compact,
+// so the Data of an event from [New] comes back byte for byte. The subject is the reference as it
+// is. The error is Data that is no JSON; it does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	line, err := encode(e.envelope())
 	if err != nil || e.Data == nil {
@@ -218,11 +224,12 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, line...), nil
 }
 
-// MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same
-// event, other bytes. Where bytes matter, call AppendJSON or this method.
+// MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what
+// it returns: the same event, other bytes. Where bytes matter, call AppendJSON or this method.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON reads what [Event.AppendJSON] or MarshalJSON wrote. It is as strict as [Decode], and its errors quote as little.
+// UnmarshalJSON reads what [Event.AppendJSON] or MarshalJSON wrote. It is as strict as [Decode],
+// and its errors quote as little.
 func (e *Event) UnmarshalJSON(line []byte) error {
 	var v envelope
 	if json.Unmarshal(line, &v) != nil {
@@ -236,7 +243,8 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	return nil
 }
 
-// Entry is UnmarshalJSON of a line whose agency is known: so the payload, which is most of it, is not read a second time.
+// Entry is UnmarshalJSON of a line whose agency is known: so the payload, which is most of it, is
+// not read a second time.
 func Entry(agencyID string, line []byte) (Event, error) {
 	var v envelope
 	if json.Unmarshal(line, &v) != nil {
@@ -245,11 +253,11 @@ func Entry(agencyID string, line []byte) (Event, error) {
 	return v.of(agencyID)
 }
 
-// Times are written as RFC 3339 in UTC: whole seconds plainly, all others with three digits, so that a column of them
-// lines up.
+// Times are written as RFC 3339 in UTC: whole seconds plainly, all others with three digits, so
+// that a column of them lines up.
 
-// normal is the precision of every time that we write, without its monotonic part. A year that RFC 3339 cannot write is
-// no time.
+// normal is the precision of every time that we write, without its monotonic part. A year that RFC
+// 3339 cannot write is no time.
 func normal(t time.Time) time.Time {
 	if !writable(t) {
 		return time.Time{}

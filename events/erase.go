@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// HoldsPerson says whether a person's data may be in the event: it is a contact request, new or changed, that was not erased.
+// HoldsPerson says whether a person's data may be in the event: it is a contact request, new or
+// changed, that was not erased.
 func (e Event) HoldsPerson() bool {
 	return (e.Type == TypeContactRequestCreated || e.Type == TypeContactRequestChanged) && !e.Erased()
 }
@@ -22,8 +23,9 @@ func (e Event) Erased() bool {
 	return json.Unmarshal(e.Data, &p) == nil && p.Erased
 }
 
-// Erase returns the event without the person: contact is empty, record, score and defects are left out, "truncated" and "erased" are
-// true. All else stays, the id and the number too. An event that is of no person stays as it is.
+// Erase returns the event without the person: contact is empty, record, score and defects are left
+// out, "truncated" and "erased" are true. All else stays, the id and the number too. An event that
+// is of no person stays as it is.
 func (e Event) Erase() Event {
 	if !e.HoldsPerson() {
 		return e

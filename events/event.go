@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// Event is one entry of the event log and one message of the stream. Data is the payload, compact JSON; everything else
-// becomes a ce-* header. An Event from [New] still lacks what only the commit knows; [Event.Stamp] adds it.
+// Event is one entry of the event log and one message of the stream. Data is the payload, compact
+// JSON; everything else becomes a ce-* header. An Event from [New] still lacks what only the commit
+// knows; [Event.Stamp] adds it.
 //
-// An Event is a value: its methods return a changed copy. Data may be shared between copies and is never written to.
+// An Event is a value: its methods return a changed copy. Data may be shared between copies and is
+// never written to.
 type Event struct {
 	ID           string
 	Type         Type
@@ -28,9 +30,9 @@ type Event struct {
 	Data         json.RawMessage
 }
 
-// New makes an event of a payload, which it first brings into the form that is written: times in UTC and milliseconds,
-// origin live unless said otherwise, no list null. The id is final for insertions and contact requests; that of
-// access.* and watch.* waits for [Event.Stamp].
+// New makes an event of a payload, which it first brings into the form that is written: times in
+// UTC and milliseconds, origin live unless said otherwise, no list null. The id is final for
+// insertions and contact requests; that of access.* and watch.* waits for [Event.Stamp].
 //
 // The error is a record, score or number that is no JSON; it does not quote it.
 func New(p Payload) (Event, error) {
@@ -57,8 +59,8 @@ func (e Event) Stamp(position uint64, recorded time.Time, storeID string) Event 
 	return e
 }
 
-// WithOrigin returns the event with another origin, in the envelope and in the payload, of which all else stays as it was
-// written. What is no payload of ours stays as it is.
+// WithOrigin returns the event with another origin, in the envelope and in the payload, of which
+// all else stays as it was written. What is no payload of ours stays as it is.
 func (e Event) WithOrigin(o Origin) Event {
 	e.Origin = o
 	e.Data = edit(e.Data, rewrite("origin", func(json.RawMessage) json.RawMessage { return quote(string(o)) }))
@@ -90,8 +92,8 @@ const (
 // Schema is the ce-dataschema of a type, equal to the $id of its JSON Schema.
 func (t Type) Schema() string { return "urn:doorbell:schema:" + string(t) + ":v1" }
 
-// valid reports whether t can be a type, known to this version or not: lower-case words joined by dots. What passes is
-// safe in headers and subjects.
+// valid reports whether t can be a type, known to this version or not: lower-case words joined by
+// dots. What passes is safe in headers and subjects.
 func (t Type) valid() bool {
 	word := false
 	for _, c := range []byte(t) {
@@ -117,9 +119,9 @@ const (
 	OriginReplay   Origin = "replay"
 )
 
-// Ids never come from a random source or from the clock of a retry: the same thing must have the same id whoever finds
-// it, so that a stream can hold it once. Not the content alone, which would hide A→B→A; not the revision alone, which a
-// restored backup would use twice.
+// Ids never come from a random source or from the clock of a retry: the same thing must have the
+// same id whoever finds it, so that a stream can hold it once. Not the content alone, which would
+// hide A→B→A; not the revision alone, which a restored backup would use twice.
 
 // unstamped marks an id that waits for its place in the log; what follows it is the scope.
 const unstamped = "?"
@@ -132,8 +134,9 @@ func draftID(agencyID string, f facts) string {
 	return hashID(append([]string{string(f.kind), agencyID, f.reference}, f.identity...)...)
 }
 
-// stampedID is the final id of an event whose position in the log is known. Two access or watch events may be equal in all
-// but their position, which therefore is the count that tells them apart.
+// stampedID is the final id of an event whose position in the log is known. Two access or watch
+// events may be equal in all but their position, which therefore is the count that tells them
+// apart.
 func stampedID(e Event) string {
 	scope, waiting := strings.CutPrefix(e.ID, unstamped)
 	if !waiting {
@@ -142,8 +145,8 @@ func stampedID(e Event) string {
 	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Sequence, 10), formatTime(e.Time))
 }
 
-// hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The prefixes keep
-// ("ab","c") and ("a","bc") apart.
+// hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The
+// prefixes keep ("ab","c") and ("a","bc") apart.
 func hashID(parts ...string) string {
 	b := make([]byte, 0, 256)
 	for _, p := range parts {
@@ -156,14 +159,17 @@ func hashID(parts ...string) string {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Cursor is how far the event log is published. It is a hint that may lag. The zero value means that nothing is published.
+// Cursor is how far the event log is published. It is a hint that may lag. The zero value means
+// that nothing is published.
 type Cursor struct {
 	// Position: the stream has acknowledged all up to it.
 	Position uint64 `json:"position"`
-	// ID and StreamSequence are the acknowledged event that stands last in the stream, and StreamCreated says which stream that is.
+	// ID and StreamSequence are the acknowledged event that stands last in the stream, and
+	// StreamCreated says which stream that is.
 	ID             string    `json:"id"`
 	StreamSequence uint64    `json:"streamSequence"`
 	StreamCreated  time.Time `json:"streamCreated"`
-	// Highest is the highest position that was ever acknowledged. It stays where the cursor goes back.
+	// Highest is the highest position that was ever acknowledged. It stays where the cursor goes
+	// back.
 	Highest uint64 `json:"highest"`
 }

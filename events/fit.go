@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fit returns the event so that headers and payload together take at most maxBytes, the server's max_payload less what
-// the sender adds. Mostly that is the event itself. If not, "truncated" becomes true and values are left out, the least
-// missed first, until it fits:
+// Fit returns the event so that headers and payload together take at most maxBytes, the server's
+// max_payload less what the sender adds. Mostly that is the event itself. If not, "truncated"
+// becomes true and values are left out, the least missed first, until it fits:
 //
 //  1. the record,
 //  2. before and after of changes; the paths stay,
@@ -16,8 +16,9 @@ import (
 //  4. the message of the contact,
 //  5. the ends of long texts and lists, shorter with every try; ids come last, the members of the contact before them.
 //
-// What is left still has every required member but the record, and its order. From 2 KiB on it always fits, whatever came
-// from outside: an event must never block the log. It needs Data from [New], and an agency id of at most 64 bytes.
+// What is left still has every required member but the record, and its order. From 2 KiB on it
+// always fits, whatever came from outside: an event must never block the log. It needs Data from
+// [New], and an agency id of at most 64 bytes.
 func (e Event) Fit(maxBytes int) Event {
 	if len(e.Data) <= maxBytes-maxHeader {
 		return e
@@ -100,7 +101,8 @@ func shorten(l limit, spared ...string) func(*object) {
 	}
 }
 
-// apply shortens texts and lists at any depth. Numbers, of which a record might hold a very long one, become null.
+// apply shortens texts and lists at any depth. Numbers, of which a record might hold a very long
+// one, become null.
 func (l limit) apply(value json.RawMessage) json.RawMessage {
 	switch {
 	case value[0] == '{':

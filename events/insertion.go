@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// InsertionSummary is what people want to know of an insertion at a glance; what the API did not say is absent.
-// Numbers keep the text that the API sent.
+// InsertionSummary is what people want to know of an insertion at a glance; what the API did not
+// say is absent. Numbers keep the text that the API sent.
 type InsertionSummary struct {
 	Title       string      `json:"title,omitempty"`
 	Street      string      `json:"street,omitempty"`
@@ -51,7 +51,8 @@ type InsertionChanged struct {
 	Digest              [32]byte         `json:"-"` // of the new record; part of the id
 }
 
-// InsertionDisappeared: complete walks, repeatedly, no longer list the reference. Insertion and Record are the last known.
+// InsertionDisappeared: complete walks, repeatedly, no longer list the reference. Insertion and
+// Record are the last known.
 type InsertionDisappeared struct {
 	Common
 	PropertyReferenceID string           `json:"propertyReferenceId"`
@@ -63,8 +64,8 @@ type InsertionDisappeared struct {
 	Digest              [32]byte         `json:"-"` // of the record; part of the id
 }
 
-// InsertionReappeared: a reference that had disappeared is published again, in a new episode. Changes are against the
-// last known record; no separate InsertionChanged follows.
+// InsertionReappeared: a reference that had disappeared is published again, in a new episode.
+// Changes are against the last known record; no separate InsertionChanged follows.
 type InsertionReappeared struct {
 	Common
 	PropertyReferenceID string           `json:"propertyReferenceId"`
@@ -93,19 +94,21 @@ func (p *InsertionReappeared) facts() facts {
 	return facts{kind: TypeInsertionReappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
 }
 
-// Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no Before means added, no
-// After removed. Arrays are compared whole.
+// Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no
+// Before means added, no After removed. Arrays are compared whole.
 type Change struct {
 	Path   string          `json:"path"`
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// maxChanges is the most that changes may take of a payload before they are told by their paths alone.
+// maxChanges is the most that changes may take of a payload before they are told by their paths
+// alone.
 const maxChanges = 64 << 10
 
-// CapChanges leaves out every before and after where the changes would take more than 64 KiB as JSON, and reports whether
-// it did. Paths always stay. The list that is returned is never nil; the one that is given stays as it is.
+// CapChanges leaves out every before and after where the changes would take more than 64 KiB as
+// JSON, and reports whether it did. Paths always stay. The list that is returned is never nil; the
+// one that is given stays as it is.
 func CapChanges(changes []Change) ([]Change, bool) {
 	size := len("[]")
 	for _, c := range changes {

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// object is a JSON object whose members keep their order and whose values stay as they were written. encoding/json keeps
-// neither the order of a record that passes through Go values nor the text of its numbers.
+// object is a JSON object whose members keep their order and whose values stay as they were
+// written. encoding/json keeps neither the order of a record that passes through Go values nor the
+// text of its numbers.
 type object []member
 
 type member struct {
@@ -83,7 +84,8 @@ func edit(value json.RawMessage, change func(*object)) json.RawMessage {
 	return o.encode()
 }
 
-// items changes the elements of an array, of which it keeps the first most; what is none stays as it is.
+// items changes the elements of an array, of which it keeps the first most; what is none stays as
+// it is.
 func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, most int) json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil {
@@ -100,8 +102,8 @@ func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, 
 	return changed
 }
 
-// encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are no UTF-8 become
-// U+FFFD.
+// encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are
+// no UTF-8 become U+FFFD.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

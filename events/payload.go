@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Payload is the data of one type of event: a pointer to one of the structs of this package that are named after the
-// types. The interface is closed.
+// Payload is the data of one type of event: a pointer to one of the structs of this package that
+// are named after the types. The interface is closed.
 type Payload interface {
 	common() *Common
 	facts() facts // what the envelope needs
@@ -87,8 +87,9 @@ var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, typ
 	new(WatchSchemaDrifted), new(WatchChangeHeld),
 )
 
-// Payload decodes Data into the struct of the event's type. Members that this version does not know are left out. The
-// error is a type that it does not know, or data of another form; it quotes nothing of the data.
+// Payload decodes Data into the struct of the event's type. Members that this version does not know
+// are left out. The error is a type that it does not know, or data of another form; it quotes
+// nothing of the data.
 func (e Event) Payload() (Payload, error) {
 	empty, ok := payloads[e.Type]
 	if !ok {
@@ -101,8 +102,9 @@ func (e Event) Payload() (Payload, error) {
 	return p, nil
 }
 
-// encodePayload writes a payload, which is settled, as it travels: encoding/json writes the struct; the members that every
-// payload begins with go to the front, and times get the form in which we write them.
+// encodePayload writes a payload, which is settled, as it travels: encoding/json writes the struct;
+// the members that every payload begins with go to the front, and times get the form in which we
+// write them.
 func encodePayload(p Payload) (json.RawMessage, error) {
 	data, err := encode(p)
 	if err != nil {

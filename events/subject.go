@@ -8,17 +8,19 @@ import (
 )
 
 const (
-	// maxToken keeps subjects far below the 4,096 bytes past which a server closes the connection for good.
+	// maxToken keeps subjects far below the 4,096 bytes past which a server closes the connection
+	// for good.
 	maxToken = 64
 	// emptyToken stands for the agency without a name: a subject has no empty tokens.
 	emptyToken = "="
-	// hashedToken opens the token of an agency whose name would take too much room. No other token holds it: there, two
-	// hex digits follow every =.
+	// hashedToken opens the token of an agency whose name would take too much room. No other token
+	// holds it: there, two hex digits follow every =.
 	hashedToken = "=="
 )
 
-// Token writes an agency id as one token of a subject: [A-Za-z0-9_-] stay, every other byte becomes =XX. Different ids
-// have different tokens. A token is 1 to 64 characters; an id that would take more is written as a hash.
+// Token writes an agency id as one token of a subject: [A-Za-z0-9_-] stay, every other byte becomes
+// =XX. Different ids have different tokens. A token is 1 to 64 characters; an id that would take
+// more is written as a hash.
 func Token(agencyID string) string {
 	if agencyID == "" {
 		return emptyToken
@@ -64,8 +66,9 @@ func StreamSubjects(prefix string) string { return prefix + ".v1.>" }
 // ErrPrefix is returned by [ValidPrefix].
 var ErrPrefix = errors.New("subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
 
-// ValidPrefix checks a subject prefix, for example "listings" or "acme.listings": words of [A-Za-z0-9_-] joined by dots,
-// at most 64 characters. Wildcards and the $ of system subjects are refused with it. The error does not quote it.
+// ValidPrefix checks a subject prefix, for example "listings" or "acme.listings": words of
+// [A-Za-z0-9_-] joined by dots, at most 64 characters. Wildcards and the $ of system subjects are
+// refused with it. The error does not quote it.
 func ValidPrefix(prefix string) error {
 	if len(prefix) > maxToken {
 		return ErrPrefix

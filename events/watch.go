@@ -11,7 +11,8 @@ type WatchBaselined struct {
 	Announced  int       `json:"announced"` // how many of them became events
 }
 
-// StaleError is one of the last errors of a watch that does not see. Text never holds what the API sent.
+// StaleError is one of the last errors of a watch that does not see. Text never holds what the API
+// sent.
 type StaleError struct {
 	At        time.Time `json:"at"`
 	Operation string    `json:"operation"` // insertions or contact_requests
@@ -60,7 +61,8 @@ type WatchGapDetected struct {
 	Total               *int      `json:"total,omitempty"` // nil: the API does not say
 }
 
-// WatchSchemaDrifted: an answer does not look as answers looked before. Paths and JSON types, never values.
+// WatchSchemaDrifted: an answer does not look as answers looked before. Paths and JSON types, never
+// values.
 type WatchSchemaDrifted struct {
 	Common
 	Operation           string `json:"operation"`                     // insertions or contact_requests

@@ -16,8 +16,9 @@ import (
 // access is what may be asked at this moment. Only changeAllowed replaces it.
 func (a *agency) access() watch.Access { return *a.allowed.Load() }
 
-// changeAllowed replaces what may be asked. change may be called twice. It takes no lock, so that a refusal is in force
-// as soon as it was read, and a request that is about to begin waits for no commit.
+// changeAllowed replaces what may be asked. change may be called twice. It takes no lock, so that a
+// refusal is in force as soon as it was read, and a request that is about to begin waits for no
+// commit.
 func (a *agency) changeAllowed(change func(watch.Access) watch.Access) {
 	_ = a.mayChange(func(x watch.Access) (watch.Access, error) { return change(x), nil })
 }
@@ -36,9 +37,10 @@ func (a *agency) mayChange(change func(watch.Access) (watch.Access, error)) erro
 	}
 }
 
-// changeAccess decides about access and makes it so, in memory and in the store. What stops requests is in force before it is
-// stored: none is started after a refusal was read, even if the commit takes long or fails. What allows requests is stored first. The
-// error leaves ended halts as they were.
+// changeAccess decides about access and makes it so, in memory and in the store. What stops
+// requests is in force before it is stored: none is started after a refusal was read, even if the
+// commit takes long or fails. What allows requests is stored first. The error leaves ended halts as
+// they were.
 func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (watch.AccessChange, error) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
@@ -69,7 +71,8 @@ func (a *agency) isHalted(r listings.Request) bool {
 // forever is the pause of what only a person ends.
 const forever = 100 * 365 * 24 * time.Hour
 
-// pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
+// pause stops or resumes the polls of the agency, as halts and back-offs say. Where something
+// failed, one at a time is sent.
 func (a *agency) pause() {
 	a.mu.Lock() // the last state wins
 	defer a.mu.Unlock()
@@ -97,8 +100,9 @@ func (a *agency) pause() {
 	a.p.schedule.Pause(a.id, until, oneByOne)
 }
 
-// refusedContacts does what follows where the contact requests of an insertion were refused: its silent halt is stored, and the list is
-// walked, or what is halted waits for another day. That it waits is in force already.
+// refusedContacts does what follows where the contact requests of an insertion were refused: its
+// silent halt is stored, and the list is walked, or what is halted waits for another day. That it
+// waits is in force already.
 func (a *agency) refusedContacts(reference string) error {
 	_, silent := a.access().Silent(reference)
 	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
@@ -108,7 +112,8 @@ func (a *agency) refusedContacts(reference string) error {
 	return err
 }
 
-// haltedUntil is when a halted insertion is tried again; otherwise is for one that waits for something else.
+// haltedUntil is when a halted insertion is tried again; otherwise is for one that waits for
+// something else.
 func (a *agency) haltedUntil(reference string, otherwise time.Time) time.Time {
 	if h, halted := a.access().Insertion(reference); halted && !h.Silent {
 		return h.Tried.Add(watch.RetryRefused)
@@ -147,7 +152,8 @@ func (a *agency) refused(cause error) error {
 	return err
 }
 
-// answeredWell takes a good response about the contact requests of an insertion. The halt that it tried ends.
+// answeredWell takes a good response about the contact requests of an insertion. The halt that it
+// tried ends.
 func (a *agency) answeredWell(reference string) error {
 	now := time.Now()
 	a.changeAllowed(func(x watch.Access) watch.Access { x.LastAnswer = now; return x })
@@ -172,7 +178,8 @@ var ErrUnknownAgency = errors.New("agency is not watched")
 // AllAgencies stands for every agency where halts are ended. No id is written so.
 const AllAgencies = "*"
 
-// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again at once. It returns how many it ended.
+// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again at once.
+// It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if agencyID == AllAgencies {
 		for _, a := range p.agencies {
@@ -208,8 +215,8 @@ func (p *Poller) others(a *agency) (all []watch.Access) {
 	return all
 }
 
-// Refusal says why an agency was probably refused and what to do about it. others are the other agencies of the same key, as they were
-// answered just now.
+// Refusal says why an agency was probably refused and what to do about it. others are the other
+// agencies of the same key, as they were answered just now.
 func Refusal(agencyID string, refused *listings.StatusError, others events.AgenciesOfKey) (reason, remedy string) {
 	reason = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others})
 	if others.Working > 0 && reason != "edge_challenge" { // they were asked just now, with the same key
@@ -218,11 +225,13 @@ func Refusal(agencyID string, refused *listings.StatusError, others events.Agenc
 	return reason, watch.Advice(reason, agencyID, "")
 }
 
-// admission is the gate of a client of the API: it decides before every request, and notes how that ended.
+// admission is the gate of a client of the API: it decides before every request, and notes how that
+// ended.
 type admission struct{ p *Poller }
 
-// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off. A walk,
-// which has a goroutine of its own, waits where it has to; a poll goes back into the schedule.
+// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key
+// or the base URL backs off. A walk, which has a goroutine of its own, waits where it has to; a
+// poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
 	for {
 		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
@@ -239,7 +248,8 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 // noticeWithin is how soon a walk that waits notices a halt or another key.
 const noticeWithin = 5 * time.Second
 
-// admit decides whether a request is sent now. After a failure of its key or the base URL it is the one that may try.
+// admit decides whether a request is sent now. After a failure of its key or the base URL it is the
+// one that may try.
 func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if p.o.Allowed != nil && !p.o.Allowed() {
 		return &watch.WaitError{Until: now.Add(time.Second)}
@@ -264,7 +274,8 @@ func (p *Poller) mayAsk(r listings.Request) error {
 	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, time.Now()) })
 }
 
-// Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
+// Done notes the end of every request that was admitted: the back-off of its key and the base URL
+// follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
 	g.p.metrics.count(r.Operation, o)
 	g.p.done(r, o)
@@ -349,8 +360,9 @@ func (p *Poller) pauseAll() {
 	}
 }
 
-// endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one transaction; nothing if there are
-// none. One that is being polled ends after that: its halt keeps what waits to be sent.
+// endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one
+// transaction; nothing if there are none. One that is being polled ends after that: its halt keeps
+// what waits to be sent.
 func (a *agency) endForgotten() error {
 	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
 	a.mu.Lock()

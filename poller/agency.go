@@ -162,14 +162,16 @@ func wake(c chan<- struct{}) {
 	}
 }
 
-// doubtList asks for a walk now, because the list may be wrong. If walks fail, their back-off goes first.
+// doubtList asks for a walk now, because the list may be wrong. If walks fail, their back-off goes
+// first.
 func (a *agency) doubtList() {
 	if a.walking.state().Failures == 0 {
 		a.wakeWalk()
 	}
 }
 
-// note keeps the text of the last error, and reports whether it has changed: only then is it logged.
+// note keeps the text of the last error, and reports whether it has changed: only then is it
+// logged.
 func (a *agency) note(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,8 +217,8 @@ func (a *agency) lastDay(now time.Time) []float64 {
 	return a.latencies.lastDay(now)
 }
 
-// load restores the agency from the store: it begins the watch of a new agency, ends halts of other keys,
-// and schedules the insertions.
+// load restores the agency from the store: it begins the watch of a new agency, ends halts of other
+// keys, and schedules the insertions.
 func (a *agency) load() error {
 	var remembered watch.Access
 	var polled []store.Insertion
@@ -260,15 +262,15 @@ func (a *agency) load() error {
 	return nil
 }
 
-// stillPolled reports whether an insertion is published, or disappeared so recently that late contact
-// requests may come.
+// stillPolled reports whether an insertion is published, or disappeared so recently that late
+// contact requests may come.
 func stillPolled(i store.Insertion, now time.Time) bool {
 	return !i.Outside && (i.GoneSince.IsZero() || now.Sub(i.GoneSince) <= watch.LateArrivals)
 }
 
-// spread schedules the insertions after a start. Those that must not wait come immediately: insertions
-// that appeared after the baseline, and open windows. When the others were last polled is unknown, so
-// they are spread over an interval, and a restart makes no burst.
+// spread schedules the insertions after a start. Those that must not wait come immediately:
+// insertions that appeared after the baseline, and open windows. When the others were last polled
+// is unknown, so they are spread over an interval, and a restart makes no burst.
 func (a *agency) spread(polled []store.Insertion, now time.Time) {
 	for n, i := range polled {
 		last := time.Time{}
@@ -282,8 +284,8 @@ func (a *agency) spread(polled []store.Insertion, now time.Time) {
 	}
 }
 
-// begin records when the watch began, once. If the filter has changed, what comes and goes because of
-// that is not announced: a silent baseline of the difference begins.
+// begin records when the watch began, once. If the filter has changed, what comes and goes because
+// of that is not announced: a silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {

@@ -12,14 +12,14 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// dispatcher decides what is sent: it waits for a token of the budget, then chooses the request that gets
-// it, and sends that immediately if it is admitted; otherwise the next request gets the token. It chooses
-// as late as possible, so as to know as much as possible.
+// dispatcher decides what is sent: it waits for a token of the budget, then chooses the request
+// that gets it, and sends that immediately if it is admitted; otherwise the next request gets the
+// token. It chooses as late as possible, so as to know as much as possible.
 //
-// Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from the
-// schedule when there is a token, unless too many are under way. While polls wait, walks get at most
-// every third request. An insertion that somebody has named goes before all of these, though never for
-// two requests in a row.
+// Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
+// the schedule when there is a token, unless too many are under way. While polls wait, walks get at
+// most every third request. An insertion that somebody has named goes before all of these, though
+// never for two requests in a row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
@@ -65,8 +65,8 @@ func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher 
 // poke wakes the dispatcher if it is idle.
 func (d *dispatcher) poke() { wake(d.nudge) }
 
-// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is
-// called immediately before and must not block; a nil admit always admits.
+// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit,
+// which is called immediately before and must not block; a nil admit always admits.
 func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,7 +92,8 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	return <-w.granted // it was decided at the same moment
 }
 
-// enqueue has a request wait, unless it is that of the poll for which a token is kept: that is sent.
+// enqueue has a request wait, unless it is that of the poll for which a token is kept: that is
+// sent.
 func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 	defer d.poke()
 	d.mu.Lock()
@@ -110,8 +111,8 @@ func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
 	return false, nil
 }
 
-// run sends until ctx is done. begin starts a poll that was chosen from the schedule, without waiting for
-// it. The poll calls end when it is over.
+// run sends until ctx is done. begin starts a poll that was chosen from the schedule, without
+// waiting for it. The poll calls end when it is over.
 func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -151,8 +152,8 @@ func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Dura
 	}
 }
 
-// choose spends the token: it sends a waiting request, or returns a turn of the schedule. If there is
-// neither, it returns how long to wait.
+// choose spends the token: it sends a waiting request, or returns a turn of the schedule. If there
+// is neither, it returns how long to wait.
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,8 +236,8 @@ func (d *dispatcher) end(t schedule.Turn) {
 	d.poke()
 }
 
-// urge has insertions polled soon whose records have changed, because a change may accompany a contact
-// request. If more than a twentieth of all records change in a walk, that is no such sign.
+// urge has insertions polled soon whose records have changed, because a change may accompany a
+// contact request. If more than a twentieth of all records change in a walk, that is no such sign.
 func (w *walk) urge(changed []string) {
 	w.a.mu.Lock()
 	left := (w.a.known+19)/20 - w.edits
@@ -245,12 +246,13 @@ func (w *walk) urge(changed []string) {
 	w.a.p.schedule.Urge(w.a.id, changed[:min(max(left, 0), len(changed))]...)
 }
 
-// budget limits the requests per second to the base URL, for all keys and operations together. It is a
-// ceiling: requests are spaced evenly, so that no window of time ever contains more. That includes
-// restarts: the first request waits as if the process before had sent one just before it ended.
+// budget limits the requests per second to the base URL, for all keys and operations together. It
+// is a ceiling: requests are spaced evenly, so that no window of time ever contains more. That
+// includes restarts: the first request waits as if the process before had sent one just before it
+// ended.
 //
-// A token is taken at the moment of sending, never ahead: a timer that fires late delays everything after
-// it, and makes no burst.
+// A token is taken at the moment of sending, never ahead: a timer that fires late delays everything
+// after it, and makes no burst.
 type budget struct {
 	ceiling float64 // requests per second
 	pace    float64 // of the limiter, while the API does not throttle
@@ -265,9 +267,9 @@ type budget struct {
 	throttled float64   // the share of recent responses that asked for it, smoothed
 }
 
-// fastPace is the number of requests per second above which late timers would waste much of the budget.
-// Above it, two requests may go together, which makes up for one late timer; the pace is one request per
-// second less, so that no second ever contains more than the ceiling.
+// fastPace is the number of requests per second above which late timers would waste much of the
+// budget. Above it, two requests may go together, which makes up for one late timer; the pace is
+// one request per second less, so that no second ever contains more than the ceiling.
 const fastPace = 100
 
 func newBudget(perSecond float64) *budget {
@@ -289,8 +291,8 @@ func (b *budget) until(now time.Time) time.Duration {
 	return untilToken(b.limiter, now)
 }
 
-// untilToken returns how long to wait until a limiter has a token, rounded up so that no two requests come
-// too close.
+// untilToken returns how long to wait until a limiter has a token, rounded up so that no two
+// requests come too close.
 func untilToken(l *rate.Limiter, now time.Time) time.Duration {
 	missing := 1 - l.TokensAt(now)
 	if missing <= 0 {
@@ -311,15 +313,16 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// setPace sets the limiter to the share of the ceiling that may be spent now. The caller holds b.mu.
+// setPace sets the limiter to the share of the ceiling that may be spent now. The caller holds
+// b.mu.
 func (b *budget) setPace(now time.Time) {
 	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
 }
 
-// If the API throttles (429 or 503), the ceiling is halved, and recovers within a minute after the last
-// such response. A few of them halve it once only, because their key waits as well. If their share of
-// all responses exceeds tolerated, we send too much for the API, and each halves it again, down to
-// minFactor.
+// If the API throttles (429 or 503), the ceiling is halved, and recovers within a minute after the
+// last such response. A few of them halve it once only, because their key waits as well. If their
+// share of all responses exceeds tolerated, we send too much for the API, and each halves it again,
+// down to minFactor.
 const (
 	minFactor    = 1.0 / 16
 	tolerated    = 0.15
@@ -337,8 +340,8 @@ func (b *budget) answered(throttled bool) {
 	}
 }
 
-// slow halves what may be sent, unless the request was sent before the last time it did: its response
-// says nothing new.
+// slow halves what may be sent, unless the request was sent before the last time it did: its
+// response says nothing new.
 func (b *budget) slow(sent, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // checkEvery is how often the staleness monitor checks.
 const checkEvery = time.Minute
 
-// monitorStaleness raises an alarm where an operation has no successful response for too long, until ctx is done.
+// monitorStaleness raises an alarm where an operation has no successful response for too long,
+// until ctx is done.
 func (p *Poller) monitorStaleness(ctx context.Context) error {
 	for checked := time.Now(); ; checked = time.Now() {
 		p.heartbeats.staleness.beat()
@@ -42,8 +43,8 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 	}
 }
 
-// wasAway says whether nothing was checked for long, by the clock of the wall: the machine slept, or the clock has jumped. Then
-// everything seems old, and it was not the API's silence.
+// wasAway says whether nothing was checked for long, by the clock of the wall: the machine slept,
+// or the clock has jumped. Then everything seems old, and it was not the API's silence.
 func wasAway(checked, now time.Time) bool { return now.Round(0).Sub(checked.Round(0)) > 3*checkEvery }
 
 // restoreHealth goes on with the last successes that the store remembers.
@@ -92,7 +93,8 @@ func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 	})
 }
 
-// checkStale raises the alarm that an operation is stale, which its next success clears. Where nothing is asked there is none.
+// checkStale raises the alarm that an operation is stale, which its next success clears. Where
+// nothing is asked there is none.
 func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	stale := watch.AlarmOf(watch.Stale, op, "")
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
@@ -146,8 +148,8 @@ func (a *agency) progress(now time.Time) {
 	}
 }
 
-// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer of contact requests, as far as a
-// drift at one insertion is concerned only its own.
+// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer
+// of contact requests, as far as a drift at one insertion is concerned only its own.
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
 	h := a.health[op]
@@ -173,8 +175,9 @@ const silentFor = time.Hour
 
 var errOnlyNone = errors.New("for an hour every response says that there are no contact requests, also where some are known")
 
-// noteNone notes a response that there are no contact requests. It is a success, unless all of an hour are so: where some are known
-// the operation fails then, because its endpoint may have moved; else an event says once that none was ever seen.
+// noteNone notes a response that there are no contact requests. It is a success, unless all of an
+// hour are so: where some are known the operation fails then, because its endpoint may have moved;
+// else an event says once that none was ever seen.
 func (a *agency) noteNone(reference string, known, list bool) error {
 	now, op := time.Now(), listings.OperationContactRequests
 	a.mu.Lock()
@@ -228,7 +231,8 @@ func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Cl
 	})
 }
 
-// raiseUnreadable says that the contact requests of an insertion cannot be read while those of others can.
+// raiseUnreadable says that the contact requests of an insertion cannot be read while those of
+// others can.
 func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	failing, op := a.retries(reference).state(), listings.OperationContactRequests
 	a.mu.Lock()
@@ -243,8 +247,8 @@ func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	})
 }
 
-// checkCap says in the log when the cap cannot be held for the insertions that are there, and again when it can.
-// The schedule then does what is possible: all take turns.
+// checkCap says in the log when the cap cannot be held for the insertions that are there, and again
+// when it can. The schedule then does what is possible: all take turns.
 func (p *Poller) checkCap() {
 	if p.o.MaxStaleness == 0 {
 		return
@@ -324,7 +328,8 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/20 + rand.N(d/10+1)
 }
 
-// operationLimit is how many different insertions must fail in a row before the whole operation backs off.
+// operationLimit is how many different insertions must fail in a row before the whole operation
+// backs off.
 const operationLimit = 3
 
 // sleep waits for d or until ctx is done.

@@ -106,8 +106,8 @@ func outcome(o listings.Outcome) string {
 	return "other"
 }
 
-// Latency is how long contact requests that came in waited for their event, over the last 24 hours of this process. A
-// restart forgets it: it is a figure to look at, and nothing is decided by it.
+// Latency is how long contact requests that came in waited for their event, over the last 24 hours
+// of this process. A restart forgets it: it is a figure to look at, and nothing is decided by it.
 type Latency struct {
 	ContactRequests   int     `json:"contactRequests"` // that are counted; without any all else is 0
 	MeanSeconds       float64 `json:"meanSeconds"`

@@ -14,8 +14,8 @@ import (
 	"doorbell/store"
 )
 
-// pollScheduled polls an insertion that is due. It reports whether the response was good and, if not,
-// until when the insertion waits. An error is fatal.
+// pollScheduled polls an insertion that is due. It reports whether the response was good and, if
+// not, until when the insertion waits. An error is fatal.
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
 	waits, err := a.awaitsWalk(reference, sent)
@@ -69,9 +69,9 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	return a.setAside(reference, c, err, sent, now)
 }
 
-// setAside makes an insertion wait after a useless response. A failure of the service also counts for the
-// operation: while that backs off, only one insertion at a time is polled. An oddity of one insertion
-// says nothing about the others.
+// setAside makes an insertion wait after a useless response. A failure of the service also counts
+// for the operation: while that backs off, only one insertion at a time is polled. An oddity of one
+// insertion says nothing about the others.
 func (a *agency) setAside(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
@@ -88,8 +88,9 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	return due, a.raiseUnreadable(reference, now)
 }
 
-// poll reads the contact requests of an insertion until its window is closed or given up, and records the
-// outcome in the health of the operation. After a success the schedule learns what was found.
+// poll reads the contact requests of an insertion until its window is closed or given up, and
+// records the outcome in the health of the operation. After a success the schedule learns what was
+// found.
 func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
 	err := p.run(ctx)
@@ -154,8 +155,8 @@ type poll struct {
 // otherOrders are the sort orders to try while a window stays open.
 var otherOrders = [][2]string{{"createdAt", "asc"}, {"score", "desc"}, {"score", "asc"}}
 
-// run sends requests until the window is closed or given up, and commits each response before the next
-// request.
+// run sends requests until the window is closed or given up, and commits each response before the
+// next request.
 func (p *poll) run(ctx context.Context) error {
 	page, q, err := p.askNewest(ctx, watch.FirstSize)
 	if err != nil {
@@ -223,9 +224,9 @@ func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
 
-// askNewest requests the newest contact requests. If the page size is refused it tries the next smaller
-// one, and last no size at all. If polls keep failing, the size may be the cause: each poll then begins
-// with a smaller one.
+// askNewest requests the newest contact requests. If the page size is refused it tries the next
+// smaller one, and last no size at all. If polls keep failing, the size may be the cause: each poll
+// then begins with a smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
 	sizes := p.a.sizes(size, time.Now())
 	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
@@ -273,8 +274,8 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records, page.Received)
 }
 
-// noneStatus returns the status of a response if it means that there are no contact requests; otherwise
-// 0.
+// noneStatus returns the status of a response if it means that there are no contact requests;
+// otherwise 0.
 func noneStatus(err error) (code int) {
 	var status *listings.StatusError
 	var drift *listings.DriftError
@@ -292,8 +293,8 @@ func noneStatus(err error) (code int) {
 	return 0
 }
 
-// doubt handles a response that says that the insertion does not exist. If the insertion has disappeared
-// from the list, that is true and its polls end. Otherwise it asks for a walk, once.
+// doubt handles a response that says that the insertion does not exist. If the insertion has
+// disappeared from the list, that is true and its polls end. Otherwise it asks for a walk, once.
 func (p *poll) doubt() (gone bool, err error) {
 	if !p.notFound {
 		p.state.refused = p.state.refused && p.none
@@ -313,8 +314,8 @@ func (p *poll) doubt() (gone bool, err error) {
 	return false, nil
 }
 
-// judge commits what a response shows in one transaction: new and changed contact requests with their
-// events, and whether the window is closed. It commits nothing if nothing changed.
+// judge commits what a response shows in one transaction: new and changed contact requests with
+// their events, and whether the window is closed. It commits nothing if nothing changed.
 func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing about what earlier responses have shown
@@ -368,8 +369,8 @@ func (a *agency) observe(reference string, readings []watch.Reading, at time.Tim
 	return a.leaveOut(listings.OperationContactRequests, volatile, changed, false, at)
 }
 
-// leaveOut excludes volatile members from comparisons, and includes those again that did not change for a
-// day.
+// leaveOut excludes volatile members from comparisons, and includes those again that did not change
+// for a day.
 func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, ended bool, at time.Time) error {
 	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
@@ -395,7 +396,8 @@ func (p *poll) giveUp() error {
 	return err
 }
 
-// commit decides from what is remembered of the insertion, and commits the effects, in one transaction.
+// commit decides from what is remembered of the insertion, and commits the effects, in one
+// transaction.
 func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	return p.a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		id := p.a.id
@@ -411,9 +413,9 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	})
 }
 
-// elsewhere returns the contact requests of insertions that may be this one under another reference: if
-// it is new, those that have vanished, and if it has vanished, those that are new. Either of the two may
-// show a contact request that neither has shown before.
+// elsewhere returns the contact requests of insertions that may be this one under another
+// reference: if it is new, those that have vanished, and if it has vanished, those that are new.
+// Either of the two may show a contact request that neither has shown before.
 func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.ContactRequest) {
 	vanished := !i.LastSeen.IsZero()
 	if !vanished && (i.Listed || i.Baseline) {
@@ -432,9 +434,9 @@ func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.Cont
 	return all
 }
 
-// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that walk. Only
-// then is it known whether another one is no longer listed, whose new reference this may be. It does not
-// wait for a walk that hangs.
+// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that
+// walk. Only then is it known whether another one is no longer listed, whose new reference this may
+// be. It does not wait for a walk that hangs.
 func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
 	a.mu.Lock()
 	l, began := a.pollStates[reference], a.walkBegan
@@ -461,8 +463,8 @@ func (p *poll) watched() watch.Poll {
 	}
 }
 
-// arrived returns the creation times of the contact requests that the poll found, oldest first, for the
-// schedule: zero if unknown, and never later than the response.
+// arrived returns the creation times of the contact requests that the poll found, oldest first, for
+// the schedule: zero if unknown, and never later than the response.
 func (p *poll) arrived() []time.Time {
 	created := slices.Collect(maps.Values(p.fresh))
 	for n, t := range created {

@@ -41,18 +41,20 @@ type Poller struct {
 
 	heartbeats heartbeats
 
-	// audit is how tests let every response be judged. It hears of those that are settled before and after.
+	// audit is how tests let every response be judged. It hears of those that are settled before
+	// and after.
 	audit     func(*poll) (after func())
 	auditPage func(unchanged bool)
-	// observed is what tests see of good polls: the creation times that the schedule is given; nil: nothing.
+	// observed is what tests see of good polls: the creation times that the schedule is given; nil:
+	// nothing.
 	observed func(agencyID, reference string, created []time.Time)
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
 
-// New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
-// the halts of those whose key has changed. It writes in any case: a disk that is full ends the start. The error is a setting that
-// cannot work, or the store's.
+// New prepares a poller: it notes the begin of the watch of every agency that is new, before
+// anything is asked, and ends the halts of those whose key has changed. It writes in any case: a
+// disk that is full ends the start. The error is a setting that cannot work, or the store's.
 func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
@@ -94,8 +96,8 @@ func New(o Options) (*Poller, error) {
 	return p, nil
 }
 
-// Run watches until ctx is done, then returns nil. Any other end is a failure after which the process must end: see
-// [store.Store.Failed].
+// Run watches until ctx is done, then returns nil. Any other end is a failure after which the
+// process must end: see [store.Store.Failed].
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, a := range p.agencies {
@@ -142,14 +144,16 @@ func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
 	return err
 }
 
-// Turned says when the dispatcher and the monitor of staleness last went round their loops; zero before Run. Each does so once a
-// minute at least, whatever the API does: one that has not for some minutes hangs.
+// Turned says when the dispatcher and the monitor of staleness last went round their loops; zero
+// before Run. Each does so once a minute at least, whatever the API does: one that has not for some
+// minutes hangs.
 func (p *Poller) Turned() (polls, staleness time.Time) {
 	return p.heartbeats.polls.last(), p.heartbeats.staleness.last()
 }
 
-// Approve believes the held changes of an agency, because a person says that they are true. The next complete walk or poll that still
-// shows one announces it; a larger mass of insertions is held again. It says whether anything was held.
+// Approve believes the held changes of an agency, because a person says that they are true. The
+// next complete walk or poll that still shows one announces it; a larger mass of insertions is held
+// again. It says whether anything was held.
 func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	a := p.byID[agencyID]
 	if a == nil {
@@ -226,9 +230,10 @@ const (
 // nowWithin is how much of the budget PollNow may claim.
 const nowWithin = time.Minute
 
-// PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the
-// longest, and no more of them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens
-// what the API asked to wait. It returns ErrHalted if nothing of the agency may be asked.
+// PollNow walks an agency now and polls its insertions before what else is planned of it: those
+// that have waited the longest, and no more of them than a minute of the budget. It neither waits
+// for that, nor exceeds the budget, nor shortens what the API asked to wait. It returns ErrHalted
+// if nothing of the agency may be asked.
 func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	a := p.byID[agencyID]
 	if a == nil {
@@ -250,10 +255,11 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 // nudgedWalks is how far apart two walks for unknown references are at least.
 const nudgedWalks = time.Minute
 
-// Nudge polls one insertion next, because somebody says that it has a new contact request: a mail of the portal, for
-// instance. It does not wait for the poll, and however often it is called, one poll waits. A reference that is not polled
-// starts a walk, which brings the poll if the agency lists it; such a walk is started once a minute at most. The error is
-// ErrHalted if the insertion, or anything of the agency, may not be asked, and ErrTooSoon.
+// Nudge polls one insertion next, because somebody says that it has a new contact request: a mail
+// of the portal, for instance. It does not wait for the poll, and however often it is called, one
+// poll waits. A reference that is not polled starts a walk, which brings the poll if the agency
+// lists it; such a walk is started once a minute at most. The error is ErrHalted if the insertion,
+// or anything of the agency, may not be asked, and ErrTooSoon.
 func (p *Poller) Nudge(agencyID, reference string) (done PolledNow, err error) {
 	a := p.byID[agencyID]
 	if a == nil {
@@ -276,7 +282,8 @@ func (p *Poller) Nudge(agencyID, reference string) (done PolledNow, err error) {
 	return done, nil
 }
 
-// walkForUnknown reports how long a walk for an unknown reference has to wait; zero: it is counted, and may be started.
+// walkForUnknown reports how long a walk for an unknown reference has to wait; zero: it is counted,
+// and may be started.
 func (a *agency) walkForUnknown(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -294,7 +301,8 @@ type Options struct {
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 	Metrics  *Metrics         // default: new ones
-	// Allowed reports whether a request may begin now, whatever else speaks for it; nil: it always may. Safe for concurrent use.
+	// Allowed reports whether a request may begin now, whatever else speaks for it; nil: it always
+	// may. Safe for concurrent use.
 	Allowed func() bool
 
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline

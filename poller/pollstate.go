@@ -17,8 +17,8 @@ type pollState struct {
 	settled settled
 }
 
-// settled is a response that changed nothing and would change nothing again, so that reading it again is
-// wasted work.
+// settled is a response that changed nothing and would change nothing again, so that reading it
+// again is wasted work.
 type settled struct {
 	body, content listings.Sum // of the bytes, and of what was read from them; zero: no response
 	version       uint64       // of the insertion in the store
@@ -26,8 +26,8 @@ type settled struct {
 	none, list    bool         // it had no contact requests; it had a list
 }
 
-// isSettled reports whether the remembered response would change nothing now either, because nothing has
-// changed that [watch.Judge] depends on.
+// isSettled reports whether the remembered response would change nothing now either, because
+// nothing has changed that [watch.Judge] depends on.
 func (p *poll) isSettled(now time.Time) bool {
 	s := p.state.settled
 	return s.content != listings.Sum{} &&
@@ -53,8 +53,8 @@ func (a *agency) pollState(reference string) *pollState {
 	return l
 }
 
-// retry returns the back-off of an insertion that has failed. It is created at the first failure, because
-// there are many insertions and most never fail.
+// retry returns the back-off of an insertion that has failed. It is created at the first failure,
+// because there are many insertions and most never fail.
 func (a *agency) retry(reference string) *backoff {
 	l := a.pollState(reference)
 	a.mu.Lock()
@@ -105,8 +105,8 @@ func (a *agency) shownSoFar() shown {
 // sizeAgain is how often a refused page size is tried again.
 const sizeAgain = 24 * time.Hour
 
-// sizes returns the page sizes to try, each after the one before was refused; 0 leaves the size to the
-// API.
+// sizes returns the page sizes to try, each after the one before was refused; 0 leaves the size to
+// the API.
 func (a *agency) sizes(largest int, now time.Time) (list []int) {
 	s := a.shownSoFar()
 	for _, size := range []int{watch.WidestSize, 500, 200, watch.FirstSize, 50, 20, 0} {

@@ -12,7 +12,8 @@ import (
 	"doorbell/store"
 )
 
-// Status is how the watch stands at one moment, fit for a machine and a person. It holds no person's data and no key.
+// Status is how the watch stands at one moment, fit for a machine and a person. It holds no
+// person's data and no key.
 type Status struct {
 	At                time.Time `json:"at"`
 	BaseURL           string    `json:"baseUrl"`
@@ -108,8 +109,8 @@ type Freshness struct {
 	Latency       Latency           `json:"latency"`       // of contact requests that came in
 }
 
-// Status describes the watch as it stands, but for LastSequence, which only the store knows. It may be called at any time: it waits
-// for no commit.
+// Status describes the watch as it stands, but for LastSequence, which only the store knows. It may
+// be called at any time: it waits for no commit.
 func (p *Poller) Status() Status {
 	now := time.Now()
 	s := Status{

@@ -47,8 +47,8 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
-// walkOnce reads all pages once and returns how long to wait before the next walk. An error is one of a
-// commit or of ctx; failures of the API are not returned.
+// walkOnce reads all pages once and returns how long to wait before the next walk. An error is one
+// of a commit or of ctx; failures of the API are not returned.
 func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) && !a.access().Untried() {
 		return time.Hour, ctx.Err() // the end of the halt wakes it
@@ -132,8 +132,8 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 	return jitter(a.p.o.WalkInterval), nil
 }
 
-// notePartial records in the health of the list why a walk is not complete: a failure, or odd paging by
-// the API.
+// notePartial records in the health of the list why a walk is not complete: a failure, or odd
+// paging by the API.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 	if v.Pages > 0 {
 		a.excuse(listings.OperationInsertions, now) // the list responds; that it is partial is another alarm
@@ -170,8 +170,8 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 		"pages", v.Pages, "insertions", v.References)
 }
 
-// hint returns an attribute for the log if a response seems to come from something other than the API;
-// otherwise an empty one, which the log omits.
+// hint returns an attribute for the log if a response seems to come from something other than the
+// API; otherwise an empty one, which the log omits.
 func hint(err error) slog.Attr {
 	var status *listings.StatusError
 	if watch.Classify(err) == watch.ClassDrift || errors.As(err, &status) && status.Status == http.StatusNotFound {
@@ -217,8 +217,8 @@ func (a *agency) version(references []string) (sum uint64) {
 	return sum
 }
 
-// page commits the changed insertions of a page and their events in one transaction. It commits nothing
-// if nothing changed.
+// page commits the changed insertions of a page and their events in one transaction. It commits
+// nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received); err != nil {
 		return err
@@ -244,7 +244,8 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	return err
 }
 
-// take commits what records change, if anything. It calls compared in the transaction that compares them.
+// take commits what records change, if anything. It calls compared in the transaction that compares
+// them.
 func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err error) {
 	if len(listed) == 0 {
 		return false, nil
@@ -395,9 +396,9 @@ type entry struct {
 	urgent    bool
 }
 
-// entryOf returns the entry of an insertion that a walk has just found. It is urgent if it appeared or came
-// back after the baseline. An insertion of the baseline takes its turn; contact requests made meanwhile
-// are live whenever that turn comes.
+// entryOf returns the entry of an insertion that a walk has just found. It is urgent if it appeared
+// or came back after the baseline. An insertion of the baseline takes its turn; contact requests
+// made meanwhile are live whenever that turn comes.
 func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
 	return entry{read.Reference, appearedAt(d.Next), !d.Fresh || !d.Next.Baseline}
 }
@@ -432,8 +433,8 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 	return list, err
 }
 
-// pageSize returns the page size for a walk, as in [listings.WalkOptions]: 0, for the usual one, unless
-// that was refused within the last day.
+// pageSize returns the page size for a walk, as in [listings.WalkOptions]: 0, for the usual one,
+// unless that was refused within the last day.
 func (a *agency) pageSize(now time.Time) int {
 	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
 	a.mu.Lock()

@@ -11,15 +11,17 @@ import (
 	"doorbell/store"
 )
 
-// commit is the one way to change what is remembered of the agency: it reads and decides, writes the changes and their events in one
-// transaction, then publishes the snapshot and logs the events. Where nothing changes nothing is committed.
+// commit is the one way to change what is remembered of the agency: it reads and decides, writes
+// the changes and their events in one transaction, then publishes the snapshot and logs the events.
+// Where nothing changes nothing is committed.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	return a.commitLocked(decide)
 }
 
-// commitLocked is commit where the caller holds committing already, because what it reads or changes beside the store goes with it.
+// commitLocked is commit where the caller holds committing already, because what it reads or
+// changes beside the store goes with it.
 func (a *agency) commitLocked(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
 	err := a.p.store.Update(func(tx *store.Tx) (err error) {
@@ -80,7 +82,8 @@ func (a *agency) commitOperation(op listings.Operation, change func(*store.Opera
 	})
 }
 
-// noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
+// noteGood puts the last successes into what is written anyway: that of a restart is as old as the
+// last write.
 func (a *agency) noteGood(state *store.Agency) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,7 +207,8 @@ func (a *agency) logEvents(list []events.Payload) {
 	}
 }
 
-// placeEvery bounds how often another place is announced, where two servers of the API answer in different ones.
+// placeEvery bounds how often another place is announced, where two servers of the API answer in
+// different ones.
 const placeEvery = time.Hour
 
 // place is where the records of an operation stood in earlier responses.
@@ -217,8 +221,8 @@ func placeOf(state store.Agency, op listings.Operation) listings.Place {
 	return listings.Place{Known: o.Located, Path: o.Path}
 }
 
-// locate remembers where the records of a response stand, and announces it if they stood elsewhere before. A response
-// without records shows no place.
+// locate remembers where the records of a response stand, and announces it if they stood elsewhere
+// before. A response without records shows no place.
 func (a *agency) locate(op listings.Operation, reference string, shown listings.Place, records int, at time.Time) error {
 	before := a.place(op)
 	if !shown.Known || records == 0 || before == shown {

@@ -1,17 +1,20 @@
-// Package schemas holds the contract of what doorbell says for machines: one JSON Schema (draft 2020-12) for every type
-// of event, one example of each, which the tests of every room hold against it, and an AsyncAPI document of all subjects
-// and messages that refers to them. README.md beside it is for people who write a consumer.
+// Package schemas holds the contract of what doorbell says for machines: one JSON Schema (draft
+// 2020-12) for every type of event, one example of each, which the tests of every room hold against
+// it, and an AsyncAPI document of all subjects and messages that refers to them. README.md beside
+// it is for people who write a consumer.
 //
-// A schema is self-contained, so that it can be handed on as one file, and open: members that it does not name are
-// allowed, and later releases of version 1 add some; what else may change in version 1, and what not, is written down and
-// held in compatible_test.go. Its $id is what the ce-dataschema header of an event says. Formats are meant as assertions.
+// A schema is self-contained, so that it can be handed on as one file, and open: members that it
+// does not name are allowed, and later releases of version 1 add some; what else may change in
+// version 1, and what not, is written down and held in compatible_test.go. Its $id is what the
+// ce-dataschema header of an event says. Formats are meant as assertions.
 //
 // Two schemas are of no event: headers, which all events travel with, and heartbeat.
 //
-// An example is a whole message: the payload, and the headers it travels with. All people, places and keys in them are
-// made up.
+// An example is a whole message: the payload, and the headers it travels with. All people, places
+// and keys in them are made up.
 //
-// The package knows no Go types of events and checks nothing itself; schematest, for tests only, does.
+// The package knows no Go types of events and checks nothing itself; schematest, for tests only,
+// does.
 package schemas
 
 import (
@@ -23,13 +26,14 @@ import (
 //go:embed asyncapi.v1.json *.v1.schema.json examples/*.v1.json examples/*.v1.headers.json
 var files embed.FS
 
-// AsyncAPIName is the file of the AsyncAPI document. It refers to its neighbours by relative addresses.
+// AsyncAPIName is the file of the AsyncAPI document. It refers to its neighbours by relative
+// addresses.
 const AsyncAPIName = "asyncapi.v1.json"
 
 const schemaSuffix = ".v1.schema.json"
 
-// Files are all of them, read-only: AsyncAPIName, <type>.v1.schema.json, examples/<type>.v1.json and
-// examples/<type>.v1.headers.json.
+// Files are all of them, read-only: AsyncAPIName, <type>.v1.schema.json, examples/<type>.v1.json
+// and examples/<type>.v1.headers.json.
 func Files() fs.FS { return files }
 
 // Types lists the types of events that have a schema, in alphabetical order.
@@ -45,11 +49,12 @@ func Types() []string {
 	return types
 }
 
-// Schema returns the JSON Schema of a type's payload, and whether there is one. The names headers and heartbeat have one
-// too.
+// Schema returns the JSON Schema of a type's payload, and whether there is one. The names headers
+// and heartbeat have one too.
 func Schema(eventType string) ([]byte, bool) { return read(eventType + schemaSuffix) }
 
-// Example returns the payload of one event of the type, indented for people; on the wire it is compact.
+// Example returns the payload of one event of the type, indented for people; on the wire it is
+// compact.
 func Example(eventType string) ([]byte, bool) { return read("examples/" + eventType + ".v1.json") }
 
 // ExampleHeader returns the headers of that event as a JSON object, names to texts.
@@ -57,7 +62,8 @@ func ExampleHeader(eventType string) ([]byte, bool) {
 	return read("examples/" + eventType + ".v1.headers.json")
 }
 
-// AsyncAPI returns the document of all subjects and messages, and that there is one, as the others do.
+// AsyncAPI returns the document of all subjects and messages, and that there is one, as the others
+// do.
 func AsyncAPI() ([]byte, bool) { return read(AsyncAPIName) }
 
 func read(name string) ([]byte, bool) {

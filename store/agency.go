@@ -11,12 +11,14 @@ import (
 type Agency struct {
 	// WatchStart is the moment before the first request, in our clock. It never moves.
 	WatchStart time.Time `json:"watchStart"`
-	// HeardUntil is set where a store before this one watched the agency and was lost: contact requests created since are
-	// live, for those before are in the stream. Zero: there was no such store.
+	// HeardUntil is set where a store before this one watched the agency and was lost: contact
+	// requests created since are live, for those before are in the stream. Zero: there was no such
+	// store.
 	HeardUntil time.Time `json:"heardUntil,omitzero"`
 	// SetBack: the store was restored from a backup after the stream had gone on.
 	SetBack bool `json:"setBack,omitempty"`
-	// AwaitsStream: nothing is asked until the stream was read, which may hold what a store before this one has published.
+	// AwaitsStream: nothing is asked until the stream was read, which may hold what a store before
+	// this one has published.
 	AwaitsStream bool `json:"awaitsStream,omitempty"`
 	// Filter is the API's own filter under which the insertions were read, as a query.
 	Filter string `json:"filter,omitempty"`
@@ -33,8 +35,8 @@ type Agency struct {
 	// Volatile are members of records that change at each reading, and are left out of digests.
 	Volatile []Volatile `json:"volatile,omitempty"`
 
-	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
-	// filter_changed. BaselineSince is when it began, if not at WatchStart.
+	// BaselineReason says what the baseline under way, or the last one, was made for: first (also
+	// if empty) or filter_changed. BaselineSince is when it began, if not at WatchStart.
 	BaselineReason string    `json:"baselineReason,omitempty"`
 	BaselineSince  time.Time `json:"baselineSince,omitzero"`
 
@@ -43,12 +45,13 @@ type Agency struct {
 	// Redaction is the same of people who vanished from contact requests.
 	Redaction *Held `json:"redaction,omitempty"`
 
-	// KeyUntil is when the key with the fingerprint KeyOf may be shown again: the API asked to wait.
+	// KeyUntil is when the key with the fingerprint KeyOf may be shown again: the API asked to
+	// wait.
 	KeyUntil time.Time `json:"keyUntil,omitzero"`
 	KeyOf    string    `json:"keyOf,omitempty"`
 
-	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
-	// it in common: SetOperation changes it, nobody else.
+	// Operations is what is remembered of each of the API's two operations, by their names in
+	// events. Copies of an agency have it in common: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
 }
 
@@ -57,8 +60,8 @@ type Operation struct {
 	// Path is the JSON pointer to the list of records, once Located.
 	Path    string `json:"path,omitempty"`
 	Located bool   `json:"located,omitempty"`
-	// Size is how many records are requested at first, where the API refused the usual number; 0: it did not.
-	// A negative one: the API refuses every number.
+	// Size is how many records are requested at first, where the API refused the usual number; 0:
+	// it did not. A negative one: the API refuses every number.
 	Size int `json:"size,omitempty"`
 	// LastGood is the last good answer that was written; there may have been younger ones.
 	LastGood time.Time `json:"lastGood,omitzero"`
@@ -84,7 +87,8 @@ type Volatile struct {
 	Operation string    `json:"operation"`
 	Path      string    `json:"path"`    // JSON pointer into the record
 	Changed   time.Time `json:"changed"` // when it was last seen to change, to the hour
-	// Returning: it has been still for so long that the next complete walk takes its values, without an event.
+	// Returning: it has been still for so long that the next complete walk takes its values,
+	// without an event.
 	Returning bool `json:"returning,omitempty"`
 }
 
@@ -97,7 +101,8 @@ type Held struct {
 	Known   int       `json:"known"`
 	// Approved: a person has said that it is true.
 	Approved bool `json:"approved,omitempty"`
-	// Insertions are those whose contact requests it is about; empty where it is about insertions themselves.
+	// Insertions are those whose contact requests it is about; empty where it is about insertions
+	// themselves.
 	Insertions []string `json:"insertions,omitempty"`
 }
 
@@ -115,7 +120,8 @@ func (tx *Tx) PutAgency(id string, a Agency) error {
 	return tx.putJSON(bucketAgencies, []byte(id), a)
 }
 
-// Agencies lists the agencies that the store knows, in order; also those that are no longer configured.
+// Agencies lists the agencies that the store knows, in order; also those that are no longer
+// configured.
 func (s *Store) Agencies() ([]string, error) { return s.keys(bucketAgencies) }
 
 // keys are those of a bucket.

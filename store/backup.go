@@ -12,10 +12,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Backup writes a consistent copy of the store while it is in use. sized is called with their number before the first byte.
+// Backup writes a consistent copy of the store while it is in use. sized is called with their
+// number before the first byte.
 //
-// As long as it takes, what is changed cannot be overwritten, and the file grows by it. No commit waits: the file is mapped far
-// beyond its end, so that a commit never has to move it.
+// As long as it takes, what is changed cannot be overwritten, and the file grows by it. No commit
+// waits: the file is mapped far beyond its end, so that a commit never has to move it.
 func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 	err := s.View(func(tx *Tx) error {
 		sized(tx.tx.Size())
@@ -31,17 +32,20 @@ func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 // partial is behind the name of a backup that is not finished.
 const partial = ".part"
 
-// CopyFile is the name of a copy beside the store that is only looked at. A start removes it if it was left behind.
+// CopyFile is the name of a copy beside the store that is only looked at. A start removes it if it
+// was left behind.
 const CopyFile = fileName + ".copy"
 
 // compacting is behind the name of the store that a compaction makes.
 const compacting = ".compact"
 
-// scratchFiles are behind the name of the store what processes that were killed may have left beside it.
+// scratchFiles are behind the name of the store what processes that were killed may have left
+// beside it.
 var scratchFiles = []string{compacting, ".copy", ".copy" + partial}
 
-// ReceiveBackup makes the file of a backup at path: from what copy writes, under another name beside it until all of it is on disk
-// and verified. A file that is there is replaced only if so asked. On failure no file is left behind.
+// ReceiveBackup makes the file of a backup at path: from what copy writes, under another name
+// beside it until all of it is on disk and verified. A file that is there is replaced only if so
+// asked. On failure no file is left behind.
 func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.Writer) error) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
@@ -90,7 +94,8 @@ func (r *remembering) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Compaction is what a start has made of a file of which much was free, in bytes. With an Err the file is as it was.
+// Compaction is what a start has made of a file of which much was free, in bytes. With an Err the
+// file is as it was.
 type Compaction struct {
 	Before, After int64
 	Err           error
@@ -110,7 +115,8 @@ var keyCompact = []byte("compact")
 // wantCompaction lets the next start compact the file, whatever its size.
 func (tx *Tx) wantCompaction() error { return tx.put(bucketMeta, keyCompact, []byte("true")) }
 
-// HoldsErased reports whether free pages of the file may hold people who were erased since its last compaction.
+// HoldsErased reports whether free pages of the file may hold people who were erased since its last
+// compaction.
 func (s *Store) HoldsErased() (bool, error) {
 	return read(s, func(tx *Tx) bool { return tx.get(bucketMeta, keyCompact) != nil })
 }
@@ -128,8 +134,8 @@ func (s *Store) wantsCompaction() (bool, error) {
 	return size >= leastCompacted && inUse < size/2, err
 }
 
-// reopenCompacted puts a compacted file in the place of the store, and opens it. Where the disk has no room for both the store stays as
-// it is.
+// reopenCompacted puts a compacted file in the place of the store, and opens it. Where the disk has
+// no room for both the store stays as it is.
 func (s *Store) reopenCompacted(o Options) (*Store, error) {
 	c, err := s.compact()
 	if errors.Is(err, ErrDamaged) {
@@ -139,7 +145,8 @@ func (s *Store) reopenCompacted(o Options) (*Store, error) {
 		s.compaction = Compaction{Err: err}
 		return s, nil
 	}
-	// From here on ours is the file of before, into which nothing may be written. Until it is closed no other process opens the new one.
+	// From here on ours is the file of before, into which nothing may be written. Until it is
+	// closed no other process opens the new one.
 	if err := errors.Join(syncDir(filepath.Dir(s.path)), s.Close()); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -149,7 +156,8 @@ func (s *Store) reopenCompacted(o Options) (*Store, error) {
 	return s, err
 }
 
-// compact writes the store into a new file without the pages that are free, verifies it, and puts it in the place of the old one.
+// compact writes the store into a new file without the pages that are free, verifies it, and puts
+// it in the place of the old one.
 func (s *Store) compact() (c Compaction, err error) {
 	made := s.path + compacting
 	defer os.Remove(made)

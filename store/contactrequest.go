@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// ContactRequest is what is remembered of one contact request: enough to know it again and to say what changed, and
-// nothing that the person wrote. The names of members are short because there are many of these.
+// ContactRequest is what is remembered of one contact request: enough to know it again and to say
+// what changed, and nothing that the person wrote. The names of members are short because there are
+// many of these.
 type ContactRequest struct {
 	ID          string    `json:"i"` // of one that bears an id that was given before: see AgainID
 	Fingerprint Short     `json:"f,omitzero"`
@@ -26,7 +27,8 @@ type ContactRequest struct {
 	Fields      []Field   `json:"-"` // that held the person; see contactRequests
 }
 
-// AgainID is the id under which a contact request is remembered that bears the same id as another one: APIs give ids again.
+// AgainID is the id under which a contact request is remembered that bears the same id as another
+// one: APIs give ids again.
 func AgainID(id string, fingerprint Short) string {
 	return id + "~" + hex.EncodeToString(fingerprint[:])
 }
@@ -40,7 +42,8 @@ func (c ContactRequest) Given() string {
 	return c.ID[:n]
 }
 
-// Short is the beginning of a hash. Those of one insertion are compared with each other only, so it is long enough.
+// Short is the beginning of a hash. Those of one insertion are compared with each other only, so it
+// is long enough.
 type Short [8]byte
 
 // Field is one named field of a contact request that held the person.
@@ -49,10 +52,12 @@ type Field struct {
 	Empty bool   `json:"e,omitzero"` // it is null or empty now
 }
 
-// maxFields bounds what a hostile API can make us remember of one contact request. Fields beyond it are left out.
+// maxFields bounds what a hostile API can make us remember of one contact request. Fields beyond it
+// are left out.
 const maxFields = 500
 
-// contactRequests is the value of one insertion: its contact requests by id. Most of them have the same fields, which are written once.
+// contactRequests is the value of one insertion: its contact requests by id. Most of them have the
+// same fields, which are written once.
 type contactRequests struct {
 	Forms [][]Field           `json:"f,omitempty"`
 	List  []contactRequestRow `json:"l"`
@@ -63,7 +68,8 @@ type contactRequestRow struct {
 	Form int `json:"k,omitzero"` // from 1; 0: it has no fields
 }
 
-// ContactRequests returns all contact requests remembered of an insertion, by id. They share their Fields.
+// ContactRequests returns all contact requests remembered of an insertion, by id. They share their
+// Fields.
 func (tx *Tx) ContactRequests(agency, reference string) []ContactRequest {
 	v := tx.get(bucketContacts, key(agency, reference))
 	if v == nil {
@@ -111,7 +117,8 @@ func (tx *Tx) PutContactRequests(agency, reference string, puts ...ContactReques
 	return tx.putJSON(bucketContacts, key(agency, reference), v)
 }
 
-// form is the number of a list of fields, which is added if it is new. Of the many that have been written most have one of the last.
+// form is the number of a list of fields, which is added if it is new. Of the many that have been
+// written most have one of the last.
 func (v *contactRequests) form(fields []Field) int {
 	if len(fields) == 0 {
 		return 0

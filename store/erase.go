@@ -12,9 +12,9 @@ import (
 )
 
 // A person is in the log alone, in the events of a contact request. Erasing takes the person out of
-// them and leaves the events in their place, with their ids: nothing is sent again, and no number is
-// missing. The contact request itself is marked in the snapshot, so that no later response announces
-// or restores the person.
+// them and leaves the events in their place, with their ids: nothing is sent again, and no number
+// is missing. The contact request itself is marked in the snapshot, so that no later response
+// announces or restores the person.
 
 // Request names a contact request of an agency.
 type Request struct{ Reference, ID string }
@@ -27,19 +27,20 @@ func RequestOf(e events.Event) Request {
 }
 
 // Erase marks contact requests as erased, also those that the snapshot does not know, appends one
-// contact_request.redacted for each if the store knows the agency, and takes the person out of every
-// event of them, published or not. It returns the number of these events. What is erased already
-// stays as it is. A request whose reference or id is not Storable is in events alone: it is neither
-// marked nor announced, which would be repeated by every call.
+// contact_request.redacted for each if the store knows the agency, and takes the person out of
+// every event of them, published or not. It returns the number of these events. What is erased
+// already stays as it is. A request whose reference or id is not Storable is in events alone: it is
+// neither marked nor announced, which would be repeated by every call.
 //
-// Erase works in small transactions, also when the store is full. What was read before, as a batch of
-// the relay, may reach the stream after it. After a failure of the store, see Failed, the process has
-// to end; the same call, then or after any other error, continues.
+// Erase works in small transactions, also when the store is full. What was read before, as a batch
+// of the relay, may reach the stream after it. After a failure of the store, see Failed, the
+// process has to end; the same call, then or after any other error, continues.
 func (s *Store) Erase(agency string, requests []Request) (erased int, err error) {
 	return s.eraseAll(agency, requests, true)
 }
 
-// EraseSilently is Erase of requests whose contact_request.redacted is in the stream: none is appended.
+// EraseSilently is Erase of requests whose contact_request.redacted is in the stream: none is
+// appended.
 func (s *Store) EraseSilently(agency string, requests []Request) error {
 	_, err := s.eraseAll(agency, requests, false)
 	return err
@@ -108,8 +109,8 @@ func (s *Store) eachOf(agency string, people map[Request]*person, do func([]even
 	}
 }
 
-// erasing is update for a transaction that overwrites a person. The bytes stay in pages that are free
-// then, so the next start compacts the file.
+// erasing is update for a transaction that overwrites a person. The bytes stay in pages that are
+// free then, so the next start compacts the file.
 func (s *Store) erasing(write func(*Tx) error) error {
 	return s.Update(func(tx *Tx) error {
 		if err := write(tx); err != nil {
@@ -177,9 +178,9 @@ func markable(requests []Request) []Request {
 	return requests
 }
 
-// unmarked returns those of the contact requests, sorted by reference, that are not marked as erased,
-// with what is remembered of them, which may be nothing. Of an id that was given again there are
-// several, whose events cannot be told apart.
+// unmarked returns those of the contact requests, sorted by reference, that are not marked as
+// erased, with what is remembered of them, which may be nothing. Of an id that was given again
+// there are several, whose events cannot be told apart.
 func (tx *Tx) unmarked(agency string, requests []Request) map[Request][]ContactRequest {
 	found := map[Request][]ContactRequest{}
 	reference, known := "", map[string][]ContactRequest{}
@@ -199,11 +200,12 @@ func (tx *Tx) unmarked(agency string, requests []Request) map[Request][]ContactR
 	return found
 }
 
-// erased reports whether Erase has marked it. One of which the API has emptied fields keeps their names.
+// erased reports whether Erase has marked it. One of which the API has emptied fields keeps their
+// names.
 func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 }
 
-// HasErased reports whether all contact requests that can be marked as erased are. If not, the store
-// is older than their erasure. After ErrDamaged the process has to end.
+// HasErased reports whether all contact requests that can be marked as erased are. If not, the
+// store is older than their erasure. After ErrDamaged the process has to end.
 func (s *Store) HasErased(agency string, requests []Request) (bool, error) {
 	for some := range slices.Chunk(markable(slices.Clone(requests)), 10*markRequests) {
 		left, err := read(s, func(tx *Tx) int { return len(tx.unmarked(agency, some)) })

@@ -10,20 +10,23 @@ import (
 
 // Errors of Open.
 var (
-	// ErrForeign is returned when the data directory holds another store than the one it should: of another base URL, or of a
-	// version before the first release.
+	// ErrForeign is returned when the data directory holds another store than the one it should: of
+	// another base URL, or of a version before the first release.
 	ErrForeign = errors.New("foreign store")
 	// ErrNewer is returned when the file was written by a newer version of doorbell.
 	ErrNewer = errors.New("store of a newer version")
-	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when they find that out.
+	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when
+	// they find that out.
 	ErrDamaged = errors.New("damaged store")
-	// ErrEmpty is the ErrDamaged of a file that was never filled. Open fills it, if it has a base URL.
+	// ErrEmpty is the ErrDamaged of a file that was never filled. Open fills it, if it has a base
+	// URL.
 	ErrEmpty = fmt.Errorf("%w: it is empty; doorbell run fills it", ErrDamaged)
 )
 
 // Errors of a commit that failed. The process must end, see Failed, and read again.
 var (
-	// ErrNoSpace is returned when a commit found no space, on the disk or below the limit of the file, and changed nothing.
+	// ErrNoSpace is returned when a commit found no space, on the disk or below the limit of the
+	// file, and changed nothing.
 	ErrNoSpace = errors.New("no space left for the store")
 	// ErrUnknownOutcome is returned when a commit failed in a way that may have left it on disk.
 	ErrUnknownOutcome = errors.New("commit of unknown outcome")
@@ -46,9 +49,10 @@ type LockedError struct{ Path string }
 
 func (e *LockedError) Error() string { return e.Path + " is in use by another process" }
 
-// guarded runs what touches the mapped file. Where the file is damaged or cut off, a page may lead to where nothing is mapped, or be
-// none; bbolt then faults or panics. That, and a value whose checksum does not hold, becomes an ErrDamaged. Any other panic is a
-// mistake in a program, and stays one.
+// guarded runs what touches the mapped file. Where the file is damaged or cut off, a page may lead
+// to where nothing is mapped, or be none; bbolt then faults or panics. That, and a value whose
+// checksum does not hold, becomes an ErrDamaged. Any other panic is a mistake in a program, and
+// stays one.
 func guarded(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -77,11 +81,13 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Failed is closed when damage was met or a commit has failed. From then on View and Update return that error, which Failure returns
-// too. The process must end: what it remembers and what the file holds may differ.
+// Failed is closed when damage was met or a commit has failed. From then on View and Update return
+// that error, which Failure returns too. The process must end: what it remembers and what the file
+// holds may differ.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
-// Failure is the damage that was met, or the error of the commit that failed; nil if there was none.
+// Failure is the damage that was met, or the error of the commit that failed; nil if there was
+// none.
 func (s *Store) Failure() error {
 	if failure := s.failure.Load(); failure != nil {
 		return *failure
@@ -89,7 +95,8 @@ func (s *Store) Failure() error {
 	return nil
 }
 
-// whyDamaged says in our words what a panic in a transaction means, and panics again where it is none of a damaged file.
+// whyDamaged says in our words what a panic in a transaction means, and panics again where it is
+// none of a damaged file.
 func whyDamaged(r any) string {
 	switch r := r.(type) {
 	case damage:

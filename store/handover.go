@@ -11,13 +11,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A handover lets another process continue the work of this one. The store writes a copy of what only
-// it knows, and the process that takes over adopts the copy: as a restored backup, with an identity of
-// its own, because the process that wrote the copy may have published events since.
+// A handover lets another process continue the work of this one. The store writes a copy of what
+// only it knows, and the process that takes over adopts the copy: as a restored backup, with an
+// identity of its own, because the process that wrote the copy may have published events since.
 
 // OnUrgent registers a callback that runs after every commit whose loss a process that takes over
-// could not make up for: a halt or its end, an approval, a wait that the API asked for, an erasure, a
-// report that was sent. It runs on the committing goroutine, and must not block. A later call replaces it.
+// could not make up for: a halt or its end, an approval, a wait that the API asked for, an erasure,
+// a report that was sent. It runs on the committing goroutine, and must not block. A later call
+// replaces it.
 func (s *Store) OnUrgent(wake func()) { s.onUrgent.Store(&wake) }
 
 // isUrgent reports whether the change of an agency is one that OnUrgent is for.
@@ -27,9 +28,9 @@ func isUrgent(before, after Agency) bool {
 		approved(before.Held) != approved(after.Held) || approved(before.Redaction) != approved(after.Redaction)
 }
 
-// CopyUnpublished writes a new store file at path with the snapshot and the events beyond the cursor,
-// as they are at one moment. A file that is already there is replaced. Commits do not wait for it. On
-// failure no file is left behind.
+// CopyUnpublished writes a new store file at path with the snapshot and the events beyond the
+// cursor, as they are at one moment. A file that is already there is replaced. Commits do not wait
+// for it. On failure no file is left behind.
 func (s *Store) CopyUnpublished(path string) (err error) {
 	_ = os.Remove(path) // of a process that was killed
 	into, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true})
@@ -79,10 +80,11 @@ func copyBucket(into *bolt.DB, name []byte, b *bolt.Bucket, from []byte) error {
 	}
 }
 
-// Adopt makes the copy of another process's store at path one of this process. It gets an identity of
-// its own. All agencies wait for the stream, which may hold what the other process published after the
-// copy, and knows whose data was erased. Each halt is tried once, as the other process may have seen
-// its end. The error wraps ErrDamaged if the file is not what CopyUnpublished has written.
+// Adopt makes the copy of another process's store at path one of this process. It gets an identity
+// of its own. All agencies wait for the stream, which may hold what the other process published
+// after the copy, and knows whose data was erased. Each halt is tried once, as the other process
+// may have seen its end. The error wraps ErrDamaged if the file is not what CopyUnpublished has
+// written.
 func Adopt(path string) error {
 	db, err := openFile(path, Options{}.withDefaults())
 	if err != nil {

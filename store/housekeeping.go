@@ -13,8 +13,8 @@ const (
 	lookEvery = 5 * time.Second
 )
 
-// Shares of the most that the store may hold, in percent: the alarm rises and ends, room is made down to, the store is no
-// longer full.
+// Shares of the most that the store may hold, in percent: the alarm rises and ends, room is made
+// down to, the store is no longer full.
 const (
 	alarmFrom, alarmUntil = 80, 78
 	roomDownTo            = 95
@@ -37,11 +37,11 @@ type Space struct {
 	Full  bool  // it holds all that it may: nothing is asked until there is room
 }
 
-// Housekeeping keeps the store from growing without end: it trims the event log, and watches the size.
-// A store that holds all that it may loses its oldest acknowledged events before their time. Where that
-// is not enough, because the rest is not acknowledged or is the snapshot, the store is full, see
-// Store.Full: the poller sends no request until there is room. Everything else commits as before, up to
-// the limit of the file.
+// Housekeeping keeps the store from growing without end: it trims the event log, and watches the
+// size. A store that holds all that it may loses its oldest acknowledged events before their time.
+// Where that is not enough, because the rest is not acknowledged or is the snapshot, the store is
+// full, see Store.Full: the poller sends no request until there is room. Everything else commits as
+// before, up to the limit of the file.
 type Housekeeping struct {
 	o  HousekeepingOptions
 	mu sync.Mutex
@@ -55,8 +55,8 @@ func NewHousekeeping(o HousekeepingOptions) *Housekeeping {
 	return &Housekeeping{o: o, is: Space{Max: o.Max}}
 }
 
-// Run trims immediately and every hour, and looks at the size every few seconds, until ctx is done; then
-// it returns nil. After any other error the process must end: see ErrUnknownOutcome.
+// Run trims immediately and every hour, and looks at the size every few seconds, until ctx is done;
+// then it returns nil. After any other error the process must end: see ErrUnknownOutcome.
 func (h *Housekeeping) Run(ctx context.Context) error {
 	trim, look := time.NewTicker(trimEvery), time.NewTicker(lookEvery)
 	defer trim.Stop()
@@ -84,8 +84,8 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 	return h.check(ctx)
 }
 
-// Look measures the store before Run, so that a store that is full at the start is so before anything
-// is requested.
+// Look measures the store before Run, so that a store that is full at the start is so before
+// anything is requested.
 func (h *Housekeeping) Look() error {
 	inUse, err := h.o.Store.InUse()
 	if err == nil {
@@ -101,8 +101,8 @@ func (h *Housekeeping) Space() Space {
 	return h.is
 }
 
-// Turned is the time of the last loop iteration of Run, every few seconds or after each of many small
-// steps; zero before the first.
+// Turned is the time of the last loop iteration of Run, every few seconds or after each of many
+// small steps; zero before the first.
 func (h *Housekeeping) Turned() time.Time {
 	if at := h.turned.Load(); at != nil {
 		return *at
@@ -160,8 +160,8 @@ func (h *Housekeeping) check(ctx context.Context) error {
 // NewSpace judges a size without a history.
 func NewSpace(inUse, most int64) Space { return Space{Max: most}.after(inUse) }
 
-// after is the state at another size. Alarm and Full end a little below where they begin, so that they
-// do not flap.
+// after is the state at another size. Alarm and Full end a little below where they begin, so that
+// they do not flap.
 func (s Space) after(inUse int64) Space {
 	s.InUse = inUse
 	if s.Max > 0 {
@@ -172,7 +172,8 @@ func (s Space) after(inUse int64) Space {
 	return s
 }
 
-// makeRoom trims the oldest acknowledged events, whatever their age, until there is room or none is left.
+// makeRoom trims the oldest acknowledged events, whatever their age, until there is room or none is
+// left.
 func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 	s, target := h.o.Store, h.o.Max/100*roomDownTo
 	for {
@@ -188,7 +189,8 @@ func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 	}
 }
 
-// largeEvent says how many events go before the size is looked at again: no more than needed, if they are not larger.
+// largeEvent says how many events go before the size is looked at again: no more than needed, if
+// they are not larger.
 const largeEvent = 64 << 10
 
 // trimEvents and trimBytes bound one transaction of Trim: others wait for it.
@@ -197,9 +199,9 @@ const (
 	trimBytes  = 8 << 20
 )
 
-// Trim removes acknowledged events that were recorded before a moment, the oldest first, at most a given
-// number of them. The event of the cursor stays: the relay looks at it. What was seen of insertions and
-// contact requests stays as well, so nothing is announced again.
+// Trim removes acknowledged events that were recorded before a moment, the oldest first, at most a
+// given number of them. The event of the cursor stays: the relay looks at it. What was seen of
+// insertions and contact requests stays as well, so nothing is announced again.
 //
 // It works in small transactions, between which others commit. After an error, or the end of the
 // process, the next call continues.

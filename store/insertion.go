@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Insertion is what is remembered of one insertion beside its record. Times are in our clock. The names of members are short because
-// there are many of these.
+// Insertion is what is remembered of one insertion beside its record. Times are in our clock. The
+// names of members are short because there are many of these.
 type Insertion struct {
 	Reference string    `json:"-"`
 	Digest    [32]byte  `json:"d,omitzero"` // of the last record
@@ -62,9 +62,9 @@ func inMillis(times ...*time.Time) {
 	}
 }
 
-// versions count what is written of insertions and their contact requests, by a hash of the key. It is
-// counted inside the transaction: one that reads and then asks for the version knows that nothing has been
-// written since as long as the version is the same.
+// versions count what is written of insertions and their contact requests, by a hash of the key. It
+// is counted inside the transaction: one that reads and then asks for the version knows that
+// nothing has been written since as long as the version is the same.
 type versions struct {
 	seed   maphash.Seed
 	counts [4096]atomic.Uint64
@@ -74,13 +74,15 @@ func (v *versions) of(key []byte) *atomic.Uint64 {
 	return &v.counts[maphash.Bytes(v.seed, key)%uint64(len(v.counts))]
 }
 
-// Version is another number after anything of an insertion or its contact requests has been written. It may
-// also change when another insertion is written, and means nothing to another process.
+// Version is another number after anything of an insertion or its contact requests has been
+// written. It may also change when another insertion is written, and means nothing to another
+// process.
 func (s *Store) Version(agency, reference string) uint64 {
 	return s.versions.of(key(agency, reference)).Load()
 }
 
-// Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.
+// Record returns the last record of an insertion as the API sent it, white space removed; nil if
+// there is none.
 func (tx *Tx) Record(agency, reference string) []byte {
 	return bytes.Clone(tx.get(bucketRecords, key(agency, reference)))
 }

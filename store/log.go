@@ -9,12 +9,12 @@ import (
 	"doorbell/events"
 )
 
-// The event log is one list for all agencies. A key is the position of an event, which only ever rises: it is the number of the
-// event for everyone outside, and it is not used twice, also when the log is empty. A value is the agency, 0x00, and the event as
-// JSON without its position.
+// The event log is one list for all agencies. A key is the position of an event, which only ever
+// rises: it is the number of the event for everyone outside, and it is not used twice, also when
+// the log is empty. A value is the agency, 0x00, and the event as JSON without its position.
 //
-// The cursor says how far the relay is: what lies behind it is unsent. It goes back when the stream has lost events. Which
-// position of an agency was acknowledged last is noted beside it.
+// The cursor says how far the relay is: what lies behind it is unsent. It goes back when the stream
+// has lost events. Which position of an agency was acknowledged last is noted beside it.
 
 var keyCursor = []byte("cursor")
 
@@ -57,7 +57,8 @@ func (tx *Tx) putEvent(e events.Event) error {
 	return tx.put(bucketLog, key, value)
 }
 
-// Append adds an event, made by events.New, to the log and returns it with its position, time of record and id.
+// Append adds an event, made by events.New, to the log and returns it with its position, time of
+// record and id.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	position := tx.lastPosition() + 1
 	if err := tx.bucket(bucketLog).SetSequence(position); err != nil {
@@ -68,8 +69,8 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	return e, tx.putEvent(e)
 }
 
-// lastPosition is the highest position that was ever used or reserved. The sequence of the bucket has no checksum, so the last key
-// counts too: a position is not used twice.
+// lastPosition is the highest position that was ever used or reserved. The sequence of the bucket
+// has no checksum, so the last key counts too: a position is not used twice.
 func (tx *Tx) lastPosition() uint64 {
 	b := tx.bucket(bucketLog)
 	last := b.Sequence()
@@ -79,10 +80,12 @@ func (tx *Tx) lastPosition() uint64 {
 	return last
 }
 
-// LastPosition is the position of the newest event of the log, also if it was trimmed; 0: there was none.
+// LastPosition is the position of the newest event of the log, also if it was trimmed; 0: there was
+// none.
 func (s *Store) LastPosition() (uint64, error) { return read(s, (*Tx).lastPosition) }
 
-// Reserve lets the positions go on behind one that this store has used in an earlier life: it was set back since.
+// Reserve lets the positions go on behind one that this store has used in an earlier life: it was
+// set back since.
 func (s *Store) Reserve(position uint64) error {
 	return s.Update(func(tx *Tx) error {
 		if tx.lastPosition() >= position {
@@ -92,8 +95,8 @@ func (s *Store) Reserve(position uint64) error {
 	})
 }
 
-// Events returns the events after a position in order: at most limit, and no further ones once they hold maxBytes; but at least
-// one if there is any.
+// Events returns the events after a position in order: at most limit, and no further ones once they
+// hold maxBytes; but at least one if there is any.
 func (s *Store) Events(after uint64, limit, maxBytes int) ([]events.Event, error) {
 	found, _, err := s.EventsAfter("", after, limit, maxBytes)
 	return found, err
@@ -102,8 +105,9 @@ func (s *Store) Events(after uint64, limit, maxBytes int) ([]events.Event, error
 // maxLookedAt bounds the entries that one transaction looks at.
 const maxLookedAt = 20_000
 
-// EventsAfter returns the events of an agency, or of all if it is empty, after a position: at most limit, and no further ones once
-// they hold maxBytes. next is the position up to which the log was looked at; it is after itself where nothing follows.
+// EventsAfter returns the events of an agency, or of all if it is empty, after a position: at most
+// limit, and no further ones once they hold maxBytes. next is the position up to which the log was
+// looked at; it is after itself where nothing follows.
 func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
 	next = after
 	err = s.View(func(tx *Tx) error {
@@ -125,8 +129,9 @@ func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (f
 	return found, next, err
 }
 
-// EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of all if it is empty: at most
-// limit, and no further ones once they hold maxBytes. It goes on before next; 0: nothing is left.
+// EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of
+// all if it is empty: at most limit, and no further ones once they hold maxBytes. It goes on before
+// next; 0: nothing is left.
 func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
 	if before == 0 {
 		before = endOfLog
@@ -171,8 +176,9 @@ func (tx *Tx) cursor() events.Cursor {
 	return c
 }
 
-// Acknowledge moves the cursor, and notes the newest acknowledged positions of agencies, in one durable commit, also when the store
-// holds all that it may: it is what makes room. The highest position that was ever acknowledged stays.
+// Acknowledge moves the cursor, and notes the newest acknowledged positions of agencies, in one
+// durable commit, also when the store holds all that it may: it is what makes room. The highest
+// position that was ever acknowledged stays.
 func (s *Store) Acknowledge(c events.Cursor, newest map[string]uint64) error {
 	return s.Update(func(tx *Tx) error {
 		c.Highest = max(c.Highest, c.Position, tx.cursor().Highest)
@@ -188,7 +194,8 @@ func (s *Store) Acknowledge(c events.Cursor, newest map[string]uint64) error {
 	})
 }
 
-// LastSequence is the newest position of an agency that the stream has acknowledged. 0: there is none.
+// LastSequence is the newest position of an agency that the stream has acknowledged. 0: there is
+// none.
 func (tx *Tx) LastSequence(agency string) uint64 {
 	if v := tx.get(bucketCursors, []byte(agency)); len(v) == 8 {
 		return binary.BigEndian.Uint64(v)
@@ -227,7 +234,8 @@ func (s *Store) Progress() (map[string]Progress, error) {
 	})
 }
 
-// Unsent is how many events the stream has not acknowledged, and when the first of them was recorded.
+// Unsent is how many events the stream has not acknowledged, and when the first of them was
+// recorded.
 func (s *Store) Unsent() (n int, oldest time.Time, err error) {
 	err = s.View(func(tx *Tx) error {
 		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {

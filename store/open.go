@@ -19,13 +19,14 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// schemaVersion is the form of the file. Older and newer ones are refused; none was released before it.
+// schemaVersion is the form of the file. Older and newer ones are refused; none was released before
+// it.
 const schemaVersion = 7
 
 const fileName = "doorbell.db"
 
-// mapAhead is how far beyond its end the file is mapped, which costs addresses and no memory. When the file outgrows that, a commit
-// has to map it again, and waits until no transaction reads.
+// mapAhead is how far beyond its end the file is mapped, which costs addresses and no memory. When
+// the file outgrows that, a commit has to map it again, and waits until no transaction reads.
 const mapAhead = (16 << 30) * int(^uint(0)>>63) // none where addresses are short
 
 // growBy is how much larger the file becomes when it is full.
@@ -49,8 +50,8 @@ var (
 	keyRehearsal = []byte("rehearsal")
 )
 
-// beyondMax is how much larger than what the store may hold its file may become: for what is under way when polling stops, and for what
-// still commits then, as cursors, halts and trims.
+// beyondMax is how much larger than what the store may hold its file may become: for what is under
+// way when polling stops, and for what still commits then, as cursors, halts and trims.
 const beyondMax = 64 << 20
 
 // Options of Open.
@@ -99,9 +100,10 @@ type Store struct {
 	full       atomic.Bool // it holds all that it may; see Housekeeping
 }
 
-// Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until Close; a second
-// Open of the same directory returns a LockedError after LockTimeout. Nothing is written before the store is known to be ours. A file of
-// which half is free, or that may still hold erased people in free pages, is compacted.
+// Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an
+// exclusive lock until Close; a second Open of the same directory returns a LockedError after
+// LockTimeout. Nothing is written before the store is known to be ours. A file of which half is
+// free, or that may still hold erased people in free pages, is compacted.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -140,9 +142,10 @@ func openOnce(o Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the store in o.Dir as it is: nothing is made or compacted, and what Open would refuse is refused alike. Where
-// there is no store the error is fs.ErrNotExist. The lock is shared with other readers; a store that is open to be written is
-// a LockedError after LockTimeout. Update of a store that was opened so fails.
+// OpenReadOnly opens the store in o.Dir as it is: nothing is made or compacted, and what Open would
+// refuse is refused alike. Where there is no store the error is fs.ErrNotExist. The lock is shared
+// with other readers; a store that is open to be written is a LockedError after LockTimeout. Update
+// of a store that was opened so fails.
 func OpenReadOnly(o Options) (*Store, error) {
 	o = o.withDefaults()
 	path := filepath.Join(o.Dir, fileName)
@@ -166,8 +169,9 @@ func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 	}
 }
 
-// errReplaced: while we waited for the lock, a compaction has put another file in the place of the one that we have opened. What is
-// written to ours would be lost, and its lock excludes no other process.
+// errReplaced: while we waited for the lock, a compaction has put another file in the place of the
+// one that we have opened. What is written to ours would be lost, and its lock excludes no other
+// process.
 var errReplaced = errors.New("the store was replaced")
 
 // openFile opens the bbolt file to be written, with its lock.
@@ -232,8 +236,8 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, f *os.File, err error)
 	return nil, nil, fmt.Errorf("store: %w", err)
 }
 
-// identify reads which store it is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
-// as it is.
+// identify reads which store it is, refuses a foreign one, and makes the identity of a new one. A
+// store that is only read is left as it is.
 func (s *Store) identify(o Options) error {
 	found, err := s.readMeta()
 	if err == nil && found == nil {
@@ -341,7 +345,8 @@ func (s *Store) Path() string { return s.path }
 // Commits counts the transactions that were written since the store was opened.
 func (s *Store) Commits() int64 { return s.commits.Load() }
 
-// Close releases the lock. It waits for open transactions; but not for long in a store that has failed, of which some may never end.
+// Close releases the lock. It waits for open transactions; but not for long in a store that has
+// failed, of which some may never end.
 func (s *Store) Close() error {
 	if s.Failure() == nil {
 		return s.db.Close()

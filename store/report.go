@@ -19,8 +19,8 @@ func (s *Store) Reported() (Reported, error) {
 	})
 }
 
-// SetReported remembers which report was sent. It is urgent, or a process that takes over would send it
-// again.
+// SetReported remembers which report was sent. It is urgent, or a process that takes over would
+// send it again.
 func (s *Store) SetReported(r Reported) error {
 	return s.Update(func(tx *Tx) error {
 		tx.urgent = true

@@ -18,8 +18,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
-// to, and only on that goroutine. Values that it returns are copies.
+// Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the
+// function it was given to, and only on that goroutine. Values that it returns are copies.
 type Tx struct {
 	tx       *bolt.Tx
 	store    *Store
@@ -27,7 +27,8 @@ type Tx struct {
 	urgent   bool // see OnUrgent
 }
 
-// View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
+// View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file
+// growing.
 func (s *Store) View(fn func(*Tx) error) error {
 	return s.guard(func() error {
 		last := s.lastCommit.Load() // before it begins: other goroutines commit meanwhile
@@ -47,12 +48,13 @@ func read[T any](s *Store, f func(*Tx) T) (value T, err error) {
 	return value, err
 }
 
-// ErrUnchanged is what the function of an Update returns when it found nothing to write: Update returns nil, and nothing is committed.
+// ErrUnchanged is what the function of an Update returns when it found nothing to write: Update
+// returns nil, and nothing is committed.
 var ErrUnchanged = errors.New("unchanged")
 
-// Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn changes nothing and
-// is returned as it is, but for ErrUnchanged. After any other one, which is ErrNoSpace, ErrUnknownOutcome or ErrDamaged, the process
-// must end; see Failed.
+// Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil.
+// An error of fn changes nothing and is returned as it is, but for ErrUnchanged. After any other
+// one, which is ErrNoSpace, ErrUnknownOutcome or ErrDamaged, the process must end; see Failed.
 func (s *Store) Update(fn func(*Tx) error) error {
 	var own *Tx
 	err := s.guard(func() error {
@@ -94,15 +96,16 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
-// requireHead panics where a transaction does not see the last commit: the newer head of the file is damaged, and bbolt falls back on
-// the other one.
+// requireHead panics where a transaction does not see the last commit: the newer head of the file
+// is damaged, and bbolt falls back on the other one.
 func (s *Store) requireHead(seen, last int64) {
 	if seen < last {
 		panic(damagef("its head is not the one that was written last"))
 	}
 }
 
-// commitError tells missing space, found before the commit took effect, from an error after which the outcome is unknown.
+// commitError tells missing space, found before the commit took effect, from an error after which
+// the outcome is unknown.
 func commitError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, berrors.ErrMaxSizeReached) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -113,9 +116,9 @@ func commitError(err error) error {
 // rehearsed is more than the commit of a halt takes.
 const rehearsed = 128 << 10
 
-// RequireSpace writes more than a halt takes to the disk, then to the store, and removes both. A process that begins with it
-// requests nothing that it could not remember. The file of its own is needed because pages that are free in the store serve
-// commits on a full disk for a while.
+// RequireSpace writes more than a halt takes to the disk, then to the store, and removes both. A
+// process that begins with it requests nothing that it could not remember. The file of its own is
+// needed because pages that are free in the store serve commits on a full disk for a while.
 func (s *Store) RequireSpace() error {
 	if err := s.Failure(); err != nil {
 		return err
@@ -148,12 +151,12 @@ func rehearse(dir string) error {
 	return f.Sync()
 }
 
-// Full reports whether the store holds all that it may, as Housekeeping has found. The file has some room beyond that for what is under
-// way, and for what makes room.
+// Full reports whether the store holds all that it may, as Housekeeping has found. The file has
+// some room beyond that for what is under way, and for what makes room.
 func (s *Store) Full() bool { return s.full.Load() }
 
-// OnAppend registers a callback that runs after every commit that appended events, on the committing goroutine. It must not
-// block. A later call replaces it.
+// OnAppend registers a callback that runs after every commit that appended events, on the
+// committing goroutine. It must not block. A later call replaces it.
 func (s *Store) OnAppend(wake func()) { s.onAppend.Store(&wake) }
 
 // InUse is how many bytes of the file hold something. What is left is taken by the next commits.
@@ -164,7 +167,8 @@ func (s *Store) InUse() (bytes int64, err error) {
 	})
 }
 
-// Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
+// Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and
+// is not endlessly long.
 func Storable(part string) bool {
 	return part != "" && len(part) <= 4096 && strings.IndexByte(part, 0) < 0
 }
@@ -175,10 +179,11 @@ func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
 // prefix is the beginning of all keys below parts.
 func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
-// A value is a version byte, a CRC32C over the bucket, the key and the payload, and the payload: JSON, but for positions in cursors.
-// bbolt keeps no checksums, so a byte that a disk has flipped would be read as something else. A value that does not hold ends the
-// transaction, and the store; see Store.guard. A key that a flipped byte hides is missed by nothing: what the snapshot does not know
-// is learned again, and the stream takes no event twice.
+// A value is a version byte, a CRC32C over the bucket, the key and the payload, and the payload:
+// JSON, but for positions in cursors. bbolt keeps no checksums, so a byte that a disk has flipped
+// would be read as something else. A value that does not hold ends the transaction, and the store;
+// see Store.guard. A key that a flipped byte hides is missed by nothing: what the snapshot does not
+// know is learned again, and the stream takes no event twice.
 const (
 	valueVersion = 1
 	valueHead    = 1 + crc32.Size
@@ -225,7 +230,8 @@ func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 	return b
 }
 
-// get returns the payload of a key, nil if there is none. It is valid as long as the transaction is.
+// get returns the payload of a key, nil if there is none. It is valid as long as the transaction
+// is.
 func (tx *Tx) get(bucket, key []byte) []byte {
 	value := tx.bucket(bucket).Get(key)
 	if value == nil {
@@ -246,7 +252,8 @@ func (tx *Tx) put(bucket, key, payload []byte) error {
 
 func (tx *Tx) delete(bucket, key []byte) error { return tx.bucket(bucket).Delete(key) }
 
-// ascend visits the entries whose key begins with a prefix, from a key on, in order. The keys come without the prefix.
+// ascend visits the entries whose key begins with a prefix, from a key on, in order. The keys come
+// without the prefix.
 func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, payload []byte) bool) {
 		c := tx.bucket(bucket).Cursor()

@@ -21,7 +21,8 @@ type Report struct {
 	Insertions      int       `json:"insertions"`
 	ContactRequests int       `json:"contactRequests"`
 	Events          int       `json:"events"`
-	// Findings are what is wrong, a sentence each, without anything about a person. None: the file is sound.
+	// Findings are what is wrong, a sentence each, without anything about a person. None: the file
+	// is sound.
 	Findings []string `json:"findings,omitempty"`
 	// More counts the findings beyond those.
 	More int `json:"more,omitempty"`
@@ -46,9 +47,10 @@ func (r Report) Damage() error {
 	return damaged(r.Path, r.Findings[0])
 }
 
-// Verify reads a store's whole file and reports what is wrong with it: the checksum and form of every value, the cursor, and its pages
-// as bbolt sees them. Nothing is changed. A file that is no store or cannot be read as one is an error: ErrDamaged, ErrEmpty,
-// ErrNewer, ErrForeign, fs.ErrNotExist; one that is open to be written elsewhere is a LockedError.
+// Verify reads a store's whole file and reports what is wrong with it: the checksum and form of
+// every value, the cursor, and its pages as bbolt sees them. Nothing is changed. A file that is no
+// store or cannot be read as one is an error: ErrDamaged, ErrEmpty, ErrNewer, ErrForeign,
+// fs.ErrNotExist; one that is open to be written elsewhere is a LockedError.
 func Verify(ctx context.Context, path string) (r Report, err error) {
 	r.Path = path
 	info, err := os.Stat(path)

@@ -1,5 +1,5 @@
-// Command doorbell polls a listings API that has no events of its own, and publishes what changes to NATS JetStream, Slack, Teams,
-// e-mail and webhooks.
+// Command doorbell polls a listings API that has no events of its own, and publishes what changes
+// to NATS JetStream, Slack, Teams, e-mail and webhooks.
 package main
 
 import (

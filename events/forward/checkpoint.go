@@ -18,17 +18,18 @@ import (
 // recent is how many of the last events done a checkpoint lists, if there are as many.
 const recent = 256
 
-// checkpoint records which events of one agency and store a worker has done. The last ones are listed
-// by id, which is exact whatever happens to the stream. Older ones are within the bound: both their
-// position and their recorded time are at or below it. The position alone would swallow new events: a
-// store that was set back while NATS was away repeats positions at later times.
+// checkpoint records which events of one agency and store a worker has done. The last ones are
+// listed by id, which is exact whatever happens to the stream. Older ones are within the bound:
+// both their position and their recorded time are at or below it. The position alone would swallow
+// new events: a store that was set back while NATS was away repeats positions at later times.
 //
-// The bound never passes the consumer's ack floor: a message that waits while others are tried, or was
-// lost on its way from the server, is neither listed nor within the bound.
+// The bound never passes the consumer's ack floor: a message that waits while others are tried, or
+// was lost on its way from the server, is neither listed nor within the bound.
 type checkpoint struct {
 	Bound bound `json:"bound,omitzero"`
 	// Earlier is the bound that an earlier stream left. A stream that was created again is filled
-	// with events that carry doorbell-resent; those that the earlier stream delivered are within it.
+	// with events that carry doorbell-resent; those that the earlier stream delivered are within
+	// it.
 	Earlier bound   `json:"earlier,omitzero"`
 	Recent  []entry `json:"recent,omitempty"` // oldest first
 }
@@ -59,8 +60,9 @@ func (b *bound) raise(other bound) {
 	}
 }
 
-// has reports whether an event is done. Resent means that the stream had lost the event. That may have
-// been before its delivery, with later events done since, so the present bound does not count for it.
+// has reports whether an event is done. Resent means that the stream had lost the event. That may
+// have been before its delivery, with later events done since, so the present bound does not count
+// for it.
 func (c *checkpoint) has(e events.Event, resent bool) bool {
 	switch {
 	case c == nil:
@@ -73,8 +75,8 @@ func (c *checkpoint) has(e events.Event, resent bool) bool {
 	return c.Bound.covers(e)
 }
 
-// add lists an event that is done. Everything in the stream up to floor is done too, so listed events
-// from there can move into the bound to make room.
+// add lists an event that is done. Everything in the stream up to floor is done too, so listed
+// events from there can move into the bound to make room.
 func (c *checkpoint) add(e events.Event, place, floor uint64) {
 	c.Recent = append(c.Recent, entry{e.ID, place, time.Now().UTC().Truncate(time.Millisecond), bound{e.Sequence, e.RecordedTime}})
 	over := len(c.Recent) - recent
@@ -92,8 +94,8 @@ func (c *checkpoint) add(e events.Event, place, floor uint64) {
 // acknowledgement.
 type progress struct {
 	Version int `json:"version"`
-	// Worker is the worker's name. Consumer is the name that its consumer was created with, even if it
-	// would get another one today.
+	// Worker is the worker's name. Consumer is the name that its consumer was created with, even if
+	// it would get another one today.
 	Worker   string `json:"worker"`
 	Consumer string `json:"consumer"`
 	// Stream is when the stream was created. Early means that the consumer begins before the worker
@@ -127,7 +129,8 @@ func (p *progress) isLong() bool {
 	return false
 }
 
-// streamIs records which stream the worker reads. Sequences of the former stream mean nothing in it.
+// streamIs records which stream the worker reads. Sequences of the former stream mean nothing in
+// it.
 func (p *progress) streamIs(made time.Time) {
 	if p.Stream.Equal(made) {
 		return
@@ -153,8 +156,8 @@ const stateVersion = 3
 // folder holds the files of all forwarders.
 func folder(dir string) string { return filepath.Join(dir, "forward") }
 
-// lock takes the lock of a forwarder until release, or until the process ends. The file stays: removing
-// it would let two processes have the lock.
+// lock takes the lock of a forwarder until release, or until the process ends. The file stays:
+// removing it would let two processes have the lock.
 func lock(dir, name string) (release func(), err error) {
 	if err := os.MkdirAll(folder(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", name, err)
@@ -195,8 +198,8 @@ func lockAll(dir string, names []string) (release func(), err error) {
 	return release, nil
 }
 
-// read reads a file strictly: state that is only half read would repeat events or lose some. It returns
-// false if there is no file.
+// read reads a file strictly: state that is only half read would repeat events or lose some. It
+// returns false if there is no file.
 func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -26,8 +26,8 @@ var (
 	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
 	// ErrNoReceiver means that no configured receiver takes the letter.
 	ErrNoReceiver = errors.New("no receiver is configured for this letter")
-	// ErrNotErased means that the letter could not be erased. Guests of the embedded server may not do
-	// so.
+	// ErrNotErased means that the letter could not be erased. Guests of the embedded server may not
+	// do so.
 	ErrNotErased = errors.New("the letter stays: this user of NATS may not erase it, or the server does not answer")
 )
 
@@ -47,8 +47,8 @@ type Letter struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// DeadLetters gives access to the events that receivers permanently rejected, of all forwarders. It is
-// for one goroutine at a time.
+// DeadLetters gives access to the events that receivers permanently rejected, of all forwarders. It
+// is for one goroutine at a time.
 type DeadLetters struct {
 	conn   stream.Conn
 	js     jetstream.JetStream
@@ -60,8 +60,8 @@ type DeadLetters struct {
 // answerLimit is how long a response of the NATS server may take.
 const answerLimit = 5 * time.Second
 
-// OpenDeadLetters opens the dead letters beside a stream of events, whose name it takes. It makes no
-// network calls.
+// OpenDeadLetters opens the dead letters beside a stream of events, whose name it takes. It makes
+// no network calls.
 func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, error) {
 	js, err := conn.JetStream()
 	if err != nil {
@@ -102,8 +102,8 @@ func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Resend sends a letter once more, as a delivery of its own, by the routes of the letter's forwarder. It
-// leaves the letter where it is: dropping it may need another user of NATS.
+// Resend sends a letter once more, as a delivery of its own, by the routes of the letter's
+// forwarder. It leaves the letter where it is: dropping it may need another user of NATS.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
 	m, err := d.get(ctx, number)
 	if err != nil {
@@ -217,8 +217,8 @@ const (
 	headerDestination = "doorbell-destination"
 )
 
-// deadWindow is how long the server recognises a letter that is published twice. Letters are few, so
-// it can be long.
+// deadWindow is how long the server recognises a letter that is published twice. Letters are few,
+// so it can be long.
 const deadWindow = time.Hour
 
 func deadSubjects(prefix string) string { return prefix + ".dlq.>" }
@@ -227,8 +227,8 @@ func deadSubject(prefix, name string, e events.Event) string {
 	return prefix + ".dlq." + name + "." + events.Token(e.AgencyID) + "." + string(e.Type)
 }
 
-// DeadLetterConfig returns the desired configuration of the stream of dead letters beside a stream of
-// events.
+// DeadLetterConfig returns the desired configuration of the stream of dead letters beside a stream
+// of events.
 func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
 		Name:        stream.DeadLetters(listings),
@@ -241,8 +241,8 @@ func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes
 	})
 }
 
-// EnsureDeadLetters creates the stream if it is missing. It changes an existing one only on the embedded
-// server, which belongs to the daemon.
+// EnsureDeadLetters creates the stream if it is missing. It changes an existing one only on the
+// embedded server, which belongs to the daemon.
 func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.StreamConfig, embedded bool) error {
 	js, err := conn.JetStream()
 	if err != nil {
@@ -257,9 +257,9 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 	return found.Unchanged
 }
 
-// toDeadLetters writes a dead letter. Writing the same one again has no effect: the server recognises
-// its id for a while, and after that a look at the newest letter on its subject does. If the contact
-// request was erased, it returns false and leaves no letter.
+// toDeadLetters writes a dead letter. Writing the same one again has no effect: the server
+// recognises its id for a while, and after that a look at the newest letter on its subject does. If
+// the contact request was erased, it returns false and leaves no letter.
 func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (written bool, err error) {
 	o, receiver := w.f.o, m.to[0]
 	forwarder, destination, _ := strings.Cut(receiver, ".")
@@ -299,8 +299,8 @@ func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (wri
 	return !gone, err
 }
 
-// eraseLetter erases the letter of a contact request that was erased. If this user of NATS may not erase,
-// that is logged and the letter stays.
+// eraseLetter erases the letter of a contact request that was erased. If this user of NATS may not
+// erase, that is logged and the letter stays.
 func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
 	all := letters(w.f.o.Conn, stream.DeadLetters(w.f.o.Stream))
 	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
@@ -318,7 +318,8 @@ func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) e
 	return nil
 }
 
-// fit shortens the event of a letter that the letter's own headers make larger than a message may be.
+// fit shortens the event of a letter that the letter's own headers make larger than a message may
+// be.
 func fit(letter *nats.Msg, e events.Event, maxPayload int64) {
 	over := letter.Size() - len(letter.Subject) - int(maxPayload)
 	if over <= 0 || maxPayload <= 0 {

@@ -16,9 +16,9 @@ type Delivered struct {
 	At time.Time
 }
 
-// Delivered returns the receivers that an event of the log was for by the table in force when it was
-// recorded, and whether their workers have passed it. An event that was recorded before the first table,
-// or is not live, was for none. It may be called at any time.
+// Delivered returns the receivers that an event of the log was for by the table in force when it
+// was recorded, and whether their workers have passed it. An event that was recorded before the
+// first table, or is not live, was for none. It may be called at any time.
 func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 	if e.Origin != events.OriginLive {
 		return nil

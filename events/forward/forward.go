@@ -126,7 +126,8 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Forwarder delivers events of the stream to receivers. [New] makes one, [Forwarder.Run] runs it once.
+// Forwarder delivers events of the stream to receivers. [New] makes one, [Forwarder.Run] runs it
+// once.
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream
@@ -193,8 +194,8 @@ func (f *Forwarder) open() error {
 	return f.putIntoForce()
 }
 
-// putIntoForce puts the present routes into force. There is a worker for the leads and for the alerts
-// of each receiver whose routes take any, and for each file that a former table has left.
+// putIntoForce puts the present routes into force. There is a worker for the leads and for the
+// alerts of each receiver whose routes take any, and for each file that a former table has left.
 func (f *Forwarder) putIntoForce() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,8 +250,8 @@ func (f *Forwarder) putIntoForce() error {
 // errChanged ends the workers of a former table.
 var errChanged = errors.New("the routes were changed")
 
-// Change has Run put other routes into force, once the deliveries under way have ended. Read is when
-// the routes were read. If Change is called again before that, only the last routes count.
+// Change has Run put other routes into force, once the deliveries under way have ended. Read is
+// when the routes were read. If Change is called again before that, only the last routes count.
 func (f *Forwarder) Change(routes []Route, read time.Time) error {
 	f.mu.Lock()
 	o := f.o
@@ -321,10 +322,10 @@ func (f *Forwarder) saveTables() {
 	}
 }
 
-// begin sets the time of the present table by the server's clock, once that is known; read is when the
-// routes were read, on that clock. It starts the first table. A later table whose time lies ahead is
-// moved back: until then, events would count as the former table's. It reports whether the forwarder
-// had not begun before this process.
+// begin sets the time of the present table by the server's clock, once that is known; read is when
+// the routes were read, on that clock. It starts the first table. A later table whose time lies
+// ahead is moved back: until then, events would count as the former table's. It reports whether the
+// forwarder had not begun before this process.
 func (f *Forwarder) begin(read time.Time) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -358,8 +359,8 @@ type WorkerStatus struct {
 	Destination string `json:"destination"` // empty: the worker counts the leads that no route takes
 	Whose       string `json:"whose"`       // the agencies, as they were configured
 	Kind        Kind   `json:"kind"`
-	// Waiting is how many messages wait, including the current one. The count is the server's, and at
-	// most half a minute old.
+	// Waiting is how many messages wait, including the current one. The count is the server's, and
+	// at most half a minute old.
 	Waiting uint64 `json:"waiting"`
 	// WaitingSince is since when messages have waited without a delivery being accepted.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
@@ -370,7 +371,8 @@ type WorkerStatus struct {
 	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
 	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
-	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last message.
+	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last
+	// message.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
 	// Failed counts attempts that failed, by reason: receiver, busy, unanswered or refused.

@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// This file is what receivers that post over HTTP have in common. What a response means, they decide.
+// This file is what receivers that post over HTTP have in common. What a response means, they
+// decide.
 
 // Poster posts to one address, which may be a secret. Its client is bounded in every respect, and
 // follows no redirect, which would carry people's data to another host. It uses the proxies of the
@@ -38,8 +39,8 @@ var (
 	ErrPlaintext = errors.New("the address speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or allow its host by name")
 )
 
-// NewPoster parses an address. It must be https, unless its host is this machine or allowed by name. No
-// network call is made.
+// NewPoster parses an address. It must be https, unless its host is this machine or allowed by
+// name. No network call is made.
 func NewPoster(text string, plaintext []string) (Poster, error) {
 	address, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Hostname() == "" || address.User != nil {
@@ -79,8 +80,9 @@ func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*htt
 	return p.Do(ctx, http.MethodPost, header, body)
 }
 
-// Do sends a body. Its error is a *Retry with a reason of our own wording, because network errors quote
-// the address. A request that was written completely may have been accepted though no response came.
+// Do sends a body. Its error is a *Retry with a reason of our own wording, because network errors
+// quote the address. A request that was written completely may have been accepted though no
+// response came.
 func (p Poster) Do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
@@ -100,8 +102,8 @@ func (p Poster) Do(ctx context.Context, method string, header http.Header, body 
 // Close closes idle connections.
 func (p Poster) Close() { p.client.CloseIdleConnections() }
 
-// MayBePlain reports whether plain http is allowed to a host: to this machine, and to hosts allowed by
-// name.
+// MayBePlain reports whether plain http is allowed to a host: to this machine, and to hosts allowed
+// by name.
 func MayBePlain(host string, allowed []string) bool {
 	if strings.EqualFold(host, "localhost") || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
 		return true
@@ -110,8 +112,8 @@ func MayBePlain(host string, allowed []string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// OfReceiver reports whether a status is about the address or the account and not about the message, so
-// that any other message would get it too.
+// OfReceiver reports whether a status is about the address or the account and not about the
+// message, so that any other message would get it too.
 func OfReceiver(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -121,7 +123,8 @@ func OfReceiver(status int) bool {
 	return status >= 300 && status < 400
 }
 
-// RetryAfter returns the Retry-After of a response, at most an hour; 0 if there is none that is valid.
+// RetryAfter returns the Retry-After of a response, at most an hour; 0 if there is none that is
+// valid.
 func RetryAfter(response *http.Response, now time.Time) time.Duration {
 	value := strings.TrimSpace(response.Header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// This file is the receiver for a webhook of a chat, of which a service has only its form of a message and
-// its words for errors.
+// This file is the receiver for a webhook of a chat, of which a service has only its form of a
+// message and its words for errors.
 
 // Hook is the address of a webhook that posts into a chat.
 type Hook struct {
@@ -26,8 +26,8 @@ type Service struct {
 	Pace   time.Duration
 	Digest int
 	Render func(Delivery) ([]byte, error)
-	// Word finds the service's own word for what went wrong in the body of a response, and Words says
-	// what each word is about. No other word is ever quoted.
+	// Word finds the service's own word for what went wrong in the body of a response, and Words
+	// says what each word is about. No other word is ever quoted.
 	Word  func(body []byte) string
 	Words map[string]About
 	// Renew says what to do about a webhook that does not work any more.
@@ -68,8 +68,8 @@ func (m *Messenger) Traits() Traits {
 const (
 	// messageTimeout bounds a request where the caller allows more.
 	messageTimeout = 30 * time.Second
-	// mostRead is more than an error needs. Of a longer body, that of a captive portal for example, the
-	// rest is not read.
+	// mostRead is more than an error needs. Of a longer body, that of a captive portal for example,
+	// the rest is not read.
 	mostRead = 16 << 10
 )
 
@@ -92,8 +92,8 @@ func (m *Messenger) Send(ctx context.Context, d Delivery) error {
 	return m.outcome(response, time.Now())
 }
 
-// outcome returns what a response means. The service's own word decides where there is one. Any other
-// 2xx is accepted.
+// outcome returns what a response means. The service's own word decides where there is one. Any
+// other 2xx is accepted.
 func (m *Messenger) outcome(response *http.Response, now time.Time) error {
 	// A body that breaks off contains no word; the status decides then.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, mostRead))

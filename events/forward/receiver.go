@@ -32,11 +32,11 @@ type Delivery struct {
 //
 // Send is called for one delivery at a time. It renders and sends the message and waits for the
 // response, at most as long as ctx allows. Nil means that the receiver has accepted the message. A
-// *[Retry] or *[Refused] classifies the failure; any other error counts as a Retry. Errors contain no
-// person's data and no secret, which a receiver's address may be.
+// *[Retry] or *[Refused] classifies the failure; any other error counts as a Retry. Errors contain
+// no person's data and no secret, which a receiver's address may be.
 //
-// A delivery whose response is lost is sent again. Its id at the receiver (Message-ID, webhook-id) must
-// therefore be the same each time.
+// A delivery whose response is lost is sent again. Its id at the receiver (Message-ID, webhook-id)
+// must therefore be the same each time.
 type Receiver interface {
 	Send(ctx context.Context, d Delivery) error
 	// Traits returns the same value each time.
@@ -45,8 +45,8 @@ type Receiver interface {
 
 // Traits are what the pipeline needs to know about a receiver.
 type Traits struct {
-	// Destination tells receivers apart and is no secret: a host and a short hash, for example. It is
-	// part of a consumer's name: letters, digits, _ and - only.
+	// Destination tells receivers apart and is no secret: a host and a short hash, for example. It
+	// is part of a consumer's name: letters, digits, _ and - only.
 	Destination string
 	// Pace is the minimum time between two messages.
 	Pace time.Duration
@@ -57,8 +57,8 @@ type Traits struct {
 }
 
 // Destination names a receiver by its host and a hash of its whole address. The hash is long enough
-// that no two of thousands collide: the second receiver would get nothing, and the first the messages
-// of both.
+// that no two of thousands collide: the second receiver would get nothing, and the first the
+// messages of both.
 func Destination(host, identity string) string {
 	host = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -75,8 +75,8 @@ func Destination(host, identity string) string {
 type Retry struct {
 	After  time.Duration
 	Reason string // for log, status and dead letters; no person's data
-	// Receiver means that the cause is the receiver, its account or the network, and not the message.
-	// Such a failure never makes a dead letter, however often it occurs.
+	// Receiver means that the cause is the receiver, its account or the network, and not the
+	// message. Such a failure never makes a dead letter, however often it occurs.
 	Receiver bool
 	// Unanswered means that the message was sent completely and no response came. The receiver may
 	// have accepted it, so it is tried three times in all.
@@ -85,8 +85,8 @@ type Retry struct {
 
 func (e *Retry) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
 
-// Refused means that the receiver rejects this delivery. It becomes a dead letter once the receiver has
-// accepted another one and then refuses this one again.
+// Refused means that the receiver rejects this delivery. It becomes a dead letter once the receiver
+// has accepted another one and then refuses this one again.
 type Refused struct {
 	Reason string
 	// Certain means that the message itself is the cause, for example because it is too large. No
@@ -131,8 +131,9 @@ func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	return func() { <-d.sending }, nil
 }
 
-// send sends a delivery; the caller has the turn. Cutting off a send would leave open whether it was
-// accepted. So it continues for drain after the end of ctx, and to its end if only the routes changed.
+// send sends a delivery; the caller has the turn. Cutting off a send would leave open whether it
+// was accepted. So it continues for drain after the end of ctx, and to its end if only the routes
+// changed.
 func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -195,8 +196,8 @@ func pause(attempts int) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// reason returns what may be quoted of an error. Of an error that is not ours it is only the type: the
-// text may contain an address, which may be a secret.
+// reason returns what may be quoted of an error. Of an error that is not ours it is only the type:
+// the text may contain an address, which may be a secret.
 func reason(err error) string {
 	var retry *Retry
 	var refused *Refused
@@ -275,20 +276,20 @@ type Replayed struct {
 	Refused    int `json:"refused"` // by the receiver
 }
 
-// replayTries is how often a delivery of a replay is tried, which takes about ten minutes. A failing
-// receiver needs the person who runs the replay, so for that receiverTries are enough.
+// replayTries is how often a delivery of a replay is tried, which takes about ten minutes. A
+// failing receiver needs the person who runs the replay, so for that receiverTries are enough.
 const (
 	replayTries   = 10
 	receiverTries = 3
 )
 
-// SendReplayed sends past events to the receivers that the routes name for them, each as a message of
-// its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no dead
-// letters: it counts what a receiver refuses. Before each attempt it calls erased, which reports whether
-// the person was erased from the event since it was read, and then skips the event. It calls progress
-// after every delivery, and with an error when a delivery fails and is retried, once for each reason of
-// a delivery. The error is that of the list, of erased, of ctx, or of a receiver that keeps failing;
-// what was sent until then is in the result.
+// SendReplayed sends past events to the receivers that the routes name for them, each as a message
+// of its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no
+// dead letters: it counts what a receiver refuses. Before each attempt it calls erased, which
+// reports whether the person was erased from the event since it was read, and then skips the event.
+// It calls progress after every delivery, and with an error when a delivery fails and is retried,
+// once for each reason of a delivery. The error is that of the list, of erased, of ctx, or of a
+// receiver that keeps failing; what was sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
 	erased func(events.Event) (bool, error), progress func(Replayed, error),
 ) (sum Replayed, err error) {

@@ -34,22 +34,24 @@ func kindOf(t events.Type) Kind {
 // DefaultTypes are the types that a filter takes unless it names some.
 var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
 
-// Route sends the events that fit its filter to a receiver. Routes with the same Line are one line of
-// the table: each of them that fits gets the event. Of a forwarder's lines the first that fits wins.
+// Route sends the events that fit its filter to a receiver. Routes with the same Line are one line
+// of the table: each of them that fits gets the event. Of a forwarder's lines the first that fits
+// wins.
 type Route struct {
 	Receiver Receiver
 	Filter   Filter
 	Line     int
-	// Forwarder is the name of a forwarder, such as slack; default Options.Name. It is part of the names
-	// of consumers and of the subjects of dead letters.
+	// Forwarder is the name of a forwarder, such as slack; default Options.Name. It is part of the
+	// names of consumers and of the subjects of dead letters.
 	Forwarder string
 }
 
 // key identifies a receiver among those of all forwarders.
 func (r Route) key() string { return r.Forwarder + "." + r.Receiver.Traits().Destination }
 
-// Filter selects events. The zero value takes [DefaultTypes] of every agency. An event without a value
-// that the filter asks for does not fit: one without a postal code fits no filter that names some.
+// Filter selects events. The zero value takes [DefaultTypes] of every agency. An event without a
+// value that the filter asks for does not fit: one without a postal code fits no filter that names
+// some.
 type Filter struct {
 	// Types are types of the contract, or patterns that end in ".>"; nil: DefaultTypes.
 	Types []string `json:"types,omitzero"`
@@ -147,8 +149,8 @@ func number(score json.RawMessage) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// glob reports whether a pattern matches a whole text. On a mismatch it backtracks: the last * takes
-// one more character.
+// glob reports whether a pattern matches a whole text. On a mismatch it backtracks: the last *
+// takes one more character.
 func glob(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	at, star, taken := 0, -1, 0
@@ -274,11 +276,11 @@ func (h *history) then(e events.Event, early bool) table {
 
 // home returns where an event goes that the worker of a receiver has fetched; empty: another worker
 // delivers it, or it goes nowhere. A receiver that the present table no longer names for the event
-// hands it to its replacement: the first receiver removed to the first one added, and so on, the last
-// one removed to all the rest. A replacement belongs to the same forwarder, unless that forwarder has
-// only removals or only additions. Lost means that the event was this worker's, and that the present
-// table names no receiver for it at all. An empty receiver is the worker that counts leads which no
-// line takes.
+// hands it to its replacement: the first receiver removed to the first one added, and so on, the
+// last one removed to all the rest. A replacement belongs to the same forwarder, unless that
+// forwarder has only removals or only additions. Lost means that the event was this worker's, and
+// that the present table names no receiver for it at all. An empty receiver is the worker that
+// counts leads which no line takes.
 func (h *history) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
 	was := h.then(e, early)
 	then, now := was.to(e), h.Tables[len(h.Tables)-1].to(e)
@@ -302,8 +304,9 @@ func (h *history) home(e events.Event, receiver string, early bool) (to []string
 	return come, len(now) == 0
 }
 
-// inPlace narrows the receivers removed and added to those between which a receiver is replaced: those
-// of its forwarder if that has both, otherwise those of all forwarders that have only one of the two.
+// inPlace narrows the receivers removed and added to those between which a receiver is replaced:
+// those of its forwarder if that has both, otherwise those of all forwarders that have only one of
+// the two.
 func inPlace(receiver string, gone, come []string) (from, to []string) {
 	has := func(keys []string, forwarder string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return forwarderOf(k) == forwarder })

@@ -138,8 +138,8 @@ func (w *worker) routed() {
 	w.status.write(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
 }
 
-// wanted returns the subjects of all types that any remembered table takes for the receiver. No others:
-// the server counts every message on them as waiting.
+// wanted returns the subjects of all types that any remembered table takes for the receiver. No
+// others: the server counts every message on them as waiting.
 func (w *worker) wanted() (subjects []string) {
 	if w.receiver == "" {
 		return []string{w.f.o.Prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
@@ -227,8 +227,8 @@ func (w *worker) report(err error) {
 	w.logged = text
 }
 
-// attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits until
-// the server offers them again: otherwise the messages behind them would be delivered first.
+// attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits
+// until the server offers them again: otherwise the messages behind them would be delivered first.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if len(w.queue) > 0 {
 		w.before, w.queue = w.queue, nil // the server offers these again
@@ -265,8 +265,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", w.done.Consumer, err)
 	}
-	// A consumer that begins with the stream is a replacement, perhaps one that a process created just
-	// before it died.
+	// A consumer that begins with the stream is a replacement, perhaps one that a process created
+	// just before it died.
 	w.doing.Lock()
 	w.done.Early = w.done.Early || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy
 	w.done.streamIs(w.stream)
@@ -287,8 +287,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	return c, nil
 }
 
-// begin returns the consumer to create. A replacement begins with the stream: the worker knows which
-// events are done, and which were not its own when they were recorded.
+// begin returns the consumer to create. A replacement begins with the stream: the worker knows
+// which events are done, and which were not its own when they were recorded.
 func (w *worker) begin(first bool, since time.Time) jetstream.ConsumerConfig {
 	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
 	switch {
@@ -302,7 +302,8 @@ func (w *worker) begin(first bool, since time.Time) jetstream.ConsumerConfig {
 	return c
 }
 
-// config returns the desired configuration of a consumer, with the name and the start of the given one.
+// config returns the desired configuration of a consumer, with the name and the start of the given
+// one.
 func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	c.Description = "doorbell: " + string(w.kind) + " for " + w.receiver
 	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
@@ -382,7 +383,8 @@ func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
 	return w.deliver(ctx, c, batch)
 }
 
-// fetch waits for a message, unless there is one to send, and fetches what may go into a digest with it.
+// fetch waits for a message, unless there is one to send, and fetches what may go into a digest
+// with it.
 func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
 	if w.done.isLong() {
@@ -421,7 +423,8 @@ func (w *worker) open() (n int) {
 	return n
 }
 
-// more fetches what the server has, without waiting for new messages, until n of the queue go somewhere.
+// more fetches what the server has, without waiting for new messages, until n of the queue go
+// somewhere.
 func (w *worker) more(c jetstream.Consumer, n int) error {
 	size := 0
 	for _, i := range w.queue {
@@ -453,8 +456,8 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 	return nil
 }
 
-// take puts a message into the queue. If it is done, or not the worker's, it is acknowledged instead. A
-// message that the queue already has was offered again, because its AckWait ended.
+// take puts a message into the queue. If it is done, or not the worker's, it is acknowledged
+// instead. A message that the queue already has was offered again, because its AckWait ended.
 func (w *worker) take(m jetstream.Msg) error {
 	w.busy = time.Now()
 	meta, err := m.Metadata()
@@ -493,8 +496,8 @@ func (w *worker) take(m jetstream.Msg) error {
 	return nil
 }
 
-// recall carries over the attempts from before a reconnect or a change of routes, so that limits apply
-// across it, and the receivers that already have the message.
+// recall carries over the attempts from before a reconnect or a change of routes, so that limits
+// apply across it, and the receivers that already have the message.
 func (i *item) recall(before []*item) {
 	for _, b := range before {
 		if b.event.ID == i.event.ID {
@@ -559,8 +562,8 @@ func (w *worker) waiting(n uint64) {
 	})
 }
 
-// retire deletes the consumer and the file of a removed receiver, once no message has come for a while:
-// the relay may still publish events from the time before the removal.
+// retire deletes the consumer and the file of a removed receiver, once no message has come for a
+// while: the relay may still publish events from the time before the removal.
 func (w *worker) retire(ctx context.Context) error {
 	if w.f.o.Behind != nil && w.f.o.Behind() {
 		w.busy = time.Now()
@@ -617,9 +620,9 @@ func (w *worker) batch() ([]*item, error) {
 	return batch, nil
 }
 
-// deliver sends a batch until it is accepted or becomes a dead letter. A message that is refused, or has
-// failed ten times, lets the others try, one at each retry: if one of them is accepted and it is then
-// refused once more, the message itself is the cause.
+// deliver sends a batch until it is accepted or becomes a dead letter. A message that is refused,
+// or has failed ten times, lets the others try, one at each retry: if one of them is accepted and
+// it is then refused once more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
 	for tries := 1; ; tries++ {
 		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
@@ -685,9 +688,9 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 	}
 }
 
-// try makes one attempt, without the messages that were erased meanwhile, and returns those that are
-// left. If none are, the error is one of NATS. During the attempt the server is kept from offering the
-// messages again.
+// try makes one attempt, without the messages that were erased meanwhile, and returns those that
+// are left. If none are, the error is one of NATS. During the attempt the server is kept from
+// offering the messages again.
 func (w *worker) try(ctx context.Context, batch []*item) ([]*item, error) {
 	to := w.f.destinations[batch[0].to[0]]
 	defer w.hold()()
@@ -741,8 +744,8 @@ func failureOf(err error) string {
 	return "busy"
 }
 
-// split has the messages of a digest sent one by one, because any of them may be the cause. A refusal
-// counts against each of them.
+// split has the messages of a digest sent one by one, because any of them may be the cause. A
+// refusal counts against each of them.
 func (w *worker) split(batch []*item, refused bool) {
 	for _, i := range batch {
 		i.alone, i.tries = true, 0
@@ -771,16 +774,16 @@ func (w *worker) hold() (stop func()) {
 	return func() { close(ended); <-over }
 }
 
-// inProgress restarts the AckWait of messages. If that fails and one is offered again, take finds it in
-// the queue.
+// inProgress restarts the AckWait of messages. If that fails and one is offered again, take finds
+// it in the queue.
 func inProgress(queue []*item) {
 	for _, i := range queue {
 		_ = i.message.InProgress()
 	}
 }
 
-// pause waits between two attempts. If a message was refused and there was no other to compare it with,
-// the pause ends as soon as one comes.
+// pause waits between two attempts. If a message was refused and there was no other to compare it
+// with, the pause ends as soon as one comes.
 func (w *worker) pause(ctx context.Context, c jetstream.Consumer, batch []*item, wait time.Duration) error {
 	refused := len(batch) == 1 && batch[0].failed >= failures && batch[0].tries < failures
 	for end := time.Now().Add(wait); ; {
@@ -918,9 +921,9 @@ func (w *worker) step(name string) error {
 	return nil
 }
 
-// finish marks messages as done with their first receiver, and acknowledges those that go to no other
-// one. The file is written before the acknowledgement, so that after a crash in between they are known
-// to be done.
+// finish marks messages as done with their first receiver, and acknowledges those that go to no
+// other one. The file is written before the acknowledgement, so that after a crash in between they
+// are known to be done.
 func (w *worker) finish(batch []*item, at string) error {
 	if err := w.step(at); err != nil {
 		return err
@@ -987,8 +990,9 @@ func (w *worker) bury(ctx context.Context, i *item, err error) (bool, error) {
 	return true, w.finish([]*item{i}, stepDead)
 }
 
-// withoutErased drops the messages that were erased from the stream since they were fetched, and returns
-// the rest. It does not check a message that was fetched within the last second and not tried yet.
+// withoutErased drops the messages that were erased from the stream since they were fetched, and
+// returns the rest. It does not check a message that was fetched within the last second and not
+// tried yet.
 func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
 	asked := true // false: NATS is away, and each further question would wait for its timeout
 	for _, i := range batch {
@@ -1009,8 +1013,9 @@ func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item
 	return left, nil
 }
 
-// erased reports whether a contact request has been erased from the stream since it was fetched: then it
-// must not be delivered. One that has expired, or was lost with the stream or its tail, was not erased.
+// erased reports whether a contact request has been erased from the stream since it was fetched:
+// then it must not be delivered. One that has expired, or was lost with the stream or its tail, was
+// not erased.
 func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() {
 		return false, nil
@@ -1039,8 +1044,8 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	return i.place >= info.State.FirstSeq || !forgets(info, i.stored), nil
 }
 
-// forgets reports whether the limits of a stream may have dropped a message that was stored at a time
-// and lies before its first one.
+// forgets reports whether the limits of a stream may have dropped a message that was stored at a
+// time and lies before its first one.
 func forgets(info *jetstream.StreamInfo, stored time.Time) bool {
 	c := info.Config
 	return c.MaxAge > 0 && info.TimeStamp.Sub(stored) >= c.MaxAge ||

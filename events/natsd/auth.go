@@ -65,8 +65,8 @@ func same(a, b string) bool {
 // guestLimits returns what guests may not do. They may use $JS.API.INFO, STREAM.INFO, STREAM.NAMES,
 // STREAM.LIST, STREAM.MSG.GET, DIRECT.GET, and what it takes to make, use and delete a consumer.
 func guestLimits(o Options) *server.Permissions {
-	// No stream at all may be made or changed: a stream can republish what it stores anywhere, a snapshot can be
-	// delivered anywhere, a restore can bring a stream in by the back door.
+	// No stream at all may be made or changed: a stream can republish what it stores anywhere, a
+	// snapshot can be delivered anywhere, a restore can bring a stream in by the back door.
 	denied := []string{
 		"$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.UPDATE.>", "$JS.API.STREAM.RESTORE.>", "$JS.API.STREAM.SNAPSHOT.>",
 		"$JS.SNAPSHOT.>",

@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TryListen binds an address once. It returns ErrPortInUse or ErrAddress where that fails, which the
-// server itself would only log.
+// TryListen binds an address once. It returns ErrPortInUse or ErrAddress where that fails, which
+// the server itself would only log.
 func TryListen(address string) error {
 	l, err := net.Listen("tcp", address)
 	switch {
@@ -61,7 +61,8 @@ const mostFailed = 3
 // errNotServed: the server runs, but does not serve the stream whose files are in its folder.
 var errNotServed = errors.New("the stream is damaged")
 
-// boot starts a server and waits for it. The caller holds s.changing, or is the only one that knows s.
+// boot starts a server and waits for it. The caller holds s.changing, or is the only one that knows
+// s.
 func (s *Server) boot(ctx context.Context) error {
 	for failed := 0; ; failed++ {
 		err := s.bootOnce(ctx)
@@ -139,8 +140,8 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 
 var errNotReady = errors.New("not ready")
 
-// await returns nil when the server takes connections, or why it does not. A damaged folder can keep
-// a server busy without end.
+// await returns nil when the server takes connections, or why it does not. A damaged folder can
+// keep a server busy without end.
 func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string) error {
 	limit := s.startLimit()
 	select {
@@ -161,8 +162,8 @@ func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan
 	return nil
 }
 
-// slowDisk is how many bytes a second a slow disk reads. After a crash the server may read the whole
-// folder before it is ready: a start that takes long is not one that hangs.
+// slowDisk is how many bytes a second a slow disk reads. After a crash the server may read the
+// whole folder before it is ready: a start that takes long is not one that hangs.
 const slowDisk = 32 << 20
 
 // startLimit is how long a start may take.
@@ -176,8 +177,8 @@ func (s *Server) folder(path ...string) string {
 	return filepath.Join(append([]string{s.options.StoreDir, "jetstream"}, path...)...)
 }
 
-// bytesIn returns the size of what is in a folder, links included, as far as it can be read, and the
-// first error of reading it.
+// bytesIn returns the size of what is in a folder, links included, as far as it can be read, and
+// the first error of reading it.
 func bytesIn(folder string) (n int64, failed error) {
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -192,8 +193,8 @@ func bytesIn(folder string) (n int64, failed error) {
 	return n, failed
 }
 
-// serves returns errNotServed where the folder holds our stream, and the server could not recover it
-// or has taken it offline. It says so itself; nothing here reads its files.
+// serves returns errNotServed where the folder holds our stream, and the server could not recover
+// it or has taken it offline. It says so itself; nothing here reads its files.
 func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 	if n, _ := bytesIn(s.folder(account, "streams", s.options.Stream)); s.options.Stream == "" || n == 0 {
 		return nil
@@ -236,8 +237,8 @@ func (s *Server) failedStarts() int {
 	return n
 }
 
-// beginStart makes the folder ready for a start. A stream without a byte is removed: the process was
-// killed while it made the stream, and its health would never be good again.
+// beginStart makes the folder ready for a start. A stream without a byte is removed: the process
+// was killed while it made the stream, and its health would never be good again.
 func (s *Server) beginStart() (failed int, err error) {
 	if err := os.MkdirAll(s.options.StoreDir, 0o700); err != nil || s.options.Stream == "" {
 		return 0, err

@@ -25,9 +25,9 @@ type Dial struct {
 // ErrDial is wrapped by what is wrong with a Dial itself: trying again will not help.
 var ErrDial = errors.New("NATS connection settings")
 
-// Connect returns immediately, connected or not: the connection retries without end, in the background,
-// and logs it. Nothing is published late: without a connection a publish fails. Errors and log lines
-// show no user info, password, token or key. The caller closes the connection.
+// Connect returns immediately, connected or not: the connection retries without end, in the
+// background, and logs it. Nothing is published late: without a connection a publish fails. Errors
+// and log lines show no user info, password, token or key. The caller closes the connection.
 func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	if err := d.check(); err != nil {

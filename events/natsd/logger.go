@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// logger passes the server's lines to slog. Notices are debug lines; the rare warnings about damaged
-// files must not be lost. The server's debug and trace lines, which show protocol and payload, are off.
+// logger passes the server's lines to slog. Notices are debug lines; the rare warnings about
+// damaged files must not be lost. The server's debug and trace lines, which show protocol and
+// payload, are off.
 type logger struct {
 	log   *slog.Logger
 	fatal chan string // the first fatal line; capacity 1
@@ -40,8 +41,8 @@ func (l *logger) firstLately(line string) bool {
 	return true
 }
 
-// source distinguishes lines about a connection from those of the server itself: the log bounds what
-// is repeated by message, and guests' mistakes must not hide the server's trouble.
+// source distinguishes lines about a connection from those of the server itself: the log bounds
+// what is repeated by message, and guests' mistakes must not hide the server's trouble.
 func source(line string) string {
 	if strings.Contains(line, " - cid:") {
 		return "nats connection"

@@ -44,14 +44,15 @@ import (
 var (
 	// ErrPortInUse: another program listens on the address already.
 	ErrPortInUse = errors.New("address is in use")
-	// ErrAddress: Listen is neither "off" nor host:port with a numeric port and an address of this machine.
+	// ErrAddress: Listen is neither "off" nor host:port with a numeric port and an address of this
+	// machine.
 	ErrAddress = errors.New("not an address to listen on")
 	// ErrNeedsCredentials: Listen is not loopback, and guests would need no credentials.
 	ErrNeedsCredentials = errors.New("an address other than loopback needs credentials for guests")
 )
 
-// account holds all streams. Its name never changes: under another one every existing stream would be
-// invisible.
+// account holds all streams. Its name never changes: under another one every existing stream would
+// be invisible.
 const account = "DOORBELL"
 
 // relayInbox is where the relay's replies arrive. Guests may neither read nor write there: a forged
@@ -105,8 +106,8 @@ type Server struct {
 	backoff backoff
 }
 
-// Start starts a server and returns when it takes connections and its streams are readable. It gives
-// up when ctx ends or after StartTimeout. Two servers on one folder destroy each other's data
+// Start starts a server and returns when it takes connections and its streams are readable. It
+// gives up when ctx ends or after StartTimeout. Two servers on one folder destroy each other's data
 // without noticing: the caller must hold a lock of its own first.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
@@ -197,13 +198,13 @@ var ErrWillNotEnd = errors.New("the server does not end")
 const (
 	// endLimit is how long a server that is to be replaced may take to end.
 	endLimit = 2 * time.Minute
-	// stopLimit is the same at the end of the process. Everything that the server acknowledged is on
-	// disk by then: one that hangs is left behind.
+	// stopLimit is the same at the end of the process. Everything that the server acknowledged is
+	// on disk by then: one that hangs is left behind.
 	stopLimit = 3 * time.Second
 )
 
-// Restart ends the server and starts it again on the same folder and port. After an error it is down,
-// and Restart may be called again. It ends early, with an error, when ctx ends.
+// Restart ends the server and starts it again on the same folder and port. After an error it is
+// down, and Restart may be called again. It ends early, with an error, when ctx ends.
 func (s *Server) Restart(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -237,8 +238,8 @@ func (s *Server) end(ctx context.Context, limit time.Duration) error {
 	return s.waitEnded(ctx, limit)
 }
 
-// stop shuts a server down once its start is over: one that is shut down earlier would go on to open
-// the folder, and nothing could end it any more.
+// stop shuts a server down once its start is over: one that is shut down earlier would go on to
+// open the folder, and nothing could end it any more.
 func (s *Server) stop(inner *server.Server, started <-chan struct{}) {
 	ended := make(chan struct{})
 	s.ended = ended

@@ -13,8 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// StartThree starts a cluster of three servers with JetStream on free loopback ports, for a demo: it has
-// no users and no limits. It returns their URLs, separated by commas, when streams can be made.
+// StartThree starts a cluster of three servers with JetStream on free loopback ports, for a demo:
+// it has no users and no limits. It returns their URLs, separated by commas, when streams can be
+// made.
 func StartThree(ctx context.Context, dir string) (urls string, stop func(), err error) {
 	ports, err := freePorts(6)
 	if err != nil {

@@ -32,13 +32,14 @@ var (
 	errStuck = errors.New("the server does not answer")
 )
 
-// illChecks is after how many intervals between two checks an ill server is restarted. A stream that
-// is being made has a folder and does not exist yet, on a slow disk for seconds: that is no illness.
+// illChecks is after how many intervals between two checks an ill server is restarted. A stream
+// that is being made has a folder and does not exist yet, on a slow disk for seconds: that is no
+// illness.
 const illChecks = 4
 
-// Run checks the server until ctx ends, and then returns nil. A server that stays ill is restarted if
-// the disk has space. Run returns an error only when the server neither works nor ends, and a new
-// process is needed.
+// Run checks the server until ctx ends, and then returns nil. A server that stays ill is restarted
+// if the disk has space. Run returns an error only when the server neither works nor ends, and a
+// new process is needed.
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.options.CheckEvery)
 	defer tick.Stop()
@@ -54,8 +55,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce checks once, and restarts the server if that is due. It returns nil if the server works, or
-// works again. Neither it nor Run may be called while one of them runs.
+// RunOnce checks once, and restarts the server if that is due. It returns nil if the server works,
+// or works again. Neither it nor Run may be called while one of them runs.
 func (s *Server) RunOnce(ctx context.Context) error {
 	err := s.check(ctx)
 	if err != nil && ctx.Err() == nil {

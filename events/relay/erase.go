@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Prepare prepares immediately instead of once a minute, and with it does what is [Options.Pending].
-// It returns the error after which Run waits and tries again.
+// Prepare prepares immediately instead of once a minute, and with it does what is
+// [Options.Pending]. It returns the error after which Run waits and tries again.
 func (r *Relay) Prepare(ctx context.Context) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -21,9 +21,9 @@ func (r *Relay) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// erasePending erases what is to be erased. Nothing is published meanwhile, and an event that was sent and
-// not acknowledged is sent again first, in its erased form: the stream then refuses a late copy as a
-// duplicate.
+// erasePending erases what is to be erased. Nothing is published meanwhile, and an event that was
+// sent and not acknowledged is sent again first, in its erased form: the stream then refuses a late
+// copy as a duplicate.
 func (r *Relay) erasePending(ctx context.Context) error {
 	do := r.o.Pending()
 	if do == nil {

@@ -256,7 +256,8 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	// time.
 	created, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
 	changed, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
-	// The oldest is read last: another doorbell may just be publishing the first message of the agency.
+	// The oldest is read last: another doorbell may just be publishing the first message of the
+	// agency.
 	oldest, found := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	if err != nil {
 		return time.Time{}, r.explain(err)

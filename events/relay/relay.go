@@ -103,9 +103,10 @@ type Options struct {
 	// Redacted is called with the contact_request.redacted events of an agency in the stream when
 	// the log turns out to be older than the stream. The store erases the requests that they name.
 	Redacted func(agency string, list []events.Event) error
-	// Pending returns what has to be done before the next publish, while nothing is published: people
-	// are erased from the stream. It returns nil if there is nothing. The function calls progress
-	// while it works; after an error it is asked for again. The log has erased these people before.
+	// Pending returns what has to be done before the next publish, while nothing is published:
+	// people are erased from the stream. It returns nil if there is nothing. The function calls
+	// progress while it works; after an error it is asked for again. The log has erased these
+	// people before.
 	Pending func() func(ctx context.Context, progress func()) error
 	// SetBack is called with each agency of a log that turns out to be older than the stream.
 	SetBack func(agency string) error

@@ -37,9 +37,9 @@ func (o TailOptions) filter() string {
 
 // Tail yields events from the stream in order, without gaps across reconnects, until ctx ends,
 // which is not an error. Each message that is not an event yields an error that wraps ErrForeign,
-// and a recreated stream yields one that wraps ErrRecreated; the new stream is read from its beginning.
-// Reading continues after both. Any other error is the last value. The server deletes the consumer
-// some minutes after Tail has ended.
+// and a recreated stream yields one that wraps ErrRecreated; the new stream is read from its
+// beginning. Reading continues after both. Any other error is the last value. The server deletes
+// the consumer some minutes after Tail has ended.
 func Tail(ctx context.Context, nc stream.Conn, o TailOptions) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for o.read(ctx, nc, yield) {

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Conn is a connection to NATS, and says where the API of its JetStream is. Without Domain and APIPrefix it is that of the server
-// itself. At most one of them is set.
+// Conn is a connection to NATS, and says where the API of its JetStream is. Without Domain and
+// APIPrefix it is that of the server itself. At most one of them is set.
 type Conn struct {
 	*nats.Conn
 	Domain    string // of a JetStream behind a leaf node

@@ -1,7 +1,7 @@
 // Package stream makes sure that a stream can hold what is published to it. [Ensure] creates a
 // missing stream, corrects one on the embedded server, and reports how any other differs from the
-// wanted configuration. A [Client] reads and erases messages. A [Conn] knows where JetStream is, and
-// [Explain] what an error of NATS means.
+// wanted configuration. A [Client] reads and erases messages. A [Conn] knows where JetStream is,
+// and [Explain] what an error of NATS means.
 package stream
 
 import (
@@ -293,7 +293,8 @@ const (
 	batchBytes = 8 << 20 // below what a server lets wait for a client
 )
 
-// batch returns the next messages of a filter behind a place by one direct get, up to one that cannot be read (ADR-31 of NATS).
+// batch returns the next messages of a filter behind a place by one direct get, up to one that
+// cannot be read (ADR-31 of NATS).
 func (c Client) batch(ctx context.Context, filter string, after uint64) (list []*Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Claims is what a response says about its own completeness. A claim can disprove that a walk is complete, never prove it.
+// Claims is what a response says about its own completeness. A claim can disprove that a walk is
+// complete, never prove it.
 type Claims struct {
 	More       Claim // another page follows
 	Pages      int   // how many pages there are; 0: not said
@@ -25,7 +26,8 @@ const (
 	Claimed
 )
 
-// claimsOf reads what the objects around a list say of its completeness, the metadata in them, and the header Link.
+// claimsOf reads what the objects around a list say of its completeness, the metadata in them, and
+// the header Link.
 func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
 	for _, scope := range scopes {
 		for _, m := range scope.heads(1) {
@@ -72,8 +74,8 @@ func (x *exchange) claimOfMore(m value) Claim {
 	return Unsaid
 }
 
-// claimOfNext reads a link, a number or a token of the next page. A link to another origin is no claim: it may stand for a
-// gateway that the API does not know, and no link is followed.
+// claimOfNext reads a link, a number or a token of the next page. A link to another origin is no
+// claim: it may stand for a gateway that the API does not know, and no link is followed.
 func (x *exchange) claimOfNext(m value) Claim {
 	if m.isObject() {
 		return x.claimOfNext(m.object().get("href", "url"))

@@ -34,13 +34,15 @@ type Options struct {
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 
-	// JSON pointers to what is left out of digests: a change of it alone is no change of the record.
+	// JSON pointers to what is left out of digests: a change of it alone is no change of the
+	// record.
 	IgnoreInsertions []string
 }
 
 // Gate admits requests and is told their outcome. An error of Wait ends a call, and is wrapped.
 type Gate interface {
-	// Wait blocks until a request may be made, also each of a walk: the budget, and the place to refuse.
+	// Wait blocks until a request may be made, also each of a walk: the budget, and the place to
+	// refuse.
 	Wait(context.Context, Request) error
 	// Done hears of every request that Wait let go.
 	Done(Request, Outcome)
@@ -88,8 +90,8 @@ type Client struct {
 	idNames []string    // plain
 }
 
-// New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a
-// password by mistake.
+// New checks the settings and makes a client. It asks nothing. Its errors do not quote the base
+// URL, which may hold a password by mistake.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	base, err := parseBase(o.BaseURL, o.AllowPlaintext)

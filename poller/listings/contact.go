@@ -15,8 +15,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Contact is the person behind a contact request: personal data. What the record does not say is absent. Fields, order
-// and types are those of the event.
+// Contact is the person behind a contact request: personal data. What the record does not say is
+// absent. Fields, order and types are those of the event.
 type Contact struct {
 	Salutation       string
 	Gender           string

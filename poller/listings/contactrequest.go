@@ -19,7 +19,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ContactRequestsQuery are the parameters of the contact requests of an insertion. Zero values are left out.
+// ContactRequestsQuery are the parameters of the contact requests of an insertion. Zero values are
+// left out.
 type ContactRequestsQuery struct {
 	NumberOfItemsPerPage int
 	SortBy               string // score or createdAt
@@ -41,8 +42,9 @@ func (q ContactRequestsQuery) values() url.Values {
 	return v
 }
 
-// ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order of the response. An id
-// may stand on it twice. Where Found is false, the response is "none" without a list: empty, null, or a total of 0.
+// ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order
+// of the response. An id may stand on it twice. Where Found is false, the response is "none"
+// without a list: empty, null, or a total of 0.
 type ContactRequestsPage struct {
 	Envelope
 	ContactRequests []ContactRequest
@@ -71,7 +73,8 @@ func (c ContactRequest) value() value {
 
 func (c ContactRequest) object() object { return c.value().object() }
 
-// ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and errors name it.
+// ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and
+// errors name it.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
 	query := spaced(q.values().Encode())
@@ -131,14 +134,16 @@ func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) 
 	return page, nil
 }
 
-// saysNothing reports whether the body is empty or null, which is "none" where contact requests were asked for.
+// saysNothing reports whether the body is empty or null, which is "none" where contact requests
+// were asked for.
 func (x *exchange) saysNothing() bool {
 	body := bytes.TrimSpace(trimBOM(x.body))
 	return !x.declaresFailure() && (len(body) == 0 || string(body) == "null")
 }
 
-// contactRequest reads an element of the list. stranger says that it names something else than what was asked for: one such
-// record is odd, and is read all the same; most of them are the response to another question.
+// contactRequest reads an element of the list. stranger says that it names something else than what
+// was asked for: one such record is odd, and is read all the same; most of them are the response to
+// another question.
 func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
 	r.decoded, r.Record, r.Defects = compact(element)
 	o := r.object()
@@ -156,8 +161,8 @@ func (c *Client) contactRequest(element value, asked Request) (r ContactRequest,
 	return r, stranger
 }
 
-// sameReference reports whether two texts name one property: spellings differ in escapes, white space, composed letters, case,
-// and the empty segments at the end.
+// sameReference reports whether two texts name one property: spellings differ in escapes, white
+// space, composed letters, case, and the empty segments at the end.
 func sameReference(a, b string) bool { return a == b || plainReference(a) == plainReference(b) }
 
 func plainReference(s string) string {
@@ -171,8 +176,8 @@ func plainReference(s string) string {
 	return strings.TrimRight(strings.Join(segments, "#"), "#")
 }
 
-// references are those that a contact request names: its own, else those of objects in it such as "property". One may be
-// that of a similar property.
+// references are those that a contact request names: its own, else those of objects in it such as
+// "property". One may be that of a similar property.
 func (v value) references() (list []string) {
 	if own := v.reference(); own != "" {
 		return []string{own}
@@ -201,9 +206,10 @@ func (o object) score() json.RawMessage {
 	return nil
 }
 
-// ID is what a member of that name says, directly, in the metadata or in an object around the request: a text, or the
-// text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else. A name in
-// another style counts where the name itself is not there.
+// ID is what a member of that name says, directly, in the metadata or in an object around the
+// request: a text, or the text of a number, so that 1 and "1" are the same. It is empty if the
+// member is absent, null or something else. A name in another style counts where the name itself is
+// not there.
 func (c ContactRequest) ID(name string) string {
 	for scope := range c.object().scopes() {
 		if v := scope.styled(name); v.doc != nil {
@@ -238,12 +244,14 @@ func (o object) styled(name string) value {
 	return o.get(plain(name))
 }
 
-// otherThings are what members called …Id or …Ref are about that name something else than the contact request.
+// otherThings are what members called …Id or …Ref are about that name something else than the
+// contact request.
 var otherThings = regexp.MustCompile(`^(?:propertyreference|property|listing|insertion|object|realestate|estate|flat|agency|agent|lister|` +
 	`customer|account|company|user|person|contact|sender|profile|session|visitor|portal|source|channel|platform|status|type|category|` +
 	`language|country|template|campaign|tenant)(?:id|ref|reference|uuid|guid|key)$`)
 
-// OtherID is a member that is called …Id or …Ref and is no candidate for the id: it may tell contact requests apart all the same.
+// OtherID is a member that is called …Id or …Ref and is no candidate for the id: it may tell
+// contact requests apart all the same.
 type OtherID struct{ Name, Value string }
 
 // OtherIDs lists them by name, of the record and of what it is wrapped in.
@@ -274,14 +282,16 @@ func (c ContactRequest) Digest(o Outside) [32]byte {
 	return c.value().digest(o.ignored, o.ids, outsideLevels)
 }
 
-// Prints are two hashes by which a contact request is recognised, whatever its id, its score, and the style of names.
+// Prints are two hashes by which a contact request is recognised, whatever its id, its score, and
+// the style of names.
 //
-// The fingerprint is over reference, creation time to the second, name and message. Addresses and numbers rotate where a portal
-// relays or masks them, so e-mail and phone are part of it only where there is no time, or neither name nor message. Without a
-// time and all of these the record stands in for them.
+// The fingerprint is over reference, creation time to the second, name and message. Addresses and
+// numbers rotate where a portal relays or masks them, so e-mail and phone are part of it only where
+// there is no time, or neither name nor message. Without a time and all of these the record stands
+// in for them.
 //
-// The content is over what the person wrote, wherever and whenever: name, e-mail, phone and message. It is zero where none of
-// them is there.
+// The content is over what the person wrote, wherever and whenever: name, e-mail, phone and
+// message. It is zero where none of them is there.
 func (c ContactRequest) Prints(reference string) (fingerprint [16]byte, content [8]byte) {
 	p := c.Contact()
 	name, words, email, phone := p.name(), p.words(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw)
@@ -326,8 +336,9 @@ func hashParts(parts []string) [32]byte {
 	return sha256.Sum256(b)
 }
 
-// Leaves hashes what the record holds, by JSON pointer and without the score: objects are looked into three levels deep, arrays are
-// taken whole. At most 256. The hashes are of this process and of no use to another one.
+// Leaves hashes what the record holds, by JSON pointer and without the score: objects are looked
+// into three levels deep, arrays are taken whole. At most 256. The hashes are of this process and
+// of no use to another one.
 func (c ContactRequest) Leaves() map[string]uint64 {
 	all := map[string]uint64{}
 	leaves(all, c.object(), "", 3)
@@ -355,11 +366,12 @@ type PersonField struct {
 	Empty bool   // null, "", [] or {}
 }
 
-// maxFields bounds what has to be remembered of a record; more members than that are no contact request.
+// maxFields bounds what has to be remembered of a record; more members than that are no contact
+// request.
 const maxFields = 256
 
-// PersonFields lists by name the members that hold the person. An object around the person is replaced by its own members, two
-// levels down. At most 256.
+// PersonFields lists by name the members that hold the person. An object around the person is
+// replaced by its own members, two levels down. At most 256.
 func (c ContactRequest) PersonFields() []PersonField {
 	list := personFieldsOf(nil, c.object(), "", false, 2)
 	slices.SortFunc(list, func(a, b PersonField) int { return strings.Compare(a.Name, b.Name) })

@@ -38,8 +38,8 @@ func foreign(heads []value, r Request) string {
 	return ""
 }
 
-// isForeign reports whether a record names another agency. Records may name theirs in a way of their
-// own, so only what has the form of the one that was asked for is compared.
+// isForeign reports whether a record names another agency. Records may name theirs in a way of
+// their own, so only what has the form of the one that was asked for is compared.
 func (v value) isForeign(asked string) bool {
 	for m := range v.object().all(agencyNames...) {
 		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
@@ -51,7 +51,8 @@ func (v value) isForeign(asked string) bool {
 
 var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
 
-// declaresFailure reports whether a response is a failure by its content type, whatever its status is.
+// declaresFailure reports whether a response is a failure by its content type, whatever its status
+// is.
 func (x *exchange) declaresFailure() bool {
 	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
 }
@@ -81,8 +82,8 @@ func (v value) saysFailure() bool {
 
 var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
 
-// speaksOfError reports whether a member beside an empty list, or in the metadata of the response, is
-// about an error. Beside records it would be a remark.
+// speaksOfError reports whether a member beside an empty list, or in the metadata of the response,
+// is about an error. Beside records it would be a remark.
 func (o object) speaksOfError() bool { return slices.ContainsFunc(o.heads(1), value.speaksOfError) }
 
 func (v value) speaksOfError() bool {
@@ -190,7 +191,8 @@ func (v value) count() (int, bool) {
 	return natural(digits)
 }
 
-// describe gives the shape of a body: types, and the outermost names as far as they look like names.
+// describe gives the shape of a body: types, and the outermost names as far as they look like
+// names.
 func describe(root value) string {
 	if !root.isObject() {
 		return root.typeName()

@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// ErrBodyTooLarge is wrapped by the error for a body that is larger than Options.MaxBody, as it comes or unpacked.
+// ErrBodyTooLarge is wrapped by the error for a body that is larger than Options.MaxBody, as it
+// comes or unpacked.
 var ErrBodyTooLarge = errors.New("body is larger than allowed")
 
-// RequestError wraps what came of a request and has no type of its own: ErrReference, ErrBodyTooLarge, a key that cannot
-// be sent, an error of the Gate.
+// RequestError wraps what came of a request and has no type of its own: ErrReference,
+// ErrBodyTooLarge, a key that cannot be sent, an error of the Gate.
 type RequestError struct {
 	Request
 	Err error
@@ -29,7 +30,8 @@ type RequestError struct {
 func (e *RequestError) Error() string { return e.Request.String() + ": " + e.Err.Error() }
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// StatusError is a response with a status that is not 2xx. Redirects are among them: none is followed.
+// StatusError is a response with a status that is not 2xx. Redirects are among them: none is
+// followed.
 type StatusError struct {
 	Request
 	Status     int
@@ -48,7 +50,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// BodyKind says what the body of an error response looked like. The words are those of the contract.
+// BodyKind says what the body of an error response looked like. The words are those of the
+// contract.
 type BodyKind string
 
 // Kinds of bodies.
@@ -71,8 +74,9 @@ const (
 	StageCanceled = "canceled"
 )
 
-// TransportError is a request without a whole response. Err is one of the well-known errors (context.Canceled, io.EOF, a
-// system call's) or a text of ours: what net/http says may quote what it read.
+// TransportError is a request without a whole response. Err is one of the well-known errors
+// (context.Canceled, io.EOF, a system call's) or a text of ours: what net/http says may quote what
+// it read.
 type TransportError struct {
 	Request
 	Stage string
@@ -82,8 +86,8 @@ type TransportError struct {
 func (e *TransportError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Request, e.Stage, e.Err) }
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// DriftError is a response with status 2xx that is not what the operation promises: no list, no JSON, or
-// about something else. It is never taken for "none".
+// DriftError is a response with status 2xx that is not what the operation promises: no list, no
+// JSON, or about something else. It is never taken for "none".
 type DriftError struct {
 	Request
 	Expected string // paths and JSON types, never values
@@ -95,7 +99,8 @@ func (e *DriftError) Error() string {
 	return fmt.Sprintf("%s: expected %s, found %s", e.Request, e.Expected, e.Found)
 }
 
-// transportError says in which stage a request broke, and why, in words that quote nothing. ctx is the caller's.
+// transportError says in which stage a request broke, and why, in words that quote nothing. ctx is
+// the caller's.
 func transportError(ctx context.Context, r Request, err error, connected bool) *TransportError {
 	if ended := ctx.Err(); ended != nil {
 		return &TransportError{Request: r, Stage: StageCanceled, Err: ended}
@@ -126,11 +131,12 @@ var (
 	errBroken       = errors.New("the connection broke or the answer is no HTTP")
 )
 
-// refusesHandshake says whether the other side has said by TLS that something does not please it. It may do so later too.
+// refusesHandshake says whether the other side has said by TLS that something does not please it.
+// It may do so later too.
 var refusesHandshake = that(func(err *net.OpError) bool { return err.Op == "remote error" })
 
-// breaks is the one table of how a request breaks; the first row that fits counts. One without words of its own gives its cause.
-// What fits none broke where it was read.
+// breaks is the one table of how a request breaks; the first row that fits counts. One without
+// words of its own gives its cause. What fits none broke where it was read.
 var breaks = []struct {
 	fits     func(error) bool
 	stage    string

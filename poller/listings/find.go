@@ -72,8 +72,8 @@ type found struct {
 	Claims
 }
 
-// find returns the list of records in a body. It is the one place that decides what a response holds:
-// a list, nothing by its own count, or something else. A configured place is the only one.
+// find returns the list of records in a body. It is the one place that decides what a response
+// holds: a list, nothing by its own count, or something else. A configured place is the only one.
 func (x *exchange) find(names, idFields []string, configured string) (found, error) {
 	root, wrong := value{}, "a response that declares its own failure by its content type"
 	if !x.declaresFailure() {
@@ -136,9 +136,9 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	return l, nil
 }
 
-// leavesOut reports whether a response has null in place of its list or of what is around it, which is
-// "none" for contact requests. Past the first page of insertions it is the end, as "" and {} are, and a
-// HAL document that embeds nothing.
+// leavesOut reports whether a response has null in place of its list or of what is around it, which
+// is "none" for contact requests. Past the first page of insertions it is the end, as "" and {}
+// are, and a HAL document that embeds nothing.
 func (x *exchange) leavesOut(top object, at *place, p Place) bool {
 	if top.speaksOfError() {
 		return false
@@ -191,9 +191,10 @@ func (f *finder) look(p *place) {
 	p.lone, p.sure, p.person = f.isLone(o), o.hint(surest, 0), o.hasPerson(0)
 }
 
-// explore collects the place and those in it. It does not look into arrays, where records stand or nothing that is known, unless their
-// only element is an object that holds lists and is no record: the result of the one action that was asked for. It is looked into
-// as if it were a response of its own.
+// explore collects the place and those in it. It does not look into arrays, where records stand or
+// nothing that is known, unless their only element is an object that holds lists and is no record:
+// the result of the one action that was asked for. It is looked into as if it were a response of
+// its own.
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
@@ -224,7 +225,8 @@ var only = &name{quoted: `"0"`, text: "0", plain: "0"}
 
 func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.isCarried()) }
 
-// carries reports whether an array holds no record, but an object with a list that is called as one of records is.
+// carries reports whether an array holds no record, but an object with a list that is called as one
+// of records is.
 func (f *finder) carries(p *place) bool {
 	isRecord := func(e value) bool {
 		_, reference := referenced(e)
@@ -241,8 +243,8 @@ func (o object) holdsList(deeper int) bool {
 	})
 }
 
-// best returns the places with the highest score: none, the one, or several between which there is no
-// choice. Of empty lists either says the same.
+// best returns the places with the highest score: none, the one, or several between which there is
+// no choice. Of empty lists either says the same.
 func (f *finder) best() (best []*place) {
 	highest := 0
 	for _, p := range f.places {
@@ -303,8 +305,8 @@ func (f *finder) score(p *place) int {
 	return score + 1
 }
 
-// holds says what a place holds, negative if it cannot be that of the records; list reports that it is
-// a list, and not one record in place of it.
+// holds says what a place holds, negative if it cannot be that of the records; list reports that it
+// is a list, and not one record in place of it.
 func (f *finder) holds(p *place) (held int, list bool) {
 	if !f.contacts() {
 		return f.holdsInsertions(p)
@@ -363,8 +365,8 @@ func (f *finder) holdsContactRequests(p *place) (held int) {
 	return held
 }
 
-// isPart reports whether a list is part of one contact request, such as its telephone numbers, and does
-// not look more like contact requests than that one.
+// isPart reports whether a list is part of one contact request, such as its telephone numbers, and
+// does not look more like contact requests than that one.
 func (f *finder) isPart(p *place, held int) bool {
 	for up := p.up; up != nil; up = up.up {
 		if up.lone && (held <= holdsLikely || up.person) {
@@ -374,8 +376,9 @@ func (f *finder) isPart(p *place, held int) bool {
 	return false
 }
 
-// standsForNone reports whether something empty where the list of contact requests belongs means that
-// there are none: no list holds anything, nothing is counted, and it is not part of a contact request.
+// standsForNone reports whether something empty where the list of contact requests belongs means
+// that there are none: no list holds anything, nothing is counted, and it is not part of a contact
+// request.
 func (f *finder) standsForNone(p *place) bool {
 	for up := p.up; up != nil; up = up.up {
 		if up.sure {
@@ -429,7 +432,8 @@ func countReferences(p *place) (n int) {
 	return n
 }
 
-// countLone is how many insertions an object is or has as members: of several only one would be read.
+// countLone is how many insertions an object is or has as members: of several only one would be
+// read.
 func countLone(v value) (n int) {
 	if v.reference() != "" {
 		return 1
@@ -475,8 +479,8 @@ func (p *place) isWithin(names []string) bool {
 // isList reports whether a place is an array or an object with index keys.
 func (p *place) isList() bool { return p.isArray() || p.isIndexed() }
 
-// isIndexed reports whether an object has objects under the keys "0", "1" and so on, as a list has in
-// languages whose lists are maps. Beside them may stand how many they are.
+// isIndexed reports whether an object has objects under the keys "0", "1" and so on, as a list has
+// in languages whose lists are maps. Beside them may stand how many they are.
 func (v value) isIndexed() bool {
 	elements := 0
 	for _, m := range v.object() {
@@ -506,7 +510,8 @@ func (p *place) records() []value {
 	return p.array()
 }
 
-// isFilled reports whether an element may be a record: an object that is not empty and is not an error.
+// isFilled reports whether an element may be a record: an object that is not empty and is not an
+// error.
 func isFilled(element value) bool {
 	some, failure := false, false
 	for _, m := range element.object() {
@@ -537,8 +542,8 @@ func (f *finder) isLone(o object) bool {
 	return sure > 1 || sure > 0 && whose > 0
 }
 
-// areAddresses reports whether a list of e-mails is one of addresses: some services call the contact
-// requests themselves so.
+// areAddresses reports whether a list of e-mails is one of addresses: some services call the
+// contact requests themselves so.
 func (v value) areAddresses() bool {
 	return v.name.plain == "emails" && v.isArray() && !slices.ContainsFunc(v.inner, func(e value) bool {
 		return e.object().hint(surest, 1) || e.object().hint([]string{"message", "contact", "sender", "contactrequest"}, 1)

@@ -21,13 +21,14 @@ type Envelope struct {
 	Received time.Time // our clock, after the last byte
 	Sum      Sum       // of the response
 	Settled  bool      // it was not read: what it says is known
-	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so that a page with
-	// one of them does not show all that is there.
+	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so
+	// that a page with one of them does not show all that is there.
 	Unreadable int
 
 	Claims
 
-	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no records.
+	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no
+	// records.
 	Found bool
 }
 
@@ -64,7 +65,8 @@ func setNumber(v url.Values, name string, n int) {
 	}
 }
 
-// InsertionsPage is one page of the list of insertions of an agency. A reference may stand on it twice.
+// InsertionsPage is one page of the list of insertions of an agency. A reference may stand on it
+// twice.
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
@@ -165,8 +167,8 @@ func (i Insertion) object() object {
 	return v.object()
 }
 
-// Summary is what people want to know of an insertion at a glance. What the record does not say, or says in another type,
-// is absent. Fields, order and types are those of the event.
+// Summary is what people want to know of an insertion at a glance. What the record does not say, or
+// says in another type, is absent. Fields, order and types are those of the event.
 type Summary struct {
 	Title       string
 	Street      string

@@ -16,9 +16,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// value is a value of a decoded text; the zero value stands for one that is absent. The structure of
-// a text is proper JSON. Its strings may be no text and its names may repeat: that is a defect of the
-// record that holds them.
+// value is a value of a decoded text; the zero value stands for one that is absent. The structure
+// of a text is proper JSON. Its strings may be no text and its names may repeat: that is a defect
+// of the record that holds them.
 type value struct {
 	doc      *document
 	from, to uint32

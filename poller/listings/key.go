@@ -11,10 +11,12 @@ import (
 	"unique"
 )
 
-// Key is an API key. However it is printed, logged or encoded, also inside another struct, it says no more than that it is
-// one. Two keys are equal (==) if their texts are. The zero value is no key.
+// Key is an API key. However it is printed, logged or encoded, also inside another struct, it says
+// no more than that it is one. Two keys are equal (==) if their texts are. The zero value is no
+// key.
 type Key struct {
-	// A handle is a pointer, so that even fmt, which calls no method on an unexported field, does not come across the text.
+	// A handle is a pointer, so that even fmt, which calls no method on an unexported field, does
+	// not come across the text.
 	text        unique.Handle[string]
 	fingerprint unique.Handle[string]
 }
@@ -40,7 +42,8 @@ func (k Key) reveal() string {
 	return k.text.Value()
 }
 
-// Fingerprint tells keys apart without giving them away: "sha256:" and the first four bytes of the SHA-256, in hex.
+// Fingerprint tells keys apart without giving them away: "sha256:" and the first four bytes of the
+// SHA-256, in hex.
 func (k Key) Fingerprint() string {
 	if k.IsZero() {
 		return "sha256:e3b0c442"
@@ -48,7 +51,8 @@ func (k Key) Fingerprint() string {
 	return k.fingerprint.Value()
 }
 
-// Validate says whether the key can be sent in a header: not empty, printable ASCII, no space. The error does not quote it.
+// Validate says whether the key can be sent in a header: not empty, printable ASCII, no space. The
+// error does not quote it.
 func (k Key) Validate() error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch text := k.reveal(); {

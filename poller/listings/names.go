@@ -9,9 +9,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The members of a response are not documented. Everything that is known by name is in this file, in plain form: what
-// differs by style only (createdAt, created_at, created-at, CreatedAt, and prénom, prenom, straße,
-// strasse) is the same.
+// The members of a response are not documented. Everything that is known by name is in this file,
+// in plain form: what differs by style only (createdAt, created_at, created-at, CreatedAt, and
+// prénom, prenom, straße, strasse) is the same.
 
 func plain(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
@@ -36,7 +36,8 @@ func plainNames(names []string) []string {
 	return list
 }
 
-// SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both.
+// SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the
+// same member for both.
 func SameName(a, b string) bool { return plain(a) == plain(b) }
 
 // The envelope.
@@ -64,7 +65,8 @@ var (
 		"links", "facets", "filters", "aggregations", "sort", "sorts", "warnings", "messages", "notifications", "tags", "included",
 	}
 
-	// What is called a count may be that of the page, so that it says something only where it is larger.
+	// What is called a count may be that of the page, so that it says something only where it is
+	// larger.
 	totalNames = []string{
 		"total", "totalcount", "totalelements", "totalitems", "totalnumberofitems", "totalresults", "totalrecords", "totalhits",
 		"totalsize", "totalnumberofelements", "hydra:totalitems", "numfound", "@odata.count", "odata.count",
@@ -100,7 +102,8 @@ var (
 var (
 	referenceNames = []string{"propertyreferenceid", "objectreference"}
 	agencyNames    = []string{"agencyid"}
-	// insertionMembers are what the member of an element is called that holds the insertion, if it is not the element.
+	// insertionMembers are what the member of an element is called that holds the insertion, if it
+	// is not the element.
 	insertionMembers = []string{"insertion", "listing", "property", "realestate", "node", "attributes", "item"}
 )
 

@@ -2,7 +2,8 @@ package listings
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Place is where the records of an operation stood in earlier responses. What a response shows is compared with it; see find.
+// Place is where the records of an operation stood in earlier responses. What a response shows is
+// compared with it; see find.
 type Place struct {
 	Known bool
 	Path  string // JSON pointer to the list; "" is the root

@@ -39,7 +39,8 @@ func compact(v value) (record value, text json.RawMessage, defects []string) {
 	return v, json.RawMessage(v.raw()), slices.Compact(defects)
 }
 
-// inspect appends what is wrong in a value, and returns how long its text would be without white space.
+// inspect appends what is wrong in a value, and returns how long its text would be without white
+// space.
 func (v value) inspect(defects []string, depth int) (int, []string) {
 	switch {
 	case v.kind() == jsontext.KindString && !v.doc.tidy && isBroken(v.raw()):
@@ -73,7 +74,8 @@ func (v value) isShadowed(n int) bool {
 	return v.isObject() && n+1 < len(v.inner) && v.inner[n].name.text == v.inner[n+1].name.text
 }
 
-// isBroken reports whether a JSON string, or any string in a text, may hold bytes or half surrogates that are no text.
+// isBroken reports whether a JSON string, or any string in a text, may hold bytes or half
+// surrogates that are no text.
 func isBroken(quoted []byte) bool {
 	if !utf8.Valid(quoted) {
 		return true
@@ -89,7 +91,8 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 
 // Digest is the SHA-256 of a record in canonical form (RFC 8785) without what the RFC 6901 pointers
 // in ignore lead to: the order of members and white space do not matter. Unlike in the RFC, numbers
-// keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not 1.
+// keep their text: integers above 2^53 that a float would make equal stay different, and 1.0 is not
+// 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if _, defects := root.inspect(nil, 1); wrong != "" || len(defects) > 0 {
@@ -98,14 +101,15 @@ func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error
 	return root.digest(tokens(ignore), nil, 0), nil
 }
 
-// outsideLevels is how many levels of a contact request's objects lack what is outside of its digest.
+// outsideLevels is how many levels of a contact request's objects lack what is outside of its
+// digest.
 const outsideLevels = 2
 
 // usuallyOutside is what is outside of the digest of every contact request.
 var usuallyOutside = wordsOf([]string{"score"}, referenceNames, plainNames(IDFields))
 
-// Outside is what is outside of the digests of contact requests beside the score, ids and references,
-// which are so wherever they stand in the first levels, however they are spelled.
+// Outside is what is outside of the digests of contact requests beside the score, ids and
+// references, which are so wherever they stand in the first levels, however they are spelled.
 type Outside struct {
 	ignored [][]string // pointers
 	ids     []string   // names, plain
@@ -178,7 +182,8 @@ func appendCanonicalString(b, quoted []byte) []byte {
 	return b
 }
 
-// mayBeRewritten reports whether something may be escaped in a JSON string that RFC 8785 writes in another way.
+// mayBeRewritten reports whether something may be escaped in a JSON string that RFC 8785 writes in
+// another way.
 func mayBeRewritten(quoted []byte) bool {
 	return bytes.Contains(quoted, []byte(`\u`)) || bytes.Contains(quoted, []byte(`\/`))
 }
@@ -193,8 +198,8 @@ func tokens(pointers []string) [][]string {
 	return split
 }
 
-// below are the pointers that lead through a member, without their first token; drop reports that one
-// ends there.
+// below are the pointers that lead through a member, without their first token; drop reports that
+// one ends there.
 func below(ignore [][]string, name string) (deeper [][]string, drop bool) {
 	for _, t := range ignore {
 		if t[0] != name {

@@ -74,8 +74,9 @@ type Outcome struct {
 	Duration time.Duration // without the time that Gate.Wait took
 }
 
-// ErrReference is wrapped by the error for a reference or an agency id that cannot be asked for: empty, "." or ".."
-// (also between slashes, where a proxy might take it for a step), with a control character, or longer than 4 KiB.
+// ErrReference is wrapped by the error for a reference or an agency id that cannot be asked for:
+// empty, "." or ".." (also between slashes, where a proxy might take it for a step), with a control
+// character, or longer than 4 KiB.
 var ErrReference = errors.New("identifier that cannot be put into a path")
 
 const maxReference = 4 << 10
@@ -94,14 +95,15 @@ func checkSegment(s string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// escape writes every byte as %XX but for the unreserved ones of RFC 3986. What escapes a little less (url.PathEscape leaves
-// $&+,/:;=@ alone in places) is read in other ways by other servers.
+// escape writes every byte as %XX but for the unreserved ones of RFC 3986. What escapes a little
+// less (url.PathEscape leaves $&+,/:;=@ alone in places) is read in other ways by other servers.
 func escape(segment string) string { return spaced(url.QueryEscape(segment)) }
 
 // spaced is a query in which a space is %20, not +, which only forms understand.
 func spaced(query string) string { return strings.ReplaceAll(query, "+", "%20") }
 
-// address makes the URL of a request. Path and RawPath are set together, so that the request line is byte by byte ours.
+// address makes the URL of a request. Path and RawPath are set together, so that the request line
+// is byte by byte ours.
 func (c *Client) address(r Request, query string) (*url.URL, error) {
 	before, segment, after := "/insertion-funnel/integration/", r.AgencyID, "/insertions"
 	if r.Operation == OperationContactRequests {
@@ -117,8 +119,8 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// header is what goes along with a request. None is conditional: that nothing has changed is seen in the response itself, and an API
-// that is wrong about its own changes hides nothing.
+// header is what goes along with a request. None is conditional: that nothing has changed is seen
+// in the response itself, and an API that is wrong about its own changes hides nothing.
 func (c *Client) header(key Key) http.Header {
 	h := maps.Clone(c.always)
 	h["Authorization"] = []string{"ApiKey " + key.reveal()}
@@ -142,7 +144,8 @@ type exchange struct {
 // Sum is a hash of a response. Responses of equal sums to requests of one kind are read alike.
 type Sum [16]byte
 
-// sumFor hashes what decides how the response to a query is read: the body, and behind it what else does.
+// sumFor hashes what decides how the response to a query is read: the body, and behind it what else
+// does.
 func (x *exchange) sumFor(query string) Sum {
 	b := append(append(x.body, query...), x.place.Path...)
 	b = append(b, strings.Join(x.header.Values("Link"), ",")...)
@@ -167,7 +170,8 @@ func (x *exchange) drop() {
 	x.room = nil
 }
 
-// ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
+// ask sends one request. It returns a whole body with status 200, or one of the errors of this
+// package.
 func (c *Client) ask(ctx context.Context, key Key, r Request, query string, p Place) (*exchange, error) {
 	r.Key = key.Fingerprint()
 	if err := key.Validate(); err != nil {
@@ -257,8 +261,8 @@ func readDate(header string) time.Time {
 	return t
 }
 
-// retryAfter reads the header: seconds, or a moment, which is counted from now. What is negative, past or cannot be read
-// is 0; what is too long to say is the longest duration there is.
+// retryAfter reads the header: seconds, or a moment, which is counted from now. What is negative,
+// past or cannot be read is 0; what is too long to say is the longest duration there is.
 func retryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if header != "" && strings.Trim(header, "0123456789") == "" {
@@ -278,7 +282,8 @@ func (x *exchange) envelope() Envelope {
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 
-// room is where a body is unpacked and read. It is used again, as most bodies say what was said before.
+// room is where a body is unpacked and read. It is used again, as most bodies say what was said
+// before.
 type room struct {
 	packed bufio.Reader
 	gzip   gzip.Reader
@@ -290,8 +295,8 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 // maxRoom is the largest body whose room is used again.
 const maxRoom = 1 << 20
 
-// read reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be more
-// than most.
+// read reads a body to its end, unpacked. It counts the bytes as they come and as they are
+// unpacked; neither may be more than most.
 func (m *room) read(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
@@ -310,9 +315,9 @@ func (m *room) read(resp *http.Response, most int64) ([]byte, error) {
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
 
 // inUTF8 decodes a body from the charset that its content type declares. JSON is UTF-8 whatever is
-// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing. UTF-16
-// is known by its mark or by the first character, declared or not.
-// The result is not larger than most either.
+// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing.
+// UTF-16 is known by its mark or by the first character, declared or not. The result is not larger
+// than most either.
 func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
 	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return body, nil
@@ -383,7 +388,8 @@ func (m *room) unpack(r io.Reader, h http.Header) (io.Reader, error) {
 	return nil, errEncoding
 }
 
-// mostErrorBody is how much of the body of an error response is looked at. A longer one costs the connection.
+// mostErrorBody is how much of the body of an error response is looked at. A longer one costs the
+// connection.
 const mostErrorBody = 64 << 10
 
 // kindOf looks at the body of an error response.

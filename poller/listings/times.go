@@ -48,8 +48,8 @@ func (o object) written() string {
 
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
-// creations yields what may be the creation time, surest first, of the record and then of what it is
-// wrapped in. A member meta says nothing else of a contact request.
+// creations yields what may be the creation time, surest first, of the record and then of what it
+// is wrapped in. A member meta says nothing else of a contact request.
 func (o object) creations() iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for v := range o.all(creationNames...) {
@@ -100,13 +100,14 @@ func instant(v value, zone *time.Location) (at time.Time, form string) {
 	return at.UTC(), form
 }
 
-// A date is read from 1990 on, so that the zero times of most systems are none. A number is read only
-// from December 1999 on, as it may count from another moment than 1970: seconds since 2001 (until 2030)
-// and ticks since the year 1 would be moments of the nineties, which make every contact request old.
+// A date is read from 1990 on, so that the zero times of most systems are none. A number is read
+// only from December 1999 on, as it may count from another moment than 1970: seconds since 2001
+// (until 2030) and ticks since the year 1 would be moments of the nineties, which make every
+// contact request old.
 const earliestDate, earliestNumber = 631_152_000, 944_006_400
 
-// isPlausible bounds times: no more than ten years from now. A clock that was never set, and begins in
-// 1970, does not count.
+// isPlausible bounds times: no more than ten years from now. A clock that was never set, and begins
+// in 1970, does not count.
 func isPlausible(second, earliest int64) bool {
 	const written = 1_767_225_600 // 2026
 	now := time.Unix(max(time.Now().Unix(), written), 0)
@@ -153,8 +154,9 @@ func arrayText(v value) string {
 }
 
 // objectText writes the time of an object as libraries serialize their own types: that of MongoDB
-// ($date), of Firestore and Protobuf (seconds and nanoseconds), of PHP and Microsoft Graph (a text and
-// its zone), and of Java (a LocalDateTime by its getters). A zone that is named must be UTC or ours.
+// ($date), of Firestore and Protobuf (seconds and nanoseconds), of PHP and Microsoft Graph (a text
+// and its zone), and of Java (a LocalDateTime by its getters). A zone that is named must be UTC or
+// ours.
 func objectText(o object, zone *time.Location) string {
 	number := func(names ...string) string { return cmp.Or(o.scalar(names...), "0") }
 	date := o.get("$date")
@@ -196,8 +198,8 @@ func datedBy(digits ...string) string {
 	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
 }
 
-// layouts are those of dates and times of day, in the words and spaces of inLayout. The day is first
-// where there are dots or dashes. With slashes it may be the month: such a date is not read.
+// layouts are those of dates and times of day, in the words and spaces of inLayout. The day is
+// first where there are dots or dashes. With slashes it may be the month: such a date is not read.
 var layouts = func() (all []string) {
 	for _, zone := range []string{"", "Z07:00", "-0700", "-07"} {
 		for _, clock := range []string{"15:04:05", "15:04"} {
@@ -260,7 +262,8 @@ var (
 	beforeZone   = regexp.MustCompile(`([0-9M]) ([Z+-])`)
 )
 
-// months are the names of months in four languages, and their first three letters where these name one.
+// months are the names of months in four languages, and their first three letters where these name
+// one.
 var months = func() map[string]int {
 	all := map[string]int{}
 	for _, year := range []string{

@@ -30,15 +30,18 @@ const (
 	mostIdle        = 64
 	mostHeader      = 64 << 10
 	connectWithin   = 10 * time.Second
-	// Less than any balancer: net/http sends a request again whose kept connection the other side has closed.
+	// Less than any balancer: net/http sends a request again whose kept connection the other side
+	// has closed.
 	idleFor = 20 * time.Second
-	// An HTTP/2 connection carries all requests. One that has gone silent is asked for a sign of life after this time, and
-	// closed if it gives none: else every request on it would have to run into its own limit.
+	// An HTTP/2 connection carries all requests. One that has gone silent is asked for a sign of
+	// life after this time, and closed if it gives none: else every request on it would have to run
+	// into its own limit.
 	silentFor, aliveWithin = 15 * time.Second, 10 * time.Second
 )
 
-// NewTransport makes the transport of a Client: HTTP/1.1, or HTTP/2 where TLS offers it. It is bounded in every respect
-// that http.DefaultTransport leaves open. Proxies from the environment count for https only, where they cannot read the key.
+// NewTransport makes the transport of a Client: HTTP/1.1, or HTTP/2 where TLS offers it. It is
+// bounded in every respect that http.DefaultTransport leaves open. Proxies from the environment
+// count for https only, where they cannot read the key.
 func NewTransport(o TransportOptions) *http.Transport {
 	o.Timeout = cmp.Or(max(o.Timeout, 0), defaultTimeout)
 	if o.Dial == nil {
@@ -67,8 +70,9 @@ func NewTransport(o TransportOptions) *http.Transport {
 	}
 }
 
-// headerWithin is how much of a request's time may pass before the header of its response has come: nearly all of it, for an
-// API that takes its time sends the body immediately after it. Half a second is left for that.
+// headerWithin is how much of a request's time may pass before the header of its response has come:
+// nearly all of it, for an API that takes its time sends the body immediately after it. Half a
+// second is left for that.
 func headerWithin(whole time.Duration) time.Duration { return whole - min(time.Second/2, whole/10) }
 
 func proxy(r *http.Request) (*url.URL, error) {
@@ -84,7 +88,8 @@ func proxy(r *http.Request) (*url.URL, error) {
 
 var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
 
-// isOfProxy says whether an error is about the way to the proxy, or its response, and not about the API.
+// isOfProxy says whether an error is about the way to the proxy, or its response, and not about the
+// API.
 func isOfProxy(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, errProxy) || errors.As(err, &op) && op.Op == "proxyconnect"
@@ -110,7 +115,8 @@ func (e *proxyError) Error() string {
 
 func (e *proxyError) Unwrap() error { return e.err }
 
-// connectedByProxy reports a proxy that refuses as what it is: its response may say anything, and is not the API's.
+// connectedByProxy reports a proxy that refuses as what it is: its response may say anything, and
+// is not the API's.
 func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return errProxy

@@ -7,15 +7,16 @@ import (
 
 // What others may know of this package's reading: those who describe a response without its values.
 
-// KnownName reports whether a name is one of those by which this package reads responses, however it
-// is spelled. It is a word of the trade then, and no data.
+// KnownName reports whether a name is one of those by which this package reads responses, however
+// it is spelled. It is a word of the trade then, and no data.
 func KnownName(name string) bool { return knownNames[plain(name)] }
 
-// SpeaksOfResponse reports whether a member of that name says whether a response failed, or whether it
-// is complete.
+// SpeaksOfResponse reports whether a member of that name says whether a response failed, or whether
+// it is complete.
 func SpeaksOfResponse(name string) bool { return speakingNames[plain(name)] }
 
-// ReadBody reads the body of a response as a Client does: at most that many bytes, unpacked, in UTF-8.
+// ReadBody reads the body of a response as a Client does: at most that many bytes, unpacked, in
+// UTF-8.
 func ReadBody(resp *http.Response, most int64) ([]byte, error) { return new(room).read(resp, most) }
 
 // KindOfBody is what a body is, as a [StatusError] names it.

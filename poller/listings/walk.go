@@ -33,7 +33,8 @@ func (o WalkOptions) withDefaults() WalkOptions {
 	return o
 }
 
-// PageSize is how many insertions a walk asks for in one request. Smaller sizes are tried where the API refuses it.
+// PageSize is how many insertions a walk asks for in one request. Smaller sizes are tried where the
+// API refuses it.
 const PageSize = 100
 
 // Reasons of a partial walk.
@@ -61,14 +62,16 @@ type Verdict struct {
 	Err        error  // what ended a partial walk; nil if it came to an end
 }
 
-// Walk is one reading of all insertions of an agency. Nothing is known beforehand of how the API numbers its pages, how
-// many records it puts on one, and what it answers past the end. So a walk asks without a page number, then for 1, 2, 3 …
-// with one size throughout, and unites by reference: a service that counts from 0 answers 1 with the second page, one that
-// counts from 1 answers it with the first again.
+// Walk is one reading of all insertions of an agency. Nothing is known beforehand of how the API
+// numbers its pages, how many records it puts on one, and what it answers past the end. So a walk
+// asks without a page number, then for 1, 2, 3 … with one size throughout, and unites by reference:
+// a service that counts from 0 answers 1 with the second page, one that counts from 1 answers it
+// with the first again.
 //
-// It ends with an empty page, with the same refusal for two pages in a row, or with two pages in a row that bring nothing
-// new; never with a short one, because services cap. What responses claim about the list, such as a total, can disprove that
-// a walk is complete, and never proves it; see conclude.
+// It ends with an empty page, with the same refusal for two pages in a row, or with two pages in a
+// row that bring nothing new; never with a short one, because services cap. What responses claim
+// about the list, such as a total, can disprove that a walk is complete, and never proves it; see
+// conclude.
 //
 // A walk is for one goroutine and to be read once.
 type Walk struct {
@@ -81,7 +84,8 @@ type Walk struct {
 	reading
 }
 
-// reading is what was read with one size. References stand here by their hashes, so that a walk over many does not hold them.
+// reading is what was read with one size. References stand here by their hashes, so that a walk
+// over many does not hold them.
 type reading struct {
 	seen, first, last map[string]struct{} // references of all pages, of the first, of the last
 	pages             int                 // that were read
@@ -100,7 +104,8 @@ type reading struct {
 	incomplete        bool                // a response said so
 }
 
-// Walk prepares to read all pages of an agency's insertions. It makes no request before Pages is ranged over.
+// Walk prepares to read all pages of an agency's insertions. It makes no request before Pages is
+// ranged over.
 func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
 	o = o.withDefaults()
 	w := &Walk{c: c, key: key, agency: agency, o: o, verdict: Verdict{Reason: ReasonCanceled, Size: o.Size}}
@@ -112,8 +117,9 @@ func (w *Walk) restart() {
 	w.reading = reading{seen: map[string]struct{}{}, total: -1}
 }
 
-// Pages yields every page as it is read, empty ones too. A page may repeat references of earlier ones. An error is the
-// last that is yielded; refusals by which the API only shows its limits (of size, of pages) are not among them.
+// Pages yields every page as it is read, empty ones too. A page may repeat references of earlier
+// ones. An error is the last that is yielded; refusals by which the API only shows its limits (of
+// size, of pages) are not among them.
 func (w *Walk) Pages(ctx context.Context) iter.Seq2[*InsertionsPage, error] {
 	return func(yield func(*InsertionsPage, error) bool) {
 		stopped := false
@@ -181,7 +187,8 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 	}
 }
 
-// sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them: some refuse it.
+// sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them:
+// some refuse it.
 func (w *Walk) sizes() []int {
 	isTooLarge := func(size int) bool { return size >= w.o.Size }
 	return append([]int{w.o.Size}, slices.DeleteFunc([]int{50, 20, 0}, isTooLarge)...)
@@ -190,9 +197,9 @@ func (w *Walk) sizes() []int {
 // maxEmpty is how many empty pages in a row are skipped.
 const maxEmpty = 10
 
-// take compares a page with what was read before it, and reports whether the list ends with it. Where page numbers are
-// ignored, an insertion that came in between makes the first page look like another one: a page of which most was on the
-// first is the first again.
+// take compares a page with what was read before it, and reports whether the list ends with it.
+// Where page numbers are ignored, an insertion that came in between makes the first page look like
+// another one: a page of which most was on the first is the first again.
 func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	w.pages++
 	w.verdict.Pages++
@@ -236,9 +243,9 @@ func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	return w.nothing == 2
 }
 
-// takeEmpty ends the list with an empty page, unless the page says that others follow: then it is skipped. Where the page
-// before claimed that there is more and this one does not deny it, that is a hole, too. A page without a list may be one bad
-// response: two in a row are the end.
+// takeEmpty ends the list with an empty page, unless the page says that others follow: then it is
+// skipped. Where the page before claimed that there is more and this one does not deny it, that is
+// a hole, too. A page without a list may be one bad response: two in a row are the end.
 func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	claim := page.Claims.More
 	follows := claim == Claimed || claim == Unsaid && w.claimed > w.distinct+w.holes+1
@@ -258,8 +265,8 @@ func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	return true
 }
 
-// conclude makes the verdict. What a response says of its own incompleteness is never overruled; that pages were missed or
-// have moved is, by a total that equals what was read.
+// conclude makes the verdict. What a response says of its own incompleteness is never overruled;
+// that pages were missed or have moved is, by a total that equals what was read.
 func (w *Walk) conclude(reason string, err error) {
 	v := &w.verdict
 	v.Reason, v.Err = reason, err
@@ -283,15 +290,15 @@ func (w *Walk) conclude(reason string, err error) {
 	v.Structural = !v.Complete && v.Reason != ReasonPageFailed && v.Reason != ReasonCanceled
 }
 
-// isOnePage reports whether the first page may be all that the service ever shows. It is not where the service answered page 1
-// like the first and refused 2, or showed an empty page.
+// isOnePage reports whether the first page may be all that the service ever shows. It is not where
+// the service answered page 1 like the first and refused 2, or showed an empty page.
 func (w *Walk) isOnePage() bool {
 	isHeeded := w.refusal != nil && w.pages > 1
 	return w.distinct == 1 && !isHeeded && (w.nothing == 2 || w.refusal != nil)
 }
 
-// mayBeCut reports whether the only page that a service shows may be a part of the list: it is as full as was asked for, or
-// holds as many as services cap pages at.
+// mayBeCut reports whether the only page that a service shows may be a part of the list: it is as
+// full as was asked for, or holds as many as services cap pages at.
 func (w *Walk) mayBeCut() bool {
 	n := len(w.first)
 	return w.verdict.Size > 0 && n >= w.verdict.Size || n == 25 || n >= 20 && n%10 == 0
@@ -303,7 +310,8 @@ func (w *Walk) isFull() bool {
 	return w.verdict.Size > 0 && n >= w.verdict.Size || w.distinct > 1 && n >= w.fullest
 }
 
-// IsRefusedSize says whether a request may have been refused because of the number of records that was asked for.
+// IsRefusedSize says whether a request may have been refused because of the number of records that
+// was asked for.
 func IsRefusedSize(err error) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,

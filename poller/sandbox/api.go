@@ -22,14 +22,15 @@ type api struct {
 	answers   atomic.Uint64
 }
 
-// New returns the API of the model, seen through one rendering; several may stand before one model. It answers
+// New returns the API of the model, seen through one rendering; several may stand before one model.
+// It answers
 //
 //	GET /insertion-funnel/integration/{agencyId}/insertions
 //	GET /ubm-contact-request/property/{propertyReferenceId}
 //
-// and 404 for any other path, 405 for any other method, 403 for every failure of key or agency, 400 for a parameter that
-// cannot be read or a path with bytes that should have been escaped, all with a JSON body. Names of offer and rank types
-// that it does not know match nothing.
+// and 404 for any other path, 405 for any other method, 403 for every failure of key or agency, 400
+// for a parameter that cannot be read or a path with bytes that should have been escaped, all with
+// a JSON body. Names of offer and rank types that it does not know match nothing.
 //
 // It panics if the rendering was not made by a function of this package.
 func New(m *Model, r Rendering) http.Handler {
@@ -73,7 +74,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.send(w, r, x, ans, fault)
 }
 
-// route reads what a request is for; the status is 200, or why it is for none of the two operations.
+// route reads what a request is for; the status is 200, or why it is for none of the two
+// operations.
 func route(r *http.Request) (Call, int) {
 	path := r.URL.EscapedPath()
 	if r.URL.RawPath != "" && path != r.URL.RawPath {
@@ -89,8 +91,8 @@ func route(r *http.Request) (Call, int) {
 	return call, http.StatusOK
 }
 
-// parsePath reads a path as received. Each segment is decoded once, and only after the path was split, because a reference
-// may hold a slash itself.
+// parsePath reads a path as received. Each segment is decoded once, and only after the path was
+// split, because a reference may hold a slash itself.
 func parsePath(path string) (Call, bool) {
 	if rest, ok := strings.CutPrefix(path, "/insertion-funnel/integration/"); ok {
 		escaped, ok := strings.CutSuffix(rest, "/insertions")
@@ -147,8 +149,8 @@ func (m *Model) identify(x *exchange, authorization []string) {
 		x.refused = x.refused || !x.key.agencies[x.AgencyID]
 		return
 	}
-	// The same reference may belong to several agencies; then the one is meant that was published first, of those that the
-	// key may see.
+	// The same reference may belong to several agencies; then the one is meant that was published
+	// first, of those that the key may see.
 	owners := m.references[x.Reference]
 	if len(owners) == 0 {
 		return
@@ -224,8 +226,8 @@ func (s Sizes) take(v url.Values, name string, ifAbsent, most int) (size, status
 	return min(n, most), http.StatusOK
 }
 
-// selected says whether an insertion matches all filters. A search for digits only is one for a postal code, anything else
-// must occur word by word.
+// selected says whether an insertion matches all filters. A search for digits only is one for a
+// postal code, anything else must occur word by word.
 func selected(v url.Values, i Insertion) bool {
 	if offer, rank := v.Get("offerType"), v.Get("rankType"); offer != "" && offer != i.OfferType || rank != "" && rank != i.RankType {
 		return false
@@ -326,8 +328,9 @@ func (m *Model) window(x *exchange, r Rendering, f *Fault) (page, int) {
 	return p, http.StatusOK
 }
 
-// send writes an answer and settles the exchange. All but the last byte goes first; then the answer is counted; then the
-// last byte leaves. So whoever has the whole answer finds it counted, and whoever hung up before is not served.
+// send writes an answer and settles the exchange. All but the last byte goes first; then the answer
+// is counted; then the last byte leaves. So whoever has the whole answer finds it counted, and
+// whoever hung up before is not served.
 func (a *api) send(w http.ResponseWriter, r *http.Request, x *exchange, ans answer, fault *Fault) {
 	if fault.Cut < 0 {
 		a.model.settle(x, false)

@@ -12,11 +12,12 @@ import (
 // maxControlBody bounds what Control reads.
 const maxControlBody = 1 << 20
 
-// Control drives and interrogates a model from another process. It belongs on a listener of its own, never on the one of
-// the API, and needs no key.
+// Control drives and interrogates a model from another process. It belongs on a listener of its
+// own, never on the one of the API, and needs no key.
 //
-// Changes are POST with a JSON body and answer 200 with JSON; 400 is a body with other members than these, or with values
-// that do not fit or an id that is taken, 404 something that the model does not hold.
+// Changes are POST with a JSON body and answer 200 with JSON; 400 is a body with other members than
+// these, or with values that do not fit or an id that is taken, 404 something that the model does
+// not hold.
 //
 //	curl $C/keys -d '{"key":"7d5c…","agencies":["A100","B200"]}'          → {"label":"key-1"}
 //	curl $C/keys/unlink -d '{"key":"7d5c…","agencies":["B200"]}'          from now on 403 for B200
@@ -30,9 +31,9 @@ const maxControlBody = 1 << 20
 //	curl $C/truth                                                          → a Truth
 //	curl $C/requests                                                       → an array of Count
 //
-// Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch has those that change, and
-// null for those that go. A member below extra is replaced whole. A daemon that was refused with 403 sends requests again only after
-// `doorbell resume`, or with another key.
+// Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch has
+// those that change, and null for those that go. A member below extra is replaced whole. A daemon
+// that was refused with 403 sends requests again only after `doorbell resume`, or with another key.
 func Control(m *Model) http.Handler {
 	mux := http.NewServeMux()
 	for path, change := range map[string]func(change) (any, error){
@@ -99,8 +100,8 @@ func post(w http.ResponseWriter, r *http.Request, do func(change) (any, error)) 
 	}
 }
 
-// errBody is returned for a body or patch that does not fit. It does not say where: the parser's own words would quote what
-// it read.
+// errBody is returned for a body or patch that does not fit. It does not say where: the parser's
+// own words would quote what it read.
 var errBody = errors.New("the body is not the JSON that this path takes")
 
 func reply(w http.ResponseWriter, status int, body any) {
@@ -109,7 +110,8 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the other side is gone or has it
 }
 
-// patch changes the members of a record that a patch holds; if it does not fit, the record stays as it was.
+// patch changes the members of a record that a patch holds; if it does not fit, the record stays as
+// it was.
 func patch[T recorded[T]](record *T, p json.RawMessage) error {
 	after := (*record).clone()
 	if !bytes.HasPrefix(p, []byte("{")) || jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {

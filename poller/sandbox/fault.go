@@ -17,35 +17,38 @@ import (
 type Call struct {
 	At        time.Time // arrival
 	Operation string
-	// AgencyID is the one in the path or, for contact requests, the one that owns the reference; empty if the model knows
-	// no such agency.
+	// AgencyID is the one in the path or, for contact requests, the one that owns the reference;
+	// empty if the model knows no such agency.
 	AgencyID  string
 	Reference string // as decoded from the path, also when unknown
 	Key       string // label; empty without a known key
 	Query     url.Values
 }
 
-// Fault is what happens to one answer instead of the honest thing. Fields can be combined; [FaultNamed] has ready ones,
-// and [Misbehave] says which calls get them.
+// Fault is what happens to one answer instead of the honest thing. Fields can be combined;
+// [FaultNamed] has ready ones, and [Misbehave] says which calls get them.
 type Fault struct {
 	// Delay before anything else; it ends early when the client goes.
 	Delay time.Duration
-	// Status and Body replace the answer. With both zero the honest answer is given; a Body alone comes with status 200.
-	// Neither is counted as serving anything.
+	// Status and Body replace the answer. With both zero the honest answer is given; a Body alone
+	// comes with status 200. Neither is counted as serving anything.
 	Status int
 	Body   []byte
-	// Header is set on the answer, honest or not. A Content-Encoding that the body does not have makes it unreadable.
+	// Header is set on the answer, honest or not. A Content-Encoding that the body does not have
+	// makes it unreadable.
 	Header http.Header
-	// Edit changes the body of an honest answer. What is shown is served if that can still be read: it is JSON, and
-	// insertions have the member that is promised, propertyReferenceId, which contact requests can do without.
+	// Edit changes the body of an honest answer. What is shown is served if that can still be read:
+	// it is JSON, and insertions have the member that is promised, propertyReferenceId, which
+	// contact requests can do without.
 	Edit func([]byte) []byte
 	// Stall is how long the last byte stays away.
 	Stall time.Duration
-	// Cut aborts the connection after this share of the body, at the latest before its last byte; negative: before the
-	// status. Zero: not at all.
+	// Cut aborts the connection after this share of the body, at the latest before its last byte;
+	// negative: before the status. Zero: not at all.
 	Cut float64
 
-	// Age shows the contact requests that were true so long ago, as a replica that lags behind does.
+	// Age shows the contact requests that were true so long ago, as a replica that lags behind
+	// does.
 	Age time.Duration
 	// Without leaves out these references or ids, as if they did not exist; what is left is served.
 	Without []string
@@ -55,7 +58,8 @@ type Fault struct {
 
 func (f *Fault) leavesOut(name string) bool { return slices.Contains(f.Without, name) }
 
-// readable says whether an honest answer with this fault serves what it shows, if it leaves to its last byte.
+// readable says whether an honest answer with this fault serves what it shows, if it leaves to its
+// last byte.
 func (f *Fault) readable(operation string, a answer) bool {
 	if f.Header.Get("Content-Encoding") != "" {
 		return false
@@ -77,8 +81,9 @@ func (f *Fault) rendering(r Rendering) Rendering {
 	return other
 }
 
-// SetFault makes the function decide over every call of the two operations, also those that would be refused; nil from it
-// is an honest answer. A nil function ends all faults. It may be called by several requests at once and may call the model.
+// SetFault makes the function decide over every call of the two operations, also those that would
+// be refused; nil from it is an honest answer. A nil function ends all faults. It may be called by
+// several requests at once and may call the model.
 func (m *Model) SetFault(f func(Call) *Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,8 +113,8 @@ func Instead(contentType, body string) Fault {
 	return Fault{Body: []byte(body), Header: http.Header{"Content-Type": {contentType}}}
 }
 
-// FaultNamed returns a ready fault for something that services are known to do wrong, to be taken as it is or combined
-// with other fields:
+// FaultNamed returns a ready fault for something that services are known to do wrong, to be taken
+// as it is or combined with other fields:
 //
 //   - refusals: 400 403_html 403_challenge 404 410 429 429_seconds 429_date 429_negative 429_huge 500 502 503 503_seconds redirect
 //   - bodies with status 200: html empty null object error unsuccessful garbage encoding wrong_type
@@ -186,7 +191,8 @@ func rename(names ...string) func([]byte) []byte {
 	return func(body []byte) []byte { return []byte(r.Replace(string(body))) }
 }
 
-// note gives the first record one member more, with this text as its value. Every record has a createdAt.
+// note gives the first record one member more, with this text as its value. Every record has a
+// createdAt.
 func note(value string) func([]byte) []byte {
 	return func(body []byte) []byte {
 		before, after, found := bytes.Cut(body, []byte(`"created`))
@@ -218,8 +224,8 @@ func (r *Rule) selects(c Call) bool {
 		(!r.Further || c.Query.Has("page")) && (r.during == nil || r.during())
 }
 
-// Misbehave returns a function for [Model.SetFault]: of the rules that select a call, and whose share it belongs to, the
-// first decides. Equal seeds and equal calls lead to equal faults.
+// Misbehave returns a function for [Model.SetFault]: of the rules that select a call, and whose
+// share it belongs to, the first decides. Equal seeds and equal calls lead to equal faults.
 func Misbehave(seed uint64, rules ...Rule) func(Call) *Fault {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 1))

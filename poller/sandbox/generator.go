@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Marker ends the surname of every synthetic person, and with it the mail address and the signature of the message. Where
-// it turns up, personal data turned up.
+// Marker ends the surname of every synthetic person, and with it the mail address and the signature
+// of the message. Where it turns up, personal data turned up.
 const Marker = "-zq7"
 
-// What is made up is made of these. No person has such a surname, with its marker, or a number whose subscriber part starts
-// with 000; the verbs of the spellings take its last four digits. References are four
-// segments as agencies fill them in: ending empty, empty in the middle, with whatever a path cannot bear; the verb takes a
-// number that makes the reference unique.
+// What is made up is made of these. No person has such a surname, with its marker, or a number
+// whose subscriber part starts with 000; the verbs of the spellings take its last four digits.
+// References are four segments as agencies fill them in: ending empty, empty in the middle, with
+// whatever a path cannot bear; the verb takes a number that makes the reference unique.
 var (
 	referenceForms = []string{
 		"seefeld#1203#H2#%04d", "seefeld#%04d##", "altau##H1#%04d", "104/001#%04d#A#2", "Haus am See#%d b#EG#1", "bäckerstrasse#%04d#H1#", "###%04d", "50%%-aktion#%04d##",
@@ -39,7 +39,8 @@ var (
 	slots = []string{"MON_EVENING", "WED_NOON", "THU_EVENING", "SAT_MORNING"}
 )
 
-// languages are what titles, salutations and messages are made of; the verb of a message takes the name.
+// languages are what titles, salutations and messages are made of; the verb of a message takes the
+// name.
 var languages = map[string]struct{ titles, salutations, messages []string }{
 	"de": {
 		[]string{"Helle %v-Zimmerwohnung", "%v-Zimmerwohnung mit Balkon", "Ruhig & zentral: %v Zimmer"},
@@ -124,8 +125,8 @@ func edit(r *rand.Rand, i *Insertion) {
 	}
 }
 
-// newContactRequest invents a person with a question. The shares are roughly those of real ones: nearly all have a mail
-// address, most a phone.
+// newContactRequest invents a person with a question. The shares are roughly those of real ones:
+// nearly all have a mail address, most a phone.
 func newContactRequest(r *rand.Rand) ContactRequest {
 	plain := strings.NewReplacer("é", "e", "ç", "c", "ö", "oe", "ü", "ue", "'", "")
 	language, first, last := anyLanguage(r), pick(r, firstNames...), pick(r, surnames...)+Marker
@@ -157,13 +158,15 @@ type GeneratorOptions struct {
 	Agencies   []string // that have insertions
 	Insertions int      // of each agency at the start
 	History    int      // contact requests of each insertion at the start, made since it was created, at most sixty days before
-	// ContactRequestsPerMinute and ChangesPerMinute are over all agencies while Run runs. Changes are edits, withdrawals,
-	// first and repeated publications, in such shares that the number of insertions stays about the same.
+	// ContactRequestsPerMinute and ChangesPerMinute are over all agencies while Run runs. Changes
+	// are edits, withdrawals, first and repeated publications, in such shares that the number of
+	// insertions stays about the same.
 	ContactRequestsPerMinute, ChangesPerMinute float64
 }
 
-// Generator fills a model with synthetic people and properties and keeps it moving: evenly, without the rhythm of a real
-// market. It may work beside other changes to the same model. It is not safe for concurrent use itself.
+// Generator fills a model with synthetic people and properties and keeps it moving: evenly, without
+// the rhythm of a real market. It may work beside other changes to the same model. It is not safe
+// for concurrent use itself.
 type Generator struct {
 	maker
 	options GeneratorOptions
@@ -205,7 +208,8 @@ func (g *maker) somebodyWrites(agencyID string) (id string) {
 	return id
 }
 
-// stock publishes so many insertions that are up to sixty days old, each with a few contact requests.
+// stock publishes so many insertions that are up to sixty days old, each with a few contact
+// requests.
 func (g *maker) stock(agencyID string, n, requests int) (references []string) {
 	for range n {
 		age := g.upTo(60 * day)
@@ -227,7 +231,8 @@ func NewGenerator(m *Model, o GeneratorOptions) *Generator {
 	return &Generator{maker{model: m, random: rand.New(rand.NewPCG(o.Seed, 0))}, o}
 }
 
-// Seed makes the agencies, their insertions and the old contact requests. Keys are the caller's to add.
+// Seed makes the agencies, their insertions and the old contact requests. Keys are the caller's to
+// add.
 func (g *Generator) Seed() {
 	for _, id := range g.options.Agencies {
 		g.model.AddAgency(id)
@@ -235,7 +240,8 @@ func (g *Generator) Seed() {
 	}
 }
 
-// Run does one thing after the other, at exponentially distributed intervals, until the context ends.
+// Run does one thing after the other, at exponentially distributed intervals, until the context
+// ends.
 func (g *Generator) Run(ctx context.Context) {
 	rate := g.options.ContactRequestsPerMinute + g.options.ChangesPerMinute
 	for rate > 0 && wait(ctx, time.Duration(g.random.ExpFloat64()/rate*float64(time.Minute))) && ctx.Err() == nil {
@@ -243,8 +249,8 @@ func (g *Generator) Run(ctx context.Context) {
 	}
 }
 
-// Step does one thing: it adds a contact request or makes a change, in the proportion of the two rates; with both zero it
-// adds a contact request.
+// Step does one thing: it adds a contact request or makes a change, in the proportion of the two
+// rates; with both zero it adds a contact request.
 func (g *Generator) Step() {
 	id := pick(g.random, g.options.Agencies...)
 	requests, changes := g.options.ContactRequestsPerMinute, g.options.ChangesPerMinute

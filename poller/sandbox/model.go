@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// ErrNotFound is returned when a change names an agency, a key, an insertion or a contact request that the model does not
-// hold.
+// ErrNotFound is returned when a change names an agency, a key, an insertion or a contact request
+// that the model does not hold.
 var ErrNotFound = errors.New("not found")
 
 // Options of a [Model]. The zero value is usable.
 type Options struct {
-	// Now is the clock of the API. It decides what is visible and is what the Date header shows. Default time.Now,
-	// which is right in a synctest bubble.
+	// Now is the clock of the API. It decides what is visible and is what the Date header shows.
+	// Default time.Now, which is right in a synctest bubble.
 	Now func() time.Time
-	// Seed decides the ids that the model gives to contact requests. The same seed and the same order of changes give
-	// the same ids.
+	// Seed decides the ids that the model gives to contact requests. The same seed and the same
+	// order of changes give the same ids.
 	Seed uint64
-	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200 (default) serves them as before, 404 and
-	// 403 refuse.
+	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200 (default) serves them
+	// as before, 404 and 403 refuse.
 	WithdrawnStatus int
 	// KeepLog lets [Model.Log] remember all requests. Counters are always kept.
 	KeepLog bool
@@ -38,8 +38,8 @@ type Options struct {
 // wall makes times comparable by ==, as they are after a trip through JSON.
 func wall(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Model is the world behind the API. All methods are safe for concurrent use; none blocks, so a model works inside a
-// synctest bubble.
+// Model is the world behind the API. All methods are safe for concurrent use; none blocks, so a
+// model works inside a synctest bubble.
 type Model struct {
 	mu         sync.Mutex
 	options    Options
@@ -90,9 +90,10 @@ func (m *Model) AddAgency(id string) {
 	}
 }
 
-// AddKey makes a key valid and links it to the agencies, beside those that it has; it returns the label under which requests
-// with this key are counted ("key-1", "key-2", … in order of adding). A key that was deactivated is valid again. The agencies
-// need not exist: a link to one that does not is answered with 403.
+// AddKey makes a key valid and links it to the agencies, beside those that it has; it returns the
+// label under which requests with this key are counted ("key-1", "key-2", … in order of adding). A
+// key that was deactivated is valid again. The agencies need not exist: a link to one that does not
+// is answered with 403.
 func (m *Model) AddKey(value string, agencies ...string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +118,8 @@ func (m *Model) UnlinkKey(value string, agencies ...string) error {
 	})
 }
 
-// DeactivateKey ends a key, the last step of a rotation. Until then the old and the new key are both valid.
+// DeactivateKey ends a key, the last step of a rotation. Until then the old and the new key are
+// both valid.
 func (m *Model) DeactivateKey(value string) error {
 	return m.changeKey("deactivate", value, func(k *key) { k.active = false })
 }
@@ -157,7 +159,8 @@ func (m *Model) next() uint64 {
 	return m.sequence
 }
 
-// newID has the form of a UUID and depends only on the seed and the number of changes before it. The lock is held.
+// newID has the form of a UUID and depends only on the seed and the number of changes before it.
+// The lock is held.
 func (m *Model) newID() string {
 	var in [16]byte
 	binary.BigEndian.PutUint64(in[:8], m.options.Seed)
@@ -174,8 +177,9 @@ func (m *Model) now() time.Time {
 	return m.options.Now()
 }
 
-// Insertion is the record of a published property. Everything but the reference may be left out; zero values do not
-// appear in answers. The JSON form is the one of the API's record, so that [Control] takes records as they are.
+// Insertion is the record of a published property. Everything but the reference may be left out;
+// zero values do not appear in answers. The JSON form is the one of the API's record, so that
+// [Control] takes records as they are.
 type Insertion struct {
 	Reference       string          `json:"propertyReferenceId"`
 	ID              int64           `json:"id,omitzero"` // zero: given by the model
@@ -246,8 +250,8 @@ func (i Insertion) clone() Insertion {
 	return i
 }
 
-// insertion is a reference of one agency with its whole past. Contact requests belong to the reference: published
-// again, it has the old ones back.
+// insertion is a reference of one agency with its whole past. Contact requests belong to the
+// reference: published again, it has the old ones back.
 type insertion struct {
 	InsertionTruth
 	contactRequests []*contactRequest // ascending by creation time
@@ -257,8 +261,8 @@ func (i *insertion) listed() bool {
 	return len(i.Visible) > 0 && i.Visible[len(i.Visible)-1].Until.IsZero()
 }
 
-// Publish makes an insertion visible. A reference that was withdrawn comes back with its contact requests and the id it
-// had; one that is visible gets the new record in place of the old.
+// Publish makes an insertion visible. A reference that was withdrawn comes back with its contact
+// requests and the id it had; one that is visible gets the new record in place of the old.
 func (m *Model) Publish(agencyID string, record Insertion) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -297,8 +301,8 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 	return nil
 }
 
-// Edit changes the record of a visible insertion. The function may change everything but the reference and must not
-// call the model; if it changes nothing, nothing happened.
+// Edit changes the record of a visible insertion. The function may change everything but the
+// reference and must not call the model; if it changes nothing, nothing happened.
 func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -317,8 +321,8 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	return revise(&i.Versions, after, after.UpdatedAt)
 }
 
-// Withdraw takes a visible insertion off the list. What its contact requests are answered with afterwards is decided by
-// [Options].WithdrawnStatus.
+// Withdraw takes a visible insertion off the list. What its contact requests are answered with
+// afterwards is decided by [Options].WithdrawnStatus.
 func (m *Model) Withdraw(agencyID, reference string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -330,7 +334,8 @@ func (m *Model) Withdraw(agencyID, reference string) error {
 	return nil
 }
 
-// records are those of an agency's insertions, in order of their last publication: the visible or the withdrawn ones.
+// records are those of an agency's insertions, in order of their last publication: the visible or
+// the withdrawn ones.
 func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -351,8 +356,8 @@ func (m *Model) listedReferences(agencyID string) (references []string) {
 	return references
 }
 
-// ContactRequest is an inquiry about an insertion. The JSON form is what [Control] takes; how an answer shows it is up
-// to the [Rendering].
+// ContactRequest is an inquiry about an insertion. The JSON form is what [Control] takes; how an
+// answer shows it is up to the [Rendering].
 type ContactRequest struct {
 	ID string `json:"id,omitempty"` // empty: given by the model
 	// CreatedAt may lie in the past, for old and for late ones. Zero: now.
@@ -388,8 +393,9 @@ type contactRequest struct {
 	sequence uint64
 }
 
-// AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and returns its id. It appears in answers
-// from the moment of this call on, or later if VisibleFrom says so, whatever CreatedAt is.
+// AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and returns its id. It
+// appears in answers from the moment of this call on, or later if VisibleFrom says so, whatever
+// CreatedAt is.
 func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequest) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -423,8 +429,8 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	return c.ID, nil
 }
 
-// EditContactRequest changes a contact request in place: its status, its score, anything but its id and its visibility.
-// Nothing changed, nothing happened. The function must not call the model.
+// EditContactRequest changes a contact request in place: its status, its score, anything but its id
+// and its visibility. Nothing changed, nothing happened. The function must not call the model.
 func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -447,8 +453,8 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	return nil
 }
 
-// Redact erases the person from a contact request: the record stays, its personal fields are null in every answer from
-// now on.
+// Redact erases the person from a contact request: the record stays, its personal fields are null
+// in every answer from now on.
 func (m *Model) Redact(id string) error {
 	return m.EditContactRequest(id, func(c *ContactRequest) {
 		c.Redacted = true

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rendering is everything about an answer that the published description leaves open. Start from one of [Renderings] and
-// change fields.
+// Rendering is everything about an answer that the published description leaves open. Start from
+// one of [Renderings] and change fields.
 type Rendering struct {
 	Name string // as a flag would say it
 
@@ -36,8 +36,8 @@ type Rendering struct {
 	TotalsInHeader bool // show the total in X-Total-Count
 	UpdatedAt      bool // show updatedAt in insertions
 
-	// Steady gives every answer the same member order and no white space. If unset both differ from answer to answer, in
-	// a way that Seed decides.
+	// Steady gives every answer the same member order and no white space. If unset both differ from
+	// answer to answer, in a way that Seed decides.
 	Steady bool
 	Seed   uint64
 
@@ -70,8 +70,9 @@ var (
 	empty   slot = func(p *page) any { return len(p.records) == 0 }
 )
 
-// Renderings returns the envelopes that services of this kind are known to use, for both operations, each with paging,
-// names and times of its own. All of them show the whole model, honestly.
+// Renderings returns the envelopes that services of this kind are known to use, for both
+// operations, each with paging, names and times of its own. All of them show the whole model,
+// honestly.
 func Renderings() []Rendering {
 	paging := object{"page": number, "pageSize": size, "hasNextPage": more, "totalItems": total, "totalPages": pages}
 	items := object{
@@ -121,8 +122,9 @@ func Renderings() []Rendering {
 	return list
 }
 
-// withDefaults fills in what most have: 20 to a page and to a window unless requested, 100 at most, and times of an hour that
-// is not UTC's, so that client and server seldom agree on a clock by accident.
+// withDefaults fills in what most have: 20 to a page and to a window unless requested, 100 at most,
+// and times of an hour that is not UTC's, so that client and server seldom agree on a clock by
+// accident.
 func (r Rendering) withDefaults() Rendering {
 	if r.PageSize = 20; r.MaxPageSize == 0 {
 		r.MaxPageSize = 100
@@ -156,7 +158,8 @@ func Nested() Rendering { return Renderings()[1] }
 // LastPageAgain as [Rendering].PastEnd serves the last page for every number behind it, for ever.
 const LastPageAgain = -1
 
-// Sizes are the sizes that are refused. The zero value refuses none; what is too large is then capped in silence.
+// Sizes are the sizes that are refused. The zero value refuses none; what is too large is then
+// capped in silence.
 type Sizes struct {
 	Least, Most int // others are refused; zero: no such bound
 	Status      int // with this; zero: 400
@@ -172,7 +175,8 @@ const (
 	IDAbsent     IDs = "absent"
 )
 
-// NumberID is the number, as digits, that stands for an id under [IDNumber] and [IDNumberText]. A float64 cannot hold it.
+// NumberID is the number, as digits, that stands for an id under [IDNumber] and [IDNumberText]. A
+// float64 cannot hold it.
 func NumberID(id string) string {
 	h := sha256.Sum256([]byte(id))
 	n := binary.BigEndian.Uint64(h[:])>>8 | 1<<54 | 1 // odd, so that rounding always shows
@@ -245,7 +249,8 @@ func (i Insertion) tree() (object, error) { return treeOf(i, i.CreatedAt, "updat
 // personal are the members that hold the person of a contact request.
 var personal = []string{"salutation", "firstName", "lastName", "email", "language", "message", "phone"}
 
-// tree is what every answer shows of the record: a redacted person is all null, what was never given is left out.
+// tree is what every answer shows of the record: a redacted person is all null, what was never
+// given is left out.
 func (c ContactRequest) tree() (object, error) {
 	tree, err := treeOf(c, c.CreatedAt, "visibleFrom", "redacted")
 	if err == nil && c.Redacted {
@@ -295,14 +300,14 @@ func (r Rendering) contactRequestRecord(v Version[ContactRequest], of string) an
 	return o
 }
 
-// object is a JSON object. A value is what a decoder that uses numbers makes of JSON, an int, a time.Time, an object or a
-// []any of these.
+// object is a JSON object. A value is what a decoder that uses numbers makes of JSON, an int, a
+// time.Time, an object or a []any of these.
 type object = map[string]any
 
 var errNotJSON = errors.New("an extra member of the record is not JSON")
 
-// treeOf turns a record into a tree without the hidden members, with extra ones beside its own or in their place. The
-// parser's own error is left out: it would quote the record.
+// treeOf turns a record into a tree without the hidden members, with extra ones beside its own or
+// in their place. The parser's own error is left out: it would quote the record.
 func treeOf(record any, created time.Time, hidden ...string) (object, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -328,8 +333,8 @@ func members(text []byte) (m object) {
 	return m
 }
 
-// write renders a tree; answer is the number of the answer, which decides member order and white space unless the
-// rendering is steady.
+// write renders a tree; answer is the number of the answer, which decides member order and white
+// space unless the rendering is steady.
 func (r Rendering) write(tree any, answer uint64) []byte {
 	w := &writer{rendering: r, out: make([]byte, 0, 4<<10), colon: ":", comma: ","}
 	if !r.Steady {

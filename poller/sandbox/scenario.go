@@ -14,8 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Scenario is a story that an API can tell: what exists, what happens when, and how it is served. Open it, serve the
-// Handler of the [Play], and Run it.
+// Scenario is a story that an API can tell: what exists, what happens when, and how it is served.
+// Open it, serve the Handler of the [Play], and Run it.
 type Scenario struct {
 	Name        string
 	Description string        // what happens
@@ -39,8 +39,8 @@ type ScenarioOptions struct {
 	Key       string     // opens the agencies
 	NextKey   string     // replaces Key where a key is replaced; the provider makes it valid when the story says so
 	Rendering *Rendering // replaces the scenario's own, as far as the story allows
-	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays and Retry-After of
-	// single answers stay what they are.
+	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays
+	// and Retry-After of single answers stay what they are.
 	Speed float64
 	Model Options // Now is the clock that all follows; its Seed decides the ids alone, and is Seed if it is zero
 }
@@ -93,8 +93,9 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	return p
 }
 
-// Run lets it happen, in time with the model's clock, beginning now, and returns when the story is over or the context
-// ends. What the story left behind stays: dead keys, withdrawn insertions, odd paging.
+// Run lets it happen, in time with the model's clock, beginning now, and returns when the story is
+// over or the context ends. What the story left behind stays: dead keys, withdrawn insertions, odd
+// paging.
 func (p *Play) Run(ctx context.Context) {
 	p.begin()
 	for _, s := range append(p.steps, step{p.Scenario.Lasts, func() {}}) {
@@ -123,8 +124,8 @@ func (p *Play) now() time.Duration {
 // after plans something for so long after the beginning.
 func (p *Play) after(d time.Duration, do func()) { p.steps = append(p.steps, step{d, do}) }
 
-// misbehave adds a rule that holds from and until so long after the beginning; until zero: for ever. The first that applies
-// decides.
+// misbehave adds a rule that holds from and until so long after the beginning; until zero: for
+// ever. The first that applies decides.
 func (p *Play) misbehave(from, until time.Duration, rule Rule) {
 	rule.during = func() bool { now := p.now(); return now >= from && (until == 0 || now < until) }
 	p.rules = append(p.rules, rule)
@@ -154,8 +155,8 @@ func (p *Play) peaceful() {
 	p.drizzle(5 * time.Minute)
 }
 
-// Scenarios returns the stories that every client of such an API should survive. Each is a field test in small: it takes a
-// seed, follows the model's clock, and leaves a [Truth] to judge by.
+// Scenarios returns the stories that every client of such an API should survive. Each is a field
+// test in small: it takes a seed, follows the model's clock, and leaves a [Truth] to judge by.
 func Scenarios() []Scenario {
 	return []Scenario{
 		{
@@ -359,8 +360,8 @@ var oddMessages = []string{
 	`{"json":"inside","quote":"\""}`,
 }
 
-// village is eight insertions of which one is replaced in four days, and one contact request a day at any hour, every
-// other one odd.
+// village is eight insertions of which one is replaced in four days, and one contact request a day
+// at any hour, every other one odd.
 func village(p *Play, agencyID string) {
 	references := p.stock(agencyID, 8, 2)
 	for n := 0; time.Duration(n)*day < p.Scenario.Lasts; n++ {

@@ -90,7 +90,8 @@ func find[T any](all []T, wanted func(T) bool) (found T, ok bool) {
 	return found, false
 }
 
-// Truth returns the whole past, whose records are shared with the model. Who has read an answer to its end finds it counted here.
+// Truth returns the whole past, whose records are shared with the model. Who has read an answer to
+// its end finds it counted here.
 func (m *Model) Truth() Truth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +114,8 @@ func (m *Model) Truth() Truth {
 	return t
 }
 
-// The two operations of the API, as [Request], [Call] and [Filter] name them. A request for anything else has the
-// operation "".
+// The two operations of the API, as [Request], [Call] and [Filter] name them. A request for
+// anything else has the operation "".
 const (
 	OperationInsertions      = "insertions"
 	OperationContactRequests = "contact_requests"
@@ -151,9 +152,9 @@ func (f Filter) selects(r Filter) bool {
 		(f.Status == 0 || f.Status == r.Status)
 }
 
-// Requests says how many requests the filter selects, of all that were ever answered. A request counts when its answer is
-// complete or given up, so that who has read an answer finds it counted. A reference that the model does not know is not
-// counted by itself; see [Model.Log].
+// Requests says how many requests the filter selects, of all that were ever answered. A request
+// counts when its answer is complete or given up, so that who has read an answer finds it counted.
+// A reference that the model does not know is not counted by itself; see [Model.Log].
 func (m *Model) Requests(f Filter) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,8 +207,8 @@ func (m *Model) Log(f Filter) []Request {
 	return selected
 }
 
-// settle counts a request and, if its answer leaves whole, what it shows as served. What a stranger can invent (agencies,
-// references, keys, paths) never becomes a counter.
+// settle counts a request and, if its answer leaves whole, what it shows as served. What a stranger
+// can invent (agencies, references, keys, paths) never becomes a counter.
 func (m *Model) settle(x *exchange, whole bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

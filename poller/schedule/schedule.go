@@ -1,5 +1,5 @@
-// Package schedule decides which insertion is polled next. It has no clock, no goroutine, no network
-// and no store; the caller says what time it is.
+// Package schedule decides which insertion is polled next. It has no clock, no goroutine, no
+// network and no store; the caller says what time it is.
 //
 // A poll of an insertion shows every contact request since the poll before, so with contact
 // requests at rate λ and polls every T the mean latency is T/2. Under one budget for all insertions
@@ -65,8 +65,8 @@ type Turn struct {
 	Why               Why
 }
 
-// Schedule holds every insertion that is polled. Make it with New. Its methods are safe for concurrent
-// use.
+// Schedule holds every insertion that is polled. Make it with New. Its methods are safe for
+// concurrent use.
 type Schedule struct {
 	mu       sync.Mutex
 	o        Options
@@ -147,7 +147,8 @@ func New(o Options, now time.Time) *Schedule {
 	return &Schedule{o: o, epoch: now, agencies: map[string]*agency{}}
 }
 
-// change locks the schedule. The returned function unlocks it, and says that there may be something to do.
+// change locks the schedule. The returned function unlocks it, and says that there may be something
+// to do.
 func (s *Schedule) change() (done func()) {
 	s.mu.Lock()
 	return func() {
@@ -248,8 +249,8 @@ func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
 	}
 }
 
-// Polled takes a good response: created are the creation times of the contact requests that were not
-// known before, at the first poll by this process of all that are known; zero where unknown.
+// Polled takes a good response: created are the creation times of the contact requests that were
+// not known before, at the first poll by this process of all that are known; zero where unknown.
 func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []time.Time) {
 	defer s.change()()
 	i := s.item(agencyID, reference)

@@ -18,11 +18,12 @@ type Scope struct {
 	Reference string // where it is one insertion
 }
 
-// Access is what may be asked of an agency: its key, and the scopes that are halted. It is a value, and nothing changes one
-// that exists: a response or a decision makes another one.
+// Access is what may be asked of an agency: its key, and the scopes that are halted. It is a value,
+// and nothing changes one that exists: a response or a decision makes another one.
 //
-// An insertion whose contact requests were refused is halted silently: the next complete walk shows whether the agency is refused,
-// the insertion gone, or only this one not ours to read, which is announced.
+// An insertion whose contact requests were refused is halted silently: the next complete walk shows
+// whether the agency is refused, the insertion gone, or only this one not ours to read, which is
+// announced.
 type Access struct {
 	AgencyID string
 	Key      listings.Key // as configured
@@ -38,7 +39,8 @@ type Access struct {
 	Trying      string    // the insertion that tries the halt of all contact requests, or has tried it last
 }
 
-// AccessChange is a decision about access: what changes, and goes into one transaction. [Access.After] makes it so.
+// AccessChange is a decision about access: what changes, and goes into one transaction.
+// [Access.After] makes it so.
 type AccessChange struct {
 	AgencyID      string
 	At            time.Time
@@ -53,8 +55,8 @@ func (x Access) change(at time.Time) AccessChange {
 	return AccessChange{AgencyID: x.AgencyID, At: at, before: x}
 }
 
-// RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now, and
-// so does a refusal that no walk has decided about.
+// RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock
+// was set back, counts as one now, and so does a refusal that no walk has decided about.
 func RestoreAccess(agencyID string, halts []store.Halt, now time.Time) Access {
 	x := Access{AgencyID: agencyID, Halts: make(map[Scope]store.Halt, len(halts))}
 	for _, h := range halts {
@@ -127,7 +129,8 @@ func (x Access) all(reference string) []store.Halt {
 	return list
 }
 
-// RetryRefused is how often a halted insertion, or one of an agency all of whose contact requests are halted, is tried again.
+// RetryRefused is how often a halted insertion, or one of an agency all of whose contact requests
+// are halted, is tried again.
 const RetryRefused = 24 * time.Hour
 
 // IsHalted reports whether an announced halt covers a request, also where it may be tried again.
@@ -137,8 +140,9 @@ func (x Access) IsHalted(r listings.Request) bool {
 		(covers(Scope{Scope: events.ScopeContactRequests}) || covers(Scope{events.ScopeInsertion, r.Reference}))
 }
 
-// Allow says why a request must not be made now: its scope is halted, or the list was just refused. Where a halt is tried again, the
-// request is the one that may try, and the returned access lets no other go.
+// Allow says why a request must not be made now: its scope is halted, or the list was just refused.
+// Where a halt is tried again, the request is the one that may try, and the returned access lets no
+// other go.
 func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 	if h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
 		if !x.Untried() || q.Operation != listings.OperationInsertions {
@@ -169,14 +173,15 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 	return x, nil
 }
 
-// Untried reports whether the agency is halted by what another process saw, so that one request of the
-// list may try whether that still holds.
+// Untried reports whether the agency is halted by what another process saw, so that one request of
+// the list may try whether that still holds.
 func (x Access) Untried() bool {
 	h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]
 	return halted && h.Tried.IsZero()
 }
 
-// TryListAgain is the access after a try of the agency's halt whose response says nothing of access.
+// TryListAgain is the access after a try of the agency's halt whose response says nothing of
+// access.
 func (x Access) TryListAgain() Access {
 	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
 		h.Tried = time.Time{}
@@ -185,7 +190,8 @@ func (x Access) TryListAgain() Access {
 	return x
 }
 
-// NextTry is when a request of contact requests may try a halt of all of them again; zero: there is none.
+// NextTry is when a request of contact requests may try a halt of all of them again; zero: there is
+// none.
 func (x Access) NextTry() time.Time {
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
 		return h.Tried.Add(RetryRefused)
@@ -193,7 +199,8 @@ func (x Access) NextTry() time.Time {
 	return time.Time{}
 }
 
-// TryNow lets the next request of contact requests try the halt of all of them, because there is a new insertion.
+// TryNow lets the next request of contact requests try the halt of all of them, because there is a
+// new insertion.
 func (x Access) TryNow(now time.Time) Access {
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
 		h.Tried = now.Add(-RetryRefused)
@@ -202,7 +209,8 @@ func (x Access) TryNow(now time.Time) Access {
 	return x
 }
 
-// TryOn lets the request that tries a halt be followed by another one: a number of records that the API refuses says nothing of access.
+// TryOn lets the request that tries a halt be followed by another one: a number of records that the
+// API refuses says nothing of access.
 func (x Access) TryOn(reference string, now time.Time) Access {
 	for _, s := range []Scope{{Scope: events.ScopeContactRequests}, {events.ScopeInsertion, reference}} {
 		tries := s.Reference != "" || x.Trying == reference
@@ -214,13 +222,14 @@ func (x Access) TryOn(reference string, now time.Time) Access {
 	return x
 }
 
-// RefusalLimit is how many still-listed insertions must be refused, without a good answer between, before all contact requests of
-// an agency halt.
+// RefusalLimit is how many still-listed insertions must be refused, without a good answer between,
+// before all contact requests of an agency halt.
 const RefusalLimit = 3
 
-// Observed is the access after a response, as far as it says something about access; refused is nil where it was a good one. What may have
-// halted is not requested from here on, however long a commit that is under way keeps the walk or poll from deciding what
-// follows. What was sent before a halt ended decides nothing after it.
+// Observed is the access after a response, as far as it says something about access; refused is nil
+// where it was a good one. What may have halted is not requested from here on, however long a
+// commit that is under way keeps the walk or poll from deciding what follows. What was sent before
+// a halt ended decides nothing after it.
 func (x Access) Observed(q listings.Request, refused *listings.StatusError, sent, now time.Time) Access {
 	contact := Scope{Scope: events.ScopeContactRequests}
 	_, all := x.Halts[contact]
@@ -281,10 +290,11 @@ type Listing struct {
 // undecidedFor is how long a silent halt waits for a complete walk.
 const undecidedFor = time.Hour
 
-// Decide says what a walk decides about the insertions that are halted silently. One that is still listed is announced, if others are
-// answered; if none is, all contact requests of the agency halt. As long as neither is known the next walk decides, as it does
-// about what was refused while this one was under way; after an hour it is announced. One that disappeared is no longer polled,
-// which is no alarm: gone are those. Their halts end with what is remembered of their polls.
+// Decide says what a walk decides about the insertions that are halted silently. One that is still
+// listed is announced, if others are answered; if none is, all contact requests of the agency halt.
+// As long as neither is known the next walk decides, as it does about what was refused while this
+// one was under way; after an hour it is announced. One that disappeared is no longer polled, which
+// is no alarm: gone are those. Their halts end with what is remembered of their polls.
 func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChange, gone []string) {
 	var listed, overdue []store.Halt
 	answered := false
@@ -331,7 +341,8 @@ func (c *AccessChange) announce(h store.Halt, others []Access) {
 	c.Events = append(c.Events, c.before.haltEvent(h, e.OtherAgenciesOfKey, c.before.Good))
 }
 
-// Refuse is the change after a refusal of the list: the agency halts. Where it is halted already nothing changes.
+// Refuse is the change after a refusal of the list: the agency halts. Where it is halted already
+// nothing changes.
 func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) AccessChange {
 	c := x.change(now)
 	if h, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
@@ -375,8 +386,8 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 	return n
 }
 
-// Retried is the change after a request for an insertion was of no use: what was halted waits for another day, without a word. A silent
-// halt is stored.
+// Retried is the change after a request for an insertion was of no use: what was halted waits for
+// another day, without a word. A silent halt is stored.
 func (x Access) Retried(reference string, now time.Time) AccessChange {
 	c := x.change(now)
 	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference {
@@ -390,7 +401,8 @@ func (x Access) Retried(reference string, now time.Time) AccessChange {
 	return c
 }
 
-// Answered is the change after a good response about an insertion: its halt ends, and that of all contact requests, if this was the try.
+// Answered is the change after a good response about an insertion: its halt ends, and that of all
+// contact requests, if this was the try.
 func (x Access) Answered(reference string, now time.Time) AccessChange {
 	c := x.change(now)
 	if h, halted := x.Insertion(reference); halted {
@@ -402,7 +414,8 @@ func (x Access) Answered(reference string, now time.Time) AccessChange {
 	return c
 }
 
-// Listed is the change after a good response of the list: a halt of the agency, which it has tried, ends.
+// Listed is the change after a good response of the list: a halt of the agency, which it has tried,
+// ends.
 func (x Access) Listed(now time.Time) AccessChange {
 	c := x.change(now)
 	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
@@ -446,7 +459,8 @@ func (c *AccessChange) end(list []store.Halt, cause string) {
 	c.Ended = append(c.Ended, list...)
 }
 
-// Reason is why a scope was probably refused, by what is known at that moment; no request is made for it.
+// Reason is why a scope was probably refused, by what is known at that moment; no request is made
+// for it.
 func Reason(scope events.Scope, e events.Evidence) string {
 	switch {
 	case e.Body == "html" || e.Body == "challenge":

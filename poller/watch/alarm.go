@@ -11,8 +11,8 @@ import (
 	"doorbell/store"
 )
 
-// Kinds of alarms: what keeps us from seeing. An event raises each; the end of Stale is a watch.recovered,
-// and that of another is seen in the status alone.
+// Kinds of alarms: what keeps us from seeing. An event raises each; the end of Stale is a
+// watch.recovered, and that of another is seen in the status alone.
 //
 //	Stale       of an operation   it has failed in a row for too long                  until a response is good
 //	Drifted     of an operation   an answer is not what it should be                   until one is, also of the insertion that showed it
@@ -27,7 +27,8 @@ const (
 	OnlyNone   = "only_none"
 )
 
-// Raised is what the event that raises a kind of alarm is called, without "watch.". A gap's reason is the kind.
+// Raised is what the event that raises a kind of alarm is called, without "watch.". A gap's reason
+// is the kind.
 func Raised(kind string) string {
 	switch kind {
 	case Incomplete, Unreadable, OnlyNone:
@@ -85,8 +86,8 @@ func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Ti
 	}
 }
 
-// Liveness is how well an operation of an agency has gone, as far as this process has seen. What is remembered beyond it is that the
-// last success was at Good.
+// Liveness is how well an operation of an agency has gone, as far as this process has seen. What is
+// remembered beyond it is that the last success was at Good.
 type Liveness struct {
 	Good   time.Time           // last complete walk, or last good response of contact requests
 	Calm   time.Time           // last moment at which nothing was asked, or a failure meant nothing
@@ -109,16 +110,19 @@ func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time)
 // staleAfter is the least time without a successful response that is an alarm.
 const staleAfter = 5 * time.Minute
 
-// StaleAfter is the time without a successful response that is an alarm, by how often one is expected.
+// StaleAfter is the time without a successful response that is an alarm, by how often one is
+// expected.
 func StaleAfter(interval time.Duration) time.Duration { return max(3*interval, staleAfter) }
 
-// Failing reports whether an operation has failed in a row for too long. What is not asked does not fail, and what takes long does not
-// either, up to its timeout. A last success that is old counts from the first failure on, also where the process has just begun.
+// Failing reports whether an operation has failed in a row for too long. What is not asked does not
+// fail, and what takes long does not either, up to its timeout. A last success that is old counts
+// from the first failure on, also where the process has just begun.
 func (l Liveness) Failing(after time.Duration, now time.Time) bool {
 	return len(l.Errors) > 0 && min(now.Sub(l.Good), now.Sub(l.Calm)) >= after
 }
 
-// LastGood is the last success as the store remembers it; zero: there was none since the watch began.
+// LastGood is the last success as the store remembers it; zero: there was none since the watch
+// began.
 func (l Liveness) LastGood(watchStart time.Time) time.Time {
 	if good := l.Good.UTC().Round(0); good.After(watchStart) {
 		return good

@@ -6,12 +6,12 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Backoff is how one thing fails: an insertion, an operation of an agency, a key, the base URL. It counts failures in a row and
-// says when to try again; after a failure requests go one at a time, until one succeeds. It is a value: what an answer makes of
-// it is another one.
+// Backoff is how one thing fails: an insertion, an operation of an agency, a key, the base URL. It
+// counts failures in a row and says when to try again; after a failure requests go one at a time,
+// until one succeeds. It is a value: what an answer makes of it is another one.
 //
-// Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
-// what came after it: it neither ends the back-off nor lengthens it.
+// Answers come in another order than their questions were sent. What was sent before the last
+// failure says nothing about what came after it: it neither ends the back-off nor lengthens it.
 type Backoff struct {
 	first, longest time.Duration
 
@@ -44,8 +44,8 @@ func (b Backoff) Failed(what string, sent, now time.Time) Backoff {
 // underWay says whether what was sent at a moment was on its way at the last failure.
 func (b Backoff) underWay(sent time.Time) bool { return b.Failures > 0 && !sent.After(b.failedAt) }
 
-// Throttled is the back-off after a 429 or 503, which wins where it says how long to wait; zero: it does not. An answer that was
-// under way at another one may only lengthen the wait.
+// Throttled is the back-off after a 429 or 503, which wins where it says how long to wait; zero: it
+// does not. An answer that was under way at another one may only lengthen the wait.
 func (b Backoff) Throttled(sent, now time.Time, wait time.Duration) Backoff {
 	underWay := b.underWay(sent)
 	b = b.Failed("", sent, now)
@@ -63,7 +63,8 @@ func (b Backoff) Succeeded(sent time.Time) Backoff {
 	return NewBackoff(b.first, b.longest)
 }
 
-// Probed is the back-off when a request goes; after a failure it is the only one until it is over: failed, succeeded or dismissed.
+// Probed is the back-off when a request goes; after a failure it is the only one until it is over:
+// failed, succeeded or dismissed.
 func (b Backoff) Probed(now time.Time) Backoff {
 	if b.Failures > 0 {
 		b.probe = now
@@ -71,7 +72,8 @@ func (b Backoff) Probed(now time.Time) Backoff {
 	return b
 }
 
-// Dismissed is the back-off after a request that decides nothing, and was sent, or would have been, at a moment.
+// Dismissed is the back-off after a request that decides nothing, and was sent, or would have been,
+// at a moment.
 func (b Backoff) Dismissed(sent time.Time) Backoff {
 	if !sent.Before(b.probe) {
 		b.probe = time.Time{}
@@ -87,7 +89,8 @@ func (b Backoff) Wait(now time.Time) time.Duration {
 	return max(b.Until.Sub(now), 0)
 }
 
-// Delay is how long to wait after so many failures in a row: twice as long each time, up to the longest, and a fifth more or less.
+// Delay is how long to wait after so many failures in a row: twice as long each time, up to the
+// longest, and a fifth more or less.
 func Delay(first, longest time.Duration, failures int) (d time.Duration) {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(min(first, longest)),

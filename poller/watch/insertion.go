@@ -37,7 +37,8 @@ type Known struct {
 	Exists bool
 }
 
-// InsertionDiff is what one sighting of an insertion changes. Nothing is to be written unless write is set.
+// InsertionDiff is what one sighting of an insertion changes. Nothing is to be written unless write
+// is set.
 type InsertionDiff struct {
 	Next      store.Insertion
 	NewRecord bool
@@ -47,8 +48,8 @@ type InsertionDiff struct {
 	Published bool // new or back: its contact requests are to be polled at once
 }
 
-// diffInsertion compares a record that was just read with what is known of its reference. What is drift of its page is no
-// change. It is a pure function.
+// diffInsertion compares a record that was just read with what is known of its reference. What is
+// drift of its page is no change. It is a pure function.
 func diffInsertion(s Observation, a store.Agency, k Known, read listings.Insertion, digest [32]byte, r Rules, drifted Drift) InsertionDiff {
 	switch {
 	case !k.Exists:
@@ -108,10 +109,11 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 	return d
 }
 
-// contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our watch for the
-// baseline, else the last complete walk without it, less the time that arrivals may be late, but not before our watch began: an
-// insertion that was withdrawn before it and comes back brings old ones along. Two clocks never agree, so the begin lies a little
-// before the moment that is remembered.
+// contactStart is the moment before which contact requests of an insertion that is new to us are
+// old: the begin of our watch for the baseline, else the last complete walk without it, less the
+// time that arrivals may be late, but not before our watch began: an insertion that was withdrawn
+// before it and comes back brings old ones along. Two clocks never agree, so the begin lies a
+// little before the moment that is remembered.
 func contactStart(a store.Agency) time.Time {
 	begin := a.WatchStart.Add(-beforeBegin)
 	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
@@ -129,7 +131,8 @@ func contactStart(a store.Agency) time.Time {
 	return begin
 }
 
-// reappeared is a reference that had disappeared and is listed again: a new episode, announced by one event.
+// reappeared is a reference that had disappeared and is listed again: a new episode, announced by
+// one event.
 func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Published: true}
 	gone := k.GoneSince
@@ -146,7 +149,8 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	return d
 }
 
-// insideAgain is an insertion that another filter had left out: part of the baseline of the one that holds it.
+// insideAgain is an insertion that another filter had left out: part of the baseline of the one
+// that holds it.
 func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
 	d.Next.Outside, d.Next.GoneSince, d.Next.Refused = false, time.Time{}, ""
@@ -155,7 +159,8 @@ func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDif
 	return d
 }
 
-// missed is an insertion that a complete walk did not list. lastSeen is the latest moment at which it was surely there.
+// missed is an insertion that a complete walk did not list. lastSeen is the latest moment at which
+// it was surely there.
 func missed(i store.Insertion, lastSeen time.Time, counts bool) store.Insertion {
 	if i.LastSeen.IsZero() {
 		i.LastSeen = lastSeen
@@ -176,14 +181,14 @@ func summary(i listings.Insertion) events.InsertionSummary {
 	return insertionSummary(i.Summary())
 }
 
-// refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
-// never announced.
+// refiltered says whether an insertion came into the watch because the filter has changed: what was
+// there before is then never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
-// changes lists what differs between two records, by path: objects member by member, everything else whole. Members
-// below an ignored pointer never appear.
+// changes lists what differs between two records, by path: objects member by member, everything
+// else whole. Members below an ignored pointer never appear.
 func changes(before, after []byte, ignored []string) []events.Change {
 	found := compare(nil, "", before, after, ignored)
 	slices.SortFunc(found, func(a, b events.Change) int { return strings.Compare(a.Path, b.Path) })
@@ -273,8 +278,8 @@ func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e
 	return e
 }
 
-// DiffPage compares the records of a page with what is known of their references. What earlier pages of the walk have shown to be
-// drift is drift. It is a pure function.
+// DiffPage compares the records of a page with what is known of their references. What earlier
+// pages of the walk have shown to be drift is drift. It is a pure function.
 func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules, earlier Drift) PageDiff {
 	r.ignoreInsertion = slices.Concat(r.ignoreInsertion, silentPaths(a))
 	t, changed := newTally(), map[string]int{}
@@ -311,8 +316,8 @@ type Listed struct {
 	Left map[string]uint64 // hashes of the members that are volatile, by path
 }
 
-// These change with everything in the code that makes equal records give other digests. Each has its own: a change that
-// comes with a renewal is not announced.
+// These change with everything in the code that makes equal records give other digests. Each has
+// its own: a change that comes with a renewal is not announced.
 const (
 	insertionRules      = 2
 	contactRequestRules = 4

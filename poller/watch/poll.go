@@ -15,11 +15,12 @@ import (
 // Question is the query of one request for contact requests.
 type Question = listings.ContactRequestsQuery
 
-// FirstSize is the page size with which a poll begins. If its window stays open, it asks for WidestSize.
+// FirstSize is the page size with which a poll begins. If its window stays open, it asks for
+// WidestSize.
 const FirstSize, WidestSize = 100, 1000
 
-// Ask returns the query for contact requests sorted by a member, in desc or asc order. A size of 0 leaves
-// the size to the API.
+// Ask returns the query for contact requests sorted by a member, in desc or asc order. A size of 0
+// leaves the size to the API.
 func Ask(sortBy, order string, size int) Question {
 	return Question{NumberOfItemsPerPage: size, SortBy: sortBy, SortOrder: order}
 }
@@ -35,8 +36,8 @@ type Response struct {
 
 func (r Response) count() int { return len(r.Requests) + r.Unreadable }
 
-// Sum is a hash of everything in a response that Judge depends on, provided that each of its contact
-// requests is known and has not changed.
+// Sum is a hash of everything in a response that Judge depends on, provided that each of its
+// contact requests is known and has not changed.
 func (r Response) Sum(rules Rules) (sum listings.Sum) {
 	b := make([]byte, 0, 64+96*len(r.Requests))
 	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
@@ -95,7 +96,8 @@ type Poll struct {
 	Proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
 }
 
-// Effects is what a decision changes in the store, in one transaction with the events that report it.
+// Effects is what a decision changes in the store, in one transaction with the events that report
+// it.
 type Effects struct {
 	State      *store.Agency // nil: unchanged
 	Insertions []store.Insertion
@@ -131,14 +133,14 @@ type Judged struct {
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 
-	// Settled means that a response with the same Sum would change nothing either, as long as nothing of
-	// the insertion is written, [Unsettled] is false for the agency, Totals is the same, and our clock is
-	// not set back.
+	// Settled means that a response with the same Sum would change nothing either, as long as
+	// nothing of the insertion is written, [Unsettled] is false for the agency, Totals is the same,
+	// and our clock is not set back.
 	Settled bool
 }
 
-// Judge decides what a response changes. The window is that of the earlier responses; Judge does not
-// modify it.
+// Judge decides what a response changes. The window is that of the earlier responses; Judge does
+// not modify it.
 func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if r.count() == 0 && len(prior.Known) > 0 && w.Shown() == 0 {
 		return Judged{Window: w, Closed: ClosedSilent}
@@ -191,8 +193,8 @@ func Unsettled(state store.Agency) bool {
 	return len(state.Volatile) > 0 || state.Redaction != nil
 }
 
-// GiveUp ends a catch-up that no response has closed. An event says that contact requests may be unseen;
-// for a list without order only once.
+// GiveUp ends a catch-up that no response has closed. An event says that contact requests may be
+// unseen; for a list without order only once.
 func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	e := Effects{Reference: prior.Insertion.Reference}
 	if w.view.ordered || !prior.Insertion.Unordered {
@@ -205,9 +207,9 @@ func GiveUp(p Poll, w *Window, prior Prior, now time.Time) Effects {
 	return e
 }
 
-// close closes the window of an insertion. After a first poll an event says how many contact requests
-// were taken for old because their time is unknown, including those of an earlier try that failed or was
-// killed.
+// close closes the window of an insertion. After a first poll an event says how many contact
+// requests were taken for old because their time is unknown, including those of an earlier try that
+// failed or was killed.
 func (p Poll) close(e *Effects, prior Prior, w *Window, at time.Time) {
 	i := prior.Insertion
 	e.Insertions = []store.Insertion{closeWindow(i, w, at)}

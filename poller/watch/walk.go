@@ -21,9 +21,9 @@ type Walk struct {
 // NewWalk begins a walk.
 func NewWalk(now time.Time) *Walk { return &Walk{Began: now.UTC(), Seen: map[string]struct{}{}} }
 
-// Unseen returns what a page shows that this walk has not seen yet. Where a reference stands twice, the first record of a walk
-// decides, and of two on one page the smaller digest: otherwise every walk would find a change. References that could not
-// even be requested are left out.
+// Unseen returns what a page shows that this walk has not seen yet. Where a reference stands twice,
+// the first record of a walk decides, and of two on one page the smaller digest: otherwise every
+// walk would find a change. References that could not even be requested are left out.
 func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable int) {
 	place := make(map[string]int, len(page.Insertions))
 	for _, i := range page.Insertions {
@@ -81,14 +81,15 @@ type WalkEnd struct {
 const (
 	// confirmingWalks is how many complete walks must miss an insertion before it has disappeared.
 	confirmingWalks = 2
-	// structuralLimit is how many partial walks in a row make an alarm, and end a baseline without a complete one.
+	// structuralLimit is how many partial walks in a row make an alarm, and end a baseline without
+	// a complete one.
 	structuralLimit = 3
 	// emptyFor is how long an empty list is not believed.
 	emptyFor = 24 * time.Hour
 )
 
-// EndWalk decides what a walk as a whole changes, by all that is remembered of the agency: only a complete one counts towards
-// disappearing. record returns the record of an insertion as last read.
+// EndWalk decides what a walk as a whole changes, by all that is remembered of the agency: only a
+// complete one counts towards disappearing. record returns the record of an insertion as last read.
 func EndWalk(
 	agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion], record func(reference string) []byte,
 	w Walked, now time.Time,
@@ -166,9 +167,9 @@ func (e *walkEnd) complete(missing []store.Insertion, record func(string) []byte
 	e.Again = !s.Baselined && s.CompleteWalks == 1
 }
 
-// countsAfter reports whether a complete walk, after the last one, counts for what is missing. Absence needs walks with time
-// between them, however often one is asked for. Where a baseline is made, or a person has said that what is missing is gone,
-// every walk counts.
+// countsAfter reports whether a complete walk, after the last one, counts for what is missing.
+// Absence needs walks with time between them, however often one is asked for. Where a baseline is
+// made, or a person has said that what is missing is gone, every walk counts.
 func (e *walkEnd) countsAfter(last time.Time) bool {
 	if !e.walk.Counted.IsZero() {
 		last = e.walk.Counted
@@ -197,8 +198,8 @@ func (e *walkEnd) disappear(record func(string) []byte) {
 	}
 }
 
-// leaveOutside marks the insertions that another filter than before leaves out, silently. One that only the last walk did not
-// list is watched as any other.
+// leaveOutside marks the insertions that another filter than before leaves out, silently. One that
+// only the last walk did not list is watched as any other.
 func (e *walkEnd) leaveOutside() {
 	for n, i := range e.Insertions {
 		if i.Missing < confirmingWalks {
@@ -212,9 +213,9 @@ func (e *walkEnd) leaveOutside() {
 	}
 }
 
-// partial counts walks that cannot be complete: because of how the API pages, or because they have failed for long. Three in
-// a row raise an alarm; three in a row that brought nothing new end a baseline. A list of which not even the first page can
-// be read is another alarm.
+// partial counts walks that cannot be complete: because of how the API pages, or because they have
+// failed for long. Three in a row raise an alarm; three in a row that brought nothing new end a
+// baseline. A list of which not even the first page can be read is another alarm.
 func (e *walkEnd) partial() {
 	w, s := e.walk, e.State
 	if w.Pages == 0 || w.Reason == listings.ReasonCanceled {
@@ -264,8 +265,8 @@ func (e *walkEnd) baselined(complete bool) {
 	})
 }
 
-// hold reports whether a mass disappearance is held. It is believed when complete walks have shown it for long enough, and
-// the hold ends when everything is announced.
+// hold reports whether a mass disappearance is held. It is believed when complete walks have shown
+// it for long enough, and the hold ends when everything is announced.
 func (e *walkEnd) hold(missing int) bool {
 	w, s := e.walk, e.State
 	reason, odd := Implausible(missing, e.Published, len(w.Seen))
@@ -296,7 +297,8 @@ func (e *walkEnd) hold(missing int) bool {
 	return false
 }
 
-// HoldEnds announces that nothing is held any more. The operation of a hold of insertions is not named.
+// HoldEnds announces that nothing is held any more. The operation of a hold of insertions is not
+// named.
 func HoldEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op), Ends: "change_held", Since: h.Since,
@@ -306,13 +308,15 @@ func HoldEnds(agencyID string, op listings.Operation, h store.Held, now time.Tim
 // massDisappearance is why the disappearance of many insertions, or people, is held.
 const massDisappearance = "mass_disappearance"
 
-// grown reports whether a change is larger than the one that is held: then it waits for its own time.
+// grown reports whether a change is larger than the one that is held: then it waits for its own
+// time.
 func grown(h store.Held, reason string, missing, published int) bool {
 	_, more := Implausible(missing-h.Missing, published, 1)
 	return more || reason == "empty_list" && h.Reason != reason
 }
 
-// Implausible reports whether the number of insertions gone at once is too large to believe without time or a person's approval.
+// Implausible reports whether the number of insertions gone at once is too large to believe without
+// time or a person's approval.
 func Implausible(missing, known, listed int) (reason string, held bool) {
 	switch {
 	case known > 0 && listed == 0:
@@ -323,14 +327,15 @@ func Implausible(missing, known, listed int) (reason string, held bool) {
 	return "", false
 }
 
-// refiltering reports whether it is not known yet what another filter than before leaves out: two complete walks show it, also
-// where partial ones have ended the baseline.
+// refiltering reports whether it is not known yet what another filter than before leaves out: two
+// complete walks show it, also where partial ones have ended the baseline.
 func refiltering(a store.Agency) bool {
 	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
 }
 
-// Refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference yet:
-// contact requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
+// Refilter begins the baseline of another filter. Where the first one has not come to its end,
+// there is no difference yet: contact requests count from the begin of the watch, and where nothing
+// was seen at all it simply goes on.
 func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
 	if state.Held != nil {
 		e.announce(HoldEnds(agencyID, "", *state.Held, now))

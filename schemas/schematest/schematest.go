@@ -1,5 +1,5 @@
-// Package schematest holds payloads against their JSON Schemas. It is for tests only: no package of the product imports
-// it, so that the validator stays out of the binary.
+// Package schematest holds payloads against their JSON Schemas. It is for tests only: no package of
+// the product imports it, so that the validator stays out of the binary.
 package schematest
 
 import (
@@ -24,8 +24,9 @@ func Validate(tb testing.TB, eventType string, data []byte) {
 	}
 }
 
-// Check reports what is wrong with data as a payload of the type, formats included: where, and by which keyword. It
-// quotes no values, which may be people. It may be called from several goroutines.
+// Check reports what is wrong with data as a payload of the type, formats included: where, and by
+// which keyword. It quotes no values, which may be people. It may be called from several
+// goroutines.
 func Check(eventType string, data []byte) error {
 	schema, err := compile(eventType)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package skiptest skips tests for what a machine lacks, a program of somebody else or a right of root, and keeps count of them: a
-// green run that has judged less than it could is seen. It is for tests only.
+// Package skiptest skips tests for what a machine lacks, a program of somebody else or a right of
+// root, and keeps count of them: a green run that has judged less than it could is seen. It is for
+// tests only.
 package skiptest
 
 import (
@@ -9,7 +10,8 @@ import (
 	"testing"
 )
 
-// Variable names the file that gets a line for each test that is skipped: its name and why. Without it nothing is written.
+// Variable names the file that gets a line for each test that is skipped: its name and why. Without
+// it nothing is written.
 const Variable = "DOORBELL_TEST_SKIPPED"
 
 // Skipf ends a test with what is missing, and how it is had.

@@ -14,7 +14,8 @@ const (
 	trial   = 1 << 16 // bytes that are uncompressed from the window alone
 )
 
-// largest is how much comes out of compressed data at most. More is an error: what was not searched must not count as clean.
+// largest is how much comes out of compressed data at most. More is an error: what was not searched
+// must not count as clean.
 var largest int64 = 16 << 30
 
 // uncompressed reads what is compressed in a form.
@@ -29,7 +30,8 @@ func uncompressed(f form, from io.Reader) (io.Reader, error) {
 	return r, err
 }
 
-// member searches what may be compressed data. b begins with its first bytes, which stand at the offset in the layer.
+// member searches what may be compressed data. b begins with its first bytes, which stand at the
+// offset in the layer.
 func (s *search) member(l layer, f form, b []byte, offset int64) error {
 	r, err := uncompressed(f, bytes.NewReader(b))
 	if err != nil {
@@ -64,7 +66,8 @@ func (s *search) member(l layer, f form, b []byte, offset int64) error {
 	return fmt.Errorf("%s: compressed data at %d is longer than %d bytes; what follows in it was not searched", s.file, inner.at, largest)
 }
 
-// undamaged is compressed data up to where it is damaged. What cannot be read at all is told by the reader of the file.
+// undamaged is compressed data up to where it is damaged. What cannot be read at all is told by the
+// reader of the file.
 type undamaged struct{ io.Reader }
 
 func (u undamaged) Read(b []byte) (int, error) {

@@ -33,7 +33,8 @@ type text struct {
 	units []uint16 // as UTF-16
 }
 
-// index says by the first two bytes of a place what may be there: one pass is enough for all texts in all forms.
+// index says by the first two bytes of a place what may be there: one pass is enough for all texts
+// in all forms.
 type index struct {
 	texts   []text
 	at      [1 << 16][]candidate
@@ -78,8 +79,8 @@ func (ix *index) add(first, second []byte, c candidate) {
 	}
 }
 
-// begins hands over the first two bytes of the text in a form, in every way that they may be written. For base64 these are the first
-// characters that the text alone decides.
+// begins hands over the first two bytes of the text in a form, in every way that they may be
+// written. For base64 these are the first characters that the text alone decides.
 func (t text) begins(f form, add func(first, second []byte)) {
 	low, high := byte(t.units[0]), []byte{byte(t.units[0] >> 8)}
 	switch f {
@@ -122,7 +123,8 @@ const (
 	escapedInJSON = "\"\\/\b\f\n\r\t"
 )
 
-// match says whether the text stands in a form at b[i:], where exactly it begins, and how it is written.
+// match says whether the text stands in a form at b[i:], where exactly it begins, and how it is
+// written.
 func (t text) match(f form, b []byte, i int) (begin int, encoding string, ok bool) {
 	switch f {
 	case plain:
@@ -173,8 +175,8 @@ func (e escapes) String() string {
 	return strings.Join(names, "+")
 }
 
-// plain says whether the text stands at b from its k-th byte on, and with which escapes. A character that begins escapes may also stand for
-// itself.
+// plain says whether the text stands at b from its k-th byte on, and with which escapes. A
+// character that begins escapes may also stand for itself.
 func (t text) plain(b []byte, k int) (how escapes, ok bool) {
 	if k == len(t.bytes) {
 		return 0, true
@@ -235,8 +237,8 @@ func unescape(b []byte) (r rune, n int) {
 	return 0, 0
 }
 
-// base64 says whether the text stands at b[i:], with i the first character that the text alone decides, and where it begins:
-// the character before may hold its first bits.
+// base64 says whether the text stands at b[i:], with i the first character that the text alone
+// decides, and where it begins: the character before may hold its first bits.
 func (t text) base64(f form, b []byte, i int) (begin int, ok bool) {
 	have, bits := uint32(0), 0
 	if f != base64at0 {

@@ -1,5 +1,6 @@
-// Package bytesearchtest finds texts in the bytes of files, whatever the files are and whatever form the
-// text has in them. Tests use it to show that something erased, or never to be written, is in no file.
+// Package bytesearchtest finds texts in the bytes of files, whatever the files are and whatever
+// form the text has in them. Tests use it to show that something erased, or never to be written, is
+// in no file.
 //
 // A text is found
 //
@@ -11,8 +12,8 @@
 //     and once more within that.
 //
 // ASCII letters match in any case, everything else only as given. A text is not found if it was
-// encrypted, compressed in another way, encoded twice (base64 of UTF-16), or cut in two, nor in the name
-// of a file.
+// encrypted, compressed in another way, encoded twice (base64 of UTF-16), or cut in two, nor in the
+// name of a file.
 package bytesearchtest
 
 import (
@@ -36,12 +37,14 @@ type Hit struct {
 	Text     int    // which of the texts
 }
 
-// Search looks through all regular files below a directory and returns each place where one of the texts stands. It follows no
-// symbolic link but the directory itself. Files may change, grow and vanish meanwhile: each is read once from its begin to its end.
-// Memory is bounded, but for the hits.
+// Search looks through all regular files below a directory and returns each place where one of the
+// texts stands. It follows no symbolic link but the directory itself. Files may change, grow and
+// vanish meanwhile: each is read once from its begin to its end. Memory is bounded, but for the
+// hits.
 //
-// The error is of the context, of a text that is too short (told by its index), or of files that could not be read, joined; the other
-// files are searched nevertheless, and their hits returned with the error.
+// The error is of the context, of a text that is too short (told by its index), or of files that
+// could not be read, joined; the other files are searched nevertheless, and their hits returned
+// with the error.
 func Search(ctx context.Context, dir string, texts []string) ([]Hit, error) {
 	ix, err := compile(texts)
 	if err != nil {
@@ -101,7 +104,8 @@ type layer struct {
 	open  func(int64) (io.Reader, error) // reads the layer from an offset on
 }
 
-// before is how much stays of what was searched already: the character of base64 before a text, and a line break.
+// before is how much stays of what was searched already: the character of base64 before a text, and
+// a line break.
 const before = 3
 
 // stream searches all that r gives, which is the layer from its begin.

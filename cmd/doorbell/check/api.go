@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// MaxFurther is the maximum number of requests beside the first one of each agency: smaller pages where the size is
-	// refused, and the contact requests of two insertions.
+	// MaxFurther is the maximum number of requests beside the first one of each agency: smaller
+	// pages where the size is refused, and the contact requests of two insertions.
 	MaxFurther = 7
 	windowSize = 20 // contact requests
 	// fullPage is how many insertions without a total may be the first page of a longer list.
@@ -44,7 +44,8 @@ func (c *checker) api(ctx context.Context) {
 	c.report.Requests = pace.begun
 }
 
-// client makes a client that begins requests at even distances; nil where the configuration does not allow one.
+// client makes a client that begins requests at even distances; nil where the configuration does
+// not allow one.
 func (c *checker) client() (poller.Options, *listings.Client, *spacing) {
 	p := options.Poller(c.Config, c.Version)
 	perSecond := p.RequestsPerSecond
@@ -65,8 +66,9 @@ func (c *checker) client() (poller.Options, *listings.Client, *spacing) {
 	return p, client, pace
 }
 
-// access requests the first page of each agency's list, and returns the one with the most insertions. After a 429 the key
-// is not used again; after a refused connection nothing is requested.
+// access requests the first page of each agency's list, and returns the one with the most
+// insertions. After a 429 the key is not used again; after a refused connection nothing is
+// requested.
 func (c *checker) access(ctx context.Context, client *listings.Client, p poller.Options) (agency poller.AgencyKeys, longest *listings.InsertionsPage) {
 	busy, down := map[string]bool{}, false
 	refused := map[int]*listings.StatusError{} // by index of the agency
@@ -172,7 +174,8 @@ func (c *checker) refusals(p poller.Options, refused map[int]*listings.StatusErr
 // maxNamed is the maximum number of agencies that are named one by one.
 const maxNamed = 6
 
-// accessLines writes a line for each agency that the key opens, or one for many, then one for all of which the same is said.
+// accessLines writes a line for each agency that the key opens, or one for many, then one for all
+// of which the same is said.
 func (c *checker) accessLines() {
 	var opened []Agency
 	all := Agency{}
@@ -219,8 +222,8 @@ func (a Agency) counted() string {
 	return ops.Counted(a.Insertions, "insertion")
 }
 
-// responses says what the list of one agency showed, then the contact requests of its first insertion, and of another one
-// where that has none or cannot be read.
+// responses says what the list of one agency showed, then the contact requests of its first
+// insertion, and of another one where that has none or cannot be read.
 func (c *checker) responses(ctx context.Context, client *listings.Client, p poller.Options, a poller.AgencyKeys, list *listings.InsertionsPage) {
 	c.report.ok(SectionResponses, "insertions are at %s", place(list.Envelope))
 	if list.Unreadable > 0 {

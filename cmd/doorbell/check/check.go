@@ -1,7 +1,7 @@
-// Package check reports whether `doorbell run` would work with this configuration, here and now: whether its key opens
-// each agency, what one response shows, NATS and its stream, and the disk. Each finding is one line, with what to do about
-// it. A check sends one request for each agency and a few more, beside a running daemon at most one a second, and changes
-// nothing.
+// Package check reports whether `doorbell run` would work with this configuration, here and now:
+// whether its key opens each agency, what one response shows, NATS and its stream, and the disk.
+// Each finding is one line, with what to do about it. A check sends one request for each agency and
+// a few more, beside a running daemon at most one a second, and changes nothing.
 package check
 
 import (
@@ -85,8 +85,8 @@ func (c *checker) configuration() {
 	}
 }
 
-// findDaemon asks the daemon over its socket, or reads the store if none runs. It reports whether anything else can be
-// checked.
+// findDaemon asks the daemon over its socket, or reads the store if none runs. It reports whether
+// anything else can be checked.
 func (c *checker) findDaemon(ctx context.Context) bool {
 	s, err := options.Client(c.Config.Base).Status(ctx)
 	switch {

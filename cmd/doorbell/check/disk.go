@@ -12,7 +12,8 @@ import (
 	"doorbell/cmd/doorbell/ops"
 )
 
-// disk looks at the data directory: can it be made and written, is it ours alone, is there space for what may come.
+// disk looks at the data directory: can it be made and written, is it ours alone, is there space
+// for what may come.
 func (c *checker) disk() {
 	dir := c.Config.Base.DataDir
 	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
@@ -51,7 +52,8 @@ func nearestDir(dir string) (string, fs.FileInfo, error) {
 	}
 }
 
-// mayBeMade tries to make a directory where there is no disk: /proc is writable by its mode, and takes none.
+// mayBeMade tries to make a directory where there is no disk: /proc is writable by its mode, and
+// takes none.
 func mayBeMade(parent string) error {
 	if _, disk := exit.FreeSpace(parent); disk {
 		return nil

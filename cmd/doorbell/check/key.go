@@ -6,9 +6,10 @@ import (
 	"io"
 )
 
-// Key requests the list of every configured agency once, with the key of the configuration, and prints a line for each. It
-// uses neither the store nor the daemon: the key in use, its halts and its polls stay as they are. refused counts the
-// agencies that the key was not seen to open. The error is that of the context or of a failed write.
+// Key requests the list of every configured agency once, with the key of the configuration, and
+// prints a line for each. It uses neither the store nor the daemon: the key in use, its halts and
+// its polls stay as they are. refused counts the agencies that the key was not seen to open. The
+// error is that of the context or of a failed write.
 func Key(ctx context.Context, o Options, out io.Writer) (refused int, err error) {
 	c := &checker{Options: o, report: newReport()}
 	p, client, _ := c.client()

@@ -31,7 +31,8 @@ const (
 	SectionDisk      = "disk"
 )
 
-// Report is what `doorbell check` found, and what it prints with --json. It holds no key and no value from a record.
+// Report is what `doorbell check` found, and what it prints with --json. It holds no key and no
+// value from a record.
 type Report struct {
 	OK            bool     `json:"ok"` // run would work; warnings are allowed
 	ExitCode      int      `json:"exitCode"`
@@ -106,8 +107,8 @@ func (r *Report) count(level string) (n int) {
 	return n
 }
 
-// conclude sorts the lines and sets the exit code: 69, 78 and 74, in this order, where run would end with them, and 1
-// where anything else would not work.
+// conclude sorts the lines and sets the exit code: 69, 78 and 74, in this order, where run would
+// end with them, and 1 where anything else would not work.
 func (r *Report) conclude() {
 	r.sort()
 	codes := []int{exit.Done, exit.CodeFailed, exit.CodeIO, exit.CodeConfig, exit.CodeUnavailable}

@@ -26,10 +26,11 @@ const usualShape = 4
 // maxShapeAgencies is how many agencies are requested at most, until one opens.
 const maxShapeAgencies = 2
 
-// Shape requests each operation once or twice and describes the responses without their values: the first
-// page of an agency's list and the page after it, then the contact requests of two insertions. Sizes that
-// are refused take further requests. What is halted is not requested, and beside a running daemon at most
-// one request a second is begun. A refusal is described, too. The error says why there is no response.
+// Shape requests each operation once or twice and describes the responses without their values: the
+// first page of an agency's list and the page after it, then the contact requests of two
+// insertions. Sizes that are refused take further requests. What is halted is not requested, and
+// beside a running daemon at most one request a second is begun. A refusal is described, too. The
+// error says why there is no response.
 func Shape(ctx context.Context, o Options) (shape.File, error) {
 	f := shape.File{Version: shape.Version, Program: "doorbell " + o.Version, Note: shape.Note}
 	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
@@ -137,7 +138,8 @@ func (r *recorder) Wait(ctx context.Context, request listings.Request) error {
 	return r.spacing.Wait(ctx, request)
 }
 
-// RoundTrip reads a response to its end, describes it, and hands it on. One that breaks off is not described.
+// RoundTrip reads a response to its end, describes it, and hands it on. One that breaks off is not
+// described.
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(request)
 	if err != nil {

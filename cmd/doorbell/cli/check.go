@@ -26,7 +26,8 @@ func (CheckCmd) Help() string {
 		"show others what the API responds without showing anybody's data. A refusal is written too. `doorbell sandbox --shape` serves made-up responses of that form.\n\nExamples:\n  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key\n  doorbell check --shape shape.json"
 }
 
-// Run says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
+// Run says whether `doorbell run` would work, with this configuration, here and now. It leaves
+// nothing behind.
 func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if cmd.APIKeyFile != "" || cmd.Shape != "" {

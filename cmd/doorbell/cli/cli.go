@@ -19,8 +19,9 @@ import (
 	"doorbell/cmd/doorbell/receivers"
 )
 
-// grammar is the command line. Each command is a struct of its flags in the file of its noun. Validate refuses what cannot be, Run does what
-// is asked for, and what Help returns is printed by --help below the flags.
+// grammar is the command line. Each command is a struct of its flags in the file of its noun.
+// Validate refuses what cannot be, Run does what is asked for, and what Help returns is printed by
+// --help below the flags.
 type grammar struct {
 	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
 	Demo    DemoCmd    `cmd:"" group:"run" help:"Run everything against a simulated API, without any configuration."`
@@ -106,7 +107,8 @@ func validAgency(name, id string) error {
 	return nil
 }
 
-// execute parses the command line and runs the command. Errors of the parser, whose own exit code is 80, are usage errors.
+// execute parses the command line and runs the command. Errors of the parser, whose own exit code
+// is 80, are usage errors.
 func (p *program) execute(ctx context.Context, args []string) error {
 	answered := false // --help has printed and wants to exit
 	parser, err := newParser(
@@ -133,7 +135,8 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	return command.Run()
 }
 
-// help prints what the parser knows, at most as wide as the terminal: the parser itself breaks no lists, no examples and not its last line.
+// help prints what the parser knows, at most as wide as the terminal: the parser itself breaks no
+// lists, no examples and not its last line.
 func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
 	columns, _ := strconv.Atoi(lookup(p.environ)("COLUMNS"))
 	o.WrapUpperBound = min(cmp.Or(columns, p.terminalOf(p.stdout).Width, usualWidth), usualWidth)
@@ -179,7 +182,8 @@ func normalizeArgs(args []string) []string {
 	return args
 }
 
-// usageError is an error of the parser in the parser's words, with the command that explains the usage.
+// usageError is an error of the parser in the parser's words, with the command that explains the
+// usage.
 func usageError(err error) error {
 	text, command := err.Error(), "doorbell"
 	var parse *kong.ParseError
@@ -192,7 +196,8 @@ func usageError(err error) error {
 	return exit.Usage(text, command+" --help shows how")
 }
 
-// givenTwice refuses a flag that is given twice where the first one, which does not count, may be a person's.
+// givenTwice refuses a flag that is given twice where the first one, which does not count, may be a
+// person's.
 func givenTwice(command *kong.Context) error {
 	if !ofPeople(command) {
 		return nil
@@ -215,7 +220,8 @@ func ofPeople(command *kong.Context) bool {
 	return name == "doorbell forget" || name == "doorbell export"
 }
 
-// emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.
+// emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it
+// would count as not given.
 func emptyValue(command *kong.Context) error {
 	for _, given := range command.Path {
 		switch {

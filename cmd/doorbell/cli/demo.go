@@ -48,8 +48,8 @@ func (c *DemoCmd) Validate() error {
 	return nil
 }
 
-// Run shows everything at work: a made-up API, the daemon, and a subscriber that prints what arrives on NATS. It
-// reads no environment and leaves nothing behind.
+// Run shows everything at work: a made-up API, the daemon, and a subscriber that prints what
+// arrives on NATS. It reads no environment and leaves nothing behind.
 func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	if c.For > 0 {
 		var cancel context.CancelFunc
@@ -187,7 +187,8 @@ What was there before is learned first and not announced. Then, as it happens:
 `, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, d.page, d.nats)
 }
 
-// print reads the stream as any subscriber would, and shows each event as it arrives, until ctx ends.
+// print reads the stream as any subscriber would, and shows each event as it arrives, until ctx
+// ends.
 func (d *demo) print(ctx context.Context, nc stream.Conn) error {
 	for !d.daemon.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
 		time.Sleep(10 * time.Millisecond)

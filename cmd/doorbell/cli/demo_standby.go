@@ -22,8 +22,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and two
-// doorbells in processes of their own, one of which is killed.
+// pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
+// two doorbells in processes of their own, one of which is killed.
 type pairDemo struct {
 	out  io.Writer
 	dir  string

@@ -173,8 +173,9 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination, or all
-// where one kind of receiver is configured: the address may be another one by now.
+// routesFor are the routes of the letter's forwarder; where that had a name of its own, those that
+// lead to the letter's destination, or all where one kind of receiver is configured: the address
+// may be another one by now.
 func routesFor(all []forward.Route, l forward.Letter) (routes []forward.Route) {
 	oneKind := !slices.ContainsFunc(all, func(r forward.Route) bool { return r.Forwarder != all[0].Forwarder })
 	for _, r := range all {

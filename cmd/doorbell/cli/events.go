@@ -165,8 +165,8 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	return exit.Failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 }
 
-// showEvent prints an event for people to read, with people's data masked: what happened, the envelope,
-// the payload.
+// showEvent prints an event for people to read, with people's data masked: what happened, the
+// envelope, the payload.
 func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
 	head := string(e.Event.Type) + " of " + e.Event.AgencyID
 	if told := ops.Told(e.Event, false); len(told) > 0 {
@@ -345,8 +345,8 @@ type openedLog struct {
 	kept *store.Store // opened here; nil if a daemon answers
 }
 
-// openLog returns the log of the daemon in the data directory. If none runs, it opens the store, which no
-// process can write to until the log is closed.
+// openLog returns the log of the daemon in the data directory. If none runs, it opens the store,
+// which no process can write to until the log is closed.
 func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	client := options.Client(b)
 	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
@@ -356,9 +356,9 @@ func openLog(ctx context.Context, b config.Base) (openedLog, error) {
 	return openedLog{ops.Log{Store: kept}, kept}, err
 }
 
-// erased reports whether a person was erased from an event since it was read. That may be long ago, so
-// an event that the log no longer has counts as erased too. Nothing is erased from a store that is open
-// here.
+// erased reports whether a person was erased from an event since it was read. That may be long ago,
+// so an event that the log no longer has counts as erased too. Nothing is erased from a store that
+// is open here.
 func (l openedLog) erased(ctx context.Context, e events.Event) (bool, error) {
 	if l.kept != nil || !e.HoldsPerson() {
 		return false, nil

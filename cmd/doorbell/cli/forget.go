@@ -32,7 +32,8 @@ func (f *PersonFlags) wanted() people.Wanted {
 	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency, NotNamed: f.NotNamed}
 }
 
-// read takes from standard input what is not to stand on the command line, where others of this machine see it.
+// read takes from standard input what is not to stand on the command line, where others of this
+// machine see it.
 func (f *PersonFlags) read(p *program) error {
 	for _, value := range []*string{&f.Email, &f.Phone} {
 		if *value == "-" {

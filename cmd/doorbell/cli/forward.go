@@ -132,7 +132,8 @@ type trial struct {
 	Reason   string   `json:"reason,omitempty"`
 }
 
-// testForwarder sends an event that is marked as a test to every receiver, and an alert too where alerts go elsewhere.
+// testForwarder sends an event that is marked as a test to every receiver, and an alert too where
+// alerts go elsewhere.
 func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, set *receivers.Set, asJSON bool) error {
 	if problem := streamProblem(ctx, c); problem != "" {
 		p.warn([]string{problem + "; the receiver is tested all the same. Events need doorbell run, or NATS_URL"})
@@ -164,8 +165,8 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 	return nil
 }
 
-// testAgency is one whose events go along a route, so that people see its language and its name; for programs, which may not look at the
-// mark of a test, it is none that exists.
+// testAgency is one whose events go along a route, so that people see its language and its name;
+// for programs, which may not look at the mark of a test, it is none that exists.
 func testAgency(c *config.Config, kind string, f forward.Filter) string {
 	named := f.Agencies
 	if named == nil {

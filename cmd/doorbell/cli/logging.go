@@ -15,8 +15,9 @@ import (
 	"doorbell/cmd/doorbell/config"
 )
 
-// NewLogger writes to w as the configuration says: JSON lines for machines, key=value for a terminal. Attributes have the same key on
-// every line, see TestEveryLogLineHasKnownKeys; payloads, keys and people have none. What is repeated is bounded, see dedupeHandler.
+// NewLogger writes to w as the configuration says: JSON lines for machines, key=value for a
+// terminal. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads,
+// keys and people have none. What is repeated is bounded, see dedupeHandler.
 func NewLogger(w io.Writer, b config.Base, t Terminal) *slog.Logger {
 	level := slog.LevelInfo
 	_ = level.UnmarshalText([]byte(b.LogLevel)) // config knows the values
@@ -35,7 +36,8 @@ func (p *program) logger(b config.Base) *slog.Logger {
 // discardLog is for what logs, where there is a person to talk to and no log.
 func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// readable writes times in UTC, and durations as 30s in JSON too. Who sits before a terminal knows what day it is.
+// readable writes times in UTC, and durations as 30s in JSON too. Who sits before a terminal knows
+// what day it is.
 func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 	switch {
 	case a.Key == slog.TimeKey && t.is:
@@ -48,9 +50,11 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// What is logged about one thing again and again is bounded: of lines with the same message about the same thing, a few in a row are
-// written and then one every dedupeEvery, with how many there were in between. The same words twice are one every dedupeEvery from the
-// beginning. The last line is never lost, it may come late: so the end of a failure is seen even if it came and went all day.
+// What is logged about one thing again and again is bounded: of lines with the same message about
+// the same thing, a few in a row are written and then one every dedupeEvery, with how many there
+// were in between. The same words twice are one every dedupeEvery from the beginning. The last line
+// is never lost, it may come late: so the end of a failure is seen even if it came and went all
+// day.
 const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 4
@@ -61,8 +65,8 @@ const (
 // sameThing are the attributes that say what a line is about; the others say how it is.
 var sameThing = []string{"agency", "operation", "forwarder", "lane", "part", "job", "key", "verb", "receipt"}
 
-// toldOnce is an attribute of lines that are never kept back: a halt and its end are told once each. The next one is another one,
-// also in the same words, and follows what a person did.
+// toldOnce is an attribute of lines that are never kept back: a halt and its end are told once
+// each. The next one is another one, also in the same words, and follows what a person did.
 const toldOnce = "scope"
 
 // dedupeHandler is a slog.Handler that keeps a lasting failure from filling the log.
@@ -76,7 +80,8 @@ func NewDedupe(next slog.Handler) *dedupeHandler {
 	return &dedupeHandler{next: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
-// loud is the same log without the bound: for answers to what a person does, who does it again and wants to hear again.
+// loud is the same log without the bound: for answers to what a person does, who does it again and
+// wants to hear again.
 func loud(log *slog.Logger) *slog.Logger {
 	if h, ok := log.Handler().(*dedupeHandler); ok {
 		return slog.New(h.next)
@@ -174,7 +179,8 @@ func (h *dedupeHandler) split(r slog.Record) (about, words string) {
 	return a.String(), w.String()
 }
 
-// thing finds what was logged about something, and forgets what is long ago where there is too much of it.
+// thing finds what was logged about something, and forgets what is long ago where there is too much
+// of it.
 func (c *deduped) thing(about string, now time.Time) *repeatedLine {
 	if c.things[about] == nil {
 		if len(c.things) >= mostDeduped {

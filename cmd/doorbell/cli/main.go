@@ -1,6 +1,6 @@
-// Package cli is the command line of doorbell: commands, environment, signals, exit codes and wording.
-// The service itself is cmd/doorbell/daemon. Neither contains rules about insertions, contact requests
-// or streams; those are in the packages that they import: poller, store, events.
+// Package cli is the command line of doorbell: commands, environment, signals, exit codes and
+// wording. The service itself is cmd/doorbell/daemon. Neither contains rules about insertions,
+// contact requests or streams; those are in the packages that they import: poller, store, events.
 package cli
 
 import (
@@ -24,8 +24,8 @@ func Process() int {
 	return Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }
 
-// Main is the whole program as a function: it reads the command line, runs the command and returns the exit code. It
-// touches no global state, so that several of them can run in one process.
+// Main is the whole program as a function: it reads the command line, runs the command and returns
+// the exit code. It touches no global state, so that several of them can run in one process.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
 	return report(stderr, p.terminalOf(stderr), p.execute(ctx, args))
@@ -38,8 +38,8 @@ type program struct {
 	environ        []string // as os.Environ gives it
 }
 
-// untilSignal returns a context that ends at the first SIGINT or SIGTERM. The second one ends the process at once: who
-// presses Ctrl-C twice does not want to wait for the drain.
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM. The second one ends the
+// process at once: who presses Ctrl-C twice does not want to wait for the drain.
 func untilSignal(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -62,8 +62,8 @@ type Version struct {
 	Platform string `json:"platform"`
 }
 
-// release is the version that deploy/changelog.md begins with. A build of a tag sets it to that of the tag, with
-// -ldflags="-X doorbell/cmd/doorbell/cli.release=…"; nothing else writes it.
+// release is the version that deploy/changelog.md begins with. A build of a tag sets it to that of
+// the tag, with -ldflags="-X doorbell/cmd/doorbell/cli.release=…"; nothing else writes it.
 var release = "1.0.0"
 
 // readVersion adds what the Go command wrote into the program.

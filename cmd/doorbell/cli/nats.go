@@ -13,7 +13,8 @@ import (
 	"doorbell/events/stream"
 )
 
-// connectStream connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
+// connectStream connects to the NATS that holds the stream: the configured one, or that of the
+// daemon in the data directory.
 func connectStream(ctx context.Context, c *config.Config) (nc stream.Conn, err error) {
 	nc, _, err = dialStream(ctx, c, discardLog())
 	if err != nil {
@@ -26,7 +27,8 @@ func connectStream(ctx context.Context, c *config.Config) (nc stream.Conn, err e
 	return nc, nil
 }
 
-// dialStream connects to the NATS that holds the stream, which need not be there yet, and says where that is.
+// dialStream connects to the NATS that holds the stream, which need not be there yet, and says
+// where that is.
 func dialStream(ctx context.Context, c *config.Config, log *slog.Logger) (conn stream.Conn, url string, err error) {
 	dial, err := streamServer(ctx, c)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"doorbell/poller"
 )
 
-// readKeysEvery is how often the configuration is read again. What two readings in a row say alike counts: half a file names
-// fewer agencies than the whole.
+// readKeysEvery is how often the configuration is read again. What two readings in a row say alike
+// counts: half a file names fewer agencies than the whole.
 const readKeysEvery = 10 * time.Second
 
-// keyReader tells the poller again whom to watch and with which keys, when a file has changed and on SIGHUP. What is wrong
-// with a file that is just being replaced is said, and what was configured before stays.
+// keyReader tells the poller again whom to watch and with which keys, when a file has changed and
+// on SIGHUP. What is wrong with a file that is just being replaced is said, and what was configured
+// before stays.
 type keyReader struct {
 	environ []string
 	hup     <-chan os.Signal
@@ -45,8 +46,9 @@ func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log 
 	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
 }
 
-// begin returns what a daemon starts with that takes its turn long after the configuration was read: what stands there now, or
-// what was last used if that cannot be read. run goes on from there.
+// begin returns what a daemon starts with that takes its turn long after the configuration was
+// read: what stands there now, or what was last used if that cannot be read. run goes on from
+// there.
 func (r *keyReader) begin() []poller.AgencyKeys {
 	c, err := config.Read(r.environ, config.GroupPoll)
 	if err != nil {

@@ -212,7 +212,8 @@ type nextEvent struct {
 	Recorded time.Time `json:"recorded"`
 }
 
-// send sends events to receivers, each as a message of its own. Events that no filter takes are skipped.
+// send sends events to receivers, each as a message of its own. Events that no filter takes are
+// skipped.
 func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log openedLog, q ops.EventQuery,
 	to *receivers.Set, total int,
 ) error {
@@ -275,7 +276,8 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, do
 	return nil
 }
 
-// followed yields the events of the log after handing each to visit. It also keeps the error of the log.
+// followed yields the events of the log after handing each to visit. It also keeps the error of the
+// log.
 func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), broken *error) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for e, err := range log {

@@ -141,7 +141,8 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// event returns the event that the flags describe, or without flags the newest one of the reference.
+// event returns the event that the flags describe, or without flags the newest one of the
+// reference.
 func (c *RoutesTestCmd) event(ctx context.Context, p *program) (events.Event, error) {
 	described := events.Event{AgencyID: c.Agency, Reference: c.Reference, Type: events.Type(c.Type)}
 	if c.Reference != "" && c.PostalCode == "" && c.OfferType == "" && c.Score == nil {

@@ -16,7 +16,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing else.
+// madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing
+// else.
 const madeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
 
 // nextMadeUpKey replaces madeUpKey where a scenario replaces it.
@@ -165,7 +166,8 @@ func (c *SandboxCmd) validFlow() error {
 	return nil
 }
 
-// modelOptions give ids that differ from one start to the next, because a client may remember those of the last one.
+// modelOptions give ids that differ from one start to the next, because a client may remember those
+// of the last one.
 func modelOptions() sandbox.Options { return sandbox.Options{Seed: uint64(time.Now().UnixNano())} }
 
 // serve serves an even flow of changes.

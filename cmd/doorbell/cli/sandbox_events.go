@@ -47,7 +47,8 @@ type toldEvent struct {
 	Subject  string `json:"subject"`
 }
 
-// publishStory publishes one event of every type to a NATS of the consumer's, as a relay would, and ends.
+// publishStory publishes one event of every type to a NATS of the consumer's, as a relay would, and
+// ends.
 func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	conn, err := c.dial(ctx, p)
 	if err != nil {
@@ -130,7 +131,8 @@ func (c *SandboxCmd) dial(ctx context.Context, p *program) (conn stream.Conn, er
 	return conn, nil
 }
 
-// story is the pinned example of every type, as it stands in the contract, in the order of the log that they come from.
+// story is the pinned example of every type, as it stands in the contract, in the order of the log
+// that they come from.
 func story() (list []events.Event, err error) {
 	for _, t := range schemas.Types() {
 		payload, _ := schemas.Example(t)

@@ -87,8 +87,8 @@ func serviceOf(client *ops.Client) *service {
 	}
 }
 
-// openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the embedded one without a port. The store's lock,
-// which the caller holds, protects its folder.
+// openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the
+// embedded one without a port. The store's lock, which the caller holds, protects its folder.
 func openNATS(ctx context.Context, c *config.Config) (conn stream.Conn, hangUp func(), err error) {
 	dial, stop := func() (stream.Conn, error) { return daemon.Connect(options.NATS(c.NATS), discardLog()) }, func() {}
 	if c.NATS.URL == "" {

@@ -18,7 +18,8 @@ func (ConfigCmd) Help() string {
 	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
 }
 
-// Run prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
+// Run prints what is in effect, also when it is not good enough to run; then the problems follow as
+// the error.
 func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if err == nil {

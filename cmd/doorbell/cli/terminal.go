@@ -46,7 +46,8 @@ func isTerminal(rw any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// print writes lines for people. On a terminal they are broken between words, and what follows is indented.
+// print writes lines for people. On a terminal they are broken between words, and what follows is
+// indented.
 func (p *program) print(text string) error { return p.printTo(p.stdout, text) }
 
 // note says something beside the output.
@@ -66,8 +67,8 @@ func (p *program) printTo(w io.Writer, text string) error {
 	return nil
 }
 
-// confirm asks a person at the terminal. Where none sits there, nobody says what would be done, and --yes has to say it. It is nil for a
-// yes, and where ctx ends.
+// confirm asks a person at the terminal. Where none sits there, nobody says what would be done, and
+// --yes has to say it. It is nil for a yes, and where ctx ends.
 func (p *program) confirm(ctx context.Context, yes bool, nobody, question string) error {
 	if yes {
 		return nil

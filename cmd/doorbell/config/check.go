@@ -284,8 +284,8 @@ func (r *reader) checkOneAt(addresses PerAgencyURL, name, what string, p PerAgen
 	}
 }
 
-// readTemplates reads each file once. What is wrong with one is said without quoting it: it may hold
-// credentials.
+// readTemplates reads each file once. What is wrong with one is said without quoting it: it may
+// hold credentials.
 func (r *reader) readTemplates(c *Config) {
 	const name = "DOORBELL_WEBHOOK_TEMPLATE_FILE"
 	c.Templates = map[string]*webhook.Template{}

@@ -1,11 +1,12 @@
 // Package config reads doorbell's environment. It is the one place that knows the names, defaults,
 // bounds and meanings of the variables. [Read] returns one typed value and everything that is wrong
-// with it; the settings page, the environment example and `doorbell config` are generated from the tags
-// of the same structs ([All]).
+// with it; the settings page, the environment example and `doorbell config` are generated from the
+// tags of the same structs ([All]).
 //
-// A secret comes from the variable itself, from the file that NAME_FILE names, or from a credential of
-// systemd. No error and no warning quotes a value, because a key may be in the wrong variable. Values
-// are safe to share. Read may be called at any time by any goroutine, and again after files have changed.
+// A secret comes from the variable itself, from the file that NAME_FILE names, or from a credential
+// of systemd. No error and no warning quotes a value, because a key may be in the wrong variable.
+// Values are safe to share. Read may be called at any time by any goroutine, and again after files
+// have changed.
 package config
 
 import (
@@ -19,9 +20,9 @@ import (
 	"doorbell/events/forward/webhook"
 )
 
-// Base is what every command may read. The tags are the whole truth about a variable: its name is the field's in upper
-// case, and the page of settings, the environment example and `doorbell config` are made from them. min, max and choice are checked
-// for every field alike.
+// Base is what every command may read. The tags are the whole truth about a variable: its name is
+// the field's in upper case, and the page of settings, the environment example and `doorbell
+// config` are made from them. min, max and choice are checked for every field alike.
 type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
@@ -42,13 +43,15 @@ type Base struct {
 	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
 }
 
-// Stream is the name of the stream of events: that of the prefix in capitals. A stream's name has no dots.
+// Stream is the name of the stream of events: that of the prefix in capitals. A stream's name has
+// no dots.
 func (b Base) Stream() string { return strings.ToUpper(strings.ReplaceAll(b.SubjectPrefix, ".", "_")) }
 
 // HasHTTP says whether an address for HTTP is configured.
 func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
 
-// Agent returns what requests say of us behind "doorbell/": the version, and the instance if it has a name.
+// Agent returns what requests say of us behind "doorbell/": the version, and the instance if it has
+// a name.
 func (b Base) Agent(version string) string {
 	if b.Instance == "" {
 		return version
@@ -56,8 +59,9 @@ func (b Base) Agent(version string) string {
 	return version + " (" + b.Instance + ")"
 }
 
-// NATS is how to reach a server, under the names that the nats command knows. DOORBELL_NATS_URL wins over NATS_URL.
-// Without a URL a server is embedded, and User, Password and Token are what it demands from guests.
+// NATS is how to reach a server, under the names that the nats command knows. DOORBELL_NATS_URL
+// wins over NATS_URL. Without a URL a server is embedded, and User, Password and Token are what it
+// demands from guests.
 type NATS struct {
 	URL         Address `split_words:"true" desc:"External server or servers, separated by commas; none is embedded then. DOORBELL_NATS_URL wins over it."`
 	Creds       string  `split_words:"true" desc:"Credentials file."`
@@ -95,8 +99,8 @@ type Poll struct {
 	Timezone          Zone            `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none, and of reports."`
 }
 
-// Forward is what only those read that bring events to where people are: run and forward, neither of which needs the API key
-// for it. Every receiver that has an address is used.
+// Forward is what only those read that bring events to where people are: run and forward, neither
+// of which needs the API key for it. Every receiver that has an address is used.
 type Forward struct {
 	SlackURL       PerAgencyURL      `split_words:"true" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one a line in the file form. A comma in an address is written %2C."`
 	SlackAlertsURL PerAgencyURL      `split_words:"true" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_SLACK_URL."`
@@ -120,7 +124,8 @@ type Forward struct {
 	WebhookTemplateFile PerAgencyFile `split_words:"true" desc:"File with a template: the JSON document that the webhook gets instead of an event, its headers and types. For all, or by agency: A100=/etc/doorbell/crm.json,*=/etc/doorbell/hook.json. Read at the start."`
 }
 
-// FullPeople is the value of DOORBELL_SLACK_PEOPLE and DOORBELL_TEAMS_PEOPLE that shows the whole person.
+// FullPeople is the value of DOORBELL_SLACK_PEOPLE and DOORBELL_TEAMS_PEOPLE that shows the whole
+// person.
 const FullPeople = "full"
 
 // Agency is one agency to watch, and its key.
@@ -162,8 +167,9 @@ func (g group) prefix() string {
 	return "DOORBELL"
 }
 
-// Read reads Base, NATS and the further groups from the variables of a process. The error is a *Error that
-// names everything that is wrong; the Config is returned with it, for `doorbell config`.
+// Read reads Base, NATS and the further groups from the variables of a process. The error is a
+// *Error that names everything that is wrong; the Config is returned with it, for `doorbell
+// config`.
 func Read(environ []string, further ...group) (*Config, error) {
 	r := newReader(environ)
 	c := &Config{}
@@ -187,8 +193,8 @@ func Read(environ []string, further ...group) (*Config, error) {
 // Filter returns the configured filter of insertions as a query.
 func (p Poll) Filter() url.Values { return url.Values(p.InsertionsFilter) }
 
-// WithKeyFile reads the same configuration with the key in a file for the configured agencies, instead of the configured keys. What
-// is wrong with that key is reported as of a configured one.
+// WithKeyFile reads the same configuration with the key in a file for the configured agencies,
+// instead of the configured keys. What is wrong with that key is reported as of a configured one.
 func WithKeyFile(environ []string, c *Config, file string) (*Config, error) {
 	ids := make([]string, len(c.Agencies))
 	for n, a := range c.Agencies {

@@ -11,8 +11,9 @@ import (
 // Redacted is all that is ever printed of a secret.
 const Redacted = "[redacted]"
 
-// Secret is a configured text that never prints itself: not with any verb of fmt, not in a log, not as JSON.
-// It holds a pointer because fmt reaches into unexported fields of other structs without asking their methods.
+// Secret is a configured text that never prints itself: not with any verb of fmt, not in a log, not
+// as JSON. It holds a pointer because fmt reaches into unexported fields of other structs without
+// asking their methods.
 type Secret struct{ text *string }
 
 func NewSecret(text string) Secret {
@@ -39,7 +40,8 @@ func (s Secret) Reveal() string {
 // IsZero reports whether nothing is configured.
 func (s Secret) IsZero() bool { return s.text == nil }
 
-// Fingerprint tells two secrets apart without showing either: "sha256:" and the first four bytes of the hash.
+// Fingerprint tells two secrets apart without showing either: "sha256:" and the first four bytes of
+// the hash.
 func (s Secret) Fingerprint() string {
 	if s.IsZero() {
 		return ""

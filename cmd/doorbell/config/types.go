@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// advice is what is wrong with a value and what to write instead. It never holds the value itself: a key that was
-// pasted into the wrong variable must not come out in an error.
+// advice is what is wrong with a value and what to write instead. It never holds the value itself:
+// a key that was pasted into the wrong variable must not come out in an error.
 type advice string
 
 func (a advice) Error() string { return string(a) }
@@ -85,7 +85,8 @@ func (z *Zone) Decode(text string) error {
 	return nil
 }
 
-// Address is a URL or several, separated by commas. It is printed without what could be a credential in it.
+// Address is a URL or several, separated by commas. It is printed without what could be a
+// credential in it.
 type Address string
 
 // Masked leaves out user, password, query and fragment of each address.

@@ -21,12 +21,13 @@ const (
 	askAgain = 250 * time.Millisecond
 )
 
-// agencies are the configured ones, and the poller of those whose watch may begin. A poller watches the agencies that it was made
-// with; where they or their keys change, another one takes its place.
+// agencies are the configured ones, and the poller of those whose watch may begin. A poller watches
+// the agencies that it was made with; where they or their keys change, another one takes its place.
 //
-// An agency that this store has never watched waits until the stream was asked since when it was watched: where the store was lost,
-// the watch goes on where the stream heard of it last. The begin of its watch is stored before, so that what happens meanwhile is
-// live. Agencies do not wait for each other.
+// An agency that this store has never watched waits until the stream was asked since when it was
+// watched: where the store was lost, the watch goes on where the stream heard of it last. The begin
+// of its watch is stored before, so that what happens meanwhile is live. Agencies do not wait for
+// each other.
 type agencies struct {
 	mu         sync.Mutex
 	configured []poller.AgencyKeys
@@ -125,7 +126,8 @@ func (a *Daemon) openPoller(context.Context) error {
 	return nil
 }
 
-// poll runs the poller until ctx is done. Where another one is due, it makes that when the one before has ended.
+// poll runs the poller until ctx is done. Where another one is due, it makes that when the one
+// before has ended.
 func (a *Daemon) poll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := a.pollUntilChanged(ctx); err != nil {
@@ -155,8 +157,8 @@ func (a *Daemon) pollUntilChanged(ctx context.Context) error {
 	return a.openPoller(ctx)
 }
 
-// setAgencies replaces the configured agencies and keys. What is remembered of one that is no longer configured stays; configured
-// again, it goes on from there. Its error ends the process.
+// setAgencies replaces the configured agencies and keys. What is remembered of one that is no
+// longer configured stays; configured again, it goes on from there. Its error ends the process.
 func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	if err := a.await(list); err != nil {
 		return err
@@ -183,7 +185,8 @@ func (d *agencies) waiting() (ids []string) {
 	return ids
 }
 
-// watch is the status of the poller, and of the agencies that wait for the stream or for the poller that is just being made.
+// watch is the status of the poller, and of the agencies that wait for the stream or for the poller
+// that is just being made.
 func (a *Daemon) watch() poller.Status {
 	d := &a.agencies
 	s := d.poller.Load().Status()
@@ -201,8 +204,8 @@ func (a *Daemon) watch() poller.Status {
 // Waiting is how many agencies wait for the stream: nothing is asked of them yet.
 func (a *Daemon) Waiting() int { return len(a.agencies.waiting()) }
 
-// steer lets a command change what the poller does. It waits for one that is just being made: what a poller is asked after its end
-// would be lost.
+// steer lets a command change what the poller does. It waits for one that is just being made: what
+// a poller is asked after its end would be lost.
 func steer[T any](d *agencies, change func(*poller.Poller) (T, error)) (T, error) {
 	d.steering.RLock()
 	defer d.steering.RUnlock()

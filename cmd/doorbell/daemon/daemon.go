@@ -1,10 +1,10 @@
-// Package daemon is the running program as a value. It opens the store, the embedded NATS server, the
-// socket and the status page, runs the poller, the relay, the forwarders and their monitors side by
-// side, and ends them in order. It reads neither the environment nor the command line: the caller sets
-// Options.
+// Package daemon is the running program as a value. It opens the store, the embedded NATS server,
+// the socket and the status page, runs the poller, the relay, the forwarders and their monitors
+// side by side, and ends them in order. It reads neither the environment nor the command line: the
+// caller sets Options.
 //
-// New opens everything, in order; Run lists what runs. Verbs are what the socket and tests can ask of a
-// Daemon; Health reports whether it is alive and can work.
+// New opens everything, in order; Run lists what runs. Verbs are what the socket and tests can ask
+// of a Daemon; Health reports whether it is alive and can work.
 package daemon
 
 import (
@@ -46,13 +46,13 @@ const (
 	letGo = time.Second
 	// handOverLimit is how long the last copy for another doorbell may take at the end.
 	handOverLimit = 5 * time.Second
-	// AccountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
-	// this one only must not be in its way when that is changed.
+	// AccountLimit bounds all streams of the embedded server together. The stream has its own
+	// bound, DOORBELL_STREAM_MAX; this one only must not be in its way when that is changed.
 	AccountLimit = 1 << 40
 )
 
-// Options are the settings of a Daemon, from the configuration or made up by who makes one. They hold secrets and are printed
-// nowhere.
+// Options are the settings of a Daemon, from the configuration or made up by who makes one. They
+// hold secrets and are printed nowhere.
 type Options struct {
 	DataDir string
 	Version string
@@ -74,7 +74,8 @@ type Options struct {
 	HTTPToken  string
 	FeedToken  string // opens the feed alone
 	ShowPeople bool
-	// AgencyName is what people call an agency, for the page; may be nil, and empty for one that has no other name than its id.
+	// AgencyName is what people call an agency, for the page; may be nil, and empty for one that
+	// has no other name than its id.
 	AgencyName func(agencyID string) string
 	PingURL    string
 
@@ -96,7 +97,8 @@ type Options struct {
 
 	// Drain is how long a stop may take to publish what is already in the event log; 0: 10 s.
 	Drain time.Duration
-	// CountEvery is how often dead letters are counted, FollowEvery how often the event log is read for what the status counts; 0: 10 s.
+	// CountEvery is how often dead letters are counted, FollowEvery how often the event log is read
+	// for what the status counts; 0: 10 s.
 	CountEvery, FollowEvery time.Duration
 
 	Socket     net.Listener                                                // instead of the one in DataDir
@@ -104,8 +106,8 @@ type Options struct {
 	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
 
-// Daemon is the program as a value: New takes everything it needs, Run works until its context ends, Close gives it back.
-// Several can live in one process.
+// Daemon is the program as a value: New takes everything it needs, Run works until its context
+// ends, Close gives it back. Several can live in one process.
 type Daemon struct {
 	o       Options
 	started time.Time
@@ -132,7 +134,8 @@ type Daemon struct {
 	closers []func() // last in, first out
 }
 
-// New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
+// New opens store, NATS and socket, in this order: the store's lock protects the folders of all
+// others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
@@ -234,8 +237,8 @@ func (a *Daemon) Close() {
 	a.closers = nil
 }
 
-// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until Options.Drain after the
-// end of ctx. The first part that fails ends all others.
+// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
+// until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.Renew(time.Now())
 	watching, stop := context.WithCancel(ctx)
@@ -323,8 +326,8 @@ func (a *Daemon) handOver() {
 	}
 }
 
-// storeFails ends everything when the store was found damaged or a commit has failed, wherever that was: what is done from then on is
-// done on a guess.
+// storeFails ends everything when the store was found damaged or a commit has failed, wherever that
+// was: what is done from then on is done on a guess.
 func (a *Daemon) storeFails(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -371,7 +374,8 @@ func (a *Daemon) ended(err error) error {
 	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
-// publish keeps a relay running: a connection that was closed for good is replaced. Other errors end it.
+// publish keeps a relay running: a connection that was closed for good is replaced. Other errors
+// end it.
 func (a *Daemon) publish(ctx context.Context) (ended error) {
 	closed := false
 	retry(ctx, func(ctx context.Context) error {

@@ -19,8 +19,8 @@ import (
 // retryAfter is the pause before retry runs a part again.
 const retryAfter = 10 * time.Second
 
-// retry runs a part of the daemon whose failure must not end the others, until it returns nil or ctx
-// ends. It calls failed before each pause; the log suppresses repetitions.
+// retry runs a part of the daemon whose failure must not end the others, until it returns nil or
+// ctx ends. It calls failed before each pause; the log suppresses repetitions.
 func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
 	for {
 		err := run(ctx)
@@ -66,7 +66,8 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 type Receivers interface {
 	// Routes returns the routes in force at the start.
 	Routes() []forward.Route
-	// Watch calls changed with new routes, or with the reason why they are not used, until ctx ends.
+	// Watch calls changed with new routes, or with the reason why they are not used, until ctx
+	// ends.
 	Watch(ctx context.Context, changed func(routes []forward.Route, problem string))
 	// Close releases the connections of the receivers.
 	Close()
@@ -88,8 +89,8 @@ func (f *forwarding) failed(err error) {
 	f.now, f.problem = nil, err.Error()
 }
 
-// open makes a forwarder with the present routes. It keeps the lock meanwhile, so that the forwarder does
-// not miss a change.
+// open makes a forwarder with the present routes. It keeps the lock meanwhile, so that the
+// forwarder does not miss a change.
 func (f *forwarding) open(o forward.Options) (*forward.Forwarder, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,8 +129,8 @@ func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused st
 	}
 }
 
-// forward delivers events to the configured receivers. No failure in it ends the daemon or holds up its
-// other parts.
+// forward delivers events to the configured receivers. No failure in it ends the daemon or holds up
+// its other parts.
 func (a *Daemon) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	if a.server != nil {
@@ -187,8 +188,8 @@ func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	}
 }
 
-// keepDeadLetters creates the stream of dead letters on the embedded server, also for forwarders that run
-// beside the daemon: they are guests there, and guests may not create streams.
+// keepDeadLetters creates the stream of dead letters on the embedded server, also for forwarders
+// that run beside the daemon: they are guests there, and guests may not create streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		o := a.o
@@ -196,7 +197,8 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
 }
 
-// countDeadLetters keeps the number of dead letters for the status. While NATS is away, the number stays.
+// countDeadLetters keeps the number of dead letters for the status. While NATS is away, the number
+// stays.
 func (a *Daemon) countDeadLetters(ctx context.Context) {
 	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
 		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)

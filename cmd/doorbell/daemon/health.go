@@ -12,8 +12,9 @@ import (
 // probeEvery is how often the store is asked whether it answers.
 const probeEvery = 10 * time.Second
 
-// How long a loop may be without a heartbeat: several times what it takes at most where all is well, whatever the API and NATS do.
-// It hangs then, and a restart is the only thing that helps. Loops that may rightly wait longer have none.
+// How long a loop may be without a heartbeat: several times what it takes at most where all is
+// well, whatever the API and NATS do. It hangs then, and a restart is the only thing that helps.
+// Loops that may rightly wait longer have none.
 const (
 	storeLimit        = time.Minute
 	pollsLimit        = 5 * time.Minute
@@ -36,7 +37,8 @@ func (a *Daemon) probeStore(ctx context.Context) error {
 	return nil
 }
 
-// Health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
+// Health says whether the daemon lives, which depends on nobody else, and whether it can do its
+// work. It never waits.
 func (a *Daemon) Health() ops.Health {
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, last, a.ran.Last(), limit)
@@ -93,7 +95,8 @@ func (d *agencies) check() ops.Check {
 	return ops.Check{Name: "watch", OK: true}
 }
 
-// turned is the oldest heartbeat of the forwarder's workers; of one that is not at work, which is tried again all the time, it is now.
+// turned is the oldest heartbeat of the forwarder's workers; of one that is not at work, which is
+// tried again all the time, it is now.
 func (f *forwarding) turned() time.Time {
 	now, oldest := f.working(), time.Now()
 	if now == nil {

@@ -97,8 +97,8 @@ func (a *Daemon) events() stream.Client {
 	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
 }
 
-// portPatience is how long a port may be in use at the start: by a doorbell that is just ending, for instance. A supervisor does
-// not try again what is refused as configuration.
+// portPatience is how long a port may be in use at the start: by a doorbell that is just ending,
+// for instance. A supervisor does not try again what is refused as configuration.
 const portPatience = 2 * time.Second
 
 var errInUse = errors.New("in use by another program")

@@ -26,7 +26,8 @@ func TryNATS(address string) error {
 	return listenError(address, natsd.TryListen(address))
 }
 
-// listenError says what to do about an address that cannot be listened on; it is nil for any other error.
+// listenError says what to do about an address that cannot be listened on; it is nil for any other
+// error.
 func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, natsd.ErrPortInUse):
@@ -73,10 +74,12 @@ func (a *Daemon) startServer(ctx context.Context) error {
 // superviseNATS looks after the embedded server.
 func (a *Daemon) superviseNATS(ctx context.Context) error { return a.server.Run(ctx) }
 
-// restartServer restarts the embedded server, which then knows the ids of all messages in the window.
+// restartServer restarts the embedded server, which then knows the ids of all messages in the
+// window.
 func (a *Daemon) restartServer(ctx context.Context) error { return a.server.Restart(ctx) }
 
-// redacted erases in the store whom the stream names as redacted, and the store has not erased: it was lost or set back.
+// redacted erases in the store whom the stream names as redacted, and the store has not erased: it
+// was lost or set back.
 func (a *Daemon) redacted(agency string, list []events.Event) error {
 	requests := make([]store.Request, len(list))
 	for n, e := range list {
@@ -88,7 +91,8 @@ func (a *Daemon) redacted(agency string, list []events.Event) error {
 	return a.store.EraseSilently(agency, requests)
 }
 
-// setBack notes that the store was set back: the stream may hold contact requests of the agency that it does not know.
+// setBack notes that the store was set back: the stream may hold contact requests of the agency
+// that it does not know.
 func (a *Daemon) setBack(agency string) error {
 	return a.store.Update(func(tx *store.Tx) error {
 		state, known := tx.Agency(agency)
@@ -149,8 +153,8 @@ func (a *Daemon) explained(err error) error {
 	return stream.Explain(conn, err)
 }
 
-// HangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read
-// holds it up.
+// HangUp closes a connection. What it does not close in time ends with the process: a write to a
+// server that does not read holds it up.
 func HangUp(conn interface{ Close() }) {
 	closed := make(chan struct{})
 	go func() {

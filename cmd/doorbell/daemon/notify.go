@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// Notifier tells systemd (Type=notify) how the program is. The zero value, for everywhere else, says nothing.
+// Notifier tells systemd (Type=notify) how the program is. The zero value, for everywhere else,
+// says nothing.
 type Notifier struct {
 	socket   string        // path, or @name for an abstract socket
 	watchdog time.Duration // a heartbeat is due within; 0 for never
 }
 
-// NewNotifier reads the variables of systemd through a lookup. A watchdog for another process is not ours.
+// NewNotifier reads the variables of systemd through a lookup. A watchdog for another process is
+// not ours.
 func NewNotifier(getenv func(string) string) Notifier {
 	n := Notifier{socket: getenv("NOTIFY_SOCKET")}
 	pid := getenv("WATCHDOG_PID")
@@ -31,8 +33,8 @@ func (n Notifier) ready() error { return n.send("READY=1") }
 // stopping says that the drain has begun.
 func (n Notifier) stopping() error { return n.send("STOPPING=1") }
 
-// run sends a heartbeat twice per watchdog period while alive returns true, until ctx ends. failed is
-// called for one that could not be sent, which ends nothing.
+// run sends a heartbeat twice per watchdog period while alive returns true, until ctx ends. failed
+// is called for one that could not be sent, which ends nothing.
 func (n Notifier) run(ctx context.Context, alive func() bool, failed func(error)) error {
 	if n.socket == "" || n.watchdog == 0 {
 		<-ctx.Done()

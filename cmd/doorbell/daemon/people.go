@@ -27,9 +27,9 @@ func (a *Daemon) places() *people.Places {
 	}
 }
 
-// eraseAgain takes people out of the log who were erased before, if the store is older than that, and
-// remembers what is not finished. Nothing has read the log by then. What cannot be read or written is
-// no reason not to start.
+// eraseAgain takes people out of the log who were erased before, if the store is older than that,
+// and remembers what is not finished. Nothing has read the log by then. What cannot be read or
+// written is no reason not to start.
 func (a *Daemon) eraseAgain(context.Context) error {
 	p := people.Places{Store: a.store, Dir: a.o.DataDir}
 	left, restored, err := p.Overdue()

@@ -16,8 +16,9 @@ import (
 // tellEvery is how often a replay says how far it is.
 const tellEvery = 200 * time.Millisecond
 
-// replay publishes events of the daemon's log once more and reports how far it is: at the beginning, now and then, and at
-// the end. It has a connection of its own: what is published as news does not wait for it.
+// replay publishes events of the daemon's log once more and reports how far it is: at the
+// beginning, now and then, and at the end. It has a connection of its own: what is published as
+// news does not wait for it.
 func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
 	conn, err := a.dial()
 	if err != nil {
@@ -70,7 +71,8 @@ func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayR
 	return p, errors.Join(err, tell(p))
 }
 
-// erasedIn says of an event with a person whether the log has erased the person since; it holds nobody either where it has let the event go.
+// erasedIn says of an event with a person whether the log has erased the person since; it holds
+// nobody either where it has let the event go.
 func erasedIn(s *store.Store) func(events.Event) (bool, error) {
 	return func(e events.Event) (bool, error) {
 		now, found, err := s.Lookup(e.Sequence)

@@ -18,7 +18,8 @@ func (a *Daemon) report(ctx context.Context, q ops.ReportRequest) (report.Report
 	return a.reportOf(ctx, q.Since, time.Now(), nil)
 }
 
-// reportOf counts what became of the leads that were recorded between two moments, of some agencies.
+// reportOf counts what became of the leads that were recorded between two moments, of some
+// agencies.
 func (a *Daemon) reportOf(ctx context.Context, from, to time.Time, includes func(agency string) bool) (r report.Report, err error) {
 	cursor, err := a.store.Cursor()
 	if err != nil {
@@ -69,8 +70,9 @@ const (
 	pageBytes  = 8 << 20
 )
 
-// recorded yields the events that were recorded between two moments, the newest first. It ends at the
-// first page that is older throughout: a clock that was set back mixes up neighbours, not pages.
+// recorded yields the events that were recorded between two moments, the newest first. It ends at
+// the first page that is older throughout: a clock that was set back mixes up neighbours, not
+// pages.
 func recorded(ctx context.Context, s *store.Store, from, to time.Time) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for before, older := uint64(0), false; !older; {

@@ -6,7 +6,8 @@ import (
 	"doorbell/store"
 )
 
-// openHousekeeping makes what keeps the store from growing for ever. A store that is full already stops polls from the beginning.
+// openHousekeeping makes what keeps the store from growing for ever. A store that is full already
+// stops polls from the beginning.
 func (a *Daemon) openHousekeeping() error {
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
 		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,

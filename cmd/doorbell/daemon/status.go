@@ -93,7 +93,8 @@ func (a *Daemon) relayed(watched []poller.AgencyStatus, r relay.Status) (list []
 	return list, nil
 }
 
-// eventCounts puts what the log gained and what the stream took side by side, in the order of the contract.
+// eventCounts puts what the log gained and what the stream took side by side, in the order of the
+// contract.
 func eventCounts(appended, published map[events.Type]uint64) (list []ops.EventCount) {
 	for _, t := range append(slices.Clone(events.Types), "") {
 		c := ops.EventCount{Type: cmp.Or(string(t), "other"), Appended: appended[t], Published: published[t]}

@@ -21,9 +21,9 @@ import (
 	"doorbell/events/stream"
 )
 
-// Wait is what a doorbell does while another one of its pair works: it serves health, page and status,
-// which name the holder of the lease, and the feed, which needs no store. It refuses everything else. It returns nil when ctx ends, and
-// has given back socket and address then.
+// Wait is what a doorbell does while another one of its pair works: it serves health, page and
+// status, which name the holder of the lease, and the feed, which needs no store. It refuses
+// everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
 	w := &waiting{o: o, conn: conn, pair: pair, working: working, started: time.Now().UTC()}
 	socket, err := w.listen(ctx)

@@ -10,9 +10,9 @@ import (
 	"doorbell/store"
 )
 
-// weekly mails the report of each week, which ends on Monday at 7, to its recipients. The store remembers
-// who has it, so that a restart neither repeats nor skips one. What fails is tried again until the next
-// week has ended; after a longer outage only the last week is mailed.
+// weekly mails the report of each week, which ends on Monday at 7, to its recipients. The store
+// remembers who has it, so that a restart neither repeats nor skips one. What fails is tried again
+// until the next week has ended; after a longer outage only the last week is mailed.
 type weekly struct {
 	to    []report.Recipient
 	zone  *time.Location
@@ -34,14 +34,15 @@ const (
 // lookEvery bounds a wait for the end of the week, because a clock may be set.
 const lookEvery = time.Hour
 
-// A report waits when it would be incomplete, as after a start, or when leads of the last moments are
-// still on their way. It does not wait longer than this.
+// A report waits when it would be incomplete, as after a start, or when leads of the last moments
+// are still on their way. It does not wait longer than this.
 const (
 	completeWithin = time.Hour
 	settledWithin  = 5 * time.Minute
 )
 
-// mailReports mails the reports until ctx ends. Its error is one of the store, which ends the process.
+// mailReports mails the reports until ctx ends. Its error is one of the store, which ends the
+// process.
 func (a *Daemon) mailReports(ctx context.Context) error {
 	w := &weekly{to: a.o.ReportTo, zone: a.o.Zone, store: a.store, make: a.reportOf, tried: func(err error) {
 		if err != nil {
@@ -109,8 +110,8 @@ func (w *weekly) turn(ctx context.Context) (wait time.Duration, err error) {
 	return min(lookEvery, time.Until(week.AddDate(0, 0, 7))), nil
 }
 
-// mail sends the report of a week to everybody who does not have it. The problem is the last reason why
-// one was not sent, the error one of the store.
+// mail sends the report of a week to everybody who does not have it. The problem is the last reason
+// why one was not sent, the error one of the store.
 func (w *weekly) mail(ctx context.Context, week time.Time, done *store.Reported) (problem, err error) {
 	for _, to := range w.to {
 		if slices.Contains(done.To, to.Name) {

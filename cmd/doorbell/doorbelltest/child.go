@@ -24,17 +24,20 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// Patience is how long a test waits for another process before it calls it broken: it only ends a hang, on a machine however busy.
+// Patience is how long a test waits for another process before it calls it broken: it only ends a
+// hang, on a machine however busy.
 const Patience = 2 * time.Minute
 
 // Program is doorbell as a function; see cli.Main.
 type Program func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int
 
-// RunTests is the TestMain of a package of whole-program tests. A test binary that is started under the name doorbell is the
-// program, so that nothing is compiled or linked twice: process is [cli.Process].
+// RunTests is the TestMain of a package of whole-program tests. A test binary that is started under
+// the name doorbell is the program, so that nothing is compiled or linked twice: process is
+// [cli.Process].
 //
-// All tests of the package get one temporary directory. It is in memory, unless TMPDIR says otherwise or there is no room:
-// here processes end, never the machine. What is measured, or piles up a million events, needs a disk (onDisk).
+// All tests of the package get one temporary directory. It is in memory, unless TMPDIR says
+// otherwise or there is no room: here processes end, never the machine. What is measured, or piles
+// up a million events, needs a disk (onDisk).
 func RunTests(m *testing.M, process func() int, program Program, onDisk bool) {
 	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "doorbell") && !strings.HasSuffix(name, ".test") {
 		os.Exit(process())
@@ -61,7 +64,8 @@ func RunTests(m *testing.M, process func() int, program Program, onDisk bool) {
 	os.Exit(code)
 }
 
-// Child is a doorbell in a process of its own whose output can be read while it runs. It is killed at the end of the test.
+// Child is a doorbell in a process of its own whose output can be read while it runs. It is killed
+// at the end of the test.
 type Child struct {
 	Cmd            *exec.Cmd
 	Stdout, Stderr Transcript
@@ -104,7 +108,8 @@ func Begin(t testing.TB, cmd *exec.Cmd) *Child {
 	return c
 }
 
-// TellingNobody kills a doorbell at the end of the test, and looks for people in what it has printed.
+// TellingNobody kills a doorbell at the end of the test, and looks for people in what it has
+// printed.
 func (c *Child) TellingNobody(t testing.TB, args []string) *Child {
 	t.Cleanup(func() {
 		_ = c.Cmd.Process.Kill() // mostly it has ended already
@@ -196,8 +201,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	Within(t, Patience, what, ok)
 }
 
-// Within is eventually with a limit of its own. A question may be a process: the next one waits three times as long as it took, so that
-// they do not keep the machine busy.
+// Within is eventually with a limit of its own. A question may be a process: the next one waits
+// three times as long as it took, so that they do not keep the machine busy.
 func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; {

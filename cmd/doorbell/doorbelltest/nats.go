@@ -73,7 +73,8 @@ func NextOf(t *testing.T, c jetstream.Consumer) Arrival {
 	return Received(t, m)
 }
 
-// FarServer is a stock server with nothing of ours that runs on one folder and port again and again.
+// FarServer is a stock server with nothing of ours that runs on one folder and port again and
+// again.
 type FarServer struct {
 	Folder, copied string
 	host           string
@@ -82,7 +83,8 @@ type FarServer struct {
 	running        *server.Server
 }
 
-// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free, which the default of a stream may exceed.
+// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free,
+// which the default of a stream may exceed.
 const maxFar = 64 << 30
 
 func StartFar(t *testing.T) *FarServer {
@@ -151,7 +153,8 @@ func (f *FarServer) Suffer(t *testing.T, what string) {
 	f.Start(t)
 }
 
-// remove takes the folder away at once: a goroutine of the stopped server may still make the folder of a batch in it.
+// remove takes the folder away at once: a goroutine of the stopped server may still make the folder
+// of a batch in it.
 func (f *FarServer) remove() error {
 	gone, err := os.MkdirTemp(filepath.Dir(f.Folder), "gone")
 	if err != nil {

@@ -18,20 +18,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Oracle holds what the stream says against what was true at the API. It sees both sides: the model knows what existed
-// when and what a good answer showed; the stream is read with a plain NATS client.
+// Oracle holds what the stream says against what was true at the API. It sees both sides: the model
+// knows what existed when and what a good answer showed; the stream is read with a plain NATS
+// client.
 type Oracle struct {
 	SetBack bool // the store was set back, and its positions may repeat
 	Several bool // doorbells publish the same agencies, and events of insertions may come once from each
 	Model   *sandbox.Model
-	// began is the moment before the watch of all agencies began, as exactly as a test knows it: what was created before
-	// from is old, from until on it is news, in between it may be either.
+	// began is the moment before the watch of all agencies began, as exactly as a test knows it:
+	// what was created before from is old, from until on it is news, in between it may be either.
 	From, Until time.Time
 	clocks      time.Duration // by how much those of doorbells may differ from the API's
 	Zoneless    bool          // times of the API name no zone: the watch begins two hours earlier
 }
 
-// Message is one message of the stream, decoded by hand: header names and payload members as the contract pins them.
+// Message is one message of the stream, decoded by hand: header names and payload members as the
+// contract pins them.
 type Message struct {
 	Subject string
 	Header  nats.Header
@@ -126,8 +128,8 @@ func (o Oracle) Judge(all []Message) []string {
 
 type sayer func(format string, args ...any)
 
-// judgeOrder: each id once, positions of a store rising in the order of the stream but for what was offered again, envelope and schema
-// as pinned.
+// judgeOrder: each id once, positions of a store rising in the order of the stream but for what was
+// offered again, envelope and schema as pinned.
 func (o Oracle) judgeOrder(all []Message, say sayer) {
 	ids := map[string]bool{}
 	last := map[string]string{} // by store
@@ -184,8 +186,8 @@ func (o Oracle) MustBeWhole(t *testing.T, url string, requests ...string) []Mess
 	return all
 }
 
-// justBefore is how long before the watch a contact request may have been created and still be announced: no two clocks agree, and a
-// time without a zone may be two hours off.
+// justBefore is how long before the watch a contact request may have been created and still be
+// announced: no two clocks agree, and a time without a zone may be two hours off.
 func (o Oracle) justBefore() time.Duration {
 	if o.Zoneless {
 		return 2*time.Hour + 15*time.Minute
@@ -193,7 +195,8 @@ func (o Oracle) justBefore() time.Duration {
 	return 15 * time.Minute
 }
 
-// JudgeContactRequests: what a good answer showed and is younger than the watch is announced once; nothing else is.
+// JudgeContactRequests: what a good answer showed and is younger than the watch is announced once;
+// nothing else is.
 func (o Oracle) JudgeContactRequests(all []Message, truth sandbox.Truth, say sayer) {
 	announced := map[string]int{}
 	for _, m := range all {
@@ -221,8 +224,8 @@ func (o Oracle) JudgeContactRequests(all []Message, truth sandbox.Truth, say say
 	}
 }
 
-// judgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a row, no change without
-// a new version.
+// judgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a
+// row, no change without a new version.
 func (o Oracle) JudgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 	type key struct{ agency, reference string }
 	gone := map[key]bool{}
@@ -275,7 +278,8 @@ func absentBetween(i sandbox.InsertionTruth, from, to time.Time) bool {
 	return false
 }
 
-// Settled says what the stream does not tell yet of how things stand now: empty if it has caught up.
+// Settled says what the stream does not tell yet of how things stand now: empty if it has caught
+// up.
 func (o Oracle) Settled(all []Message) []string {
 	var missing []string
 	truth := o.Model.Truth()
@@ -298,7 +302,8 @@ func (o Oracle) Settled(all []Message) []string {
 	now := time.Now()
 	for _, i := range truth.Insertions {
 		k := i.AgencyID + "|" + i.Reference
-		// One that came and went while the daemon was dead, or was killed while it read it, was never known.
+		// One that came and went while the daemon was dead, or was killed while it read it, was
+		// never known.
 		known := told[k] || o.inBaseline(i, baselined[i.AgencyID])
 		if i.VisibleAt(now) && gone[k] || !i.VisibleAt(now) && known && !gone[k] {
 			missing = append(missing, "insertion "+k)
@@ -314,7 +319,8 @@ func (o Oracle) Settled(all []Message) []string {
 	return missing
 }
 
-// inBaseline says whether an insertion was published all the time from before the watch until the baseline ended.
+// inBaseline says whether an insertion was published all the time from before the watch until the
+// baseline ended.
 func (o Oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
 	first := i.Visible[0]
 	return !ended.IsZero() && first.From.Before(o.From) && (first.Until.IsZero() || first.Until.After(ended))
@@ -337,8 +343,8 @@ func LastWatch(all []Message) string {
 
 func First(list []string, most int) []string { return list[:min(len(list), most)] }
 
-// MustKeepItsPromises waits until the stream has caught up with the API, which must have come to rest, and judges it. It
-// gives up when for so long nothing was caught up.
+// MustKeepItsPromises waits until the stream has caught up with the API, which must have come to
+// rest, and judges it. It gives up when for so long nothing was caught up.
 func (o Oracle) MustKeepItsPromises(t *testing.T, url string, patience time.Duration) []Message {
 	t.Helper()
 	deadline, least := time.Now().Add(patience), math.MaxInt

@@ -10,9 +10,10 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// The promise is that keys and people stand in payloads and nowhere else. Whatever the program writes in a test of this
-// package passes through here: what it prints, in a process of its own (start, launch) or in this one (run), its log, its
-// status, and subjects and headers of its messages (oracle). `.ci/run` looks through what the tests themselves print.
+// The promise is that keys and people stand in payloads and nowhere else. Whatever the program
+// writes in a test of this package passes through here: what it prints, in a process of its own
+// (start, launch) or in this one (run), its log, its status, and subjects and headers of its
+// messages (oracle). `.ci/run` looks through what the tests themselves print.
 
 // secrets are the keys, and what every made-up surname ends in.
 var secrets = []string{sandbox.Marker, TestKey, OtherKey, SandboxKey, Sentinel, PageToken}
@@ -41,7 +42,8 @@ func tellsNobody(t testing.TB, args []string, stdout, stderr string) {
 	HoldsNobody(t, stdout, Tells(args)...)
 }
 
-// HoldsNobody fails the test if a person or a key is in the text. It does not repeat the text: that would be output, too.
+// HoldsNobody fails the test if a person or a key is in the text. It does not repeat the text: that
+// would be output, too.
 func HoldsNobody(t testing.TB, text string, but ...string) {
 	t.Helper()
 	for _, found := range Leaks(text, but...) {

@@ -62,7 +62,8 @@ func Binary(t testing.TB) string {
 	return filepath.Join(dir, "doorbell")
 }
 
-// binaryFor is a copy of the program that another user may execute: the directory of a test binary is closed to others.
+// binaryFor is a copy of the program that another user may execute: the directory of a test binary
+// is closed to others.
 func binaryFor(t testing.TB, user *syscall.Credential) string {
 	t.Helper()
 	dir := ShortDir(t)

@@ -18,7 +18,8 @@ import (
 // HookToken is the part of a webhook's address that is secret.
 const HookToken = "sentinel-hook-token"
 
-// Place is where receivers bring events: webhooks of Slack and Teams, a webhook and a mail server, all on this machine.
+// Place is where receivers bring events: webhooks of Slack and Teams, a webhook and a mail server,
+// all on this machine.
 type Place struct {
 	http *httptest.Server
 	smtp string
@@ -69,7 +70,8 @@ func (p *Place) Environ() []string {
 	}
 }
 
-// RoutesFile writes a table of routes with the columns agency and to, and is the setting that names it.
+// RoutesFile writes a table of routes with the columns agency and to, and is the setting that names
+// it.
 func RoutesFile(t testing.TB, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "routes.csv")

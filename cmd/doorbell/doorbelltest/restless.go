@@ -11,7 +11,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// restless is an API that keeps moving, a data directory, and the daemons that live on it one after the other.
+// restless is an API that keeps moving, a data directory, and the daemons that live on it one after
+// the other.
 type restless struct {
 	oracle  Oracle
 	Dir     string
@@ -25,8 +26,8 @@ func NewRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, con
 	return newRestless(t, seed, r, dir, contactRequestsPerMinute, contactRequestsPerMinute/10)
 }
 
-// NewLeads is an API at which only contact requests are made: insertions stay as they are, of which a store that is lost may miss a change.
-// Stores may be set back.
+// NewLeads is an API at which only contact requests are made: insertions stay as they are, of which
+// a store that is lost may miss a change. Stores may be set back.
 func NewLeads(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
 	t.Helper()
 	b := newRestless(t, seed, r, dir, contactRequestsPerMinute, 0)
@@ -48,7 +49,8 @@ func newRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, con
 	api := httptest.NewServer(sandbox.New(model, r))
 	t.Cleanup(api.Close)
 	b.Dir, b.oracle = dir, Oracle{Model: model, From: time.Now().Truncate(time.Second)} // an answer tells times in whole seconds
-	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.
+	// So much changes here that, where a slow machine brings no complete walk for long, it is held
+	// as too large to believe.
 	b.Environ = append(RunEnviron(dir, api.URL, TestKey, agencies...), "DOORBELL_HOLD_FOR=2s")
 	moving, rest := context.WithCancel(t.Context())
 	var world sync.WaitGroup

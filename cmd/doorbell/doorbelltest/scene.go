@@ -24,7 +24,8 @@ import (
 // OtherKey is what the API knows testKey by after a rotation.
 const OtherKey = "22222222-3333-4444-8555-sentinel0key"
 
-// Scene is an API in this process, at rest but for what a test does to its model, and a data directory.
+// Scene is an API in this process, at rest but for what a test does to its model, and a data
+// directory.
 type Scene struct {
 	Model   *sandbox.Model
 	URL     string
@@ -273,7 +274,8 @@ func Lines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// Watched leaves a store behind that has watched agencies before: they are polled though NATS is away.
+// Watched leaves a store behind that has watched agencies before: they are polled though NATS is
+// away.
 func (s Scene) Watched(t testing.TB, agencies ...string) {
 	t.Helper()
 	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})

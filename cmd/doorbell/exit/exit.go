@@ -25,8 +25,8 @@ const (
 	CodeConfig      = 78
 )
 
-// AdviceOnHolder is for a store that is locked by somebody who does not answer: a daemon that hangs, or a command, for a replay
-// or a verify without a daemon takes the store for itself.
+// AdviceOnHolder is for a store that is locked by somebody who does not answer: a daemon that
+// hangs, or a command, for a replay or a verify without a daemon takes the store for itself.
 const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
 
 // AdviceOnDamage says what to do about a damaged store of a data directory.
@@ -77,7 +77,8 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	return CodeFailed, []string{err.Error()}, ""
 }
 
-// Store says what to do about a store that cannot be opened. An error that says it already stays as it is.
+// Store says what to do about a store that cannot be opened. An error that says it already stays as
+// it is.
 func Store(err error, dir string) error {
 	var locked *store.LockedError
 	switch {
@@ -100,8 +101,8 @@ func Store(err error, dir string) error {
 	return IO(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
 }
 
-// LetWrite says what to do about a data directory in which doorbell may not read or write, or which it may not make: its parents are
-// not ours to give away.
+// LetWrite says what to do about a data directory in which doorbell may not read or write, or which
+// it may not make: its parents are not ours to give away.
 func LetWrite(dir string) string {
 	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
 		if info, err := os.Stat(at); err == nil && !info.IsDir() {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Owner is who owns a file, by name where there is one, and whether that is not who runs this program: what is made by the superuser in the
-// data directory, the daemon cannot open.
+// Owner is who owns a file, by name where there is one, and whether that is not who runs this
+// program: what is made by the superuser in the data directory, the daemon cannot open.
 func Owner(path string) (name string, other bool) {
 	info, err := os.Stat(path)
 	if err != nil {

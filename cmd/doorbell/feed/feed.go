@@ -2,14 +2,14 @@
 //
 //	GET /v1/events?after=CURSOR&timeout=30s&agency=A100&type=contact_request.created&limit=100
 //
-// The response is a CloudEvents JSON batch. Each event carries its cursor, and the response the one to
-// continue with, in the header doorbell-feed-cursor: it advances also where a filter matches nothing.
-// The reader keeps the cursor, the server keeps nothing.
+// The response is a CloudEvents JSON batch. Each event carries its cursor, and the response the one
+// to continue with, in the header doorbell-feed-cursor: it advances also where a filter matches
+// nothing. The reader keeps the cursor, the server keeps nothing.
 //
-// The feed reads the stream, not the store. So it continues after a lost store, after a restored one,
-// and at another doorbell of the same stream. What the stream cannot continue begins again with the
-// oldest event, which the header doorbell-feed says: a reader may get an event again, with the same
-// id, and never misses one that the stream has.
+// The feed reads the stream, not the store. So it continues after a lost store, after a restored
+// one, and at another doorbell of the same stream. What the stream cannot continue begins again
+// with the oldest event, which the header doorbell-feed says: a reader may get an event again, with
+// the same id, and never misses one that the stream has.
 package feed
 
 import (
@@ -43,9 +43,9 @@ const (
 	readingAtOnce = 4   // each holds some megabytes
 	mostRequests  = 100 // most of them wait for an event
 
-	// While a request waits, the stream is read when something is published, at most every soonest, and
-	// then less and less often, since the stream may not have it yet. Otherwise it is read every latest,
-	// for a connection that core NATS does not reach.
+	// While a request waits, the stream is read when something is published, at most every soonest,
+	// and then less and less often, since the stream may not have it yet. Otherwise it is read
+	// every latest, for a connection that core NATS does not reach.
 	soonest = 50 * time.Millisecond
 	latest  = 2 * time.Second
 
@@ -357,9 +357,9 @@ func encode(m *stream.Message, at cursor) []byte {
 	return fmt.Appendf(bytes.TrimSuffix(text, []byte("}")), `,"cursor":%q}`, at)
 }
 
-// locate is where a reader with a cursor goes on. It begins again with the oldest event if the stream
-// is another one, or has another message at that place, or none: nothing says then that the reader
-// has what comes before. A cursor whose successors have expired is one of these.
+// locate is where a reader with a cursor goes on. It begins again with the oldest event if the
+// stream is another one, or has another message at that place, or none: nothing says then that the
+// reader has what comes before. A cursor whose successors have expired is one of these.
 func locate(ctx context.Context, c stream.Client, state stream.State, after cursor) (at cursor, reset bool, err error) {
 	at = begin(state.Created)
 	switch {

@@ -12,10 +12,11 @@ import (
 	"doorbell/store"
 )
 
-// Follower reads the event log as it grows: it counts what the log gained by the hour and by type, and shows what comes to
-// those who subscribe. It reads in small pages and keeps no payload.
+// Follower reads the event log as it grows: it counts what the log gained by the hour and by type,
+// and shows what comes to those who subscribe. It reads in small pages and keeps no payload.
 //
-// Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
+// Its methods may be called from any goroutine. Before and while Run looks back, there is what was
+// counted so far.
 type Follower struct {
 	// Every is how often Run looks while nobody subscribes; it may be set before Run is called.
 	Every time.Duration
@@ -61,7 +62,8 @@ func NewFollower(s *store.Store) *Follower {
 	}
 }
 
-// Run follows the log until ctx ends, and returns nil then; another end is that of the store. It must not be called twice.
+// Run follows the log until ctx ends, and returns nil then; another end is that of the store. It
+// must not be called twice.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.dismiss()
 	for ctx.Err() == nil {
@@ -84,11 +86,12 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// Turned says when Run turned last, which it does every ten seconds, or after each of many small steps; zero before it.
+// Turned says when Run turned last, which it does every ten seconds, or after each of many small
+// steps; zero before it.
 func (f *Follower) Turned() time.Time { return f.liveness.Last() }
 
-// RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
-// the next time, when ctx ends.
+// RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It
+// returns early, and goes on the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
 	commits := f.store.Commits()
 	if f.looked && commits == f.commits {
@@ -125,7 +128,8 @@ func (f *Follower) read(ctx context.Context) error {
 	}
 }
 
-// lookBack counts from the newest event back to where all are older than 24 hours. None of them is news.
+// lookBack counts from the newest event back to where all are older than 24 hours. None of them is
+// news.
 func (f *Follower) lookBack(ctx context.Context) error {
 	f.forget()
 	newest, err := f.store.LastPosition()
@@ -238,7 +242,8 @@ func known(t events.Type) events.Type {
 	return ""
 }
 
-// Hours are those of every agency that the store knows, in order of their ids; also of one that is not watched any more.
+// Hours are those of every agency that the store knows, in order of their ids; also of one that is
+// not watched any more.
 func (f *Follower) Hours() []AgencyHours {
 	now := time.Now()
 	f.mu.Lock()
@@ -251,16 +256,17 @@ func (f *Follower) Hours() []AgencyHours {
 	return all
 }
 
-// Appended counts the events by type that the log has gained since Run began; those of a type that this version does not know
-// stand under the empty one.
+// Appended counts the events by type that the log has gained since Run began; those of a type that
+// this version does not know stand under the empty one.
 func (f *Follower) Appended() map[events.Type]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.appended)
 }
 
-// Recent are the newest events of all agencies by time of record, the oldest of them first: 100, and before them as many contact
-// requests that 40 of these are there. Large ones are shortened; see events.Event.Fit.
+// Recent are the newest events of all agencies by time of record, the oldest of them first: 100,
+// and before them as many contact requests that 40 of these are there. Large ones are shortened;
+// see events.Event.Fit.
 func (f *Follower) Recent() []events.Event {
 	f.mu.Lock()
 	places := slices.Clone(f.recent)
@@ -274,8 +280,9 @@ func (f *Follower) Recent() []events.Event {
 	return all
 }
 
-// Subscribe returns what comes from now on, as Recent would show it, until the function is called, which may be done twice. A
-// reader who is too slow is cut off: the channel is closed, as it is when Run ends, and at once for one too many.
+// Subscribe returns what comes from now on, as Recent would show it, until the function is called,
+// which may be done twice. A reader who is too slow is cut off: the channel is closed, as it is
+// when Run ends, and at once for one too many.
 func (f *Follower) Subscribe() (<-chan events.Event, func()) {
 	c := make(chan events.Event, subscriberRoom)
 	f.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ForwarderStatus is the state of one worker of the daemon's forwarders: for one kind of events and one
-// destination. Counters start at 0 with the process.
+// ForwarderStatus is the state of one worker of the daemon's forwarders: for one kind of events and
+// one destination. Counters start at 0 with the process.
 type ForwarderStatus struct {
 	Name         string    `json:"name"`
 	Destination  string    `json:"destination,omitempty"` // a host and a hash; empty: the forwarder does not run
@@ -30,7 +30,8 @@ type ForwarderStatus struct {
 	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 }
 
-// To names the destination of a forwarder for people, with its address where another one is for the same agencies.
+// To names the destination of a forwarder for people, with its address where another one is for the
+// same agencies.
 func (s Status) To(f ForwarderStatus) string {
 	if f.Whose != "" && f.Destination != "" && slices.ContainsFunc(s.Forwarders, func(o ForwarderStatus) bool {
 		return o.Name == f.Name && o.Kind == f.Kind && o.Whose == f.Whose && o.Destination != "" && o.Destination != f.Destination
@@ -45,8 +46,8 @@ func (f ForwarderStatus) ill(now time.Time) bool {
 	return f.Problem != "" || f.Waits(now) || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > hiccup
 }
 
-// Waits reports whether a message waits for too long: at least its second attempt is under way, or it has
-// waited for a minute, or no route takes it.
+// Waits reports whether a message waits for too long: at least its second attempt is under way, or
+// it has waited for a minute, or no route takes it.
 func (f ForwarderStatus) Waits(now time.Time) bool {
 	return f.Attempts >= 2 || f.Lost > 0 || f.Waiting > 0 && !f.WaitingSince.IsZero() && now.Sub(f.WaitingSince) > patience
 }

@@ -16,8 +16,8 @@ type Headline struct {
 
 const allIsWell = "All is well"
 
-// Summary returns the text of the headline, empty if all is well. If it is not empty, `status --check`
-// exits with 1 and the ping is held back.
+// Summary returns the text of the headline, empty if all is well. If it is not empty, `status
+// --check` exits with 1 and the ping is held back.
 func (s Status) Summary() string {
 	if h := NewHeadline(s); h.Text != allIsWell {
 		return h.Text

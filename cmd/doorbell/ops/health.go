@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Health says whether the daemon lives, and whether it can do its work. It holds no person's data and no secret: everybody
-// who reaches the address may read it.
+// Health says whether the daemon lives, and whether it can do its work. It holds no person's data
+// and no secret: everybody who reaches the address may read it.
 type Health struct {
 	Live   bool // every loop that has a heartbeat runs, and the store answers; a restart helps where it is false
 	Ready  bool // and what is found can be kept and published. A halted agency does not matter
@@ -26,7 +26,8 @@ type Check struct {
 	Live bool   `json:"live"`           // it is part of being alive; others are part of being ready only
 }
 
-// Alive checks the last heartbeat of a loop. One that had none yet counts from the moment it was started.
+// Alive checks the last heartbeat of a loop. One that had none yet counts from the moment it was
+// started.
 func Alive(name string, last, started time.Time, limit time.Duration) Check {
 	if last.Before(started) {
 		last = started
@@ -68,8 +69,8 @@ type healthAnswer struct {
 	Checks []Check `json:"checks"`
 }
 
-// serveHealth answers whether it is alive, or ready, with a word and what is wrong; with ?verbose, or to who accepts JSON only,
-// with all checks.
+// serveHealth answers whether it is alive, or ready, with a word and what is wrong; with ?verbose,
+// or to who accepts JSON only, with all checks.
 func serveHealth(health func() Health, ready bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := health()

@@ -30,7 +30,8 @@ import (
 //     a loopback name, without any sign of a proxy. A web page of another origin, open in a browser on this machine, is
 //     refused: it arrives under another name (DNS rebinding), or the browser says that it comes from another site.
 //
-// Everything else that the commands do (a backup, to forget a person, a replay) is served at the socket alone.
+// Everything else that the commands do (a backup, to forget a person, a replay) is served at the
+// socket alone.
 
 // HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
 type HTTPOptions struct {
@@ -40,8 +41,8 @@ type HTTPOptions struct {
 	Feed    http.Handler // GET /v1/events
 	Health  func() Health
 	Verbs   Verbs
-	// Token is required for everything but health, metrics and schemas. Empty: there is none; nothing can be done, and all that
-	// is read is for direct loopback requests.
+	// Token is required for everything but health, metrics and schemas. Empty: there is none;
+	// nothing can be done, and all that is read is for direct loopback requests.
 	Token string
 	// FeedToken opens the feed, as Token does. Empty: there is none.
 	FeedToken string
@@ -60,7 +61,8 @@ const (
 	mostConnections = 256
 )
 
-// ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l until ctx ends, then returns nil.
+// ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l
+// until ctx ends, then returns nil.
 func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &http.Server{
@@ -135,11 +137,13 @@ func there(h http.Handler) http.Handler {
 	return h
 }
 
-// contentPolicy lets the page use what comes from here, and nobody show it inside of something else.
+// contentPolicy lets the page use what comes from here, and nobody show it inside of something
+// else.
 const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// withHeaders gives every answer what browsers should know. A handler may change what it knows better.
+// withHeaders gives every answer what browsers should know. A handler may change what it knows
+// better.
 func withHeaders(local bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -187,7 +191,8 @@ var (
 	errChunked = errors.New("say how long the body is (Content-Length)")
 )
 
-// shows reports whether a request shows one of the tokens. A wrong one is no better than a missing one.
+// shows reports whether a request shows one of the tokens. A wrong one is no better than a missing
+// one.
 func (g *guard) shows(r *http.Request, tokens []token) (bool, error) {
 	shown := r.Header.Values("Authorization")
 	if len(shown) == 0 {
@@ -227,7 +232,8 @@ func origin(r *http.Request) string {
 	return host
 }
 
-// reads admits requests that may read: with one of the tokens, or, where none of them is set, directly from this machine.
+// reads admits requests that may read: with one of the tokens, or, where none of them is set,
+// directly from this machine.
 func (g *guard) reads(next http.Handler, tokens ...token) http.Handler {
 	known := anySet(tokens)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,8 +253,8 @@ func (g *guard) reads(next http.Handler, tokens ...token) http.Handler {
 	})
 }
 
-// acts admits the holder of the token, but no page of another site: a browser shows the token by itself, whatever page makes
-// it ask.
+// acts admits the holder of the token, but no page of another site: a browser shows the token by
+// itself, whatever page makes it ask.
 func (g *guard) acts(next http.Handler, tokens ...token) http.Handler {
 	known := anySet(tokens)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -276,13 +282,14 @@ func otherSite(r *http.Request) bool {
 	return site == "cross-site" || site == "same-site"
 }
 
-// embedded reports whether a page of another site asks for what it would show or load as a part of itself. Links are no such
-// thing.
+// embedded reports whether a page of another site asks for what it would show or load as a part of
+// itself. Links are no such thing.
 func embedded(r *http.Request) bool {
 	return otherSite(r) && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
 }
 
-// loopbackName reports whether a Host header names this machine. Nobody else can make a browser send such a one.
+// loopbackName reports whether a Host header names this machine. Nobody else can make a browser
+// send such a one.
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -295,8 +302,8 @@ func loopbackName(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// proxied reports whether a request shows signs of a proxy, whose client may be anywhere. A proxy may leave none: behind one,
-// a token is needed.
+// proxied reports whether a request shows signs of a proxy, whose client may be anywhere. A proxy
+// may leave none: behind one, a token is needed.
 func proxied(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) { // nginx passes requests on as HTTP/1.0 unless configured otherwise; browsers and curl do not use it
 		return true
@@ -309,8 +316,8 @@ func proxied(r *http.Request) bool {
 	return false
 }
 
-// seeOther redirects to a location relative to the request's path, so that it holds below any path of a reverse proxy.
-// [http.Redirect] would make it absolute.
+// seeOther redirects to a location relative to the request's path, so that it holds below any path
+// of a reverse proxy. [http.Redirect] would make it absolute.
 func seeOther(w http.ResponseWriter, location string) {
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)

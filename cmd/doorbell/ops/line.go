@@ -13,10 +13,10 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// Line describes an event in one line: time in UTC, agency, what happened with person and place first,
-// and the insertion last. It is at most width wide; with 0, as for a file, only single texts are cut.
-// Without people it contains no person's data; with people, the name in a new contact request and the
-// beginning of its message. It contains nothing that could rewrite a terminal.
+// Line describes an event in one line: time in UTC, agency, what happened with person and place
+// first, and the insertion last. It is at most width wide; with 0, as for a file, only single texts
+// are cut. Without people it contains no person's data; with people, the name in a new contact
+// request and the beginning of its message. It contains nothing that could rewrite a terminal.
 func Line(e events.Event, people bool, width int) string {
 	return LineAfter(e.RecordedTime.Format("15:04:05"), e, people, width)
 }
@@ -93,8 +93,8 @@ var whats = map[events.Type]string{
 	events.TypeWatchChangeHeld:        "Large change held",
 }
 
-// Tell puts an event into words. Without people it contains no person's data; with people, the name in a
-// new contact request and the beginning of its message.
+// Tell puts an event into words. Without people it contains no person's data; with people, the name
+// in a new contact request and the beginning of its message.
 func Tell(e events.Event, people bool) Telling {
 	var v payload
 	// What cannot be read is left out: programs read CloudEvents JSON instead.
@@ -215,8 +215,8 @@ func side(v json.RawMessage) string {
 	return Short(string(v), 20)
 }
 
-// Short makes a text from outside safe within a line: no line breaks, at most n characters, and nothing
-// that reverses or hides text.
+// Short makes a text from outside safe within a line: no line breaks, at most n characters, and
+// nothing that reverses or hides text.
 func Short(text string, n int) string {
 	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
 	if len(runes) <= n {
@@ -225,8 +225,8 @@ func Short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// shownWhole lists the members of contact requests that contain no person's data. A member that is added
-// later is masked until it is known to be harmless and listed here.
+// shownWhole lists the members of contact requests that contain no person's data. A member that is
+// added later is masked until it is known to be harmless and listed here.
 var shownWhole = []string{
 	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
 	"erased", "score", "insertion", "redactedFields", "defects",
@@ -235,9 +235,9 @@ var shownWhole = []string{
 // hidden replaces what is not shown.
 const hidden = `"***"`
 
-// Masked returns the event with a payload without people's data and the API's record: members that can
-// contain them have the value "***", and changes are shortened. It returns false if the payload is no
-// object.
+// Masked returns the event with a payload without people's data and the API's record: members that
+// can contain them have the value "***", and changes are shortened. It returns false if the payload
+// is no object.
 func Masked(e events.Event) (events.Event, bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(e.Data, &members) != nil || members == nil {

@@ -64,15 +64,17 @@ type LoggedEvent struct {
 // EventCounts says how many events a query means.
 type EventCounts struct {
 	Total int `json:"total"`
-	// UpTo is the last position that was looked at: a query with it as ToSequence means the same events again.
+	// UpTo is the last position that was looked at: a query with it as ToSequence means the same
+	// events again.
 	UpTo uint64 `json:"upTo"`
 }
 
-// Log reads the event log of an open store. Nothing assumes that it begins with 1. It holds at most some megabytes at a time,
-// and no transaction while its caller works.
+// Log reads the event log of an open store. Nothing assumes that it begins with 1. It holds at most
+// some megabytes at a time, and no transaction while its caller works.
 type Log struct{ Store *store.Store }
 
-// Events yields the events that a query means, in the order of the log. An error is the last thing that is yielded.
+// Events yields the events that a query means, in the order of the log. An error is the last thing
+// that is yielded.
 func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
 		s, err := l.span(ctx, q)

@@ -17,8 +17,8 @@ const (
 	pingLimit = 15 * time.Second
 )
 
-// Ping is a dead-man's switch: it calls an address each minute, but only when all is well. Whoever is called raises the alarm when
-// the calls stay out, also when this machine is gone.
+// Ping is a dead-man's switch: it calls an address each minute, but only when all is well. Whoever
+// is called raises the alarm when the calls stay out, also when this machine is gone.
 type Ping struct {
 	URL  string       // a secret: it is neither logged nor part of an error
 	Well func() error // nil if all is well
@@ -71,7 +71,8 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return errors.New("the address cannot be called") // the error quotes it
 	}
 	r.Header.Set("User-Agent", "doorbell")
-	// A round trip follows no redirect, which is an address that should be configured, and has no error that quotes the address.
+	// A round trip follows no redirect, which is an address that should be configured, and has no
+	// error that quotes the address.
 	response, err := cmp.Or(p.Via, http.DefaultTransport).RoundTrip(r)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -87,7 +88,8 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-// Well says why not all is well, in a sentence; nil if all is. lately is how old the last good answer for an agency may be.
+// Well says why not all is well, in a sentence; nil if all is. lately is how old the last good
+// answer for an agency may be.
 func Well(h Health, s Status, lately time.Duration) error {
 	for _, c := range h.Checks {
 		if !c.OK {

@@ -14,8 +14,8 @@ import (
 )
 
 // Problem is something that needs attention, and what ends it, or several such things with the same
-// cause. Page, terminal, log and ping use the same words. Its texts may contain text from outside: each
-// rendering bounds them and removes control characters.
+// cause. Page, terminal, log and ping use the same words. Its texts may contain text from outside:
+// each rendering bounds them and removes control characters.
 type Problem struct {
 	Key    string // the same as long as it lasts
 	Kind   string // one of kinds
@@ -46,14 +46,15 @@ var kinds = []string{
 }
 
 const (
-	// waitsLong is how long events, or the beginning of a watch, may wait for NATS before it is a problem.
+	// waitsLong is how long events, or the beginning of a watch, may wait for NATS before it is a
+	// problem.
 	waitsLong = time.Minute
 	// hiccup is how long deliveries may fail before that is shown.
 	hiccup = time.Minute
 )
 
-// Problems returns the problems of a status, the most pressing first. Problems with the same cause are
-// one group.
+// Problems returns the problems of a status, the most pressing first. Problems with the same cause
+// are one group.
 func (s Status) Problems() []Problem { return grouped(s.problems()) }
 
 // problems returns them without grouping.

@@ -6,8 +6,9 @@ import (
 	"doorbell/schemas"
 )
 
-// Schemas serves the contract at /schemas/, where its files are listed: <type>.v1.schema.json, asyncapi.v1.json, and the examples that
-// it refers to. It needs no token, and pages of other origins may read it.
+// Schemas serves the contract at /schemas/, where its files are listed: <type>.v1.schema.json,
+// asyncapi.v1.json, and the examples that it refers to. It needs no token, and pages of other
+// origins may read it.
 func Schemas() http.Handler {
 	files := http.StripPrefix("/schemas", http.FileServerFS(schemas.Files()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,7 @@
-// Package ops observes and controls a running doorbell: one Status value with its renderings, and the
-// admin verbs. They are served over the unix socket in the data directory, which only its owner may
-// open: that needs no port, no token and no NATS. The package contains no rules; its caller supplies
-// what the verbs do.
+// Package ops observes and controls a running doorbell: one Status value with its renderings, and
+// the admin verbs. They are served over the unix socket in the data directory, which only its owner
+// may open: that needs no port, no token and no NATS. The package contains no rules; its caller
+// supplies what the verbs do.
 package ops
 
 import (
@@ -36,7 +36,8 @@ type Status struct {
 	DeadLetters   uint64        `json:"deadLetters,omitempty"` // that wait for a person now
 	Hours         []AgencyHours `json:"hours,omitempty"`
 	Events        []EventCount  `json:"events,omitempty"`
-	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
+	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy,
+	// unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
 	Ready           *bool             `json:"ready,omitempty"` // as /readyz
 }
@@ -49,7 +50,8 @@ type StandbyStatus struct {
 	Since  time.Time `json:"since,omitzero"`   // when it took over
 }
 
-// waits reports whether another doorbell works in place of this one, which then has no problems of its own.
+// waits reports whether another doorbell works in place of this one, which then has no problems of
+// its own.
 func (s Status) waits() bool { return s.Standby != nil && !s.Standby.Works }
 
 // text says what a doorbell does that does not work.
@@ -61,7 +63,8 @@ func (s StandbyStatus) text() string {
 		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 
-// Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.
+// Shared lets all who ask within a second have the same status: whoever asks without a break costs
+// no more than that.
 func Shared(status func() (Status, error)) func() (Status, error) {
 	var (
 		mu   sync.Mutex
@@ -80,7 +83,8 @@ func Shared(status func() (Status, error)) func() (Status, error) {
 	}
 }
 
-// WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked before the stream was read.
+// WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked
+// before the stream was read.
 const WaitingForStream = "waiting_for_stream"
 
 // NATSStatus is where events go.
@@ -104,8 +108,8 @@ type RelayStatus struct {
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
 
-// Counts that end in what can be added up over time by whoever looks now and then. All begin with the process, or with the
-// connection to NATS.
+// Counts that end in what can be added up over time by whoever looks now and then. All begin with
+// the process, or with the connection to NATS.
 
 // EventCount counts events of one type.
 type EventCount struct {
@@ -114,8 +118,8 @@ type EventCount struct {
 	Published uint64 `json:"published"` // taken by the stream, for the first time
 }
 
-// AgencyHours is what the event log of an agency gained in each of the last 24 hours of the clock, the oldest first. The last
-// one is the hour that runs.
+// AgencyHours is what the event log of an agency gained in each of the last 24 hours of the clock,
+// the oldest first. The last one is the hour that runs.
 type AgencyHours struct {
 	AgencyID string `json:"agencyId"`
 	Hours    []Hour `json:"hours"`
@@ -149,8 +153,9 @@ func NewStoreStatus(is store.Space) StoreStatus {
 	return s
 }
 
-// InOrder returns the agencies as people see them, on the page and in the terminal: what is halted first, then what else is ill,
-// then what has just failed, then what begins, then the others; within each as they are configured.
+// InOrder returns the agencies as people see them, on the page and in the terminal: what is halted
+// first, then what else is ill, then what has just failed, then what begins, then the others;
+// within each as they are configured.
 func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int { return cmp.Compare(rank(x), rank(y)) })
 }
@@ -158,11 +163,12 @@ func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 // Unknown stands where nothing is known yet.
 const Unknown = "–"
 
-// Known says whether the insertions of an agency are known: a walk of it was complete, or the store remembers them.
+// Known says whether the insertions of an agency are known: a walk of it was complete, or the store
+// remembers them.
 func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
 
-// LeftOut names the members of an agency's records that change at each reading and are left out, by operation. It is empty if
-// there are none.
+// LeftOut names the members of an agency's records that change at each reading and are left out, by
+// operation. It is empty if there are none.
 func LeftOut(a poller.AgencyStatus) string {
 	var operations []string
 	paths := map[string][]string{}

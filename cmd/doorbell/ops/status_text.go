@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Lines renders the status for people: a headline, what needs attention, and then how everything is, the agencies that need
-// attention first.
+// Lines renders the status for people: a headline, what needs attention, and then how everything
+// is, the agencies that need attention first.
 func (s Status) Lines(o TextOptions) []string {
 	if s.waits() {
 		return s.headline(o)
@@ -225,7 +225,8 @@ func (s Status) Throttled() bool {
 	return s.Watch.Effective < 0.999*s.Watch.RequestsPerSecond // both are rounded
 }
 
-// freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
+// freshness says how long insertions wait for a poll and contact requests for their event, a line
+// for each agency.
 func (s Status) freshness(o TextOptions) []string {
 	t := table{}
 	t.add(Bold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "NEVER", "MEDIAN", "95 %", "IN 5 MIN")
@@ -278,7 +279,8 @@ func (o TextOptions) Paint(text, style string) string {
 // styled cuts a line to the width, and gives it a style.
 func (o TextOptions) styled(line, style string) string { return o.Paint(o.cut(line), style) }
 
-// cut shortens a line to the width. Characters that could rewrite a terminal, whoever they come from, are not passed on.
+// cut shortens a line to the width. Characters that could rewrite a terminal, whoever they come
+// from, are not passed on.
 func (o TextOptions) cut(line string) string {
 	line = Printable(line)
 	if o.Width <= 0 || utf8.RuneCountInString(line) <= o.Width {
@@ -287,13 +289,15 @@ func (o TextOptions) cut(line string) string {
 	return string([]rune(line)[:max(o.Width-1, 0)]) + "…"
 }
 
-// wrap breaks a sentence into lines; all are indented by so many spaces, those after the first by two more.
+// wrap breaks a sentence into lines; all are indented by so many spaces, those after the first by
+// two more.
 func (o TextOptions) wrap(text string, indent int) []string {
 	return Fit(strings.Repeat(" ", indent)+strings.Join(strings.Fields(text), " "), indent+2, o.Width)
 }
 
-// Fit breaks a line between words where it is wider than a terminal, whose width is 0 if there is none. What follows is indented by so many
-// spaces. A word stays whole: it may be there to be copied.
+// Fit breaks a line between words where it is wider than a terminal, whose width is 0 if there is
+// none. What follows is indented by so many spaces. A word stays whole: it may be there to be
+// copied.
 func Fit(line string, indent, width int) (lines []string) {
 	rest := []rune(Printable(line))
 	for width > 0 && len(rest) > width {
@@ -346,7 +350,8 @@ func (t *table) lines(o TextOptions) []string {
 	return lines
 }
 
-// Aligned puts the cells of rows, which have tabs between them, below each other; flags are those of tabwriter.
+// Aligned puts the cells of rows, which have tabs between them, below each other; flags are those
+// of tabwriter.
 func Aligned(rows []string, flags uint) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', flags)

@@ -29,7 +29,8 @@ type Verbs struct {
 	Status  func() (Status, error)
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
-	// Poll polls what waits the longest of an agency; with a reference that insertion next, see poller.Nudge.
+	// Poll polls what waits the longest of an agency; with a reference that insertion next, see
+	// poller.Nudge.
 	Poll func(agencyID, reference string) (poller.PolledNow, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
@@ -46,7 +47,8 @@ type Verbs struct {
 	Report func(ctx context.Context, q ReportRequest) (leads.Report, error)
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
-	// Refuse returns why nothing but the status can be asked; the other fields are then not used. Nil: everything can.
+	// Refuse returns why nothing but the status can be asked; the other fields are then not used.
+	// Nil: everything can.
 	Refuse func() error
 }
 
@@ -73,8 +75,8 @@ type (
 	}
 )
 
-// ForgetRequest is the body of POST /forget: who is to be forgotten and in which requests, as they were found; in all that are found now if
-// there are none.
+// ForgetRequest is the body of POST /forget: who is to be forgotten and in which requests, as they
+// were found; in all that are found now if there are none.
 type ForgetRequest struct {
 	people.Wanted
 	Requests []people.Request `json:"requests,omitempty"`
@@ -93,7 +95,8 @@ type ReportRequest struct {
 	Since time.Time `json:"since"`
 }
 
-// ReplayRequest is the body of POST /replay: which events of the log are published once more, under the name of which job.
+// ReplayRequest is the body of POST /replay: which events of the log are published once more, under
+// the name of which job.
 type ReplayRequest struct {
 	Query EventQuery `json:"query"`
 	Total int        `json:"total"` // as counted; only reported
@@ -137,8 +140,8 @@ var (
 	Report     = Verb[ReportRequest, leads.Report]{route: "POST /report"}
 )
 
-// Handler serves the verbs; POST /events, /events/count and /replay, which answer with a line for each of many; and GET /backup,
-// the bytes of a copy of the store.
+// Handler serves the verbs; POST /events, /events/count and /replay, which answer with a line for
+// each of many; and GET /backup, the bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
@@ -209,7 +212,8 @@ var (
 	errTooLarge = errors.New("the answer is too large")
 )
 
-// statuses are the HTTP statuses of errors; 500 for all others. A client finds the error again by them.
+// statuses are the HTTP statuses of errors; 500 for all others. A client finds the error again by
+// them.
 var statuses = []struct {
 	err  error
 	code int
@@ -305,10 +309,12 @@ func answer(w http.ResponseWriter, code int, v any, err error) {
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // a client that hung up
 }
 
-// mostStreams bounds the answers under way that are written as they are read: each holds some megabytes.
+// mostStreams bounds the answers under way that are written as they are read: each holds some
+// megabytes.
 const mostStreams = 8
 
-// frame is one line of such an answer: an event, or a report, or why it ends. An answer that ends in another way was cut.
+// frame is one line of such an answer: an event, or a report, or why it ends. An answer that ends
+// in another way was cut.
 type frame struct {
 	Event        *events.Event   `json:"event,omitempty"`
 	Acknowledged bool            `json:"acknowledged,omitempty"`
@@ -331,7 +337,8 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// WithHint gives an error what a person can do about it; it travels with the error to whoever asked.
+// WithHint gives an error what a person can do about it; it travels with the error to whoever
+// asked.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
 // Hint is what to do about an error, empty if it does not say.
@@ -343,8 +350,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// streamed answers with frames. The header goes out at once, so that the other side knows that somebody is at work; so do
-// reports. Events go out when there are enough of them.
+// streamed answers with frames. The header goes out at once, so that the other side knows that
+// somebody is at work; so do reports. Events go out when there are enough of them.
 func streamed[Q any](places chan struct{}, work func(ctx context.Context, q Q, send func(frame) error) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := question[Q](w, r)
@@ -377,8 +384,8 @@ func streamed[Q any](places chan struct{}, work func(ctx context.Context, q Q, s
 	}
 }
 
-// answerLimit is how long a reader may take nothing of an answer, however long all of it takes. As long as a backup is under
-// way, for instance, the store's file can only grow.
+// answerLimit is how long a reader may take nothing of an answer, however long all of it takes. As
+// long as a backup is under way, for instance, the store's file can only grow.
 const answerLimit = 30 * time.Second
 
 // paced gives each part of an answer its own time.
@@ -424,8 +431,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// Listen opens the socket, for its owner only. It replaces one that a killed daemon left behind, so the caller must hold
-// the store's lock.
+// Listen opens the socket, for its owner only. It replaces one that a killed daemon left behind, so
+// the caller must hold the store's lock.
 func Listen(path string) (net.Listener, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -514,8 +521,8 @@ func (e *Said) Error() string { return e.Words }
 
 func (e *Said) Unwrap() error { return e.Known }
 
-// Backup writes a copy of the daemon's store to w, as long as that takes. sized is told first how many bytes there will be, and
-// may refuse them.
+// Backup writes a copy of the daemon's store to w, as long as that takes. sized is told first how
+// many bytes there will be, and may refuse them.
 func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -535,8 +542,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64
 	return nil
 }
 
-// Events yields the events of the daemon's log that a query means; see Log.Events. The error is ErrNoAnswer if no daemon
-// answers, or breaks off.
+// Events yields the events of the daemon's log that a query means; see Log.Events. The error is
+// ErrNoAnswer if no daemon answers, or breaks off.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
 		for f, err := range c.frames(ctx, "/events", q) {
@@ -559,8 +566,8 @@ func (c *Client) CountEvents(ctx context.Context, q EventQuery) (counts EventCou
 	})
 }
 
-// Replay lets the daemon publish events of its log once more. It tells how far it is as it goes on, at the end for the last
-// time. The replay stops when ctx ends.
+// Replay lets the daemon publish events of its log once more. It tells how far it is as it goes on,
+// at the end for the last time. The replay stops when ctx ends.
 func (c *Client) Replay(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error {
 	return reports(ctx, c, "/replay", q, told)
 }
@@ -582,7 +589,8 @@ func reports[A any](ctx context.Context, c *Client, path string, q any, each fun
 	return nil
 }
 
-// frames asks and yields the frames of the answer but the last. It takes as long as the answer does.
+// frames asks and yields the frames of the answer but the last. It takes as long as the answer
+// does.
 func (c *Client) frames(ctx context.Context, path string, q any) iter.Seq2[frame, error] {
 	return func(yield func(frame, error) bool) {
 		response, err := c.open(ctx, http.MethodPost, path, q)

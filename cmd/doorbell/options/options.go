@@ -1,5 +1,5 @@
-// Package options translates the configuration into the options of each package, and connects to the
-// daemon of the data directory and to NATS.
+// Package options translates the configuration into the options of each package, and connects to
+// the daemon of the data directory and to NATS.
 package options
 
 import (

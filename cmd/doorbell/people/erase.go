@@ -27,10 +27,10 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure of what was found, and takes the person out of the log. Once
-// the receipt is written the erasure will be finished, whatever happens: what Begin returns beside an
-// error is for Finish, unless it is the zero Receipt. outOfReach is what the caller knows of where
-// events went.
+// Begin writes the receipt of an erasure of what was found, and takes the person out of the log.
+// Once the receipt is written the erasure will be finished, whatever happens: what Begin returns
+// beside an error is for Finish, unless it is the zero Receipt. outOfReach is what the caller knows
+// of where events went.
 func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
@@ -57,8 +57,8 @@ func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []
 	return r, err
 }
 
-// Finish does what is left of an erasure. After an error it may be called again. Nothing may be on its
-// way into the stream meanwhile.
+// Finish does what is left of an erasure. After an error it may be called again. Nothing may be on
+// its way into the stream meanwhile.
 func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 	if r.Attempts++; r.Attempts == 2 && p.Embedded {
 		r.OutOfReach = append(r.OutOfReach, cutShort)
@@ -130,11 +130,11 @@ func (p *Places) noteFreePages(r *Receipt) error {
 }
 
 // Overdue is called once the store is opened, and so compacted, before anything reads the log. It
-// returns the receipts that Finish has to finish: those that are not finished, and those whose contact
-// requests the store does not know as erased, because it was restored from a backup. restored counts
-// the latter. Their people are taken out of the log immediately. What could not be read or written is
-// an error beside what is returned, and no reason not to start, except store.ErrUnknownOutcome and
-// store.ErrDamaged.
+// returns the receipts that Finish has to finish: those that are not finished, and those whose
+// contact requests the store does not know as erased, because it was restored from a backup.
+// restored counts the latter. Their people are taken out of the log immediately. What could not be
+// read or written is an error beside what is returned, and no reason not to start, except
+// store.ErrUnknownOutcome and store.ErrDamaged.
 func (p *Places) Overdue() (left []Receipt, restored int, err error) {
 	all, err := Receipts(p.Dir)
 	for n := range all { // first: erasing again needs the next compaction

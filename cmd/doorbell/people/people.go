@@ -1,15 +1,15 @@
 // Package people finds, shows and erases what doorbell holds of a person who wrote to an agency.
 //
-// A person's data is in events of contact requests and nowhere else: in the event log, in the stream,
-// in what was replayed, and among the dead letters. These are the [Places]. [Wanted] says whose data
-// is meant. A search turns that into contact requests, because a person may have changed the address
-// since: a contact request is erased in all its events.
+// A person's data is in events of contact requests and nowhere else: in the event log, in the
+// stream, in what was replayed, and among the dead letters. These are the [Places]. [Wanted] says
+// whose data is meant. A search turns that into contact requests, because a person may have changed
+// the address since: a contact request is erased in all its events.
 //
-// An erasure begins with a [Receipt] in the data directory, which is the proof for later, and the task
-// until everything is done. First the log: its events stay and lose the person, and the contact request
-// is marked as erased. Then the streams: their messages are overwritten. Every step may be repeated, so
-// a later start finishes what was cut short, and erases again what a restored backup brings back; see
-// [Places.Overdue].
+// An erasure begins with a [Receipt] in the data directory, which is the proof for later, and the
+// task until everything is done. First the log: its events stay and lose the person, and the
+// contact request is marked as erased. Then the streams: their messages are overwritten. Every step
+// may be repeated, so a later start finishes what was cut short, and erases again what a restored
+// backup brings back; see [Places.Overdue].
 package people
 
 import (
@@ -83,7 +83,8 @@ const (
 	pageBytes  = 1 << 20
 )
 
-// held yields every event that holds a person, in the order of the places, and what is no event there.
+// held yields every event that holds a person, in the order of the places, and what is no event
+// there.
 func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent, error] {
 	return func(yield func(heldEvent, error) bool) {
 		for at, done := uint64(0), false; !done; {
@@ -143,14 +144,15 @@ type Found struct {
 	Requests []Request `json:"requests"`
 	// Events says for each place how many events of these requests hold the person.
 	Events map[string]int `json:"events"`
-	// Named are the requests that only name the address in a text: another person may have written them.
+	// Named are the requests that only name the address in a text: another person may have written
+	// them.
 	Named []Request `json:"named,omitempty"`
 	// Unreadable counts messages that are where contact requests are and are no events.
 	Unreadable int `json:"unreadable,omitempty"`
 }
 
-// Search finds what is held of a person: the contact requests of which any event is of the person, and
-// how many events of them there are.
+// Search finds what is held of a person: the contact requests of which any event is of the person,
+// and how many events of them there are.
 func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
 	f := Found{Requests: []Request{}, Events: map[string]int{}}
 	if err := w.Check(); err != nil {

@@ -14,8 +14,8 @@ import (
 // Folder is where receipts are in the data directory.
 const Folder = "erasures"
 
-// Receipt says what an erasure has done, without the person, and is the task until it is finished. It
-// is one file in Folder.
+// Receipt says what an erasure has done, without the person, and is the task until it is finished.
+// It is one file in Folder.
 type Receipt struct {
 	ID       string    `json:"id"`
 	Version  string    `json:"doorbell"`
@@ -27,11 +27,11 @@ type Receipt struct {
 	Requests []Request `json:"requests"`
 	// Held says for each place how many events held the person when it began.
 	Held map[string]int `json:"held"`
-	// Erased says how many of them lost the person, or were removed; without those of an attempt that
-	// was cut short.
+	// Erased says how many of them lost the person, or were removed; without those of an attempt
+	// that was cut short.
 	Erased map[string]int `json:"erased"`
-	// FreePages says whether free pages of the store's file may still hold the person: AtNextStart, or
-	// Compacted.
+	// FreePages says whether free pages of the store's file may still hold the person: AtNextStart,
+	// or Compacted.
 	FreePages string `json:"freePages,omitempty"`
 	// Attempts counts how often the streams were begun.
 	Attempts int `json:"attempts"`
@@ -120,7 +120,8 @@ func replace(path string, b []byte) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// aside returns the files and folders in the data directory that are not in use and may hold people.
+// aside returns the files and folders in the data directory that are not in use and may hold
+// people.
 func (p *Places) aside() (names []string) {
 	for _, pattern := range []string{"*.db", "doorbell.db?*", "*.damaged-*", "jetstream/*.damaged-*"} {
 		found, _ := filepath.Glob(filepath.Join(p.Dir, pattern)) // the pattern is well formed

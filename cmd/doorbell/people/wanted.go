@@ -76,9 +76,9 @@ func address(s string) string {
 	return strings.TrimPrefix(spelled(strings.TrimSpace(s)), "mailto:")
 }
 
-// spelled returns a text in the one spelling in which addresses are compared: lower case, because no
-// mail server distinguishes Nora from nora; composed characters and an @ of the usual width; and host
-// names in letters, not as xn--….
+// spelled returns a text in the one spelling in which addresses are compared: lower case, because
+// no mail server distinguishes Nora from nora; composed characters and an @ of the usual width; and
+// host names in letters, not as xn--….
 func spelled(s string) string {
 	s = strings.ToLower(norm.NFKC.String(s))
 	return aLabel.ReplaceAllStringFunc(s, func(label string) string {
@@ -91,8 +91,8 @@ func spelled(s string) string {
 
 var aLabel = regexp.MustCompile(`\bxn--[a-z0-9-]+`)
 
-// digits returns those that the number has however it is written: of a Swiss one those behind +41, 0041
-// or 0, of another one those behind + or 00.
+// digits returns those that the number has however it is written: of a Swiss one those behind +41,
+// 0041 or 0, of another one those behind + or 00.
 func (w Wanted) digits() string {
 	number := listings.E164(strings.TrimSpace(w.Phone))
 	if swiss, ok := strings.CutPrefix(number, "+41"); ok {

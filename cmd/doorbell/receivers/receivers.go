@@ -1,7 +1,7 @@
-// Package receivers builds the table of routes from the configuration, and opens a receiver for each
-// address in it ([Open]). The lines of the routes file come first, those that the settings make
-// come last. Lines with the same address share one receiver, because the receiver keeps the pace
-// that its service allows. The routes file is reread while it is in use ([Set.Watch]).
+// Package receivers builds the table of routes from the configuration, and opens a receiver for
+// each address in it ([Open]). The lines of the routes file come first, those that the settings
+// make come last. Lines with the same address share one receiver, because the receiver keeps the
+// pace that its service allows. The routes file is reread while it is in use ([Set.Watch]).
 package receivers
 
 import (
@@ -46,8 +46,8 @@ type Set struct {
 	opened map[Address]forward.Receiver
 }
 
-// Open reads the table of a configuration. Requests name version, which is doorbell's, and the instance. The error is
-// a *config.Error.
+// Open reads the table of a configuration. Requests name version, which is doorbell's, and the
+// instance. The error is a *config.Error.
 func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "", "", version) }
 
 // OpenKind opens only the receivers of one kind, for the forwarder with that name.
@@ -261,8 +261,8 @@ func (s *Set) chat(setting, people string) message.Options {
 // agree: a file that is still being written parses too, with fewer lines.
 const readEvery = 10 * time.Second
 
-// Watch rereads the routes file until ctx ends. When the file has changed it calls changed, with the
-// new routes or with the reason why they are not used.
+// Watch rereads the routes file until ctx ends. When the file has changed it calls changed, with
+// the new routes or with the reason why they are not used.
 func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
 	path, last, acted := s.c.Forward.RoutesFile, s.text, s.text
 	if path == "" {

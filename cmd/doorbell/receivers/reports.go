@@ -16,7 +16,8 @@ import (
 	"doorbell/events/forward/email"
 )
 
-// Reports returns who gets the report of each week by mail, each with the agencies whose leads it counts.
+// Reports returns who gets the report of each week by mail, each with the agencies whose leads it
+// counts.
 func Reports(c *config.Config) (list []report.Recipient, err error) {
 	to := c.Forward.EmailReportTo
 	var known []string

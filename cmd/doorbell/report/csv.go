@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// CSV writes rows as Excel opens them in Switzerland: semicolons, CRLF, and a byte order mark, without
-// which it would take UTF-8 for another encoding.
+// CSV writes rows as Excel opens them in Switzerland: semicolons, CRLF, and a byte order mark,
+// without which it would take UTF-8 for another encoding.
 type CSV struct{ w *csv.Writer }
 
 // NewCSV writes the byte order mark and a row of names.
@@ -34,8 +34,8 @@ func (c *CSV) Row(cells ...string) error {
 	return c.w.Error()
 }
 
-// Cell returns a text that a spreadsheet shows and does not compute. What begins like a formula gets an
-// apostrophe. Line ends and other characters that nobody sees become spaces.
+// Cell returns a text that a spreadsheet shows and does not compute. What begins like a formula
+// gets an apostrophe. Line ends and other characters that nobody sees become spaces.
 func Cell(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	formula := strings.HasPrefix(text, "\t")

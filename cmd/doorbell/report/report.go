@@ -1,11 +1,12 @@
-// Package report counts what became of the contact requests of some days: the owner's proof that none
-// was overlooked. [New] computes a [Report] from the event log, the checkpoints of the forwarders, the
-// dead letters and the snapshot, and keeps no books of its own. A Report is rendered as text, CSV or
-// JSON, and contains no person's data.
+// Package report counts what became of the contact requests of some days: the owner's proof that
+// none was overlooked. [New] computes a [Report] from the event log, the checkpoints of the
+// forwarders, the dead letters and the snapshot, and keeps no books of its own. A Report is
+// rendered as text, CSV or JSON, and contains no person's data.
 //
 // A lead is a contact_request.created event with origin live, counted by the time at which it was
-// recorded. It is published once the stream has acknowledged it, and delivered once every receiver that
-// the table of routes named for it has accepted it. What a receiver rejected for good is a dead letter.
+// recorded. It is published once the stream has acknowledged it, and delivered once every receiver
+// that the table of routes named for it has accepted it. What a receiver rejected for good is a
+// dead letter.
 package report
 
 import (
@@ -41,8 +42,8 @@ type Report struct {
 	Zone     string    `json:"zone"`
 	Total    Counts    `json:"total"`
 	Agencies []Agency  `json:"agencies"` // by id
-	// Seen is how long leads took from their creation until they were recorded, Delivered until the last
-	// receiver had them. Checkpoints list the times of the newest deliveries only.
+	// Seen is how long leads took from their creation until they were recorded, Delivered until the
+	// last receiver had them. Checkpoints list the times of the newest deliveries only.
 	Seen      Delays   `json:"seenAfter"`
 	Delivered Delays   `json:"deliveredAfter"`
 	Gaps      Notices  `json:"gaps"`
@@ -101,7 +102,8 @@ type Delays struct {
 	all []time.Duration
 }
 
-// Notices are things of one kind that happened, the newest first. A list is bounded, its count is not.
+// Notices are things of one kind that happened, the newest first. A list is bounded, its count is
+// not.
 type Notices struct {
 	Count  int      `json:"count"`
 	Newest []Notice `json:"newest"`
@@ -127,8 +129,8 @@ type counter struct {
 	letters  map[string]bool // receiver and event
 }
 
-// New computes a report. It reads the events once and keeps none of them. The error is that of Events or
-// Listings; dead letters that cannot be read are a problem of the report.
+// New computes a report. It reads the events once and keeps none of them. The error is that of
+// Events or Listings; dead letters that cannot be read are a problem of the report.
 func New(s Source) (Report, error) {
 	c := counter{
 		from: s, agencies: map[string]map[string]*Listing{}, letters: map[string]bool{},
@@ -178,8 +180,8 @@ func (c *counter) listing(agency, reference string) *Listing {
 	return l
 }
 
-// readLetters notes what receivers rejected. All letters count against deliveries; those of the period
-// are listed.
+// readLetters notes what receivers rejected. All letters count against deliveries; those of the
+// period are listed.
 func (c *counter) readLetters() {
 	if c.from.Letters == nil {
 		return

@@ -39,7 +39,8 @@ func Describe(a Asked, status int, h http.Header, body []byte) Response {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// form is the query with the values of our own parameters alone: those of a filter are the agency's.
+// form is the query with the values of our own parameters alone: those of a filter are the
+// agency's.
 func (a Asked) form() string {
 	var parts []string
 	for _, name := range sorted(a.Query) {
@@ -277,7 +278,8 @@ func runs(all []occurrence) string {
 	return strings.Join(parts, ",")
 }
 
-// members writes what is in objects: by names that are kept, and by their class where a name may be data.
+// members writes what is in objects: by names that are kept, and by their class where a name may be
+// data.
 func (d *describer) members(p place, objects []occurrence) {
 	list := make([]value, len(objects))
 	for n, o := range objects {

@@ -225,7 +225,8 @@ func (m *maker) epoch(k *kind, rank int, unit string) string {
 	return strconv.FormatInt(at.Unix(), 10)
 }
 
-// digits is a number of so many digits, different for each of the different ones while there are enough.
+// digits is a number of so many digits, different for each of the different ones while there are
+// enough.
 func (m *maker) digits(k *kind, rank int, path string, length int) string {
 	name := strings.ToLower(path[strings.LastIndex(path, "/")+1:])
 	n := k.nth(rank)
@@ -530,7 +531,8 @@ func dated(form string, at time.Time) string {
 	return strings.Join(parts, "")
 }
 
-// prose is a text of a length and an alphabet, different for each of the different ones where there is room.
+// prose is a text of a length and an alphabet, different for each of the different ones where there
+// is room.
 func prose(k *kind, sum [32]byte, n int) string {
 	length := 8
 	if k.Length != nil {

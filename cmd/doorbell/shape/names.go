@@ -9,14 +9,16 @@ import (
 	"doorbell/poller/listings"
 )
 
-// Which names of members are written. A name is data where an object is a map: by id, by address, by
-// person. In doubt it is replaced by its class: whoever reads the file misses a name, and nobody is in it.
+// Which names of members are written. A name is data where an object is a map: by id, by address,
+// by person. In doubt it is replaced by its class: whoever reads the file misses a name, and nobody
+// is in it.
 
 // maxNames is how many names that are unknown one object may have.
 const maxNames = 64
 
 var (
-	// programName is one that a program gives: letters, perhaps after a sign, perhaps with a number at the end.
+	// programName is one that a program gives: letters, perhaps after a sign, perhaps with a number
+	// at the end.
 	programName = regexp.MustCompile(`^[@$_]{0,2}[A-Za-z][A-Za-z_:.-]{0,38}[A-Za-z_][0-9]?$|^[A-Za-z]$`)
 	// severalWords is camelCase, PascalCase or snake_case.
 	severalWords = regexp.MustCompile(`[a-z][A-Z]|[A-Za-z]_[A-Za-z]|^[@$_]|:`)

@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// value is a JSON value as it was written: members in their order, names twice where they are twice.
+// value is a JSON value as it was written: members in their order, names twice where they are
+// twice.
 type value struct {
 	kind   byte // n t 0 " [ {
 	text   string

@@ -19,8 +19,8 @@ type Options struct {
 	Agencies []string // that exist; empty: all
 }
 
-// Handler serves made-up responses in the form of the file, always the same ones. A list that counts more
-// than it showed has further pages.
+// Handler serves made-up responses in the form of the file, always the same ones. A list that
+// counts more than it showed has further pages.
 func (f File) Handler(o Options) (http.Handler, error) {
 	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), trees: map[*Response]*tree{}}
 	for n := range f.Responses {
@@ -68,7 +68,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list serves a page of insertions. Pages count from where the original's did, as far as that was seen.
+// list serves a page of insertions. Pages count from where the original's did, as far as that was
+// seen.
 func (h *handler) list(w http.ResponseWriter, r *http.Request, agency string, page, size int, paged bool) {
 	first := pick(h.insertions, size, func(r *Response) bool { return r.Page == 0 })
 	if first == nil {
@@ -145,8 +146,8 @@ func pick(all []*Response, size int, fits func(*Response) bool) (best *Response)
 	return best
 }
 
-// maker is set up for the first page: as many records as the original showed, and more behind where it
-// counted more.
+// maker is set up for the first page: as many records as the original showed, and more behind where
+// it counted more.
 func (h *handler) maker(r *Response, host string) *maker {
 	m := &maker{response: r, host: host, now: h.now, pages: 1, agency: h.agency()}
 	for _, l := range r.Body.Lines {

@@ -1,14 +1,15 @@
-// Package shape describes responses of the listings API without any of their values, and serves made-up
-// responses of the same form.
+// Package shape describes responses of the listings API without any of their values, and serves
+// made-up responses of the same form.
 //
-// The form is what a person who helps needs to see and may see: paths and JSON types, in how many of
-// how many objects a member is present, lengths and alphabets of texts, patterns of times, and how
-// numbers of the envelope relate to the number of records. [Describe] writes it, [File.Handler] serves it;
-// both know one type, so what is written is what is served.
+// The form is what a person who helps needs to see and may see: paths and JSON types, in how many
+// of how many objects a member is present, lengths and alphabets of texts, patterns of times, and
+// how numbers of the envelope relate to the number of records. [Describe] writes it, [File.Handler]
+// serves it; both know one type, so what is written is what is served.
 //
-// Nothing of a value is kept but its class. Names of members are kept where they are words of the trade
-// or look like names that a program gives; all others may be data (an id, an address, a person), and
-// are replaced by their class. The few texts that are written out come from lists in this package.
+// Nothing of a value is kept but its class. Names of members are kept where they are words of the
+// trade or look like names that a program gives; all others may be data (an id, an address, a
+// person), and are replaced by their class. The few texts that are written out come from lists in
+// this package.
 package shape
 
 import (

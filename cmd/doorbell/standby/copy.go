@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// chunkLimit is how long the server may take to confirm a part of a copy. The library's 5 s are too
-	// short for a slow line, on which many of them are on their way.
+	// chunkLimit is how long the server may take to confirm a part of a copy. The library's 5 s are
+	// too short for a slow line, on which many of them are on their way.
 	chunkLimit = time.Minute
 	// slowest is the rate in bytes per second at which a copy is read at least.
 	slowest = 64 << 10
@@ -40,8 +40,8 @@ var folders = []string{"forward", "erasures"}
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
 
-// removeParts removes what a process that was killed has left of a copy. It would hold people until the
-// next turn of this machine, whoever is erased meanwhile.
+// removeParts removes what a process that was killed has left of a copy. It would hold people until
+// the next turn of this machine, whoever is erased meanwhile.
 func (p *pair) removeParts() {
 	_ = os.Remove(filepath.Join(p.Dir, outgoing))
 	_ = os.RemoveAll(filepath.Join(p.Dir, incoming))
@@ -115,8 +115,8 @@ func add(archive *tar.Writer, path, name string) error {
 	return err
 }
 
-// takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the copy of
-// this machine's own store, which is then newer, everything stays.
+// takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the
+// copy of this machine's own store, which is then newer, everything stays.
 func (p *pair) takeOver(ctx context.Context) error {
 	copies, err := p.copies(ctx)
 	if err != nil {
@@ -169,8 +169,8 @@ func ownStore(dir string) (string, error) {
 	return s.ID(), s.Close()
 }
 
-// install moves what was unpacked to its place. The store comes last: without it the next try begins
-// again.
+// install moves what was unpacked to its place. The store comes last: without it the next try
+// begins again.
 func (p *pair) install(from string) error {
 	if err := p.forgetReceivers(filepath.Join(from, "forward")); err != nil {
 		return err
@@ -195,8 +195,9 @@ func (p *pair) install(from string) error {
 	return os.Rename(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
 }
 
-// forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other doorbell
-// has removed since this one worked. A forwarder would deliver again what they do not list.
+// forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other
+// doorbell has removed since this one worked. A forwarder would deliver again what they do not
+// list.
 func (p *pair) forgetReceivers(copied string) error {
 	own := filepath.Join(p.Dir, "forward")
 	list, err := os.ReadDir(own)

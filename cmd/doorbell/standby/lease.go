@@ -13,8 +13,8 @@ import (
 const (
 	// ttl is how long the server keeps a lease that is not renewed.
 	ttl = 20 * time.Second
-	// validFor is how long a lease is relied on, counted from before its last good renewal was sent. The
-	// server counts from when it stored that, so the lease is over for its holder first.
+	// validFor is how long a lease is relied on, counted from before its last good renewal was
+	// sent. The server counts from when it stored that, so the lease is over for its holder first.
 	validFor = 15 * time.Second
 	// renewEvery leaves time for several renewals before the lease ends.
 	renewEvery = 3 * time.Second
@@ -60,8 +60,8 @@ func take(ctx context.Context, kv jetstream.KeyValue, key string, h Holder) (*Le
 }
 
 // Valid reports whether its holder may begin another request. Of the monotonic clock and the wall
-// clock the one counts that shows more time: the first may stand still while a machine is suspended,
-// and the second may be set back.
+// clock the one counts that shows more time: the first may stand still while a machine is
+// suspended, and the second may be set back.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *Lease) age() time.Duration {
 	return max(now.Sub(l.good), now.Round(0).Sub(l.good.Round(0)))
 }
 
-// keep renews the lease until ctx ends, or until it is lost: another process holds it, or no renewal
-// succeeded in time.
+// keep renews the lease until ctx ends, or until it is lost: another process holds it, or no
+// renewal succeeded in time.
 func (l *Lease) keep(ctx context.Context) {
 	for l.Valid() {
 		select {
@@ -104,8 +104,8 @@ func (l *Lease) renew(ctx context.Context) {
 	}
 }
 
-// found returns the revision of the key and the time from which the lease counts, if a renewal whose
-// reply was lost has written it; zero if another process did, or the lease has expired.
+// found returns the revision of the key and the time from which the lease counts, if a renewal
+// whose reply was lost has written it; zero if another process did, or the lease has expired.
 func (l *Lease) found(ctx context.Context) (uint64, time.Time) {
 	e, err := l.kv.Get(ctx, l.key)
 	switch {

@@ -1,16 +1,17 @@
-// Package standby lets one of several doorbells work while the others wait, so that a machine may fail.
+// Package standby lets one of several doorbells work while the others wait, so that a machine may
+// fail.
 //
-// One key in a bucket of NATS is the lease. Its holder works and renews it. A holder that dies stops
-// renewing; the server drops the key after 20 s, and a waiting doorbell creates it. One that ends
-// cleanly deletes it. A holder that does not reach NATS stops polling 15 s after its last renewal.
-// No fence is needed behind that: the stream takes each event once, so a suspended holder that
-// resumes publishes what is already there.
+// One key in a bucket of NATS is the lease. Its holder works and renews it. A holder that dies
+// stops renewing; the server drops the key after 20 s, and a waiting doorbell creates it. One that
+// ends cleanly deletes it. A holder that does not reach NATS stops polling 15 s after its last
+// renewal. No fence is needed behind that: the stream takes each event once, so a suspended holder
+// that resumes publishes what is already there.
 //
-// What only the holder's store knows is in a copy, an object in another bucket: what was seen of the
-// API, the events that are not published yet, the checkpoints of the forwarders, and receipts of
-// erasures. It is written at the start, every ten minutes, and after what must not be lost, such as a
-// halt. The doorbell that takes over adopts it like a restored backup. What the holder did after the
-// copy is seen again at the API and refused by the stream as a duplicate.
+// What only the holder's store knows is in a copy, an object in another bucket: what was seen of
+// the API, the events that are not published yet, the checkpoints of the forwarders, and receipts
+// of erasures. It is written at the start, every ten minutes, and after what must not be lost, such
+// as a halt. The doorbell that takes over adopts it like a restored backup. What the holder did
+// after the copy is seen again at the API and refused by the stream as a duplicate.
 package standby
 
 import (
@@ -48,8 +49,8 @@ type Options struct {
 
 	// Work is what the holder does until ctx ends. Its error ends Run.
 	Work func(ctx context.Context, t *Turn) error
-	// Wait is what the others do meanwhile. working returns the process that works; its Name is empty
-	// while that is unknown.
+	// Wait is what the others do meanwhile. working returns the process that works; its Name is
+	// empty while that is unknown.
 	Wait func(ctx context.Context, working func() Holder) error
 }
 
@@ -275,8 +276,8 @@ func retry() backoff.BackOff {
 	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 }
 
-// Copy keeps the copy of the store up to date until ctx ends: now, every ten minutes, and after each
-// commit whose loss could not be made up for. A failure is logged and tried again.
+// Copy keeps the copy of the store up to date until ctx ends: now, every ten minutes, and after
+// each commit whose loss could not be made up for. A failure is logged and tried again.
 func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 	urgent := make(chan struct{}, 1)
 	s.OnUrgent(func() {

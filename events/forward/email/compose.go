@@ -50,8 +50,8 @@ func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
 	return m
 }
 
-// messageID is the same for the same delivery: the id of its event, or a hash over those of a digest. What is sent again on
-// request is another mail: some mailboxes drop what they know.
+// messageID is the same for the same delivery: the id of its event, or a hash over those of a
+// digest. What is sent again on request is another mail: some mailboxes drop what they know.
 func messageID(d forward.Delivery, forwarder string) string {
 	var ids []string
 	for _, e := range d.Events {
@@ -70,8 +70,8 @@ func messageID(d forward.Delivery, forwarder string) string {
 	return id + "." + forwarder
 }
 
-// thread is a name for what a delivery is about, if that is one thing: an insertion, or the watch over an agency. It tells
-// nothing of it.
+// thread is a name for what a delivery is about, if that is one thing: an insertion, or the watch
+// over an agency. It tells nothing of it.
 func thread(d forward.Delivery) string {
 	name := ""
 	for i, e := range d.Events {
@@ -117,7 +117,8 @@ func replyTo(d forward.Delivery) *mail.Address {
 	return &mail.Address{Name: plainName(strings.TrimSpace(c.FirstName + " " + c.LastName)), Address: address}
 }
 
-// plainName is a name if it looks like one, else nothing: a name that looks like an address would hide the real one.
+// plainName is a name if it looks like one, else nothing: a name that looks like an address would
+// hide the real one.
 func plainName(name string) string {
 	name = message.Line(name, 64)
 	for _, r := range name {
@@ -171,9 +172,10 @@ func (m draft) mail() (*gomail.Msg, error) {
 // maxPlain is the longest subject that stands on one line as it is.
 const maxPlain = 66
 
-// subject is the value of the header. Everything but short plain text is written in encoded words, one a line; so is what
-// looks like one, which would be decoded to characters that nobody looked at. It is done here because the library begins the
-// value on a line of its own, which some readers show as a space.
+// subject is the value of the header. Everything but short plain text is written in encoded words,
+// one a line; so is what looks like one, which would be decoded to characters that nobody looked
+// at. It is done here because the library begins the value on a line of its own, which some readers
+// show as a space.
 func subject(s string) string {
 	s = message.Line(s, message.MaxSubject+32)
 	if len(s) <= maxPlain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r > '~' }) {

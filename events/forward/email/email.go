@@ -1,12 +1,15 @@
-// Package email is the receiver for mail: new contact requests, what happens at insertions, and alerts, one mail for each delivery.
+// Package email is the receiver for mail: new contact requests, what happens at insertions, and
+// alerts, one mail for each delivery.
 //
 // # What arrives
 //
-// A mail has a text and an HTML part and no remote content: who wrote and how to reach them, what they wrote, which
-// property, when, and the ids to find it again. The subject names the person and the place. Answering the mail answers
-// the person ([Reply-To], if their address is valid). All mails about one insertion form one thread. Several events that
-// waited together are one mail with a list. Alerts carry "[doorbell alert]" in their subject and say what to do. With
-// [Options.OpenImmo] contact requests are also attached as OpenImmo feedback, the XML that the CRMs of this market import.
+// A mail has a text and an HTML part and no remote content: who wrote and how to reach them, what
+// they wrote, which property, when, and the ids to find it again. The subject names the person and
+// the place. Answering the mail answers the person ([Reply-To], if their address is valid). All
+// mails about one insertion form one thread. Several events that waited together are one mail with
+// a list. Alerts carry "[doorbell alert]" in their subject and say what to do. With
+// [Options.OpenImmo] contact requests are also attached as OpenImmo feedback, the XML that the CRMs
+// of this market import.
 //
 // # What it promises
 //
@@ -21,8 +24,8 @@
 // # What the answers of a server mean
 //
 // A receiver is one recipient, so that none waits for the mailbox of another. What a server says
-// before it has seen the content is about the account, the sender or the recipient, and the same for
-// every mail: these wait, and none becomes a dead letter.
+// before it has seen the content is about the account, the sender or the recipient, and the same
+// for every mail: these wait, and none becomes a dead letter.
 //
 //	connection, TLS, greeting, EHLO,   anything but yes            Retry of the receiver; in 5 minutes
 //	AUTH, MAIL FROM, RCPT TO, DATA                                 or more where the setup must be changed
@@ -36,7 +39,8 @@
 //
 // # What is no event
 //
-// A [Letter] is a mail of its own, such as the report of a week. Whoever sends it decides about retries.
+// A [Letter] is a mail of its own, such as the report of a week. Whoever sends it decides about
+// retries.
 package email
 
 import (
@@ -58,8 +62,8 @@ const (
 	digest = 200
 )
 
-// New makes a receiver, without connecting. The error is a sentence that says what is wrong with which option and quotes
-// none of them.
+// New makes a receiver, without connecting. The error is a sentence that says what is wrong with
+// which option and quotes none of them.
 func New(o Options) (*Receiver, error) {
 	s, err := o.check()
 	if err != nil {
@@ -68,7 +72,8 @@ func New(o Options) (*Receiver, error) {
 	return &Receiver{s}, nil
 }
 
-// Traits: a mail a second, of up to 200 events. A program reads leads with OpenImmo: each is a mail.
+// Traits: a mail a second, of up to 200 events. A program reads leads with OpenImmo: each is a
+// mail.
 func (o *Receiver) Traits() forward.Traits {
 	return forward.Traits{Destination: o.destination(), Pace: pace, Digest: digest, LeadsAlone: o.OpenImmo}
 }

@@ -18,9 +18,10 @@ const (
 	maxMessage = 10000
 )
 
-// OpenImmo feedback is how portals hand contact requests to the CRMs of this market. Version 1.2.5 is written, with the elements
-// that 1.2.3 knows too and in the order that both want; the older one allows a single bevorzugt and a single wunsch, so there
-// are no more. A file may hold several objekt, each with its interessent.
+// OpenImmo feedback is how portals hand contact requests to the CRMs of this market. Version 1.2.5
+// is written, with the elements that 1.2.3 knows too and in the order that both want; the older one
+// allows a single bevorzugt and a single wunsch, so there are no more. A file may hold several
+// objekt, each with its interessent.
 
 type feedback struct {
 	XMLName xml.Name `xml:"openimmo_feedback"`
@@ -64,8 +65,8 @@ type interessent struct {
 	Anfrage   string `xml:"anfrage,omitempty"`
 }
 
-// feedbacks are the files for a delivery, one for each agency in it, for a file has one makler_id. There is none without a
-// new contact request.
+// feedbacks are the files for a delivery, one for each agency in it, for a file has one makler_id.
+// There is none without a new contact request.
 func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
 	var order []string
 	files := map[string]*feedback{}

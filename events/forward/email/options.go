@@ -18,20 +18,23 @@ import (
 
 // Options say where mail goes and how.
 type Options struct {
-	// SMTP is the server: smtp://user@host:587 with STARTTLS, or smtps://user@host:465 with TLS from the first byte. The
-	// user may be left out for a server that knows us by our address; so may the port.
+	// SMTP is the server: smtp://user@host:587 with STARTTLS, or smtps://user@host:465 with TLS
+	// from the first byte. The user may be left out for a server that knows us by our address; so
+	// may the port.
 	SMTP     string
 	Password string
 	From     string // one address, with a name or without: Doorbell <leads@agency.example>
 	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
-	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
+	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of
+	// use.
 	Operators bool
 	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
 	AgencyName func(agency string) string
-	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.
+	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The
+	// loopback always may.
 	AllowPlaintext []string
 
 	Instance string         // name of this installation, with which subjects begin
@@ -136,7 +139,8 @@ var (
 	errTooLongFor = errors.New("of at most 254 characters")
 )
 
-// parseAddress reads one address that every server understands. The error ends a sentence and quotes nothing.
+// parseAddress reads one address that every server understands. The error ends a sentence and
+// quotes nothing.
 func parseAddress(text string) (mail.Address, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > 2*maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -163,7 +167,8 @@ func notPlain(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }
 
-// destination is the host and a hash of what makes this receiver another one; the password does not.
+// destination is the host and a hash of what makes this receiver another one; the password does
+// not.
 func (s *settings) destination() string {
 	parts := []string{s.server.port, s.server.user, s.from.Address, s.to.Address}
 	return forward.Destination(s.server.host, strings.ToLower(strings.Join(parts, "\n")))

@@ -89,8 +89,9 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
 	return f
 }
 
-// tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext would do as well, and the
-// certificate of a mail server on this machine is rarely made out to that name.
+// tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext
+// would do as well, and the certificate of a mail server on this machine is rarely made out to that
+// name.
 func (o *Receiver) tls() *tls.Config {
 	return &tls.Config{
 		ServerName: o.server.host, RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12,
@@ -98,9 +99,9 @@ func (o *Receiver) tls() *tls.Config {
 	}
 }
 
-// login proves who we are in the best way that the server offers. A way that shows the password needs
-// TLS. CRAM-MD5 comes last under TLS: servers that keep passwords well cannot do it and offer it all
-// the same. (What go-mail chooses by itself is CRAM-MD5.)
+// login proves who we are in the best way that the server offers. A way that shows the password
+// needs TLS. CRAM-MD5 comes last under TLS: servers that keep passwords well cannot do it and offer
+// it all the same. (What go-mail chooses by itself is CRAM-MD5.)
 type login struct {
 	server
 	smtp.Auth
@@ -147,7 +148,8 @@ func (l *login) failed(err error) *failure {
 	return f
 }
 
-// helloName is how we introduce ourselves: our full name, or else our address, as RFC 5321 wants it.
+// helloName is how we introduce ourselves: our full name, or else our address, as RFC 5321 wants
+// it.
 func helloName(conn net.Conn) string {
 	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && message.IsDomain(name) {
 		return name

@@ -1,7 +1,7 @@
 // Package forwardtest is the conformance suite of forward.Receiver, which every receiver must pass.
 //
-// A receiver's own test describes how to open a receiver whose other end behaves in some way ([Suite]),
-// and calls [Receiver]. For receivers that speak HTTP, [HTTP] makes the other ends.
+// A receiver's own test describes how to open a receiver whose other end behaves in some way
+// ([Suite]), and calls [Receiver]. For receivers that speak HTTP, [HTTP] makes the other ends.
 package forwardtest
 
 import (
@@ -41,7 +41,8 @@ type Answer struct {
 // Place is a receiver whose other end takes everything.
 type Place struct {
 	Receiver forward.Receiver
-	// Took are the messages that arrived, in their order: as much of them as there is, so that it can be searched.
+	// Took are the messages that arrived, in their order: as much of them as there is, so that it
+	// can be searched.
 	Took func() []string
 	// ID is what the receiver can tell a message by, such as its Message-ID. Nil: there is nothing.
 	ID func(message string) string
@@ -55,7 +56,8 @@ type Suite struct {
 	Silent func(t *testing.T) forward.Receiver
 	// Away makes a receiver with nobody at its other end.
 	Away func(t *testing.T) forward.Receiver
-	// Redirects makes a receiver that is sent elsewhere, and tells what arrived there. Nil: there is no such thing.
+	// Redirects makes a receiver that is sent elsewhere, and tells what arrived there. Nil: there
+	// is no such thing.
 	Redirects func(t *testing.T) (o forward.Receiver, arrived func() int)
 	// Secrets may not stand in errors and traits.
 	Secrets []string

@@ -22,8 +22,9 @@ type Reply struct {
 	After  time.Duration
 }
 
-// HTTP is a suite whose other ends are HTTP servers. Open makes the receiver that sends to a URL. Good is what the endpoint answers when it
-// takes a message. The suite lacks Secrets, Check and Place.ID.
+// HTTP is a suite whose other ends are HTTP servers. Open makes the receiver that sends to a URL.
+// Good is what the endpoint answers when it takes a message. The suite lacks Secrets, Check and
+// Place.ID.
 func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, replies []Reply) Suite {
 	s := Suite{
 		Works: func(t *testing.T) Place {

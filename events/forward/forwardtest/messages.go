@@ -79,8 +79,8 @@ func Request(t testing.TB, change func(*events.ContactRequestCreated)) events.Ev
 	return With(t, events.TypeContactRequestCreated, change)
 }
 
-// Samples are one delivery of every kind: each type alone, for both amounts of people where there are some, lists, bundles, tests
-// and replays.
+// Samples are one delivery of every kind: each type alone, for both amounts of people where there
+// are some, lists, bundles, tests and replays.
 func Samples(t testing.TB) []Sample {
 	var all []Sample
 	add := func(name string, full bool, list ...events.Event) {
@@ -200,7 +200,8 @@ func WorstAlerts(t testing.TB, text string, n int) []events.Event {
 	return list
 }
 
-// Fill puts a text in the place of every string of a payload; now and then the old one stays, so that times can be read.
+// Fill puts a text in the place of every string of a payload; now and then the old one stays, so
+// that times can be read.
 func Fill(data []byte, text string, i int) []byte {
 	var value any
 	if json.Unmarshal(data, &value) != nil {

@@ -19,7 +19,8 @@ type alert struct {
 // maxAgencies is how many agencies are named where the same happened to several.
 const maxAgencies = 60
 
-// alerts make one message. What happened alike to several agencies is said once: a refused key halts all that use it.
+// alerts make one message. What happened alike to several agencies is said once: a refused key
+// halts all that use it.
 func (w writer) alerts(all []events.Event) Message {
 	var groups [][]alert
 	for _, e := range all {

@@ -9,10 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// This file lays out a message for a chat, once for all chat services: they decide how each part looks.
+// This file lays out a message for a chat, once for all chat services: they decide how each part
+// looks.
 //
-// One contact request is a card: who, about which property, what they wrote, facts, and links. Several that
-// waited together are a list by property. Alerts have a box each: what it means, what to do, what to type.
+// One contact request is a card: who, about which property, what they wrote, facts, and links.
+// Several that waited together are a list by property. Alerts have a box each: what it means, what
+// to do, what to type.
 
 // Chat is a message from top to bottom.
 type Chat struct {
@@ -76,7 +78,8 @@ func (l Link) Sign() string {
 	return "🔗"
 }
 
-// MaxRows is the maximum number of events in a list. Each of them gets its line, whatever they hold.
+// MaxRows is the maximum number of events in a list. Each of them gets its line, whatever they
+// hold.
 const MaxRows = 20
 
 const (
@@ -86,12 +89,12 @@ const (
 	maxURL     = 1000
 )
 
-// sizes are how long texts may be. They are tried from the widest on, until the message is not too large
-// as a whole.
+// sizes are how long texts may be. They are tried from the widest on, until the message is not too
+// large as a whole.
 var sizes = []int{1_500, 1_000, 500, 250, 120, 60, 30}
 
-// JSON returns what lay makes of the message, as JSON, with texts cut shorter and shorter until it fits;
-// nil if it never does.
+// JSON returns what lay makes of the message, as JSON, with texts cut shorter and shorter until it
+// fits; nil if it never does.
 func (m Message) JSON(lay func(Chat) any, fits func(body []byte) bool) []byte {
 	for _, size := range sizes {
 		var b bytes.Buffer
@@ -213,8 +216,8 @@ func (w *layout) card(m Message) {
 	w.lines(Small, append([]string{m.Mark, i.Note}, m.Foot...)...)
 }
 
-// list is several events that waited together: by property, with a line for every event, so that nobody
-// who wrote is missing.
+// list is several events that waited together: by property, with a line for every event, so that
+// nobody who wrote is missing.
 func (w *layout) list(m Message) {
 	shown := m.Items[:min(len(m.Items), MaxRows)]
 	for _, i := range shown {
@@ -252,8 +255,8 @@ func (m Message) box(i Item, size int) Box {
 	return Box{Tone: i.Tone, Line: i.Line, Parts: w.parts}
 }
 
-// Fit cuts a text so that it is no longer than limit; what is cut ends with …. Services do not say what
-// they count, so UTF-16 units are counted, of which no character has fewer than one.
+// Fit cuts a text so that it is no longer than limit; what is cut ends with …. Services do not say
+// what they count, so UTF-16 units are counted, of which no character has fewer than one.
 func Fit(s string, limit int) string {
 	used, whole := 0, 0 // whole: where to cut, so that the … still has room
 	for i, r := range s {

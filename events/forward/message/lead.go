@@ -10,8 +10,8 @@ import (
 	"doorbell/events"
 )
 
-// item is one event that is no alert, in words, and the place that it is about. What cannot be read is shown as far as the envelope knows
-// it: no lead is lost because it is odd.
+// item is one event that is no alert, in words, and the place that it is about. What cannot be read
+// is shown as far as the envelope knows it: no lead is lost because it is odd.
 func (w writer) item(e events.Event) (i Item, place string) {
 	p, _ := e.Payload()
 	switch p := p.(type) {
@@ -138,8 +138,9 @@ func (w writer) about(c events.Contact) []Fact {
 
 var languageNames = map[string]string{"de": "German", "fr": "French", "it": "Italian", "rm": "Romansh", "en": "English"}
 
-// nameOf is how a person is called: salutation and names, else the whole name, else the company. In short it is the first name and the
-// initial of the family name, which ends with what tells it from others: of "von Beispiel" that is B.
+// nameOf is how a person is called: salutation and names, else the whole name, else the company. In
+// short it is the first name and the initial of the family name, which ends with what tells it from
+// others: of "von Beispiel" that is B.
 func (w writer) nameOf(c events.Contact) string {
 	first, last, whole := Line(c.FirstName, maxWord), Line(c.LastName, maxWord), Line(c.FullName, maxWord)
 	if !w.Short {

@@ -1,13 +1,14 @@
 // Package message puts events into words, once for all receivers that people read: a [Message] is
 // neutral, and chats and mail only lay it out.
 //
-// [Write] makes one of the events that are sent together. A single event is one [Item]: a heading, what a person wrote, facts, links.
-// Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are written in the language
-// of the agency, alerts in English.
+// [Write] makes one of the events that are sent together. A single event is one [Item]: a heading,
+// what a person wrote, facts, links. Several are a digest, item after item and grouped by property,
+// or bundles of alerts that are alike. Leads are written in the language of the agency, alerts in
+// English.
 //
-// Names, messages and titles come from strangers. Every text here is stripped of invisible characters
-// and cut to a length, and every address that becomes a link was parsed and reassembled. Only escaping is
-// left to the receiver.
+// Names, messages and titles come from strangers. Every text here is stripped of invisible
+// characters and cut to a length, and every address that becomes a link was parsed and reassembled.
+// Only escaping is left to the receiver.
 package message
 
 import (
@@ -138,7 +139,8 @@ func Write(all []events.Event, test bool, o Options) Message {
 	return m
 }
 
-// showsPerson says whether an event is a new contact request of which more than an empty contact is left.
+// showsPerson says whether an event is a new contact request of which more than an empty contact is
+// left.
 func showsPerson(e events.Event) bool {
 	p, _ := e.Payload()
 	created, is := p.(*events.ContactRequestCreated)

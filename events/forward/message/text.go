@@ -13,14 +13,16 @@ import (
 	"doorbell/events"
 )
 
-// What comes from outside is shown as what it is: letters. It goes through Line or Lines before anything else is done with it.
+// What comes from outside is shown as what it is: letters. It goes through Line or Lines before
+// anything else is done with it.
 
 // Line is a text on one line, without what cannot be seen, cut to a length.
 func Line(s string, most int) string {
 	return Cut(strings.Join(strings.Fields(visible(bounded(s, most))), " "), most)
 }
 
-// Lines is a text with its line ends, at most one empty line in a row, cut to a length. It says whether something was cut.
+// Lines is a text with its line ends, at most one empty line in a row, cut to a length. It says
+// whether something was cut.
 func Lines(s string, most int) (text []string, wasCut bool) {
 	s = strings.TrimSpace(visible(strings.ReplaceAll(bounded(s, 2*most), "\r\n", "\n")))
 	short := Cut(s, most)
@@ -33,13 +35,15 @@ func Lines(s string, most int) (text []string, wasCut bool) {
 	return text, short != s
 }
 
-// The tags that portals and mail programs put into a message. Whatever else stands between angle brackets is what somebody wrote.
+// The tags that portals and mail programs put into a message. Whatever else stands between angle
+// brackets is what somebody wrote.
 var (
 	endsLine = regexp.MustCompile(`(?i)<br\b[^<>]*>|</(?:p|div|li|h[1-6]|tr)\s*>`)
 	aTag     = regexp.MustCompile(`(?i)</?(?:html|head|body|p|div|span|a|b|i|u|em|strong|font|small|ul|ol|li|h[1-6]|table|tbody|tr|td|blockquote)\b[^<>]*>`)
 )
 
-// Untagged is a message that was written in HTML, as text. Where there is no tag nothing is changed.
+// Untagged is a message that was written in HTML, as text. Where there is no tag nothing is
+// changed.
 func Untagged(s string) string {
 	s = bounded(s, 2*maxMessage)
 	text := aTag.ReplaceAllString(endsLine.ReplaceAllString(s, "\n"), "")
@@ -52,8 +56,9 @@ func Untagged(s string) string {
 // bounded keeps what can be of use of a very long text, so that nothing is done for the rest.
 func bounded(s string, most int) string { return s[:min(len(s), 8*most)] }
 
-// visible removes control characters, marks that turn the direction of writing or hide what follows, letters that show nothing, heaps of
-// accents, which draw over the lines above, and what is no character at all. Joiners stay: names and emoji need them.
+// visible removes control characters, marks that turn the direction of writing or hide what
+// follows, letters that show nothing, heaps of accents, which draw over the lines above, and what
+// is no character at all. Joiners stay: names and emoji need them.
 func visible(s string) string {
 	marks := 0
 	return strings.Map(func(r rune) rune {
@@ -112,7 +117,8 @@ func scalar(raw json.RawMessage) string {
 	return ""
 }
 
-// What looks like an e-mail address, or like a phone number: seven digits and more, with what people write between them.
+// What looks like an e-mail address, or like a phone number: seven digits and more, with what
+// people write between them.
 var (
 	looksLikeMail  = regexp.MustCompile(`[^\s<>()\[\],;:"]+\s?(?:@|\(at\)|\[at\])\s?[^\s<>()\[\],;:"]+`)
 	looksLikePhone = regexp.MustCompile(`\+?\(?\d(?:[\s./()\-–'’]{0,3}\d){6,}`)
@@ -122,8 +128,9 @@ func (w words) hide(s string) string {
 	return looksLikePhone.ReplaceAllLiteralString(looksLikeMail.ReplaceAllLiteralString(s, w.t("(e-mail)")), w.t("(number)"))
 }
 
-// spare takes out of a stranger's text what is not shown in short: addresses, numbers, and the family name. It is a help and no
-// guarantee: who writes "seven nine" is understood by people alone.
+// spare takes out of a stranger's text what is not shown in short: addresses, numbers, and the
+// family name. It is a help and no guarantee: who writes "seven nine" is understood by people
+// alone.
 func (w words) spare(s string, c events.Contact) string {
 	s = w.hide(visible(strings.ReplaceAll(bounded(s, maxMessage), "\r\n", "\n")))
 	family := Line(c.LastName, 60)
@@ -157,8 +164,9 @@ func initial(name string) string {
 	return ""
 }
 
-// URL is an address that was made here, of parts that were checked: a message must not lead to where a stranger wants it to. It is
-// ASCII without white space, quotes and angle brackets. What makes none is shown as text.
+// URL is an address that was made here, of parts that were checked: a message must not lead to
+// where a stranger wants it to. It is ASCII without white space, quotes and angle brackets. What
+// makes none is shown as text.
 type URL string
 
 var dialable = regexp.MustCompile(`^\+?[0-9]{5,15}$`)
@@ -191,7 +199,8 @@ func Address(text string) string {
 	return a.Address
 }
 
-// mailLink writes to a person, with a subject. Nothing has a meaning in it: an & would begin a body, or another recipient.
+// mailLink writes to a person, with a subject. Nothing has a meaning in it: an & would begin a
+// body, or another recipient.
 func mailLink(address, subject string) URL {
 	if address = Address(address); address == "" {
 		return ""
@@ -205,7 +214,8 @@ func mailLink(address, subject string) URL {
 	return URL(link)
 }
 
-// webLink is an https or http address, with its host as people are shown it. Both are empty where it is none.
+// webLink is an https or http address, with its host as people are shown it. Both are empty where
+// it is none.
 func webLink(text string) (link URL, host string) {
 	text = strings.TrimSpace(text)
 	u, err := url.Parse(text)
@@ -228,5 +238,6 @@ func Page(text string) URL {
 
 var domain = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
-// IsDomain asks for letters, digits, dots and hyphens where they may be. One word is enough: mail may stay in the house.
+// IsDomain asks for letters, digits, dots and hyphens where they may be. One word is enough: mail
+// may stay in the house.
 func IsDomain(s string) bool { return domain.MatchString(s) }

@@ -62,7 +62,8 @@ func (w words) count(n int, one, many string) string {
 	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
 }
 
-// locale is how a language writes numbers and dates. Money is written as in Switzerland: what is whole ends with a dash.
+// locale is how a language writes numbers and dates. Money is written as in Switzerland: what is
+// whole ends with a dash.
 type locale struct {
 	group, whole string // between thousands; after an amount without a part
 	date         string // day of the week, day, month, year
@@ -137,7 +138,8 @@ func (w words) grouped(digits string) string {
 	return digits
 }
 
-// table has German, French and Italian, as they are written in Switzerland, for what the code says in English.
+// table has German, French and Italian, as they are written in Switzerland, for what the code says
+// in English.
 var table = map[string][3]string{
 	"%s change":               {"%s Änderung", "%s modification", "%s modifica"},
 	"%s changes":              {"%s Änderungen", "%s modifications", "%s modifiche"},

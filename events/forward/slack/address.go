@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkPath refuses an address that cannot be that of an incoming webhook, Slack's own or of a service that speaks like it. Its errors
-// never quote the address, which is a secret.
+// checkPath refuses an address that cannot be that of an incoming webhook, Slack's own or of a
+// service that speaks like it. Its errors never quote the address, which is a secret.
 func checkPath(address string) error {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {

@@ -2,9 +2,10 @@ package slack
 
 import "doorbell/events/forward"
 
-// words are Slack's error words: the body of an answer is one of them and nothing else. Only these are ever repeated.
-// https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors and, for what is wrong with
-// blocks, what chat.postMessage documents.
+// words are Slack's error words: the body of an answer is one of them and nothing else. Only these
+// are ever repeated.
+// https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors and,
+// for what is wrong with blocks, what chat.postMessage documents.
 var words = map[string]forward.About{
 	"invalid_payload":       forward.OfMessage,
 	"invalid_blocks":        forward.OfMessage,

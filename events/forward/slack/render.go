@@ -8,8 +8,8 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// The limits that Slack documents for messages, and one that it does not: it refuses what is too large as a whole, somewhere
-// near 13,000.
+// The limits that Slack documents for messages, and one that it does not: it refuses what is too
+// large as a whole, somewhere near 13,000.
 const (
 	maxHeader   = 150
 	maxSection  = 3_000
@@ -51,7 +51,8 @@ type text struct {
 
 var yes, no = true, false
 
-// plain is text from anywhere. In plain_text nothing is markup, and nothing is escaped: readers would see the entities.
+// plain is text from anywhere. In plain_text nothing is markup, and nothing is escaped: readers
+// would see the entities.
 func plain(s string, limit int) *text {
 	return &text{Type: "plain_text", Text: message.Fit(s, limit), Emoji: &no}
 }
@@ -117,7 +118,8 @@ func render(m message.Message) ([]byte, error) {
 
 var colors = map[message.Tone]string{message.Good: "#2eb67d", message.Quiet: "#e8912d", message.Alert: "#c8102e"}
 
-// links lead to the person and to the page of the insertion, and say to which host: the label is all that most readers see.
+// links lead to the person and to the page of the insertion, and say to which host: the label is
+// all that most readers see.
 func links(all []message.Link) string {
 	var list []string
 	for _, l := range all {
@@ -143,7 +145,8 @@ func encode(address string) string {
 	return b.String()
 }
 
-// harmless says whether a command may stand in mrkdwn, inside code: nothing in it ends the code or is special to Slack.
+// harmless says whether a command may stand in mrkdwn, inside code: nothing in it ends the code or
+// is special to Slack.
 func harmless(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(" -_.:/#\"'=+,%", r))

@@ -1,14 +1,15 @@
-// Package slack is the receiver for Slack's incoming webhooks: it lays out the messages of package message
-// as Slack's blocks, and knows Slack's words for errors. Package forward posts, decides when to send, how
-// often to try and what to remember.
+// Package slack is the receiver for Slack's incoming webhooks: it lays out the messages of package
+// message as Slack's blocks, and knows Slack's words for errors. Package forward posts, decides
+// when to send, how often to try and what to remember.
 //
-// Texts of strangers stand in plain_text, in which nothing is markup. Only links that package message has made, and commands without a
-// character that means anything to Slack, are mrkdwn. Nobody is pinged, nothing is unfurled, and no message is larger than Slack takes.
-// Links are no buttons: a click on a button is also sent to the app that posted it, and an incoming webhook has none that answers, so
-// that Slack marks the button as failed.
+// Texts of strangers stand in plain_text, in which nothing is markup. Only links that package
+// message has made, and commands without a character that means anything to Slack, are mrkdwn.
+// Nobody is pinged, nothing is unfurled, and no message is larger than Slack takes. Links are no
+// buttons: a click on a button is also sent to the app that posted it, and an incoming webhook has
+// none that answers, so that Slack marks the button as failed.
 //
-// Whoever knows the webhook's address can post to the channel. It is in no error, no log and no Traits; an error names the host at
-// most, and of an answer only words that Slack documents.
+// Whoever knows the webhook's address can post to the channel. It is in no error, no log and no
+// Traits; an error names the host at most, and of an answer only words that Slack documents.
 package slack
 
 import (
@@ -23,7 +24,8 @@ import (
 // pace is what Slack asks for: one message a second for each webhook.
 const pace = time.Second
 
-// New makes a receiver and asks nothing of the network. The error is an address that is no webhook's; it names the host at most.
+// New makes a receiver and asks nothing of the network. The error is an address that is no
+// webhook's; it names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{

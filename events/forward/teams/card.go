@@ -9,13 +9,16 @@ import (
 )
 
 const (
-	// maxMessage is about what Teams takes of a workflow: 28 KB, https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations.
-	// It does not say what it counts; of a bot's message, which this becomes, it counts UTF-16:
-	// https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages. 1 KB is left for what the workflow adds.
+	// maxMessage is about what Teams takes of a workflow: 28 KB,
+	// https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations. It does not say
+	// what it counts; of a bot's message, which this becomes, it counts UTF-16:
+	// https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages. 1
+	// KB is left for what the workflow adds.
 	maxMessage = 27 << 10
 	// maxTitle is what fits on two lines.
 	maxTitle = 200
-	// version is the oldest one with TextRun and styles of containers. A client that does not know it shows no card.
+	// version is the oldest one with TextRun and styles of containers. A client that does not know
+	// it shows no card.
 	version = "1.2"
 )
 
@@ -120,8 +123,8 @@ func container(style string, items []element) element {
 	return element{Type: "Container", Style: style, Items: items}
 }
 
-// lines are texts that look alike, close below each other. Each line of a text is an element: clients do not agree on what a line end
-// in a TextRun is.
+// lines are texts that look alike, close below each other. Each line of a text is an element:
+// clients do not agree on what a line end in a TextRun is.
 func lines(texts []string, look run) (all []element) {
 	for text := range strings.SplitSeq(strings.Join(texts, "\n"), "\n") {
 		look.Text = text

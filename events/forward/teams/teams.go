@@ -1,15 +1,18 @@
-// Package teams is the receiver for Microsoft Teams: it posts Adaptive Cards to a workflow that begins with "When a Teams webhook
-// request is received". It lays out the messages of package message as a card, and knows the error codes of workflows. Package forward
-// posts, decides when to send, how often to try and what to remember.
+// Package teams is the receiver for Microsoft Teams: it posts Adaptive Cards to a workflow that
+// begins with "When a Teams webhook request is received". It lays out the messages of package
+// message as a card, and knows the error codes of workflows. Package forward posts, decides when to
+// send, how often to try and what to remember.
 //
-// A workflow answers 202 before it posts the card, and nobody is told if Teams then rejects it. So every card is small enough for what
-// Teams documents, and of the oldest version of the format that has what is used.
+// A workflow answers 202 before it posts the card, and nobody is told if Teams then rejects it. So
+// every card is small enough for what Teams documents, and of the oldest version of the format that
+// has what is used.
 //
-// Texts of strangers stand in TextRun elements, in which Markdown is not interpreted, as it is in TextBlock and FactSet. The one thing
-// that is interpreted there, the functions {{DATE()}} and {{TIME()}}, is broken up. The title of a button is no markup either.
+// Texts of strangers stand in TextRun elements, in which Markdown is not interpreted, as it is in
+// TextBlock and FactSet. The one thing that is interpreted there, the functions {{DATE()}} and
+// {{TIME()}}, is broken up. The title of a button is no markup either.
 //
-// Whoever knows the workflow's address can post to the channel. It is in no error, no log and no Traits; an error names the host at
-// most, and of an answer only codes that are listed here.
+// Whoever knows the workflow's address can post to the channel. It is in no error, no log and no
+// Traits; an error names the host at most, and of an answer only codes that are listed here.
 package teams
 
 import (
@@ -24,11 +27,13 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// pace stays far below the four requests a second from which on Teams slows a webhook down, and spares the quota of the workflow's
-// connection: https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook.
+// pace stays far below the four requests a second from which on Teams slows a webhook down, and
+// spares the quota of the workflow's connection:
+// https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook.
 const pace = time.Second
 
-// New makes a receiver and asks nothing of the network. The error is an address that is no workflow's; it names the host at most.
+// New makes a receiver and asks nothing of the network. The error is an address that is no
+// workflow's; it names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{
@@ -44,7 +49,8 @@ func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	return m, nil
 }
 
-// checkAddress refuses an address that cannot be that of a workflow. Its errors never quote the address, which is a secret.
+// checkAddress refuses an address that cannot be that of a workflow. Its errors never quote the
+// address, which is a secret.
 func checkAddress(text string) error {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
@@ -65,8 +71,9 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// codes are error codes of workflows. Most statuses say enough; these are about the workflow though their status, 400, is usually
-// about the request. All our messages have the same form: a workflow with a schema that one does not fit takes none.
+// codes are error codes of workflows. Most statuses say enough; these are about the workflow though
+// their status, 400, is usually about the request. All our messages have the same form: a workflow
+// with a schema that one does not fit takes none.
 var codes = map[string]forward.About{
 	"WorkflowTriggerIsNotEnabled":  forward.OfWebhook, // turned off, or deleted
 	"WorkflowTriggerNotFound":      forward.OfWebhook,

@@ -31,8 +31,8 @@ func parseSecrets(text string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// sign is the value of webhook-signature: one signature for each key, with spaces between. A receiver that knows one of the
-// keys is content.
+// sign is the value of webhook-signature: one signature for each key, with spaces between. A
+// receiver that knows one of the keys is content.
 func sign(keys [][]byte, id, timestamp string, body []byte) string {
 	signatures := make([]string, len(keys))
 	for i, key := range keys {

@@ -202,8 +202,8 @@ func newLeaf(at, text string) (leaf, error) {
 	return leaf{at, t, jsonAlone.MatchString(text)}, nil
 }
 
-// printAsText ends each {{…}} that prints something with the function text, by which a value that is
-// not there is noticed: text/template would print <no value>.
+// printAsText ends each {{…}} that prints something with the function text, by which a value that
+// is not there is noticed: text/template would print <no value>.
 func printAsText(list *parse.ListNode) {
 	if list == nil {
 		return
@@ -368,7 +368,8 @@ func (l leaf) render(fields map[string]any) (string, error) {
 
 var encodedWord = regexp.MustCompile(`=\?\S*\?[bBqQ]\?`)
 
-// headerValue makes a text fit for a header: a line, and encoded words (RFC 2047) where it is not ASCII.
+// headerValue makes a text fit for a header: a line, and encoded words (RFC 2047) where it is not
+// ASCII.
 func headerValue(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

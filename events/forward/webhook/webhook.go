@@ -1,13 +1,13 @@
-// Package webhook is the receiver that posts each event to an address, signed as Standard Webhooks says
-// (https://www.standardwebhooks.com).
+// Package webhook is the receiver that posts each event to an address, signed as Standard Webhooks
+// says (https://www.standardwebhooks.com).
 //
-// The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the event: CloudEvents in HTTP
-// binary mode. webhook-id is the ce-id, so a delivery that is sent once more can be told by it. The header doorbell-test marks
-// what a person sent to try the webhook.
+// The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the
+// event: CloudEvents in HTTP binary mode. webhook-id is the ce-id, so a delivery that is sent once
+// more can be told by it. The header doorbell-test marks what a person sent to try the webhook.
 //
-// A service that wants its own document gets one from a [Template]: a JSON document whose strings are
-// Go templates over the event. A leaf is rendered to text and then encoded, so that nothing that a
-// stranger wrote can change the document or its headers.
+// A service that wants its own document gets one from a [Template]: a JSON document whose strings
+// are Go templates over the event. A leaf is rendered to text and then encoded, so that nothing
+// that a stranger wrote can change the document or its headers.
 package webhook
 
 import (
@@ -50,10 +50,11 @@ var ErrSecret = errors.New("the secret of the webhook is not valid; write whsec_
 
 // Options configure New. URL is required.
 type Options struct {
-	// URL is where events are posted: https, unless the host is this machine or one of AllowPlaintext. It is a secret.
+	// URL is where events are posted: https, unless the host is this machine or one of
+	// AllowPlaintext. It is a secret.
 	URL string
-	// Secrets are one or two secrets, "whsec_" and base64, with a space between: both sign while one replaces the other.
-	// Without one nothing is signed.
+	// Secrets are one or two secrets, "whsec_" and base64, with a space between: both sign while
+	// one replaces the other. Without one nothing is signed.
 	Secrets string
 	// Template is what is sent; nil: the event's payload.
 	Template       *Template
@@ -153,7 +154,8 @@ func (w *Receiver) complete(h http.Header, id string, body []byte, test bool) {
 	}
 }
 
-// outcomeOf is what an answer means. Of its body, which is never quoted, only the time to wait counts.
+// outcomeOf is what an answer means. Of its body, which is never quoted, only the time to wait
+// counts.
 //
 // A redirect is not followed: the person's data would go to an address that is not configured. Like
 // 401, 403, 404 and 410 it speaks about the address and not about the event, which waits until the

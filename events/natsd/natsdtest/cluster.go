@@ -24,8 +24,8 @@ type Cluster struct {
 
 const patience = 2 * time.Minute
 
-// Start starts them on free ports of an address of their own, and waits until they are a cluster, which can
-// make streams; they end with the test.
+// Start starts them on free ports of an address of their own, and waits until they are a cluster,
+// which can make streams; they end with the test.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
 	c, host, dir := &Cluster{t: t}, Loopback(), t.TempDir()
@@ -71,8 +71,9 @@ func freePorts(host string, n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// AwaitPort waits until one can listen where a listener was closed: a process that was being started then has a copy of it until it runs its
-// program. Its error is that of the last try after some seconds.
+// AwaitPort waits until one can listen where a listener was closed: a process that was being
+// started then has a copy of it until it runs its program. Its error is that of the last try after
+// some seconds.
 func AwaitPort(host string, port int) (err error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		syscall.ForkLock.RLock() // nobody gets a copy of the listener that tries

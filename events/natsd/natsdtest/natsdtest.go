@@ -1,5 +1,6 @@
-// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that can be stopped and started. It also
-// has an address for any server of a test binary, and lets tests that wait for servers do so together.
+// Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that
+// can be stopped and started. It also has an address for any server of a test binary, and lets
+// tests that wait for servers do so together.
 package natsdtest
 
 import (
@@ -12,9 +13,9 @@ import (
 	"syscall"
 )
 
-// Loopback is an address of this machine that nobody else uses, so that the port of a server that is away goes to nobody: neither to
-// another server, whose clients and routes would then be those of both, nor to a connection. Systems other than Linux have one address
-// for all.
+// Loopback is an address of this machine that nobody else uses, so that the port of a server that
+// is away goes to nobody: neither to another server, whose clients and routes would then be those
+// of both, nor to a connection. Systems other than Linux have one address for all.
 func Loopback() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -22,7 +23,8 @@ func Loopback() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
 }
 
-// InMemory is where no disk has to be waited for; empty where memory has no room, or runs no program.
+// InMemory is where no disk has to be waited for; empty where memory has no room, or runs no
+// program.
 func InMemory() string {
 	const dir, noExec = "/dev/shm", 8
 	var memory syscall.Statfs_t
@@ -32,17 +34,19 @@ func InMemory() string {
 	return dir
 }
 
-// KeepInMemory puts the temporary directories of all tests there: here processes end, never the machine. A server syncs each
-// message, and to wait for a disk costs more than everything else that tests of it do.
+// KeepInMemory puts the temporary directories of all tests there: here processes end, never the
+// machine. A server syncs each message, and to wait for a disk costs more than everything else that
+// tests of it do.
 func KeepInMemory() {
 	if dir := InMemory(); dir != "" && os.Getenv("TMPDIR") == "" {
 		os.Setenv("TMPDIR", dir)
 	}
 }
 
-// Parallel reads the flags and lets so many tests run in parallel on any machine, unless -test.parallel says how many: next to servers they
-// mostly wait. With the race detector, which makes them compute five times as long, it is the first number. It is called before the first
-// test starts.
+// Parallel reads the flags and lets so many tests run in parallel on any machine, unless
+// -test.parallel says how many: next to servers they mostly wait. With the race detector, which
+// makes them compute five times as long, it is the first number. It is called before the first test
+// starts.
 func Parallel(raced, usual int) {
 	flag.Parse()
 	if Raced {

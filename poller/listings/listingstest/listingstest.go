@@ -1,8 +1,9 @@
-// Package listingstest holds whole answers of a listings API, good, odd and broken ones, and what each of them means. The
-// client is held to them here; whoever builds on the client can serve the same answers to all of itself.
+// Package listingstest holds whole answers of a listings API, good, odd and broken ones, and what
+// each of them means. The client is held to them here; whoever builds on the client can serve the
+// same answers to all of itself.
 //
-// The answers stand in text files. A section begins with its name, then come comments and one line of what is asked and
-// what the answer means, then the answer:
+// The answers stand in text files. A section begins with its name, then come comments and one line
+// of what is asked and what the answer means, then the answer:
 //
 //	## name
 //	# why
@@ -12,22 +13,23 @@
 //
 //	{"odd":[ … ]}
 //
-// Left of the arrow: the operation (insertions, contact_requests, or both: then it is two fixtures), where the records
-// were found before (learned, - for the root), and how the body
-// travels: by its length if nothing is said, chunked or until close, gzip (with the header) or packed (without),
-// with garbage after it, without the last n bytes (cut n), without the last chunk (endless), in
-// another character encoding than UTF-8 (in iso-8859-1). Bare: nothing is added to what stands
-// there.
+// Left of the arrow: the operation (insertions, contact_requests, or both: then it is two
+// fixtures), where the records were found before (learned, - for the root), and how the body
+// travels: by its length if nothing is said, chunked or until close, gzip (with the header) or
+// packed (without), with garbage after it, without the last n bytes (cut n), without the last chunk
+// (endless), in another character encoding than UTF-8 (in iso-8859-1). Bare: nothing is added to
+// what stands there.
 //
-// Right of it: the references or ids in order, each with its defects (- is no id); none (an empty list); counted none (no
-// list, but a total of 0); drift; status, with the kind of the body; transport; too large; not modified. Then, where they
-// matter: the total (else there must be none), the path (- for the root), the number of unreadable elements, the
-// Retry-After, what the response claims of its completeness (claims: more, last, pages, incomplete
-// or none), and of the first contact request its time of creation, its e-mail and what else is
-// read of the person (first, last, full, phone, message), of the first insertion its title.
+// Right of it: the references or ids in order, each with its defects (- is no id); none (an empty
+// list); counted none (no list, but a total of 0); drift; status, with the kind of the body;
+// transport; too large; not modified. Then, where they matter: the total (else there must be none),
+// the path (- for the root), the number of unreadable elements, the Retry-After, what the response
+// claims of its completeness (claims: more, last, pages, incomplete or none), and of the first
+// contact request its time of creation, its e-mail and what else is read of the person (first,
+// last, full, phone, message), of the first insertion its title.
 //
-// An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand bytes in hex, or a text
-// and how many times it is repeated.
+// An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand
+// bytes in hex, or a text and how many times it is repeated.
 package listingstest
 
 import (
@@ -100,7 +102,8 @@ type Record struct {
 //go:embed answers/*.txt
 var answers embed.FS
 
-// Fixtures returns all answers, those to both operations once for each. The caller may change the list, not what is in it.
+// Fixtures returns all answers, those to both operations once for each. The caller may change the
+// list, not what is in it.
 func Fixtures() []Fixture { return slices.Clone(all()) }
 
 var all = sync.OnceValue(func() []Fixture {

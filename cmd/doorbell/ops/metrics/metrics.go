@@ -18,7 +18,8 @@ import (
 	"doorbell/poller"
 )
 
-// Handler answers scrapes. A status that is an error makes it answer 500. Many may ask at once: see ops.Shared.
+// Handler answers scrapes. A status that is an error makes it answer 500. Many may ask at once: see
+// ops.Shared.
 func Handler(status func() (ops.Status, error)) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -85,7 +86,8 @@ func (out sink) value(f *family, value float64, labels ...string) {
 	out.send(prometheus.NewConstMetric(out.descs[f], f.kind, value, valid(labels)...))
 }
 
-// send leaves out what the library does not like: one odd label must not cost all figures, or the process.
+// send leaves out what the library does not like: one odd label must not cost all figures, or the
+// process.
 func (out sink) send(m prometheus.Metric, err error) {
 	if err == nil {
 		out.to <- m

@@ -1,10 +1,12 @@
-// Package page is the status page: ops.Status and the newest events as one page that a browser can keep open. It is rendered
-// by the server and whole without a script; with one it renews itself and shows events as they come. It needs nothing from
-// elsewhere and works under a Content-Security-Policy without inline style or script.
+// Package page is the status page: ops.Status and the newest events as one page that a browser can
+// keep open. It is rendered by the server and whole without a script; with one it renews itself and
+// shows events as they come. It needs nothing from elsewhere and works under a
+// Content-Security-Policy without inline style or script.
 //
-// Everything that it shows came from outside: it is escaped by html/template, bounded here, and cannot break the layout.
-// People are masked unless the options say otherwise. The package decides nothing and changes nothing: where something is to be
-// done, the page prints the command. The server around it decides who may read it.
+// Everything that it shows came from outside: it is escaped by html/template, bounded here, and
+// cannot break the layout. People are masked unless the options say otherwise. The package decides
+// nothing and changes nothing: where something is to be done, the page prints the command. The
+// server around it decides who may read it.
 package page
 
 import (
@@ -27,19 +29,22 @@ import (
 type Options struct {
 	// Status may be called at any time, by several at once.
 	Status func() (ops.Status, error)
-	// Recent returns the newest events of all agencies, the oldest of them first. nil: there are none.
+	// Recent returns the newest events of all agencies, the oldest of them first. nil: there are
+	// none.
 	Recent func() []events.Event
-	// Subscribe returns what comes from now on, until the function that it returns is called. A closed channel ends the
-	// reader's stream; it comes again. nil: there is no live tail.
+	// Subscribe returns what comes from now on, until the function that it returns is called. A
+	// closed channel ends the reader's stream; it comes again. nil: there is no live tail.
 	Subscribe func() (<-chan events.Event, func())
-	// ShowPeople: the data of people are shown. Else names, messages and the API's records are masked.
+	// ShowPeople: the data of people are shown. Else names, messages and the API's records are
+	// masked.
 	ShowPeople bool
 	// AgencyName is what people call an agency, empty if there is nothing but its id. May be nil.
 	AgencyName func(agencyID string) string
 }
 
-// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/, and
-// responds to /favicon.ico with no content. All links are relative, so the page works below any path of a reverse proxy.
+// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and
+// /assets/, and responds to /favicon.ico with no content. All links are relative, so the page works
+// below any path of a reverse proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
@@ -47,7 +52,8 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
-	// A browser asks for it beside /v1/status and every other document that names no icon of its own.
+	// A browser asks for it beside /v1/status and every other document that names no icon of its
+	// own.
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux
 }

@@ -70,8 +70,9 @@ func (h *handler) line(e events.Event) string {
 	return ops.Short(strings.Join(ops.Told(e, h.o.ShowPeople), "  "), 400)
 }
 
-// stream sends the newest events and what follows as server-sent events: CloudEvents JSON, with the extension attribute line,
-// which says it for people. A reader who comes again says which one it had last.
+// stream sends the newest events and what follows as server-sent events: CloudEvents JSON, with the
+// extension attribute line, which says it for people. A reader who comes again says which one it
+// had last.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	if h.o.Subscribe == nil {
 		http.NotFound(w, r)
@@ -175,7 +176,8 @@ func (s *sender) write(text []byte) error {
 	return err
 }
 
-// cloudEvent is an event as CloudEvents JSON in one line, with what the page says of it; masked unless people are shown.
+// cloudEvent is an event as CloudEvents JSON in one line, with what the page says of it; masked
+// unless people are shown.
 func (h *handler) cloudEvent(e events.Event) ([]byte, bool) {
 	told, err := json.Marshal(struct {
 		telling

@@ -7,7 +7,8 @@ import (
 	"doorbell/cmd/doorbell/ops"
 )
 
-// tone is how much something wants a person. Its name is the class that the style sheet knows; a shape says the same.
+// tone is how much something wants a person. Its name is the class that the style sheet knows; a
+// shape says the same.
 type tone string
 
 const (

@@ -14,8 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lead is what we need of a payload. Members that are not named here are stepped over, also those
-// of later versions.
+// lead is what we need of a payload. Members that are not named here are stepped over, also those of later versions.
 type lead struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId"`
@@ -29,8 +28,7 @@ type lead struct {
 	} `json:"contact"`
 }
 
-// done holds the ce-id of what is done. In life it is a column with a unique index, written in one
-// transaction with the lead.
+// done holds the ce-id of what is done. In life it is a column with a unique index, written in one transaction with the lead.
 var done = map[string]bool{}
 
 func main() {

@@ -241,7 +241,8 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 	}()
 	if err := p.takeOver(working); err != nil {
 		if ctx.Err() == nil {
-			p.Log.Error("the copy of the doorbell before this one cannot be read; trying again", "pair", p.Name, "err", err.Error())
+			p.Log.Error("the copy of the doorbell before this one cannot be read; trying again", "pair", p.Name, "err", err.Error(),
+				"advice", "if it stays so, nats object rm "+CopyBucket+" "+p.Name+" lets this doorbell start from its own store")
 			_ = sleep(working, time.Second)
 		}
 		return nil

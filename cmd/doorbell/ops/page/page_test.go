@@ -413,3 +413,15 @@ func BenchmarkPage(b *testing.B) {
 		}
 	}
 }
+
+func TestFewAgenciesNeedNoSearch(t *testing.T) {
+	for n, want := range map[int]bool{2: false, 19: false, 20: true} {
+		s := ops.Status{Watch: poller.Status{At: now}}
+		for a := range n {
+			s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", a), State: "watching"})
+		}
+		if got := strings.Contains(shown(t, of(s, nil), "/"), `id="find"`); got != want {
+			t.Errorf("%d agencies: %t", n, got)
+		}
+	}
+}

@@ -49,15 +49,20 @@ func StartNATS(t *testing.T, port int) string {
 	return NatsServer(t, func(o *server.Options) { o.Port = port }).ClientURL()
 }
 
-// FreePort is one that nobody listens on at the moment.
+// FreePort is a port of 127.0.0.1 on which nothing listens, below those from which the system takes one
+// for connections: so none of those takes it before it is used.
 func FreePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 20_000 + rand.IntN(12_000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // NextOf takes one message from a durable consumer and acknowledges it.

@@ -17,7 +17,7 @@ import (
 // script is a server that says at each step what it was told to, and else what a good server says. It runs on one end of a
 // pipe, in virtual time.
 type script struct {
-	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, "." after the content
+	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, content (cut only), "." after it
 	mails []string          // contents that were taken
 }
 
@@ -60,6 +60,9 @@ func (s *script) serve(c net.Conn) {
 			return
 		}
 		if verb == "DATA" && s.says["DATA"] == "" {
+			if s.says["content"] == cutOff {
+				return
+			}
 			content, ok := readContent(r)
 			if !ok || !s.say(c, ".", "250 2.0.0 taken") {
 				return
@@ -242,6 +245,15 @@ func TestAConnectionThatBreaksIsSaid(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestAConnectionThatBreaksUnderTheContentIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := (&script{says: map[string]string{"content": cutOff}}).receiver(t, nil).Send(t.Context(), delivery(t))
+		if err == nil || !strings.Contains(err.Error(), "the connection broke") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALostAnswerIsSentAgainUnderTheSameMessageID(t *testing.T) {

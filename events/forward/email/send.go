@@ -1,6 +1,7 @@
 package email
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -164,7 +165,7 @@ func helloName(conn net.Conn) string {
 	return "[IPv6:" + a.Addr().WithZone("").String() + "]"
 }
 
-// watchedConn ends a server that never stops answering, and keeps the error that go-mail hides.
+// watchedConn ends a server that never stops answering, and keeps the first error, which go-mail hides.
 type watchedConn struct {
 	net.Conn
 	left int
@@ -184,6 +185,12 @@ func (c *watchedConn) Read(p []byte) (n int, err error) {
 		err = errTooMuch
 		_ = c.Close() // or go-mail tries HELO after EHLO, which the server does not read
 	}
-	c.err = err
+	c.err = cmp.Or(c.err, err)
+	return n, err
+}
+
+func (c *watchedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.err = cmp.Or(c.err, err)
 	return n, err
 }

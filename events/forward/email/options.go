@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/message"
@@ -94,42 +94,24 @@ func (o Options) check() (settings, error) {
 	return s, nil
 }
 
-var errServer = errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
-
+// parseServer reads an address that the settings have checked.
 func parseServer(address, password string, allowed []string) (server, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
-	if err != nil || u.Hostname() == "" || u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return server{}, errServer // not err, which quotes
+	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" { // not err, which quotes
+		return server{}, errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
 	}
-	s := server{host: strings.ToLower(u.Hostname()), port: u.Port(), user: u.User.Username(), password: password}
-	switch u.Scheme {
-	case "smtp":
-		s.port = cmp.Or(s.port, "587")
-	case "smtps":
-		s.port, s.implicit = cmp.Or(s.port, "465"), true
-	default:
-		return server{}, errServer
+	s := server{
+		host: strings.ToLower(u.Hostname()), port: cmp.Or(u.Port(), "587"),
+		user: u.User.Username(), password: password, implicit: u.Scheme == "smtps",
 	}
-	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
-		return server{}, errors.New("SMTP server: the port is not a number from 1 to 65535")
+	if s.implicit {
+		s.port = cmp.Or(u.Port(), "465")
+	}
+	if strings.ContainsFunc(s.user+s.password, unicode.IsControl) {
+		return server{}, errors.New("SMTP server: user and password must not hold control characters, such as a line end")
 	}
 	s.loopback, s.plaintext = forward.MayBePlain(s.host, nil), forward.MayBePlain(s.host, allowed)
-	return s, s.checkUser(u.User)
-}
-
-func (s server) checkUser(u *url.Userinfo) error {
-	_, inURL := u.Password()
-	switch {
-	case inURL:
-		return errors.New("SMTP server: the address must not hold the password; it has an option of its own")
-	case strings.ContainsFunc(s.user+s.password, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return errors.New("SMTP server: user and password must not hold control characters, such as a line end")
-	case s.user != "" && s.password == "":
-		return errors.New("SMTP server: the address names a user, but there is no password")
-	case s.user == "" && s.password != "":
-		return errors.New("SMTP server: there is a password, but the address names no user: smtp://user@host:587")
-	}
-	return nil
+	return s, nil
 }
 
 var (

@@ -11,34 +11,29 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
 
-func one(t *testing.T) forward.Delivery {
-	return forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated)}}
-}
-
 func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
 	f := newFake(t)
-	o := f.receiver(t)
-	if err := o.Send(t.Context(), one(t)); err != nil {
+	o := chat.At(t, f.URL)
+	if err := o.Send(t.Context(), forwardtest.OneLead(t)); err != nil {
 		t.Fatal(err)
 	}
 	var retry *forward.Retry
-	if err := o.Send(t.Context(), one(t)); !errors.As(err, &retry) || retry.After != time.Second {
+	if err := o.Send(t.Context(), forwardtest.OneLead(t)); !errors.As(err, &retry) || retry.After != time.Second {
 		t.Errorf("too fast: %v", err)
 	}
-	for _, k := range kinds(t) {
-		f.pass(o.Traits().Pace)
-		if err := o.Send(t.Context(), k.Delivery); err != nil {
-			t.Errorf("%s: %v", k.name, err)
+	for _, s := range forwardtest.Samples(t) {
+		f.Pass(o.Traits().Pace)
+		if err := o.Send(t.Context(), s.Delivery); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
-	if want := 1 + len(kinds(t)); len(f.posted) != want {
+	if want := 1 + len(forwardtest.Samples(t)); len(f.posted) != want {
 		t.Errorf("%d messages arrived of %d", len(f.posted), want)
 	}
 }
@@ -115,7 +110,7 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 		{503, page, "120", "later 2m0s"},
 	} {
 		f := newFake(t)
-		f.answer = func(w http.ResponseWriter, r *http.Request) {
+		f.Answer = func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", f.URL+"/elsewhere")
 			w.Header().Set("Retry-After", c.after)
 			w.WriteHeader(c.status)
@@ -124,7 +119,7 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 				t.Errorf("%d: %s was asked", c.status, r.URL.Path)
 			}
 		}
-		err := f.receiver(t).Send(t.Context(), one(t))
+		err := chat.At(t, f.URL).Send(t.Context(), forwardtest.OneLead(t))
 		if got := outcome(err); got != c.want {
 			t.Errorf("%d %.20q is %s (%v), want %s", c.status, c.body, got, err, c.want)
 		}
@@ -160,7 +155,7 @@ func TestAnswersThatDoNotComeAreTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = o.Send(t.Context(), one(t))
+		err = o.Send(t.Context(), forwardtest.OneLead(t))
 		if outcome(err) != "waits 0s" || err.Error() != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -171,7 +166,7 @@ func TestAnswersThatDoNotComeAreTriedAgain(t *testing.T) {
 func TestASlowAnswerEndsWithTheContext(t *testing.T) {
 	f := newFake(t)
 	asked := make(chan struct{})
-	f.answer = func(_ http.ResponseWriter, r *http.Request) {
+	f.Answer = func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
@@ -181,7 +176,7 @@ func TestASlowAnswerEndsWithTheContext(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	err := f.receiver(t).Send(ctx, one(t))
+	err := chat.At(t, f.URL).Send(ctx, forwardtest.OneLead(t))
 	if err == nil || err.Error() != "not taken now: stopped while sending" {
 		t.Errorf("got %v", err)
 	}
@@ -191,7 +186,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 	f := newFake(t)
 	const end = 64 << 20
 	written := 0
-	f.answer = func(w http.ResponseWriter, r *http.Request) {
+	f.Answer = func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		for written < end {
 			n, err := io.WriteString(w, strings.Repeat("ok ", 10_000))
@@ -206,7 +201,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 			t.Error("the answer was read to its end")
 		}
 	}()
-	if err := f.receiver(t).Send(t.Context(), one(t)); outcome(err) != "taken" {
+	if err := chat.At(t, f.URL).Send(t.Context(), forwardtest.OneLead(t)); outcome(err) != "taken" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,25 +1,14 @@
 package slack_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
-	"doorbell/events/forward/message"
-	"doorbell/events/forward/slack"
 )
 
 func TestItIsAReceiverLikeAllOthers(t *testing.T) {
-	open := func(t *testing.T, url string) forward.Receiver {
-		o, err := slack.New(forward.Hook{URL: url + secretPath}, message.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	s := forwardtest.HTTP(open, forwardtest.Reply{Status: 200, Body: "ok", Want: forwardtest.Done}, []forwardtest.Reply{
+	s := chat.Suite(forwardtest.Reply{Status: 200, Body: "ok", Want: forwardtest.Done}, []forwardtest.Reply{
 		{Status: 200, Body: "<html>log in</html>", Want: forwardtest.Done},
 		{Status: 204, Want: forwardtest.Done},
 		{Status: 400, Body: "invalid_payload", Want: forwardtest.Refused},
@@ -33,11 +22,5 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 		{Status: 503, Header: map[string]string{"Retry-After": "7"}, Want: forwardtest.Retry, After: 7 * time.Second},
 	})
 	s.Secrets = []string{"sEcReT", secretPath}
-	s.Check = func(t *testing.T, m string) {
-		_, body, _ := strings.Cut(m, "\r\n\r\n")
-		if err := checkMessage([]byte(body)); err != nil {
-			t.Error(err)
-		}
-	}
 	forwardtest.Receiver(t, s)
 }

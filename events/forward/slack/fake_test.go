@@ -6,51 +6,35 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"doorbell/events/forward"
-	"doorbell/events/forward/message"
-	"doorbell/events/forward/slack"
+	"doorbell/events/forward/forwardtest"
 )
 
 // fake is Slack's side of a webhook, as far as it is documented: what it takes, how large, how often.
 type fake struct {
-	*httptest.Server
-	mu     sync.Mutex
-	now    time.Time
+	forwardtest.Endpoint
 	last   time.Time
 	posted [][]byte
-	answer func(http.ResponseWriter, *http.Request) // instead, where it is set
 }
 
 const secretPath = "/services/T0000/B0000/sEcReTsEcReTsEcReT"
 
 func newFake(t *testing.T) *fake {
-	f := &fake{now: time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
+	f := new(fake)
+	f.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		status, word := f.take(w, r)
+		w.WriteHeader(status)
+		io.WriteString(w, word)
+	})
 	return f
-}
-
-func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.answer != nil {
-		f.answer(w, r)
-		return
-	}
-	status, word := f.take(w, r)
-	w.WriteHeader(status)
-	io.WriteString(w, word)
 }
 
 func (f *fake) take(w http.ResponseWriter, r *http.Request) (status int, word string) {
@@ -60,7 +44,7 @@ func (f *fake) take(w http.ResponseWriter, r *http.Request) (status int, word st
 	if r.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, "invalid_method"
 	}
-	if wait := time.Second - f.now.Sub(f.last); wait > 0 {
+	if wait := time.Second - f.Now.Sub(f.last); wait > 0 {
 		w.Header().Set("Retry-After", "1")
 		return http.StatusTooManyRequests, "rate_limited"
 	}
@@ -71,23 +55,8 @@ func (f *fake) take(w http.ResponseWriter, r *http.Request) (status int, word st
 	if err := checkMessage(body); err != nil {
 		return http.StatusBadRequest, "invalid_blocks"
 	}
-	f.last, f.posted = f.now, append(f.posted, body)
+	f.last, f.posted = f.Now, append(f.posted, body)
 	return http.StatusOK, "ok"
-}
-
-func (f *fake) pass(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
-
-func (f *fake) receiver(t *testing.T) *forward.Messenger {
-	t.Helper()
-	o, err := slack.New(forward.Hook{URL: f.URL + secretPath}, message.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
 }
 
 // The shape of a message, read by this test and not by the code that wrote it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/events/forward/forwardtest"
 	"doorbell/schemas/skiptest"
 )
 
@@ -41,8 +42,8 @@ var noMessages = map[string]string{
 func TestSlacksTypesTakeEveryPayload(t *testing.T) {
 	var program strings.Builder
 	program.WriteString(opening)
-	for i, k := range kinds(t) {
-		fmt.Fprintf(&program, "// %s\nexport const m%d: Message = %s;\n", k.name, i, render(t, k))
+	for i, s := range forwardtest.Samples(t) {
+		fmt.Fprintf(&program, "// %s\nexport const m%d: Message = %s;\n", s.Name, i, chat.Body(t, s.Full, s.Delivery))
 	}
 	i := 0
 	for name, payload := range noMessages {

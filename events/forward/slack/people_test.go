@@ -7,12 +7,11 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
-	"doorbell/events/forward/slack"
 )
 
-func show(t *testing.T, people slack.People, change func(*events.ContactRequestCreated)) string {
+func show(t *testing.T, full bool, change func(*events.ContactRequestCreated)) string {
 	t.Helper()
-	return string(render(t, kind{"request", people, forward.Delivery{Events: []events.Event{forwardtest.Request(t, change)}}}))
+	return string(chat.Body(t, full, forward.Delivery{Events: []events.Event{forwardtest.Request(t, change)}}))
 }
 
 func TestShortShowsFirstNameAndInitial(t *testing.T) {
@@ -28,7 +27,7 @@ func TestShortShowsFirstNameAndInitial(t *testing.T) {
 		"Somebody without a name\",": {FirstName: "0790000123"},
 		"<!here>":                    {FirstName: "<!here>"},
 	} {
-		body := show(t, slack.Short, func(p *events.ContactRequestCreated) { p.Contact = c })
+		body := show(t, false, func(p *events.ContactRequestCreated) { p.Contact = c })
 		if !strings.Contains(body, "New contact request: "+want) {
 			t.Errorf("%+v is not shown as %s: %s", c, want, body)
 		}
@@ -36,7 +35,7 @@ func TestShortShowsFirstNameAndInitial(t *testing.T) {
 }
 
 func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
-	body := show(t, slack.Short, func(p *events.ContactRequestCreated) {
+	body := show(t, false, func(p *events.ContactRequestCreated) {
 		p.Contact = events.Contact{
 			FirstName: "Nora", LastName: "Beispiel", Email: "nora@example.org", Phone: "+41790000123", PhoneRaw: "079 000 01 23", Company: "Beispiel AG",
 			Message: "Ich bin Nora BEISPIEL, 2 Kinder, ab 1.2.2027. Anruf: 079 000 01 23 oder +41 (0)79/000-01-23, nora@example.org, nora (at) example.org",
@@ -52,13 +51,13 @@ func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
 			t.Errorf("%s is missing: %s", kept, body)
 		}
 	}
-	list := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: forwardtest.Requests(t)}}))
+	list := string(chat.Body(t, false, forward.Delivery{Events: forwardtest.Requests(t)}))
 	for _, all := range []string{body, list} {
 		if strings.Contains(all, "DOORBELL") {
 			t.Errorf("it names a setting to those who answer leads: %s", all)
 		}
 	}
-	if test := string(render(t, kind{"test", slack.Short, forward.Delivery{Events: forwardtest.Requests(t)[:1], Test: true}})); !strings.Contains(test, "DOORBELL_SLACK_PEOPLE=full") {
+	if test := string(chat.Body(t, false, forward.Delivery{Events: forwardtest.Requests(t)[:1], Test: true})); !strings.Contains(test, "DOORBELL_SLACK_PEOPLE=full") {
 		t.Errorf("a test does not say how to see more: %s", test)
 	}
 	if strings.Contains(list, "@") || strings.Contains(list, "+41") || strings.Contains(list, "Muster") {
@@ -67,13 +66,13 @@ func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
 }
 
 func TestFullShowsWhomToWriteToAndToCall(t *testing.T) {
-	body := show(t, slack.Full, func(*events.ContactRequestCreated) {})
+	body := show(t, true, func(*events.ContactRequestCreated) {})
 	for _, want := range []string{"Frau Nora Beispiel", "E-mail: nora.beispiel@example.org", "Phone: 079 000 01 23", "<mailto:nora.beispiel@example.org?subject=Helle%203.5-", "<tel:+41790000123|Call>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing: %s", want, body)
 		}
 	}
-	body = show(t, slack.Full, func(p *events.ContactRequestCreated) {
+	body = show(t, true, func(p *events.ContactRequestCreated) {
 		p.Contact.Email, p.Contact.Phone, p.Contact.PhoneRaw = "a@b.ch?bcc=all@evil.example", "", "call me"
 		p.Insertion.URL = "https://portal.example@evil.example/"
 	})
@@ -94,7 +93,7 @@ func TestOnlyWebAddressesBecomeLinks(t *testing.T) {
 		"https://a_b*c*.example/":           "",
 		"https://":                          "",
 	} {
-		body := show(t, slack.Short, func(p *events.ContactRequestCreated) { p.Insertion.URL = address })
+		body := show(t, false, func(p *events.ContactRequestCreated) { p.Insertion.URL = address })
 		if want == "" && strings.Contains(body, "🔗") || !strings.Contains(body, want) {
 			t.Errorf("%s became %s", address, body)
 		}
@@ -103,36 +102,36 @@ func TestOnlyWebAddressesBecomeLinks(t *testing.T) {
 
 func TestLongMessagesAreCut(t *testing.T) {
 	message := func(p *events.ContactRequestCreated) { p.Contact.Message = strings.Repeat("Guten Tag. ", 500) }
-	for people, limit := range map[slack.People]int{slack.Short: 160, slack.Full: 1_500} {
-		body := show(t, people, message)
+	for full, limit := range map[bool]int{false: 160, true: 1_500} {
+		body := show(t, full, message)
 		_, rest, _ := strings.Cut(body, "“")
 		text, _, closed := strings.Cut(rest, "”")
 		if !closed || len(text) > limit+4 || len(text) < limit-20 || !strings.HasSuffix(text, "…") {
-			t.Errorf("%s: %d characters, …%s", people, len(text), text[max(0, len(text)-20):])
+			t.Errorf("full %v: %d characters, …%s", full, len(text), text[max(0, len(text)-20):])
 		}
 	}
 }
 
 func TestALeadWhosePersonWasLeftOutOrErasedSaysSo(t *testing.T) {
 	const noWay, portal, erased = "gives no way to reach", "your portal has all of it", "was erased before this was sent"
-	for _, people := range []slack.People{slack.Short, slack.Full} {
+	for _, full := range []bool{false, true} {
 		none := func(p *events.ContactRequestCreated) {
 			p.Contact, p.Record, p.Truncated = events.Contact{}, nil, true
 		}
-		body := show(t, people, none)
+		body := show(t, full, none)
 		if !strings.Contains(body, "New contact request: Somebody") || !strings.Contains(body, portal) || strings.Contains(body, "without a name") ||
 			strings.Contains(body, noWay) || strings.Contains(body, "SLACK_PEOPLE") {
-			t.Errorf("%s, without the person: %s", people, body)
+			t.Errorf("full %v, without the person: %s", full, body)
 		}
-		body = show(t, people, func(p *events.ContactRequestCreated) { p.Contact.Message, p.Record, p.Truncated = "", nil, true })
+		body = show(t, full, func(p *events.ContactRequestCreated) { p.Contact.Message, p.Record, p.Truncated = "", nil, true })
 		if !strings.Contains(body, "Nora") || !strings.Contains(body, portal) {
-			t.Errorf("%s, without the message: %s", people, body)
+			t.Errorf("full %v, without the message: %s", full, body)
 		}
 		e := forwardtest.Request(t, func(*events.ContactRequestCreated) {}).Erase()
-		body = string(render(t, kind{"erased", people, forward.Delivery{Events: []events.Event{e}}}))
+		body = string(chat.Body(t, full, forward.Delivery{Events: []events.Event{e}}))
 		if !strings.Contains(body, "New contact request: Somebody") || !strings.Contains(body, erased) || strings.Contains(body, portal) ||
 			strings.Contains(body, "Nora") || strings.Contains(body, "SLACK_PEOPLE") {
-			t.Errorf("%s, erased: %s", people, body)
+			t.Errorf("full %v, erased: %s", full, body)
 		}
 	}
 }

@@ -9,26 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
 	"doorbell/events/forward/teams"
 )
 
-func one(t *testing.T) forward.Delivery {
-	return forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated)}}
-}
-
 func TestItIsAReceiverLikeAllOthers(t *testing.T) {
-	open := func(t *testing.T, url string) forward.Receiver {
-		o, err := teams.New(forward.Hook{URL: url + secretPath}, message.Options{Short: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	s := forwardtest.HTTP(open, forwardtest.Reply{Status: 202, Want: forwardtest.Done}, []forwardtest.Reply{
+	s := chat.Suite(forwardtest.Reply{Status: 202, Want: forwardtest.Done}, []forwardtest.Reply{
 		{Status: 200, Body: "1", Want: forwardtest.Done},
 		{Status: 400, Body: `{"error":{"code":"InvalidRequestContent","message":"no"}}`, Want: forwardtest.Refused},
 		{Status: 400, Body: `{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"no"}}`, Want: forwardtest.Waits},
@@ -43,12 +31,6 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 		{Status: 503, Header: map[string]string{"Retry-After": "7"}, Want: forwardtest.Retry, After: 7 * time.Second},
 	})
 	s.Secrets = []string{"sEcReT", "/workflows/"}
-	s.Check = func(t *testing.T, m string) {
-		_, body, _ := strings.Cut(m, "\r\n\r\n")
-		if err := checkMessage([]byte(body)); err != nil {
-			t.Error(err)
-		}
-	}
 	forwardtest.Receiver(t, s)
 }
 
@@ -75,11 +57,11 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 		{504, coded("GatewayTimeout"), "not taken now: status 504"},
 	} {
 		f := newFake(t)
-		f.answer = func(w http.ResponseWriter, _ *http.Request) {
+		f.Answer = func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.body)
 		}
-		err := f.receiver(t).Send(t.Context(), one(t))
+		err := chat.At(t, f.URL).Send(t.Context(), forwardtest.OneLead(t))
 		got := "nil"
 		if err != nil {
 			got = err.Error()
@@ -96,7 +78,7 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 
 func TestTheWorkflowIsNotHurriedAndLosesNothing(t *testing.T) {
 	f := newFake(t)
-	o := f.receiver(t)
+	o := chat.At(t, f.URL)
 	if pace := o.Traits().Pace; pace < time.Second/4 {
 		t.Errorf("a message every %v", pace)
 	}
@@ -105,7 +87,7 @@ func TestTheWorkflowIsNotHurriedAndLosesNothing(t *testing.T) {
 		if err := o.Send(t.Context(), s.Delivery); err != nil {
 			t.Errorf("%s: %v", s.Name, err)
 		}
-		f.pass(o.Traits().Pace)
+		f.Pass(o.Traits().Pace)
 	}
 	if len(f.posted) != len(samples) || len(f.lost) > 0 {
 		t.Errorf("%d messages arrived of %d; Teams takes none of %v", len(f.posted), len(samples), f.lost)

@@ -7,50 +7,36 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"doorbell/events/forward"
-	"doorbell/events/forward/message"
-	"doorbell/events/forward/teams"
+	"doorbell/events/forward/forwardtest"
 )
 
 // fake is a workflow, as far as it is documented: it answers 202 before it posts, and what Teams does not take is lost.
 type fake struct {
-	*httptest.Server
-	mu     sync.Mutex
-	now    time.Time
+	forwardtest.Endpoint
 	times  []time.Time // of the requests
 	posted [][]byte
 	lost   []error
-	answer func(http.ResponseWriter, *http.Request) // instead, where it is set
 }
 
 const secretPath = "/workflows/0a1b/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=sEcReTsEcReT"
 
 func newFake(t *testing.T) *fake {
-	f := &fake{now: time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
+	f := new(fake)
+	f.Serve(t, f.take)
 	return f
 }
 
-func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.answer != nil {
-		f.answer(w, r)
-		return
-	}
-	f.times = slices.DeleteFunc(f.times, func(t time.Time) bool { return f.now.Sub(t) >= time.Second })
+func (f *fake) take(w http.ResponseWriter, r *http.Request) {
+	f.times = slices.DeleteFunc(f.times, func(t time.Time) bool { return f.Now.Sub(t) >= time.Second })
 	status, code := http.StatusAccepted, ""
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	switch {
@@ -67,26 +53,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"error":{"code":%q,"message":"nora"}}`, code)
 	}
 	if status == http.StatusAccepted {
-		f.times, f.posted = append(f.times, f.now), append(f.posted, body)
+		f.times, f.posted = append(f.times, f.Now), append(f.posted, body)
 		if err := checkMessage(body); err != nil {
 			f.lost = append(f.lost, err)
 		}
 	}
-}
-
-func (f *fake) pass(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
-
-func (f *fake) receiver(t *testing.T) *forward.Messenger {
-	t.Helper()
-	o, err := teams.New(forward.Hook{URL: f.URL + secretPath}, message.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
 }
 
 // The shape of a message, read by this test and not by the code that wrote it. No other member is allowed: TextBlock and FactSet,

@@ -1,0 +1,170 @@
+package forwardtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// Chat is a chat service under test.
+type Chat struct {
+	New    func(url string) (*forward.Messenger, error)
+	Path   string // of its webhook
+	Render func(full bool, d forward.Delivery) ([]byte, error)
+	Check  func(body []byte) error // fails where the service would not take a message
+}
+
+// At returns the receiver for the webhook at a host.
+func (c Chat) At(t testing.TB, host string) *forward.Messenger {
+	t.Helper()
+	m, err := c.New(host + c.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Body returns the message of a delivery.
+func (c Chat) Body(t testing.TB, full bool, d forward.Delivery) []byte {
+	t.Helper()
+	body, err := c.Render(full, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// Suite is [HTTP] with the checks of the service.
+func (c Chat) Suite(good Reply, replies []Reply) Suite {
+	s := HTTP(func(t *testing.T, url string) forward.Receiver { return c.At(t, url) }, good, replies)
+	s.Check = func(t *testing.T, m string) {
+		_, body, _ := strings.Cut(m, "\r\n\r\n")
+		if err := c.Check([]byte(body)); err != nil {
+			t.Error(err)
+		}
+	}
+	return s
+}
+
+// Pinned compares the message of each sample with its file in testdata, or writes the files.
+func (c Chat) Pinned(t *testing.T, update bool) {
+	var names []string
+	for _, s := range Samples(t) {
+		names = append(names, s.Name+".json")
+		file := filepath.Join("testdata", s.Name+".json")
+		body := c.Body(t, s.Full, s.Delivery)
+		if err := c.Check(body); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		var got bytes.Buffer
+		if err := json.Indent(&got, body, "", " "); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+		if update {
+			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s differs (%v); look at the difference, then run the test of this package with -update", file, err)
+		}
+	}
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() && !slices.Contains(names, e.Name()) {
+			t.Errorf("testdata/%s is of no sample", e.Name())
+		}
+	}
+}
+
+// Fuzz checks that the service takes every message, whatever an event contains. The texts are where
+// it begins.
+func (c Chat) Fuzz(f *testing.F, texts ...string) {
+	for _, k := range events.Types {
+		f.Add(string(k), []byte(Example(f, k).Data), texts[0], "A100", true, uint8(1))
+	}
+	for _, w := range texts {
+		f.Add("contact_request.created", []byte(Example(f, events.TypeContactRequestCreated).Data), strings.Repeat(w, 200), w, false, uint8(20))
+	}
+	f.Fuzz(func(t *testing.T, kind string, data []byte, text, agency string, full bool, n uint8) {
+		e := events.Event{
+			ID: text, Type: events.Type(kind), AgencyID: agency, Reference: text, Data: data,
+			Time: time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC),
+		}
+		d := forward.Delivery{Events: []events.Event{e}, Test: n%7 == 0}
+		for i := range n % 22 {
+			e.Data = Fill(data, text, int(i))
+			d.Events = append(d.Events, e)
+		}
+		if body, err := c.Render(full, d); err == nil {
+			if err := c.Check(body); err != nil {
+				t.Fatalf("%v\n%s", err, body)
+			}
+		}
+	})
+}
+
+// Endpoint is the other end of a webhook. It serves one request at a time, and its clock moves only
+// in Pass.
+type Endpoint struct {
+	*httptest.Server
+	Now    time.Time
+	Answer http.HandlerFunc
+	mu     sync.Mutex
+}
+
+// Serve begins to answer.
+func (e *Endpoint) Serve(t *testing.T, answer http.HandlerFunc) {
+	e.Now, e.Answer = time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC), answer
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.Answer(w, r)
+	}))
+	t.Cleanup(e.Close)
+}
+
+// Pass lets time pass.
+func (e *Endpoint) Pass(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Now = e.Now.Add(d)
+}
+
+// OneLead is a delivery of one contact request.
+func OneLead(t testing.TB) forward.Delivery {
+	return forward.Delivery{Events: []events.Event{Example(t, events.TypeContactRequestCreated)}}
+}
+
+// Crowd are contact requests of 20 people, Person A to T, all with a long text, about one insertion
+// or about 20: the longest list that is sent.
+func Crowd(t testing.TB, piece string, same bool) (list []events.Event) {
+	text := strings.Repeat(piece, 1_000/len(piece))
+	for i := range 20 {
+		e := Request(t, func(p *events.ContactRequestCreated) {
+			p.Contact.FirstName, p.Contact.LastName, p.Insertion.Title = "Person"+string(rune('A'+i)), text, text
+		})
+		if !same {
+			e.Reference = string(rune('a' + i))
+		}
+		list = append(list, e)
+	}
+	return list
+}

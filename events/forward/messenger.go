@@ -3,9 +3,12 @@ package forward
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -25,7 +28,10 @@ type Hook struct {
 type Service struct {
 	Pace   time.Duration
 	Digest int
-	Render func(Delivery) ([]byte, error)
+	Render func(Delivery) []byte // nil: a message of it would be too large for the service
+	// Check refuses an address that cannot be one of the service. Its errors quote nothing of it but
+	// the host.
+	Check func(*url.URL) error
 	// Word finds the service's own word for what went wrong in the body of a response, and Words
 	// says what each word is about. No other word is ever quoted.
 	Word  func(body []byte) string
@@ -57,6 +63,15 @@ func NewMessenger(h Hook, s Service) (*Messenger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(h.URL, "#") {
+		return nil, errors.New("the address must not contain #")
+	}
+	if err := s.Check(poster.address); err != nil {
+		return nil, err
+	}
+	if strings.Trim(poster.address.Path, "/") == "" {
+		return nil, errors.New("the part of the address that names the webhook is missing; copy all of it")
+	}
 	return &Messenger{poster, s, cmp.Or(h.UserAgent, "doorbell")}, nil
 }
 
@@ -78,9 +93,9 @@ func (m *Messenger) Send(ctx context.Context, d Delivery) error {
 	if len(d.Events) == 0 {
 		return &Refused{Reason: "a delivery without an event", Certain: true}
 	}
-	body, err := m.service.Render(d)
-	if err != nil {
-		return err
+	body := m.service.Render(d)
+	if body == nil { // the events of a digest are sent one by one
+		return &Refused{Reason: "the message is too large for the chat", Certain: true}
 	}
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()

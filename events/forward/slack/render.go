@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
@@ -98,9 +97,9 @@ func (b *blocks) add(parts []message.Part) {
 	}
 }
 
-// render makes the body that is posted.
-func render(m message.Message) ([]byte, error) {
-	body := m.JSON(func(c message.Chat) any {
+// render makes the body that is posted; nil if it is too large.
+func render(m message.Message) []byte {
+	return m.JSON(func(c message.Chat) any {
 		p := post{Text: escaper.Replace(message.Fit(c.Notice, maxFallback)), Blocks: []block{{Type: "header", Text: plain(c.Title, maxHeader)}}}
 		(*blocks)(&p.Blocks).add(c.Parts)
 		for _, box := range c.Boxes {
@@ -110,10 +109,6 @@ func render(m message.Message) ([]byte, error) {
 		}
 		return p
 	}, func(body []byte) bool { return len(body) <= maxWhole })
-	if body == nil {
-		return nil, &forward.Refused{Reason: "too large for Slack", Certain: true} // of a digest its events come one by one
-	}
-	return body, nil
 }
 
 var colors = map[message.Tone]string{message.Good: "#2eb67d", message.Quiet: "#e8912d", message.Alert: "#c8102e"}

@@ -31,11 +31,9 @@ func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	m, err := forward.NewMessenger(h, forward.Service{
 		Pace: pace, Digest: message.MaxRows, Words: words, Renew: "make a new one in Slack",
 		Word:   func(body []byte) string { return strings.TrimSpace(string(body)) },
-		Render: func(d forward.Delivery) ([]byte, error) { return render(message.Write(d.Events, d.Test, o)) },
+		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },
+		Check:  checkAddress,
 	})
-	if err == nil {
-		err = checkPath(h.URL)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("slack: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
@@ -66,9 +65,9 @@ type action struct {
 	URL   message.URL `json:"url"`
 }
 
-// render makes the body that is posted.
-func render(m message.Message) ([]byte, error) {
-	body := m.JSON(func(c message.Chat) any {
+// render makes the body that is posted; nil if it is too large.
+func render(m message.Message) []byte {
+	return m.JSON(func(c message.Chat) any {
 		title := line("", run{Text: message.Fit(c.Title, maxTitle), Size: "Medium", Weight: "Bolder"})
 		content := card{Type: "AdaptiveCard", Version: version, Body: append(title, elements(c.Parts)...)}
 		for _, box := range c.Boxes {
@@ -81,10 +80,6 @@ func render(m message.Message) ([]byte, error) {
 		}
 		return post{"message", []attachment{{"application/vnd.microsoft.card.adaptive", content}}}
 	}, func(body []byte) bool { return 2*len(utf16.Encode([]rune(string(body)))) <= maxMessage })
-	if body == nil {
-		return nil, &forward.Refused{Reason: "too large for Teams", Certain: true} // of a digest its events come one by one
-	}
-	return body, nil
 }
 
 var styles = map[message.Tone]string{message.Good: "good", message.Quiet: "warning", message.Alert: "attention"}

@@ -87,11 +87,7 @@ func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
 			whole := strings.Repeat(piece, 20_000/n/len(piece))
 			for _, list := range [][]events.Event{forwardtest.WorstRequests(t, whole, n, (i+k)%2 == 0), forwardtest.WorstAlerts(t, whole, n)} {
 				for _, full := range []bool{true, false} {
-					body, err := teams.Render(full, forward.Delivery{Events: list})
-					if err == nil {
-						err = checkMessage(body)
-					}
-					if err != nil {
+					if err := checkMessage(teams.Render(full, forward.Delivery{Events: list})); err != nil {
 						t.Errorf("%d of %.20q: %v", n, piece, err)
 					}
 				}

@@ -75,11 +75,6 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 // Destination returns the name of the address for [Traits].
 func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
-// Post posts a body; see Do.
-func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
-	return p.Do(ctx, http.MethodPost, header, body)
-}
-
 // Do sends a body. Its error is a *Retry with a reason of our own wording, because network errors
 // quote the address. A request that was written completely may have been accepted though no
 // response came.

@@ -99,7 +99,7 @@ func (m *Messenger) Send(ctx context.Context, d Delivery) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	response, err := m.Post(ctx, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {m.agent}}, body)
+	response, err := m.Do(ctx, http.MethodPost, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {m.agent}}, body)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var house = map[string][]string{
 	"events/forward/slack":     {"events", "events/forward", "events/forward/message"},
 	"events/forward/teams":     {"events", "events/forward", "events/forward/message"},
 	"events/forward/email":     {"events", "events/forward", "events/forward/message"},
-	"events/forward/webhook":   {"events", "events/forward"},
+	"events/forward/webhook":   {"events", "events/forward", "events/forward/message"},
 	"store":                    {"events"},
 	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure
 	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},

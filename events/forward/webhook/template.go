@@ -17,11 +17,11 @@ import (
 	"text/template/parse"
 	"time"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
 // Template is what a webhook sends instead of an event's payload. [ParseTemplate] makes it.
@@ -279,18 +279,10 @@ func asJSON(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// cut cuts a text to at most so many characters, as most services count them: in UTF-16.
-func cut(most int, v any) (string, error) {
+// cut cuts a text to at most limit characters.
+func cut(limit int, v any) (string, error) {
 	s, err := asText(v)
-	used, keep := 0, 0 // without the … that may follow
-	for i, r := range s {
-		if used += utf16.RuneLen(r); used > most {
-			return s[:keep] + "…", err
-		} else if used < most {
-			keep = i + utf8.RuneLen(r)
-		}
-	}
-	return s, err
+	return message.Fit(s, limit), err
 }
 
 // request is what is posted of an event beside the headers that all webhooks have. Its error is a

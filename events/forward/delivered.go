@@ -7,7 +7,7 @@ import (
 	"doorbell/events"
 )
 
-// Delivered is how a receiver stands to an event.
+// Delivered is whether a receiver has an event.
 type Delivered struct {
 	Receiver string // forwarder and destination, as in a dead letter, with a dot between
 	// Done means that the receiver accepted the event, or that it became a dead letter.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// This file is the receiver for a webhook of a chat, of which a service has only its form of a
-// message and its words for errors.
+// This file is the receiver for webhooks of chats. A chat service adds only its form of a message
+// and its words for errors.
 
 // Hook is the address of a webhook that posts into a chat.
 type Hook struct {
@@ -33,10 +33,10 @@ type Service struct {
 	// the host.
 	Check func(*url.URL) error
 	// Word finds the service's own word for what went wrong in the body of a response, and Words
-	// says what each word is about. No other word is ever quoted.
+	// is what each of these is about. No other word is ever quoted.
 	Word  func(body []byte) string
 	Words map[string]About
-	// Renew says what to do about a webhook that does not work any more.
+	// Renew is what to do about a webhook that no longer works.
 	Renew string
 }
 
@@ -83,9 +83,9 @@ func (m *Messenger) Traits() Traits {
 const (
 	// messageTimeout bounds a request where the caller allows more.
 	messageTimeout = 30 * time.Second
-	// mostRead is more than an error needs. Of a longer body, that of a captive portal for example,
+	// maxRead is more than an error needs. Of a longer body, that of a captive portal for example,
 	// the rest is not read.
-	mostRead = 16 << 10
+	maxRead = 16 << 10
 )
 
 // Send posts the delivery as one message. A chat cannot tell that a message is sent twice.
@@ -111,7 +111,7 @@ func (m *Messenger) Send(ctx context.Context, d Delivery) error {
 // other 2xx is accepted.
 func (m *Messenger) outcome(response *http.Response, now time.Time) error {
 	// A body that breaks off contains no word; the status decides then.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, mostRead))
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRead))
 	word := m.service.Word(body)
 	status, about := response.StatusCode, m.service.Words[word]
 	if status >= 200 && status < 300 && about == 0 {

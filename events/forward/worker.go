@@ -27,7 +27,7 @@ const (
 	maxPending  = 1000                   // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20                // of memory for them, approximately
 	settled     = 250 * time.Millisecond // within which a busy server offers what it has
-	mostAsked   = 100                    // lost leads that are checked for erasure in one go
+	maxAsked    = 100                    // lost leads that are checked for erasure in one go
 	maxLost     = 10_000                 // messages that wait because no route takes them, besides maxPending
 	failures    = 10                     // attempts after which a message lets the others try
 	unanswered  = 3                      // attempts of a message that may have been accepted
@@ -394,7 +394,7 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
 			w.count(ctx, c)
-			if _, err := w.withoutErased(ctx, slices.Clone(w.queue[:min(len(w.queue), mostAsked)])); err != nil {
+			if _, err := w.withoutErased(ctx, slices.Clone(w.queue[:min(len(w.queue), maxAsked)])); err != nil {
 				return err
 			}
 			return w.retire(ctx)
@@ -542,7 +542,7 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 	w.waiting(info.NumPending + uint64(info.NumAckPending))
 }
 
-// waits updates the count of waiting messages from what the last message said.
+// waits updates the count of waiting messages from the metadata of the last message.
 func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue))) }
 
 func (w *worker) waiting(n uint64) {

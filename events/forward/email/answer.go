@@ -37,8 +37,9 @@ var steps = map[gomail.SendErrReason]step{
 	gomail.ErrWriteContent: stepContent, gomail.ErrSMTPDataClose: stepContent,
 }
 
-// failure is what may be shown of an error: the step, the codes of the answer, words of ours. Never
-// what the server said, which quotes addresses, nor what a library says, which quotes the server.
+// failure is what may be shown of an error: the step, the codes of the response, our own words. It
+// never has the text of the server, which quotes addresses, nor that of a library, which quotes the
+// server.
 type failure struct {
 	step     step
 	code     int    // of the answer; 0: there was none
@@ -119,11 +120,11 @@ func words(err error) string {
 	return cmp.Or(forward.Unreachable(err), "the server does not follow the protocol")
 }
 
-// setupRetryDelay is how long a wrong setup is left alone: somebody has to change it, and accounts
+// setupRetryDelay is the pause after a failure that only a change of the setup can mend: accounts
 // are locked after too many tries.
 const setupRetryDelay = 5 * time.Minute
 
-// outcomeOf says what a failure means for the delivery.
+// outcomeOf returns what a failure means for the delivery.
 func outcomeOf(ctx context.Context, f *failure) error {
 	if f.code == 0 && ctx.Err() != nil {
 		f.words = "no answer in time"

@@ -173,9 +173,9 @@ func (m draft) mail() (*gomail.Msg, error) {
 const maxPlain = 66
 
 // subject is the value of the header. Everything but short plain text is written in encoded words,
-// one a line; so is what looks like one, which would be decoded to characters that nobody looked
-// at. It is done here because the library begins the value on a line of its own, which some readers
-// show as a space.
+// one a line; so is what looks like one, which would be decoded to unchecked characters.
+// It is done here because the library begins the value on a line of its own, which some readers show
+// as a space.
 func subject(s string) string {
 	s = message.Line(s, message.MaxSubject+32)
 	if len(s) <= maxPlain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r > '~' }) {

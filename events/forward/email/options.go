@@ -27,8 +27,7 @@ type Options struct {
 	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
-	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of
-	// use.
+	// Operators means that the alerts are for the operators of doorbell, who can use a command line.
 	Operators bool
 	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
@@ -40,7 +39,7 @@ type Options struct {
 	Instance string         // name of this installation, with which subjects begin
 	Name     string         // of the forwarder; part of every Message-ID; "email" if empty
 	Location *time.Location // of the times in mails; UTC if nil
-	RootCAs  *x509.CertPool // who may sign the server's certificate; the system's if nil
+	RootCAs  *x509.CertPool // that sign the server's certificate; the system's if nil
 	// Dial connects to the server; a net.Dialer if nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -74,7 +73,7 @@ func (o Options) check() (settings, error) {
 	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
 		return settings{}, err
 	}
-	s.Password = "" // it stands in one place
+	s.Password = "" // it is kept in one place
 	if s.from, err = parseAddress(o.From); err != nil {
 		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
 	}

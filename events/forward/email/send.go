@@ -22,7 +22,7 @@ import (
 // sendLimit bounds a delivery where ctx does not.
 const sendLimit = 5 * time.Minute
 
-// Send sends a delivery. See the package for what the answers mean.
+// Send sends a delivery. See the package comment for what the responses mean.
 func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
@@ -90,9 +90,8 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
 	return f
 }
 
-// tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext
-// would do as well, and the certificate of a mail server on this machine is rarely made out to that
-// name.
+// tls verifies the identity of the server, but not on the loopback: plaintext is allowed there, and
+// the certificate of a mail server on this machine is rarely issued for that name.
 func (o *Receiver) tls() *tls.Config {
 	return &tls.Config{
 		ServerName: o.server.host, RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12,
@@ -100,9 +99,9 @@ func (o *Receiver) tls() *tls.Config {
 	}
 }
 
-// login proves who we are in the best way that the server offers. A way that shows the password
-// needs TLS. CRAM-MD5 comes last under TLS: servers that keep passwords well cannot do it and offer
-// it all the same. (What go-mail chooses by itself is CRAM-MD5.)
+// login authenticates by the best mechanism that the server offers. One that sends the password
+// needs TLS. CRAM-MD5 comes last under TLS: servers that store only hashes of passwords cannot do
+// it, and some offer it nevertheless. (By itself, go-mail chooses CRAM-MD5.)
 type login struct {
 	server
 	smtp.Auth
@@ -149,8 +148,7 @@ func (l *login) failed(err error) *failure {
 	return f
 }
 
-// helloName is how we introduce ourselves: our full name, or else our address, as RFC 5321 wants
-// it.
+// helloName is the name for EHLO: our full name, otherwise our address, as RFC 5321 requires.
 func helloName(conn net.Conn) string {
 	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && message.IsDomain(name) {
 		return name
@@ -165,14 +163,15 @@ func helloName(conn net.Conn) string {
 	return "[IPv6:" + a.Addr().WithZone("").String() + "]"
 }
 
-// watchedConn ends a server that never stops answering, and keeps the first error, which go-mail hides.
+// watchedConn cuts off a server that never stops sending, and keeps the first error, which
+// go-mail hides.
 type watchedConn struct {
 	net.Conn
 	left int
 	err  error
 }
 
-// maxAnswers is far more than any server says in one session, with its certificates.
+// maxAnswers is far more than any server sends in one session, certificates included.
 const maxAnswers = 1 << 20
 
 var errTooMuch = errors.New("too many answers")
@@ -183,7 +182,7 @@ func (c *watchedConn) Read(p []byte) (n int, err error) {
 		c.left -= n
 	} else {
 		err = errTooMuch
-		_ = c.Close() // or go-mail tries HELO after EHLO, which the server does not read
+		_ = c.Close() // otherwise go-mail tries HELO after EHLO, which the server does not read
 	}
 	c.err = cmp.Or(c.err, err)
 	return n, err

@@ -12,16 +12,16 @@ import (
 // This file lays out a message for a chat, once for all chat services: they decide how each part
 // looks.
 //
-// One contact request is a card: who, about which property, what they wrote, facts, and links.
-// Several that waited together are a list by property. Alerts have a box each: what it means, what
-// to do, what to type.
+// One contact request is a card: the person, the property, their message, facts, and links. Several
+// that waited together are a list by property. Each alert has a box: what it means, what to do, what
+// to type.
 
 // Chat is a message from top to bottom.
 type Chat struct {
 	Title  string // with a sign for the tone
 	Notice string // the message in one line, for notifications
 	Parts  []Part
-	Boxes  []Box // of alerts; they stand below the parts
+	Boxes  []Box // of alerts, below the parts
 }
 
 // Box is one alert.
@@ -41,7 +41,7 @@ type Part struct {
 	language Language
 }
 
-// PartKind says what a part is.
+// PartKind is what a part contains.
 type PartKind int
 
 const (
@@ -52,7 +52,7 @@ const (
 	Command          // to type
 	Facts
 	Links
-	Small // what is said below
+	Small // notes at the end
 )
 
 // Text returns facts as lines.
@@ -78,8 +78,8 @@ func (l Link) Sign() string {
 	return "🔗"
 }
 
-// MaxRows is the maximum number of events in a list. Each of them gets its line, whatever they
-// hold.
+// MaxRows is the maximum number of events in a list. Each of them gets its line, however long its
+// texts are.
 const MaxRows = 20
 
 const (
@@ -147,7 +147,7 @@ func (m Message) sign(t Tone) string {
 	return "🏠"
 }
 
-// more says how many items are left out.
+// more returns a note on the n items that are left out.
 func more(n int) string {
 	if n <= 0 {
 		return ""
@@ -202,7 +202,7 @@ func (w *layout) links(i Item) {
 	}
 }
 
-// card is one event: who, about what, what they wrote, what else is known, and links.
+// card is one event: the person, the property, their message, other facts, and links.
 func (w *layout) card(m Message) {
 	i := m.Items[0]
 	w.lines(Text, i.Under)
@@ -216,8 +216,8 @@ func (w *layout) card(m Message) {
 	w.lines(Small, append([]string{m.Mark, i.Note}, m.Foot...)...)
 }
 
-// list is several events that waited together: by property, with a line for every event, so that
-// nobody who wrote is missing.
+// list is several events that waited together: by property, with a line for every event, so that no
+// person is missing.
 func (w *layout) list(m Message) {
 	shown := m.Items[:min(len(m.Items), MaxRows)]
 	for _, i := range shown {
@@ -255,8 +255,8 @@ func (m Message) box(i Item, size int) Box {
 	return Box{Tone: i.Tone, Line: i.Line, Parts: w.parts}
 }
 
-// Fit cuts a text so that it is no longer than limit; what is cut ends with …. Services do not say
-// what they count, so UTF-16 units are counted, of which no character has fewer than one.
+// Fit cuts a text to at most limit characters; a text that is cut ends with …. Services do not
+// document what they count, so UTF-16 units are counted, of which no character has fewer than one.
 func Fit(s string, limit int) string {
 	used, whole := 0, 0 // whole: where to cut, so that the … still has room
 	for i, r := range s {

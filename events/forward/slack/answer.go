@@ -2,8 +2,8 @@ package slack
 
 import "doorbell/events/forward"
 
-// words are Slack's error words: the body of an answer is one of them and nothing else. Only these
-// are ever repeated.
+// words are Slack's error words: the body of a response is one of them and nothing else. Only these
+// are ever quoted.
 // https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors and,
 // for what is wrong with blocks, what chat.postMessage documents.
 var words = map[string]forward.About{

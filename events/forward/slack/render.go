@@ -113,8 +113,8 @@ func render(m message.Message) []byte {
 
 var colors = map[message.Tone]string{message.Good: "#2eb67d", message.Quiet: "#e8912d", message.Alert: "#c8102e"}
 
-// links lead to the person and to the page of the insertion, and say to which host: the label is
-// all that most readers see.
+// links lead to the person and to the page of the insertion. Their label shows the host, because it
+// is all that most readers see.
 func links(all []message.Link) string {
 	var list []string
 	for _, l := range all {
@@ -140,7 +140,7 @@ func encode(address string) string {
 	return b.String()
 }
 
-// harmless says whether a command may stand in mrkdwn, inside code: nothing in it ends the code or
+// harmless reports whether a command can be shown as code in mrkdwn: nothing in it ends the code or
 // is special to Slack.
 func harmless(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {

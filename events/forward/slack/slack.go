@@ -2,14 +2,14 @@
 // message as Slack's blocks, and knows Slack's words for errors. Package forward posts, decides
 // when to send, how often to try and what to remember.
 //
-// Texts of strangers stand in plain_text, in which nothing is markup. Only links that package
+// Texts of strangers are in plain_text, in which nothing is markup. Only links that package
 // message has made, and commands without a character that means anything to Slack, are mrkdwn.
-// Nobody is pinged, nothing is unfurled, and no message is larger than Slack takes. Links are no
-// buttons: a click on a button is also sent to the app that posted it, and an incoming webhook has
-// none that answers, so that Slack marks the button as failed.
+// No one is pinged, nothing is unfurled, and no message is larger than Slack accepts. Links are not
+// buttons: Slack also sends a click on a button to the app that posted it, and as an incoming
+// webhook has no app that responds, Slack marks the button as failed.
 //
 // Whoever knows the webhook's address can post to the channel. It is in no error, no log and no
-// Traits; an error names the host at most, and of an answer only words that Slack documents.
+// Traits; an error names the host at most, and of a response only words that Slack documents.
 package slack
 
 import (
@@ -24,8 +24,8 @@ import (
 // pace is what Slack asks for: one message a second for each webhook.
 const pace = time.Second
 
-// New makes a receiver and asks nothing of the network. The error is an address that is no
-// webhook's; it names the host at most.
+// New makes a receiver, without a network call. It fails if the address is not that of a webhook;
+// the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{

@@ -3,16 +3,16 @@
 // message as a card, and knows the error codes of workflows. Package forward posts, decides when to
 // send, how often to try and what to remember.
 //
-// A workflow answers 202 before it posts the card, and nobody is told if Teams then rejects it. So
-// every card is small enough for what Teams documents, and of the oldest version of the format that
-// has what is used.
+// A workflow responds with 202 before it posts the card, and does not report it if Teams then
+// rejects the card. So every card is within the limits that Teams documents, and uses the oldest
+// version of the format that has the elements we need.
 //
-// Texts of strangers stand in TextRun elements, in which Markdown is not interpreted, as it is in
-// TextBlock and FactSet. The one thing that is interpreted there, the functions {{DATE()}} and
-// {{TIME()}}, is broken up. The title of a button is no markup either.
+// Texts of strangers are in TextRun elements, where Markdown is not interpreted, as it is in
+// TextBlock and FactSet. Only the functions {{DATE()}} and {{TIME()}} are interpreted there; they
+// are broken up. The title of a button is not markup either.
 //
 // Whoever knows the workflow's address can post to the channel. It is in no error, no log and no
-// Traits; an error names the host at most, and of an answer only codes that are listed here.
+// Traits; an error names the host at most, and of a response only codes that are listed here.
 package teams
 
 import (
@@ -32,8 +32,8 @@ import (
 // https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook.
 const pace = time.Second
 
-// New makes a receiver and asks nothing of the network. The error is an address that is no
-// workflow's; it names the host at most.
+// New makes a receiver, without a network call. It fails if the address is not that of a workflow;
+// the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{
@@ -60,8 +60,8 @@ func checkAddress(u *url.URL) error {
 }
 
 // codes are error codes of workflows. Most statuses say enough; these are about the workflow though
-// their status, 400, is usually about the request. All our messages have the same form: a workflow
-// with a schema that one does not fit takes none.
+// their status, 400, is usually about the request. All our messages have the same form: if the
+// schema of a workflow rejects one, it rejects all.
 var codes = map[string]forward.About{
 	"WorkflowTriggerIsNotEnabled":  forward.OfWebhook, // turned off, or deleted
 	"WorkflowTriggerNotFound":      forward.OfWebhook,

@@ -9,10 +9,10 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	mostSecrets  = 2
-	// leastKey and mostKey are the sizes of a key that Standard Webhooks allows, in bytes.
-	leastKey = 24
-	mostKey  = 64
+	maxSecrets   = 2
+	// minKey and maxKey are the sizes of a key that Standard Webhooks allows, in bytes.
+	minKey = 24
+	maxKey = 64
 )
 
 // parseSecrets reads none, one or two secrets. The error quotes nothing.
@@ -20,12 +20,12 @@ func parseSecrets(text string) (keys [][]byte, err error) {
 	for _, secret := range strings.Fields(text) {
 		encoded, found := strings.CutPrefix(secret, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(encoded)
-		if !found || err != nil || len(key) < leastKey || len(key) > mostKey {
+		if !found || err != nil || len(key) < minKey || len(key) > maxKey {
 			return nil, ErrSecret
 		}
 		keys = append(keys, key)
 	}
-	if len(keys) > mostSecrets {
+	if len(keys) > maxSecrets {
 		return nil, ErrSecret
 	}
 	return keys, nil
@@ -44,7 +44,7 @@ func sign(keys [][]byte, id, timestamp string, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// ValidSecrets says whether Options.Secrets can be this. The error quotes nothing.
+// ValidSecrets checks a text for Options.Secrets. The error quotes nothing.
 func ValidSecrets(text string) error {
 	_, err := parseSecrets(text)
 	return err

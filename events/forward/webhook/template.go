@@ -369,7 +369,7 @@ func headerValue(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "�"))
-	if encodedWord.MatchString(text) { // a stranger's own, which would be decoded to what nobody looked at
+	if encodedWord.MatchString(text) { // one that a stranger wrote would be decoded to unchecked text
 		text = strings.ReplaceAll(text, "=?", "= ?")
 	}
 	return mime.BEncoding.Encode("utf-8", strings.TrimSpace(text))

@@ -37,12 +37,12 @@ const (
 const (
 	// usualTimeout is how long a receiver may take. Standard Webhooks recommends 15 to 30 s.
 	usualTimeout = 20 * time.Second
-	// pace spares a receiver that answers fast the whole of a replay at once.
+	// pace keeps a replay from flooding a receiver that responds fast.
 	pace = 20 * time.Millisecond
 	// templatePace is what chats and CRMs allow.
 	templatePace = time.Second
-	// mostRead bounds what is read of an answer: the connection can be used again after it.
-	mostRead = 64 << 10
+	// maxRead bounds what is read of a response, so that the connection can be used again.
+	maxRead = 64 << 10
 )
 
 // ErrSecret is that of New for other secrets; it quotes nothing.
@@ -119,7 +119,7 @@ func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	defer answer.Body.Close()
 	var read []byte
 	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
-		read, _ = io.ReadAll(io.LimitReader(answer.Body, mostRead))
+		read, _ = io.ReadAll(io.LimitReader(answer.Body, maxRead))
 	}
 	if slices.Contains(done, answer.StatusCode) {
 		return nil
@@ -154,7 +154,7 @@ func (w *Receiver) complete(h http.Header, id string, body []byte, test bool) {
 	}
 }
 
-// outcomeOf is what an answer means. Of its body, which is never quoted, only the time to wait
+// outcomeOf returns what a response means. Of its body, which is never quoted, only the time to wait
 // counts.
 //
 // A redirect is not followed: the person's data would go to an address that is not configured. Like

@@ -52,14 +52,14 @@ type Place struct {
 type Suite struct {
 	Works   func(t *testing.T) Place
 	Answers []Answer
-	// Silent makes a receiver whose other end takes the connection and says nothing.
+	// Silent makes a receiver whose other end accepts the connection and sends nothing.
 	Silent func(t *testing.T) forward.Receiver
-	// Away makes a receiver with nobody at its other end.
+	// Away makes a receiver whose other end does not exist.
 	Away func(t *testing.T) forward.Receiver
 	// Redirects makes a receiver that is sent elsewhere, and tells what arrived there. Nil: there
 	// is no such thing.
 	Redirects func(t *testing.T) (o forward.Receiver, arrived func() int)
-	// Secrets may not stand in errors and traits.
+	// Secrets must not be in errors and traits.
 	Secrets []string
 	// Check looks at a message made of hostile texts. Nil: only that there is one.
 	Check func(t *testing.T, message string)
@@ -141,7 +141,7 @@ func (s Suite) everyType(t *testing.T) {
 	}
 }
 
-// test wants that a test can be told from a lead.
+// test checks that a test can be distinguished from a lead.
 func (s Suite) test(t *testing.T) {
 	p := s.Works(t)
 	e := Lead("A100", 1)

@@ -35,7 +35,7 @@ func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, repl
 			})
 			return Place{Receiver: open(t, url), Took: took.all}
 		},
-		Away: func(t *testing.T) forward.Receiver { return open(t, nobody(t)) },
+		Away: func(t *testing.T) forward.Receiver { return open(t, unreachable(t)) },
 		Silent: func(t *testing.T) forward.Receiver {
 			return open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -68,7 +68,7 @@ func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, repl
 	return s
 }
 
-// endless is an error page without an end, more or less: nobody may want to read all of it.
+// endless is an error page that is too long to be read to its end.
 func endless(good Reply) Reply {
 	return Reply{Status: http.StatusBadGateway, Body: strings.Repeat("no ", 5<<20), Want: Retry, Header: good.Header}
 }
@@ -101,8 +101,8 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// nobody is a URL at which nobody listens.
-func nobody(t *testing.T) string {
+// unreachable is a URL at which no server listens.
+func unreachable(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +137,8 @@ func (b readBlock) check() ([]readText, error) {
 		return nil, errors.New("not a block that we use")
 	case b.Type == "header" && (b.Text == nil || b.Text.Type != "plain_text" || b.Fields != nil || b.Elements != nil):
 		return nil, errors.New("it has one plain_text and nothing else")
-	case b.Type == "section" && (b.Text == nil && b.Fields == nil || b.Elements != nil || len(b.Fields) > 10):
-		return nil, errors.New("it has a text or up to ten fields")
+	case b.Type == "section" && (b.Text == nil || b.Fields != nil || b.Elements != nil):
+		return nil, errors.New("it has a text and nothing else")
 	case b.Type == "context" && (len(b.Elements) == 0 || len(b.Elements) > 10 || b.Text != nil || b.Fields != nil):
 		return nil, errors.New("it has one to ten elements")
 	}
@@ -150,12 +149,7 @@ func (b readBlock) check() ([]readText, error) {
 			return nil, err
 		}
 	}
-	for _, f := range b.Fields {
-		if err := f.check(2_000); err != nil {
-			return nil, err
-		}
-	}
-	return slices.Concat(all, b.Fields, b.Elements), nil
+	return append(all, b.Elements...), nil
 }
 
 var (

@@ -37,7 +37,7 @@ var noMessages = map[string]string{
 	"a colour that is a number": `{"text":"","mrkdwn":false,"blocks":[],"attachments":[{"color":1,"blocks":[]}]}`,
 }
 
-// TestSlacksTypesTakeEveryPayload lets somebody else judge: Slack's published type definitions, checked by the TypeScript
+// TestSlacksTypesTakeEveryPayload has an independent judge: Slack's published type definitions, checked by the TypeScript
 // compiler, which also fails where what must be refused is not.
 func TestSlacksTypesTakeEveryPayload(t *testing.T) {
 	var program strings.Builder

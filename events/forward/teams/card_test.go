@@ -38,7 +38,7 @@ func text(t testing.TB, full bool, list ...events.Event) (string, map[string]str
 
 func TestEveryKindOfMessageLooksAsItIsPinned(t *testing.T) { chat.Pinned(t, *update) }
 
-// TestMicrosoftsLibraryReadsEveryCard lets somebody else judge, and also fails where what must be refused is not.
+// TestMicrosoftsLibraryReadsEveryCard has an independent judge, which must also refuse what is wrong.
 func TestMicrosoftsLibraryReadsEveryCard(t *testing.T) {
 	interop := filepath.Join("..", "..", "..", "schemas", "interop")
 	if _, err := os.Stat(filepath.Join(interop, "node_modules", "adaptivecards")); err != nil {

@@ -225,16 +225,21 @@ func (a *Daemon) Close() {
 	if conn.Conn != nil {
 		HangUp(conn)
 	}
+	a.release()
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+	a.closers = nil
+}
+
+// release gives back socket and address.
+func (a *Daemon) release() {
 	if a.socket != nil {
 		a.socket.Close()
 	}
 	if a.web != nil {
 		a.web.Close()
 	}
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		a.closers[i]()
-	}
-	a.closers = nil
 }
 
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,

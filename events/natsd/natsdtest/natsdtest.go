@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// Loopback is an address of this machine that nobody else uses, so that the port of a server that
-// is away goes to nobody: neither to another server, whose clients and routes would then be those
-// of both, nor to a connection. Systems other than Linux have one address for all.
+// Loopback is an address of this machine that nothing else uses, so that the port of a server that
+// is away stays free: another server would get the clients and routes of both, and a connection
+// would take it, too. Systems other than Linux have one address for all.
 func Loopback() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -43,10 +43,9 @@ func KeepInMemory() {
 	}
 }
 
-// Parallel reads the flags and lets so many tests run in parallel on any machine, unless
-// -test.parallel says how many: next to servers they mostly wait. With the race detector, which
-// makes them compute five times as long, it is the first number. It is called before the first test
-// starts.
+// Parallel reads the flags, and sets how many tests run in parallel on any machine, unless
+// -test.parallel does: next to servers they mostly wait. With the race detector, which makes them
+// compute five times as long, it is the first number. It is called before the first test starts.
 func Parallel(raced, usual int) {
 	flag.Parse()
 	if Raced {
@@ -57,7 +56,7 @@ func Parallel(raced, usual int) {
 	}
 }
 
-// Given says whether a flag stands on the command line.
+// Given reports whether a flag is on the command line.
 func Given(name string) (found bool) {
 	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
 	return found

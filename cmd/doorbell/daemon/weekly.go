@@ -102,7 +102,7 @@ func (w *weekly) turn(ctx context.Context) (wait time.Duration, err error) {
 	return min(lookEvery, time.Until(week.AddDate(0, 0, 7))), nil
 }
 
-// mail sends the report of a week to all recipients that do not have it. The problem is the last reason
+// mail sends the report of a week to the recipients that lack it. The problem is the last reason
 // why one was not sent, the error one of the store.
 func (w *weekly) mail(ctx context.Context, week time.Time, done *store.Reported) (problem, err error) {
 	for _, to := range w.to {

@@ -1,6 +1,6 @@
 // Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that
-// can be stopped and started. It also has an address for any server of a test binary, and lets
-// tests that wait for servers do so together.
+// can be stopped and started. It also starts embedded servers, has an address for any server of a
+// test binary, and lets tests that wait for servers do so together.
 package natsdtest
 
 import (
@@ -11,7 +11,32 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/natsd"
 )
+
+// Embedded starts an embedded server, which ends with the test, and returns JetStream on it.
+func Embedded(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
 
 // Loopback is an address of this machine that nothing else uses, so that the port of a server that
 // is away stays free: another server would get the clients and routes of both, and a connection

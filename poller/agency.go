@@ -38,9 +38,7 @@ type agency struct {
 	busy       map[string]struct{} // insertions that are being polled
 	walkNow    chan struct{}
 	known      int // published insertions, as of the last walk
-	gone       int // disappeared ones that are still polled
 	lastWalk   WalkStatus
-	ended      WalkCounts
 	walkBegan  time.Time // when the last walk began
 	underWay   bool      // that walk has not ended
 	lastError  string
@@ -234,8 +232,6 @@ func (a *agency) load() error {
 			polled = append(polled, i)
 			if i.GoneSince.IsZero() {
 				a.known++
-			} else {
-				a.gone++
 			}
 		}
 		return nil

@@ -303,18 +303,18 @@ func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 		w.options.RequestsPerSecond = perSecond
 		w.start()
 		w.pass(6 * time.Minute)
-		walked := map[string]uint64{}
+		walked := map[string]time.Time{}
 		for _, id := range ids {
 			s := w.status(id)
-			walked[id] = s.Walks.Complete
+			walked[id] = s.LastCompleteWalk
 			if s.Freshness.Insertions != each || s.Freshness.NeverPolled > 0 || s.Freshness.PastCap > 0 {
 				t.Errorf("%s in the first minutes: %+v", id, s.Freshness)
 			}
 		}
 		w.pass(3 * time.Minute)
 		for _, id := range ids {
-			if s := w.status(id); s.Walks.Complete == walked[id] || s.Freshness.PastCap > 0 {
-				t.Errorf("%s is walked %d and %d times: %+v", id, walked[id], s.Walks.Complete, s.Freshness)
+			if s := w.status(id); s.LastCompleteWalk.Equal(walked[id]) || s.Freshness.PastCap > 0 {
+				t.Errorf("%s was walked at %s and at %s: %+v", id, walked[id], s.LastCompleteWalk, s.Freshness)
 			}
 		}
 		if n := w.model.Requests(sandbox.Filter{}); float64(n) > 9*60*perSecond {

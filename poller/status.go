@@ -34,7 +34,6 @@ type AgencyStatus struct {
 	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream
 	WatchStart       time.Time    `json:"watchStart"`
 	Insertions       int          `json:"insertions"`
-	Disappeared      int          `json:"disappeared"` // still polled for last contact requests
 	LastGoodAnswer   time.Time    `json:"lastGoodAnswer,omitzero"`
 	LastCompleteWalk time.Time    `json:"lastCompleteWalk,omitzero"`
 	LastWalk         WalkStatus   `json:"lastWalk"`
@@ -50,7 +49,6 @@ type AgencyStatus struct {
 	LastError    string                        `json:"lastError,omitempty"`
 	LastSequence uint64                        `json:"lastSequence"`
 	Freshness    *Freshness                    `json:"freshness,omitempty"` // of a daemon that runs
-	Walks        WalkCounts                    `json:"walks"`
 }
 
 // WalkStatus is how the last walk went.
@@ -61,12 +59,6 @@ type WalkStatus struct {
 	Reason     string        `json:"reason,omitempty"` // why it is partial
 	Pages      int           `json:"pages"`
 	Insertions int           `json:"insertions"`
-}
-
-// WalkCounts counts walks since the start of the process.
-type WalkCounts struct {
-	Complete uint64 `json:"complete"`
-	Partial  uint64 `json:"partial"`
 }
 
 // HaltStatus is a scope that is not asked for any more, why, and what to do.
@@ -141,8 +133,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	s.Freshness = a.freshness(standing, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, x.Good
-	s.Walks = a.ended
+	s.Insertions, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.lastWalk, a.lastError, x.Good
 	return s
 }
 

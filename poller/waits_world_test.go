@@ -156,8 +156,8 @@ func TestTheStatusCountsRequestsByWhatCameOfThem(t *testing.T) {
 		if s.Latency.ContactRequests != 1 || s.Latency != s.Agencies[0].Freshness.Latency {
 			t.Errorf("%+v", s.Latency)
 		}
-		if a := s.Agencies[0]; a.Walks.Complete == 0 || a.Walks.Partial != 0 {
-			t.Errorf("%+v", a.Walks)
+		if a := s.Agencies[0]; !a.LastWalk.Complete {
+			t.Errorf("%+v", a.LastWalk)
 		}
 	})
 }

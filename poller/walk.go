@@ -151,12 +151,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 		At: w.Began, Took: time.Since(w.Began), Complete: v.Complete, Reason: v.Reason,
 		Pages: v.Pages, Insertions: v.References,
 	}
-	a.known, a.gone = w.ended.Published, w.ended.Late
-	if v.Complete {
-		a.ended.Complete++
-	} else {
-		a.ended.Partial++
-	}
+	a.known = w.ended.Published
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
 		a.failedWalk = true

@@ -651,8 +651,8 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 			return tx.PutInsertion("A100", i)
 		}))
 		w.pass(time.Hour)
-		if s := w.status("A100"); s.Insertions != 1 || s.Disappeared != 1 {
-			t.Errorf("%d insertions, %d disappeared", s.Insertions, s.Disappeared)
+		if s := w.status("A100"); s.Insertions != 1 || s.Freshness.Insertions != 2 {
+			t.Errorf("%d insertions, %d polled", s.Insertions, s.Freshness.Insertions)
 		}
 		w.pass(49 * time.Hour)
 		before := w.model.Requests(sandbox.Filter{Reference: "a#1##"})
@@ -660,8 +660,8 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - before; n != 0 {
 			t.Errorf("%d requests more than two days after it was gone", n)
 		}
-		if s := w.status("A100"); s.Disappeared != 0 {
-			t.Errorf("%d disappeared that are still polled", s.Disappeared)
+		if s := w.status("A100"); s.Freshness.Insertions != 1 {
+			t.Errorf("%d are still polled", s.Freshness.Insertions)
 		}
 	})
 }

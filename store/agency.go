@@ -51,7 +51,7 @@ type Agency struct {
 	KeyOf    string    `json:"keyOf,omitempty"`
 
 	// Operations is what is remembered of each of the API's two operations, by their names in
-	// events. Copies of an agency have it in common: SetOperation changes it, nobody else.
+	// events. Copies of an agency share it: only SetOperation changes it.
 	Operations map[string]Operation `json:"operations,omitempty"`
 }
 

@@ -7,8 +7,8 @@ var keyReported = []byte("reported")
 // Reported is which report of a week was sent last, and to whom.
 type Reported struct {
 	Week time.Time `json:"week"`          // its end; zero: none yet
-	All  bool      `json:"all,omitempty"` // everybody has it
-	To   []string  `json:"to,omitempty"`  // names of those who have it, as long as others do not
+	All  bool      `json:"all,omitempty"` // all recipients have it
+	To   []string  `json:"to,omitempty"`  // recipients that have it, as long as others do not
 }
 
 // Reported returns what SetReported wrote last.

@@ -13,17 +13,47 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// StartThree starts a cluster of three servers with JetStream on free loopback ports, for a demo:
-// it has no users and no limits. It returns their URLs, separated by commas, when streams can be
-// made.
+// Three returns the options of a cluster of three servers with JetStream on free ports of a
+// loopback address, and their URLs, separated by commas. It has no users and no limits.
+func Three(host, dir string) (all [3]*server.Options, urls string, err error) {
+	var clients, routes []string
+	for n := range all {
+		name := fmt.Sprintf("server-%d", n+1)
+		o := &server.Options{
+			ServerName: name, Host: host, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
+			Cluster: server.ClusterOpts{Name: "three", Host: host, NoAdvertise: true},
+		}
+		for _, port := range []*int{&o.Port, &o.Cluster.Port} {
+			l, err := net.Listen("tcp", host+":0")
+			if err != nil {
+				return all, "", err
+			}
+			defer l.Close() // so that each gets another one
+			*port = l.Addr().(*net.TCPAddr).Port
+		}
+		clients = append(clients, fmt.Sprintf("nats://%s:%d", host, o.Port))
+		routes = append(routes, fmt.Sprintf("nats://%s:%d", host, o.Cluster.Port))
+		all[n] = o
+	}
+	for _, o := range all {
+		o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
+	}
+	return all, strings.Join(clients, ","), nil
+}
+
+// LeadsThree reports whether a server of Three leads the complete cluster, which can then make
+// streams.
+func LeadsThree(s *server.Server) bool {
+	return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3
+}
+
+// StartThree starts a cluster on this machine for a demo. It returns the URLs of its servers when
+// streams can be made.
 func StartThree(ctx context.Context, dir string) (urls string, stop func(), err error) {
-	ports, err := freePorts(6)
+	options, urls, err := Three("127.0.0.1", dir)
 	if err != nil {
 		return "", nil, err
 	}
-	url := func(port int) string { return fmt.Sprintf("nats://127.0.0.1:%d", port) }
-	clients := []string{url(ports[0]), url(ports[1]), url(ports[2])}
-	routes := []string{url(ports[3]), url(ports[4]), url(ports[5])}
 	var all []*server.Server
 	stop = func() {
 		for _, s := range all {
@@ -31,14 +61,8 @@ func StartThree(ctx context.Context, dir string) (urls string, stop func(), err 
 			s.WaitForShutdown()
 		}
 	}
-	for n := range clients {
-		name := fmt.Sprintf("server-%d", n+1)
-		s, err := server.NewServer(&server.Options{
-			ServerName: name, Host: "127.0.0.1", Port: ports[n], NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "demo", Host: "127.0.0.1", Port: ports[3+n], NoAdvertise: true},
-			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
-		})
+	for _, o := range options {
+		s, err := server.NewServer(o)
 		if err != nil {
 			stop()
 			return "", nil, err
@@ -46,10 +70,7 @@ func StartThree(ctx context.Context, dir string) (urls string, stop func(), err 
 		s.Start()
 		all = append(all, s)
 	}
-	ready := func(s *server.Server) bool {
-		return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(all)
-	}
-	for !slices.ContainsFunc(all, ready) { // servers give no signal
+	for !slices.ContainsFunc(all, LeadsThree) { // servers give no signal
 		select {
 		case <-ctx.Done():
 			stop()
@@ -57,17 +78,5 @@ func StartThree(ctx context.Context, dir string) (urls string, stop func(), err 
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return strings.Join(clients, ","), stop, nil
-}
-
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // so that each gets another one
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
+	return urls, stop, nil
 }

@@ -21,7 +21,6 @@ type Status struct {
 	Problem string    // why the last attempt failed; empty if it succeeded
 	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
 
-	Rivals    []string               // agencies that another store has published since this relay was made
 	Published map[events.Type]uint64 // events that the stream stored since the relay was made; those of unknown types are under ""
 	Repeated  uint64                 // events that the stream already held
 	Failures  map[string]uint64      // failed attempts by reason; see reason
@@ -33,7 +32,6 @@ func (r *Relay) Status() Status {
 	defer r.mu.Unlock()
 	s := r.status
 	s.Published, s.Failures = maps.Clone(s.Published), maps.Clone(s.Failures)
-	s.Rivals = slices.Sorted(maps.Keys(r.rivals))
 	s.Turned = *r.turned.Load()
 	return s
 }

@@ -9,10 +9,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/natsd/natsdtest"
 )
 
 func TestAClientReadsBelowAFilter(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestAClientReadsBelowAFilter(t *testing.T) {
 }
 
 func TestAReadEndsWithItsFirstError(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	c, read := Client{Conn: Conn{Conn: js.Conn()}, Stream: "MISSING", Wait: 5 * time.Second}, 0
 	for m, err := range c.Read(t.Context(), ">", 0) {
 		if read++; m != nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -48,7 +50,7 @@ func TestAReadEndsWithItsFirstError(t *testing.T) {
 }
 
 func TestBatchesHoldWhatSingleReadsHold(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (c Client) erase(ctx context.Context, sequence uint64) error {
 	case a.Error != nil && a.Error.ErrorCode == isSealed:
 		return c.mayNot("it is sealed")
 	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), method):
-		return c.mayNot("this user of NATS may not publish to " + c.Conn.api() + method + "; allow it that, or let a user do it who may")
+		return c.mayNot("this user of NATS may not publish to " + c.Conn.api() + method + "; grant it, or use a user that may")
 	case err != nil:
 		return fmt.Errorf("erase message: %w", Explain(c.Conn, err))
 	case !a.Success:

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
@@ -129,7 +131,7 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 }
 
 func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	all := func(*Message) bool { return true }
 	if n, err := c.Erase(t.Context(), "listings.dlq.>", all); n != 0 || err != nil {

@@ -28,7 +28,7 @@ func Explain(nc Conn, err error) error {
 	case !nc.IsConnected(), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, ErrNotConnected):
 		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
-		errors.Is(err, nats.ErrNoResponders): // nobody answers for a stream, whichever it is
+		errors.Is(err, nats.ErrNoResponders): // JetStream does not respond, whatever the stream
 		return &explained{nc.noJetStream(), err}
 	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
 		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")

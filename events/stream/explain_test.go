@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -65,7 +66,7 @@ func TestItIsSaidWhyNATSCannotBeUsed(t *testing.T) {
 }
 
 func TestWhatSaysEnoughStaysAsItIs(t *testing.T) {
-	nc := newServer(t).Conn()
+	nc := natsdtest.Embedded(t).Conn()
 	if other := errors.New("other"); Explain(Conn{Conn: nc}, other) != other || Explain(Conn{Conn: nc}, nil) != nil || Explain(Conn{Conn: nc}, nats.ErrTimeout) != nats.ErrTimeout {
 		t.Error("changed")
 	}

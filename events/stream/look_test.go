@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/natsd/natsdtest"
 )
 
 func TestTheStateOfAStreamSaysWhichOneItIsAndWhatItHolds(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	if _, err := c.State(t.Context()); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("without a stream: %v", err)
@@ -43,7 +45,7 @@ func TestTheStateOfAStreamSaysWhichOneItIsAndWhatItHolds(t *testing.T) {
 }
 
 func TestASignalComesForWhatIsPublishedBelowItsFilterUntilItIsStopped(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	published, stop, err := c.Signal("a.*")
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,25 +16,6 @@ import (
 func TestMain(m *testing.M) {
 	natsdtest.KeepInMemory()
 	goleak.VerifyTestMain(m)
-}
-
-func newServer(t *testing.T) jetstream.JetStream {
-	t.Helper()
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
-	conn, err := s.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
 }
 
 func wanted() jetstream.StreamConfig {
@@ -55,7 +35,7 @@ func TestAMissingStreamIsMadeOnlyWhereThatIsAllowed(t *testing.T) {
 		"neither":  {Rights{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			js := newServer(t)
+			js := natsdtest.Embedded(t)
 			f, err := Ensure(t.Context(), js, wanted(), c.may)
 			if f.Made != c.made || errors.Is(err, ErrMissing) == c.made || c.made != (err == nil) {
 				t.Fatalf("%+v, %v", f, err)
@@ -71,7 +51,7 @@ func TestAMissingStreamIsMadeOnlyWhereThatIsAllowed(t *testing.T) {
 }
 
 func TestAnotherStreamIsChangedOnlyOnOurOwnServer(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	if _, err := Ensure(t.Context(), js, wanted(), Rights{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +73,7 @@ func TestAnotherStreamIsChangedOnlyOnOurOwnServer(t *testing.T) {
 }
 
 func TestAStreamThatCannotHoldWhatIsPublishedIsUnfit(t *testing.T) {
-	js := newServer(t)
+	js := natsdtest.Embedded(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"listings.>"}}); err != nil {
 		t.Fatal(err)
 	}

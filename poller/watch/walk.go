@@ -70,7 +70,6 @@ type Walked struct {
 type WalkEnd struct {
 	Effects                       // Unhalted are not listed any more: gone, or left out by another filter
 	Gone      map[string]struct{} // disappeared, before this walk or with it
-	Late      int                 // of those: still polled, because of what arrives late
 	Over      []string            // of those: not polled any more
 	Outside   []string            // left out by another filter than before: not polled any more
 	Published int                 // insertions
@@ -128,9 +127,7 @@ func (e *walkEnd) count(all iter.Seq[store.Insertion]) (missing []store.Insertio
 				missing = append(missing, i)
 			}
 			continue
-		case !i.Outside && e.now.Sub(i.GoneSince) <= LateArrivals:
-			e.Late++
-		default:
+		case i.Outside || e.now.Sub(i.GoneSince) > LateArrivals:
 			e.Over = append(e.Over, i.Reference)
 		}
 		e.Gone[i.Reference] = struct{}{}
@@ -187,7 +184,6 @@ func (e *walkEnd) disappear(record func(string) []byte) {
 		e.Unhalted = append(e.Unhalted, i.Reference)
 		e.Gone[i.Reference] = struct{}{}
 		e.Published--
-		e.Late++
 		last := listings.Insertion{Reference: i.Reference, Record: record(i.Reference)}
 		common := e.common()
 		common.Origin, common.ObservedAfter = events.OriginLive, i.LastSeen

@@ -41,7 +41,7 @@ func (c *checker) receivers() {
 		return l.Number > 0 && slices.ContainsFunc(l.To, receivers.Address.Unsigned)
 	}
 	if at := slices.IndexFunc(set.Lines(), unsigned); at >= 0 { // of a setting config warns
-		c.report.warn(sectionReceivers, set.Lines()[at].Place()+" sends to a webhook without a secret: who receives events cannot tell them from anybody else's",
+		c.report.warn(sectionReceivers, set.Lines()[at].Place()+" sends to a webhook without a secret: it cannot verify that events come from doorbell",
 			"set DOORBELL_WEBHOOK_SECRET; this makes one: echo whsec_$(openssl rand -base64 32)")
 	}
 	for _, r := range set.Routes() {

@@ -55,12 +55,11 @@ func (d *pairDemo) run(ctx context.Context, seed uint64) error {
 	}
 	defer stop()
 	d.urls = urls
-	nc, err := natsd.Connect(natsd.Dial{URL: urls}, discardLog())
+	conn, err := daemon.Connect(natsd.Dial{URL: urls}, discardLog())
 	if err != nil {
 		return exit.Failed(err, "")
 	}
-	defer nc.Close()
-	conn := stream.Conn{Conn: nc}
+	defer conn.Close()
 	d.stream = stream.Client{Conn: conn, Stream: demoStream, Wait: 5 * time.Second}
 	js, err := conn.JetStream()
 	if err != nil {
@@ -87,7 +86,7 @@ func (d *pairDemo) run(ctx context.Context, seed uint64) error {
 
 var pairNames = [2]string{"one", "two"}
 
-// launch starts a doorbell as a user would.
+// launch starts a doorbell like a user does.
 func (d *pairDemo) launch(ctx context.Context, n int) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -131,7 +130,7 @@ func (d *pairDemo) await(ctx context.Context, n int, works bool) (ops.Status, er
 	}
 }
 
-// story lets the doorbell that works die, and judges what the stream holds in the end.
+// story kills the doorbell that works, and checks the stream at the end.
 func (d *pairDemo) story(ctx context.Context) error {
 	began := time.Now()
 	say := func(format string, args ...any) {
@@ -157,7 +156,7 @@ func (d *pairDemo) story(ctx context.Context) error {
 	if sleep(ctx, after) != nil {
 		return nil
 	}
-	leads, lost, doubled, err := d.judge(ctx, began)
+	leads, lost, doubled, err := d.compare(ctx, began)
 	if err != nil {
 		return exit.Failed(err, "")
 	}
@@ -168,8 +167,8 @@ func (d *pairDemo) story(ctx context.Context) error {
 	return nil
 }
 
-// judge holds the stream against what the API knows. It waits for what was created last.
-func (d *pairDemo) judge(ctx context.Context, began time.Time) (leads, lost, doubled int, err error) {
+// compare compares the stream with what the API knows. It waits for what was created last.
+func (d *pairDemo) compare(ctx context.Context, began time.Time) (leads, lost, doubled int, err error) {
 	until := time.Now()
 	for {
 		times, err := d.created(ctx)

@@ -13,8 +13,7 @@ import (
 	"doorbell/events"
 )
 
-// csvOf returns a function that writes events as rows of a table for an office: who wrote what
-// about which listing. It masks nobody.
+// csvOf returns a function that writes events as rows of a table for an office, with people's data.
 func csvOf(w io.Writer) (func(ops.LoggedEvent) error, error) {
 	c, err := leads.NewCSV(w, "recorded_utc", "created_utc", "agency", "type", "reference", "title", "street", "postal_code", "locality",
 		"name", "email", "phone", "message", "score", "origin", "published", "ce_id", "ce_sequence")

@@ -47,7 +47,7 @@ func (f *PersonFlags) read(p *program) error {
 	return nil
 }
 
-// valid refuses what means nobody. What is read from standard input is checked when it is.
+// valid refuses flags that match no person. What is read from standard input is checked when it is.
 func (f *PersonFlags) valid() error {
 	if f.Email == "-" && f.Phone == "" || f.Phone == "-" && f.Email == "" {
 		return validAgency("--agency", f.Agency)

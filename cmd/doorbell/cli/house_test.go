@@ -86,9 +86,7 @@ var onlyInTests = map[string][]string{
 	"events/replay":        {"events/natsd"},
 	"events/stream":        {"events/natsd"},
 	"events/forward":       {"events/natsd"},
-	"cmd/doorbell/people":  {"events/natsd"},
 	"cmd/doorbell/standby": {"events/natsd"},
-	"cmd/doorbell/feed":    {"events/natsd"},
 	"poller":               {"poller/sandbox"}, // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {"poller/sandbox"}, // and so is the whole
@@ -98,7 +96,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people", "cmd/doorbell/standby", "cmd/doorbell/feed (tests)"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "events/natsd/natsdtest", "cmd/doorbell/cli", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)", "cmd/doorbell/daemon", "cmd/doorbell/options", "cmd/doorbell/check", "cmd/doorbell/people", "cmd/doorbell/standby", "cmd/doorbell/feed (tests)"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell/cli"},
 	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell/cli (tests)", "cmd/doorbell/doorbelltest", "cmd/doorbell/torture (tests)"},

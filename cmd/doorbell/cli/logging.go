@@ -36,8 +36,7 @@ func (p *program) logger(b config.Base) *slog.Logger {
 // discardLog is for what logs, where there is a person to talk to and no log.
 func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// readable writes times in UTC, and durations as 30s in JSON too. Who sits before a terminal knows
-// what day it is.
+// readable writes times in UTC, at a terminal without the date, and durations as 30s in JSON too.
 func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 	switch {
 	case a.Key == slog.TimeKey && t.is:
@@ -65,8 +64,8 @@ const (
 // sameThing are the attributes that say what a line is about; the others say how it is.
 var sameThing = []string{"agency", "operation", "forwarder", "lane", "part", "job", "key", "verb", "receipt"}
 
-// toldOnce is an attribute of lines that are never kept back: a halt and its end are told once
-// each. The next one is another one, also in the same words, and follows what a person did.
+// toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
+// once each. The next one is another one, also in the same words, and follows what a person did.
 const toldOnce = "scope"
 
 // dedupeHandler is a slog.Handler that keeps a lasting failure from filling the log.
@@ -80,8 +79,7 @@ func NewDedupe(next slog.Handler) *dedupeHandler {
 	return &dedupeHandler{next: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
-// loud is the same log without the bound: for answers to what a person does, who does it again and
-// wants to hear again.
+// loud is the same log without the bound: for the effects of what a person does, again each time.
 func loud(log *slog.Logger) *slog.Logger {
 	if h, ok := log.Handler().(*dedupeHandler); ok {
 		return slog.New(h.next)
@@ -134,7 +132,7 @@ func (h *dedupeHandler) WithGroup(name string) slog.Handler {
 
 // Handle writes a line, or keeps it for later.
 func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelInfo || isToldOnce(r) { // who asks for debug lines wants them all
+	if r.Level < slog.LevelInfo || isToldOnce(r) { // debug lines are all wanted
 		return h.next.Handle(ctx, r)
 	}
 	about, words := h.split(r)
@@ -220,7 +218,7 @@ func (c *deduped) release(t *repeatedLine) {
 	}
 	r, next := t.take(time.Now()), t.next
 	c.mu.Unlock()
-	_ = next.Handle(context.Background(), r) // nobody could be told
+	_ = next.Handle(context.Background(), r) // there is no other place to report it
 }
 
 // flushLog writes what is still kept: the process is about to end.

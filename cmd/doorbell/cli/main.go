@@ -39,7 +39,7 @@ type program struct {
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. The second one ends the
-// process at once: who presses Ctrl-C twice does not want to wait for the drain.
+// process immediately, without the drain.
 func untilSignal(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)

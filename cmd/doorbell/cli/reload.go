@@ -16,18 +16,17 @@ import (
 // counts: half a file names fewer agencies than the whole.
 const readKeysEvery = 10 * time.Second
 
-// keyReader tells the poller again whom to watch and with which keys, when a file has changed and
-// on SIGHUP. What is wrong with a file that is just being replaced is said, and what was configured
-// before stays.
+// keyReader passes agencies and keys to the poller when a file has changed, and on SIGHUP. If the
+// configuration is wrong, as while a file is being replaced, it logs that, and keeps the one before.
 type keyReader struct {
 	environ []string
 	hup     <-chan os.Signal
 	log     *slog.Logger
-	loud    *slog.Logger // for what somebody has just done and waits to hear of
+	loud    *slog.Logger // for what a person has just done
 
 	seen   keyReading // the last one
-	acted  keyReading // the last one that the poller, or the log, was told
-	told   []poller.AgencyKeys
+	acted  keyReading // the last one that went to the poller, or to the log
+	used   []poller.AgencyKeys
 	warned []string
 }
 
@@ -43,7 +42,7 @@ func (r keyReading) equal(other keyReading) bool {
 
 func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
 	now := keyReading{agencies: options.Poller(c, release).Agencies}
-	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
+	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, used: now.agencies, warned: c.Warnings}
 }
 
 // begin returns what a daemon starts with that takes its turn long after the configuration was
@@ -53,12 +52,12 @@ func (r *keyReader) begin() []poller.AgencyKeys {
 	c, err := config.Read(r.environ, config.GroupPoll)
 	if err != nil {
 		r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
-		return r.told
+		return r.used
 	}
-	r.told = options.Poller(c, release).Agencies
-	r.seen = keyReading{agencies: r.told}
+	r.used = options.Poller(c, release).Agencies
+	r.seen = keyReading{agencies: r.used}
 	r.acted = r.seen
-	return r.told
+	return r.used
 }
 
 // run reads until ctx ends. Only set can fail.
@@ -97,20 +96,20 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 			}
 		}
 		r.warned = c.Warnings
-		if err := r.tell(now.agencies, set); err != nil {
+		if err := r.use(now.agencies, set); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys) error) error {
-	if slices.Equal(list, r.told) {
+func (r *keyReader) use(list []poller.AgencyKeys, set func([]poller.AgencyKeys) error) error {
+	if slices.Equal(list, r.used) {
 		return nil
 	}
 	if err := set(list); err != nil {
 		return err
 	}
-	r.told = list
+	r.used = list
 	r.loud.Info("agencies and keys were reloaded", "agencies", len(list))
 	return nil
 }

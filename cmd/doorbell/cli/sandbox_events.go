@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
@@ -32,23 +33,22 @@ const defaultPrefix = "listings"
 // storyAge is how long the stream keeps messages: as that of run does.
 const storyAge = 30 * 24 * time.Hour
 
-// toldStory is what `sandbox --events --json` prints.
-type toldStory struct {
-	NATS     string      `json:"nats"`
-	Stream   string      `json:"stream"`
-	Subjects string      `json:"subjects"`
-	Events   []toldEvent `json:"events"`
+// published is what `sandbox --events --json` prints.
+type published struct {
+	NATS     string           `json:"nats"`
+	Stream   string           `json:"stream"`
+	Subjects string           `json:"subjects"`
+	Events   []publishedEvent `json:"events"`
 }
 
-type toldEvent struct {
+type publishedEvent struct {
 	Sequence uint64 `json:"sequence"` // in the stream
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Subject  string `json:"subject"`
 }
 
-// publishStory publishes one event of every type to a NATS of the consumer's, as a relay would, and
-// ends.
+// publishStory publishes one event of every type to a NATS server, as a relay would, and ends.
 func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	conn, err := c.dial(ctx, p)
 	if err != nil {
@@ -77,12 +77,12 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	case !made.Made:
 		return exit.Failed(fmt.Errorf("the stream %s was made by another program just now", o.Stream), "nothing was published")
 	}
-	told := toldStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
+	done := published{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
 	out := p.stdout
 	if c.JSON {
 		out = io.Discard
 	}
-	fmt.Fprintf(out, "Stream %s, subjects %s, at %s:\n", told.Stream, told.Subjects, told.NATS)
+	fmt.Fprintf(out, "Stream %s, subjects %s, at %s:\n", done.Stream, done.Subjects, done.NATS)
 	story, err := story()
 	if err != nil {
 		return exit.Failed(err, "")
@@ -93,17 +93,17 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 		if err != nil {
 			return exit.Failed(stream.Explain(conn, err), "the story is not complete; remove the stream before you try again")
 		}
-		told.Events = append(told.Events, toldEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
+		done.Events = append(done.Events, publishedEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
 		fmt.Fprintf(out, "  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
 	}
 	if c.JSON {
-		return p.printJSON(told)
+		return p.printJSON(done)
 	}
 	_, err = fmt.Fprintf(out, "Published %s, one of every type. Remove them with: nats stream rm %s\n", ops.Counted(len(story), "event"), o.Stream)
 	return err
 }
 
-// dial connects to the NATS of --nats, else to that of the environment.
+// dial connects to the NATS of --nats, otherwise to that of the environment.
 func (c *SandboxCmd) dial(ctx context.Context, p *program) (conn stream.Conn, err error) {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), func(e string) bool {
 		return strings.HasPrefix(e, "DOORBELL_") && !strings.HasPrefix(e, "DOORBELL_NATS_URL=")
@@ -119,13 +119,11 @@ func (c *SandboxCmd) dial(ctx context.Context, p *program) (conn stream.Conn, er
 	if d.URL == "" {
 		return conn, exit.Usage("--events: needs a NATS", "give --nats URL, or set NATS_URL")
 	}
-	nc, err := natsd.Connect(d, discardLog())
-	if err != nil {
+	if conn, err = daemon.Connect(d, discardLog()); err != nil {
 		return conn, exit.Usage(err.Error(), "")
 	}
-	conn = stream.Conn{Conn: nc, Domain: d.Domain, APIPrefix: d.APIPrefix}
-	if !options.Connected(ctx, nc) {
-		defer nc.Close()
+	if !options.Connected(ctx, conn.Conn) {
+		defer conn.Close()
 		return stream.Conn{}, exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "is the URL right, and does the server run?")
 	}
 	return conn, nil

@@ -74,7 +74,7 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")
-	var told toldStory
+	var told published
 	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" || len(told.Events) != len(types) {
 		t.Errorf("%v: %+v", err, other)
 	}

@@ -17,7 +17,7 @@ import (
 	"doorbell/events"
 )
 
-// usualWidth is that of a terminal that does not tell its own.
+// usualWidth is that of a terminal whose width is unknown.
 const usualWidth = 80
 
 // Terminal is what is known of the screen that a command writes to; the zero value is a file.
@@ -52,7 +52,7 @@ func (p *program) print(text string) error { return p.printTo(p.stdout, text) }
 
 // note says something beside the output.
 func (p *program) note(format string, args ...any) {
-	_ = p.printTo(p.stderr, fmt.Sprintf(format, args...)+"\n") // nobody could be told
+	_ = p.printTo(p.stderr, fmt.Sprintf(format, args...)+"\n") // there is no other place to report it
 }
 
 func (p *program) printTo(w io.Writer, text string) error {
@@ -67,14 +67,14 @@ func (p *program) printTo(w io.Writer, text string) error {
 	return nil
 }
 
-// confirm asks a person at the terminal. Where none sits there, nobody says what would be done, and
-// --yes has to say it. It is nil for a yes, and where ctx ends.
-func (p *program) confirm(ctx context.Context, yes bool, nobody, question string) error {
+// confirm asks a person at the terminal. Without a terminal it refuses, with would in the error, and
+// --yes is needed. It is nil for a yes, and where ctx ends.
+func (p *program) confirm(ctx context.Context, yes bool, would, question string) error {
 	if yes {
 		return nil
 	}
 	if !isTerminal(p.stdin) {
-		return exit.Usage(nobody+", and there is nobody to ask", "--yes does it")
+		return exit.Usage(would+", and there is nobody to ask", "--yes does it")
 	}
 	return ask(ctx, p.stdin, p.stderr, question+" [y/N] ")
 }

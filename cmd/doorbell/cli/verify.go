@@ -131,7 +131,7 @@ func printReport(p *program, r store.Report) error {
 	}
 	what := "is sound: " + reportText(r)
 	if len(r.Findings) > 0 {
-		what = "is damaged" // and nobody knows what would be in it
+		what = "is damaged"
 	}
 	fmt.Fprintf(&b, "%s, store %s of %s, %s\n", r.Path, r.StoreID, r.BaseURL, what)
 	return p.print(b.String())

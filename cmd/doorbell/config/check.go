@@ -192,11 +192,10 @@ func (r *reader) checkStaleness(limit time.Duration, rate float64) {
 // an address are good for nothing, which is only odd. A table of routes may name the addresses.
 func (r *reader) checkForward(c *Config) {
 	f := c.Forward
-	_, table := r.readable("DOORBELL_ROUTES_FILE", f.RoutesFile)
-	if table {
+	if _, is := r.readable("DOORBELL_ROUTES_FILE", f.RoutesFile); is {
 		r.warnReadable("DOORBELL_ROUTES_FILE", f.RoutesFile)
 	}
-	table = f.RoutesFile != ""
+	table := f.RoutesFile != ""
 	alone := "is set without %s; for alerts alone, write a line with the types access.>,watch.> into the table that DOORBELL_ROUTES_FILE names"
 	for _, one := range []struct {
 		name, alerts, idle string
@@ -265,7 +264,7 @@ func (r *reader) checkWebhook(f Forward, table bool) {
 	}
 	for agency := range f.WebhookURL.All() {
 		if f.WebhookSecret.Of(agency).IsZero() && f.WebhookTemplateFile.Of(agency).IsZero() { // services know other credentials
-			r.warn(name + " is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's" + make)
+			r.warn(name + " is not set" + whose(agency) + ": the receiver cannot verify that events come from doorbell" + make)
 			break
 		}
 	}
@@ -361,7 +360,7 @@ func (r *reader) warnIdle(needed string, there bool, names ...string) {
 	}
 }
 
-// warnStrangers says which agencies nobody watches.
+// warnStrangers warns about settings for agencies that are not watched.
 func (r *reader) warnStrangers(watched []Agency) {
 	ids := make(map[string]bool, len(watched))
 	for _, a := range watched {

@@ -9,7 +9,7 @@ import (
 	"doorbell/events"
 )
 
-// TypeHint says which type or group of types somebody may have meant. People say lead.
+// TypeHint names the type or group of types that may have been meant. People say lead.
 func TypeHint(name string) string {
 	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()); nearest != "" {
 		return "did you mean " + nearest + "?"

@@ -51,8 +51,8 @@ const (
 	AccountLimit = 1 << 40
 )
 
-// Options are the settings of a Daemon, from the configuration or made up by who makes one. They
-// hold secrets and are printed nowhere.
+// Options are the settings of a Daemon, from the configuration or of a demo or test. They hold
+// secrets and are printed nowhere.
 type Options struct {
 	DataDir string
 	Version string
@@ -151,7 +151,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := a.checkSocket(); err != nil {
 		return nil, err
 	}
-	first := []func(context.Context) error{a.checkPorts, a.openStore} // a fresh data directory is not made in vain
+	first := []func(context.Context) error{a.checkPorts, a.openStore} // a fresh data directory is made only if the ports are free
 	if _, err := os.Stat(filepath.Join(o.DataDir, StoreFile)); err == nil {
 		first = []func(context.Context) error{a.openStore, a.checkPorts} // a doorbell that holds it has the ports, too
 	}
@@ -225,16 +225,21 @@ func (a *Daemon) Close() {
 	if conn.Conn != nil {
 		HangUp(conn)
 	}
+	a.release()
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+	a.closers = nil
+}
+
+// release gives back socket and address.
+func (a *Daemon) release() {
 	if a.socket != nil {
 		a.socket.Close()
 	}
 	if a.web != nil {
 		a.web.Close()
 	}
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		a.closers[i]()
-	}
-	a.closers = nil
 }
 
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
@@ -400,7 +405,7 @@ func (a *Daemon) currentRelay() *relay.Relay {
 	return a.relay
 }
 
-// watchdog tells systemd that the process is alive as long as /livez says so.
+// watchdog reports to systemd that the process is alive as long as /livez does.
 func (a *Daemon) watchdog(ctx context.Context) error {
 	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.notNotified)
 }

@@ -37,8 +37,8 @@ func (a *Daemon) probeStore(ctx context.Context) error {
 	return nil
 }
 
-// Health says whether the daemon lives, which depends on nobody else, and whether it can do its
-// work. It never waits.
+// Health reports whether the daemon lives, which depends on no other service, and whether it can
+// do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, last, a.ran.Last(), limit)
@@ -87,7 +87,7 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 	return c
 }
 
-// check is fine if nobody waits for the stream. A halted agency does not matter.
+// check is fine if no agency waits for the stream. A halted agency does not matter.
 func (d *agencies) check() ops.Check {
 	if n := len(d.waiting()); n > 0 {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}

@@ -44,7 +44,7 @@ func (a *Daemon) openHTTP(context.Context) error {
 	return nil
 }
 
-// TryHTTP says whether an address can be taken, and gives it back.
+// TryHTTP reports whether an address can be taken, and gives it back.
 func TryHTTP(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -61,7 +61,7 @@ func httpListenError(address string, err error) error {
 	return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
 }
 
-// httpURL is where the page is for who sits at this machine; empty without HTTP.
+// httpURL is the address of the page on this machine; empty without HTTP.
 func (a *Daemon) httpURL() string {
 	if a.web == nil {
 		return ""
@@ -80,13 +80,18 @@ func addressOf(l net.Listener) (netip.AddrPort, bool) {
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
-	shown := page.Handler(page.Options{
+	return a.answerHTTP(ctx, page.Options{
 		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
 		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
-	})
+	}, a.Health, a.Verbs())
+}
+
+// answerHTTP is serveHTTP also of a doorbell that waits for its turn.
+func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func() ops.Health, verbs ops.Verbs) error {
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
-		Page: shown, Feed: feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}), Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),
-		Health: a.Health, Verbs: a.Verbs(), Token: a.o.HTTPToken, FeedToken: a.o.FeedToken, Log: a.o.Log.With("part", "http"),
+		Page: page.Handler(shown), Feed: feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}),
+		Metrics: metrics.Handler(ops.Shared(shown.Status)), Schemas: ops.Schemas(), Health: health, Verbs: verbs,
+		Token: a.o.HTTPToken, FeedToken: a.o.FeedToken, Log: a.o.Log.With("part", "http"),
 	})
 }
 

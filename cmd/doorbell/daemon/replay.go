@@ -13,20 +13,20 @@ import (
 	"doorbell/store"
 )
 
-// tellEvery is how often a replay says how far it is.
-const tellEvery = 200 * time.Millisecond
+// reportEvery is how often a replay says how far it is.
+const reportEvery = 200 * time.Millisecond
 
 // replay publishes events of the daemon's log once more and reports how far it is: at the
 // beginning, now and then, and at the end. It has a connection of its own: what is published as
 // news does not wait for it.
-func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	a.o.Log.Info("replay begins", "job", q.Job)
-	p, err := a.replayOver(ctx, conn, q, told)
+	p, err := a.replayOver(ctx, conn, q, progress)
 	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
 	switch {
 	case ctx.Err() != nil:
@@ -39,24 +39,24 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.
 	return err
 }
 
-func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (relay.Replayed, error) {
+func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) (relay.Replayed, error) {
 	o := a.o
-	tell := func(p relay.Replayed) error {
-		return told(ops.ReplayProgress{
+	report := func(p relay.Replayed) error {
+		return progress(ops.ReplayProgress{
 			Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),
 			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
 		})
 	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	next, begun := time.Now().Add(tellEvery), false
+	next, begun := time.Now().Add(reportEvery), false
 	p, err := relay.Replay(running, relay.ReplayOptions{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: stream.Replays(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate, Erased: erasedIn(a.store),
 	}, eventsOf(ops.Log{Store: a.store}.Events(running, q.Query)), func(p relay.Replayed) {
 		if now := time.Now(); !begun || now.After(next) {
-			begun, next = true, now.Add(tellEvery)
-			if err := tell(p); err != nil {
+			begun, next = true, now.Add(reportEvery)
+			if err := report(p); err != nil {
 				stop(err)
 			}
 		}
@@ -68,11 +68,11 @@ func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayR
 	if err != nil && !begun {
 		return p, err
 	}
-	return p, errors.Join(err, tell(p))
+	return p, errors.Join(err, report(p))
 }
 
-// erasedIn says of an event with a person whether the log has erased the person since; it holds
-// nobody either where it has let the event go.
+// erasedIn reports whether the log has erased the person of an event since, or no longer has the
+// event.
 func erasedIn(s *store.Store) func(events.Event) (bool, error) {
 	return func(e events.Event) (bool, error) {
 		now, found, err := s.Lookup(e.Sequence)

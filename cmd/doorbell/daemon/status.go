@@ -16,16 +16,15 @@ import (
 	"doorbell/store"
 )
 
-// heartbeatEvery is how often each agency says on core NATS that it is watched.
 const heartbeatEvery = time.Minute
 
-// beat says every minute on core NATS that each agency is watched, and how it stands.
+// beat publishes the state of each agency on core NATS every minute.
 func (a *Daemon) beat(ctx context.Context) error {
 	every(ctx, heartbeatEvery, a.beatOnce)
 	return nil
 }
 
-// beatOnce says of each agency what the status says of it.
+// beatOnce publishes for each agency the state that the status has.
 func (a *Daemon) beatOnce() {
 	a.beaten.Renew(time.Now())
 	for _, agency := range a.watch().Agencies {
@@ -36,7 +35,7 @@ func (a *Daemon) beatOnce() {
 	}
 }
 
-// status is what the socket tells of the daemon.
+// status is the state of the daemon at this moment.
 func (a *Daemon) status() (ops.Status, error) {
 	w := a.watch()
 	for n := range w.Agencies {
@@ -63,7 +62,7 @@ func (a *Daemon) status() (ops.Status, error) {
 			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
+	s.Events, s.PublishFailures = eventCounts(r.Published), r.Failures
 	ready := a.Health().Ready
 	s.Ready = &ready
 	var err error
@@ -84,7 +83,7 @@ func (a *Daemon) relayed(watched []poller.AgencyStatus, r relay.Status) (list []
 	}
 	for _, id := range slices.Sorted(maps.Keys(progress)) {
 		p := progress[id]
-		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest, Rival: slices.Contains(r.Rivals, id)}
+		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest}
 		if p.Unsent > 0 {
 			one.Problem = r.Problem
 		}
@@ -93,19 +92,17 @@ func (a *Daemon) relayed(watched []poller.AgencyStatus, r relay.Status) (list []
 	return list, nil
 }
 
-// eventCounts puts what the log gained and what the stream took side by side, in the order of the
-// contract.
-func eventCounts(appended, published map[events.Type]uint64) (list []ops.EventCount) {
+// eventCounts lists the types of which the stream took events, in the order of the contract.
+func eventCounts(published map[events.Type]uint64) (list []ops.EventCount) {
 	for _, t := range append(slices.Clone(events.Types), "") {
-		c := ops.EventCount{Type: cmp.Or(string(t), "other"), Appended: appended[t], Published: published[t]}
-		if c.Appended+c.Published > 0 {
-			list = append(list, c)
+		if n := published[t]; n > 0 {
+			list = append(list, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: n})
 		}
 	}
 	return list
 }
 
-// hoursOf leaves those out who are not watched any more and have said nothing since yesterday.
+// hoursOf leaves out agencies that are not watched any more and had no event in the last 24 hours.
 func hoursOf(all []ops.AgencyHours, watched []poller.AgencyStatus) []ops.AgencyHours {
 	return slices.DeleteFunc(all, func(h ops.AgencyHours) bool {
 		return !slices.ContainsFunc(watched, func(w poller.AgencyStatus) bool { return w.AgencyID == h.AgencyID }) &&

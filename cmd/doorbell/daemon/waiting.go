@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/feed"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/ops/metrics"
 	"doorbell/cmd/doorbell/ops/page"
 	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/stream"
@@ -25,68 +24,55 @@ import (
 // status, which name the holder of the lease, and the feed, which needs no store. It refuses
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
-	w := &waiting{o: o, conn: conn, pair: pair, working: working, started: time.Now().UTC()}
-	socket, err := w.listen(ctx)
-	if err != nil {
-		return err
+	w := &waiting{Daemon: &Daemon{o: o, conn: conn, started: time.Now()}, pair: pair, working: working}
+	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
+		if err := open(ctx); err != nil {
+			w.release()
+			return err
+		}
 	}
-	defer socket.Close()
-	a := &Daemon{o: o}
-	if err := a.openHTTP(ctx); err != nil {
-		return err
-	}
-	if w.web = a.web; w.web != nil {
-		w.page = a.httpURL()
-	}
+	defer w.release()
 	if err := o.Notify.ready(); err != nil {
-		a.notNotified(err)
+		w.notNotified(err)
 	}
 	var parts errgroup.Group
-	parts.Go(func() error { return serve(ctx, socket, ops.Handler(w.verbs())) })
-	parts.Go(func() error { return o.Notify.run(ctx, func() bool { return true }, a.notNotified) })
+	parts.Go(func() error { return serve(ctx, w.socket, ops.Handler(w.verbs())) })
+	parts.Go(func() error { return o.Notify.run(ctx, func() bool { return true }, w.notNotified) })
 	if w.web != nil {
-		parts.Go(func() error { return w.serveHTTP(ctx) })
+		parts.Go(func() error { return w.answerHTTP(ctx, page.Options{Status: w.status}, w.health, w.verbs()) })
 	}
 	return parts.Wait()
 }
 
+// waiting is a Daemon of which only socket, HTTP and NATS are open. The connection is not its own.
 type waiting struct {
-	o       Options
-	conn    stream.Conn // is not the daemon's
+	*Daemon
 	pair    string
 	working func() standby.Holder
-	started time.Time
-	web     net.Listener
-	page    string // its address
 }
 
-// listen opens the socket. It refuses a data directory that another doorbell uses, whose socket it
-// would take away.
-func (w *waiting) listen(ctx context.Context) (net.Listener, error) {
-	path := filepath.Join(w.o.DataDir, SocketFile)
-	if err := ops.CheckPath(path); err != nil {
-		return nil, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+// checkDirectory refuses a data directory that another doorbell uses, whose socket this one would
+// take away.
+func (w *waiting) checkDirectory(ctx context.Context) error {
+	if err := w.checkSocket(); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(w.o.DataDir, 0o700); err != nil {
-		return nil, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}
-	if _, err := ops.NewClient(path).Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return nil, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: another doorbell uses %s", w.o.DataDir),
+	if _, err := ops.NewClient(filepath.Join(w.o.DataDir, SocketFile)).Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: another doorbell uses %s", w.o.DataDir),
 			"give each doorbell of a pair a data directory of its own")
 	}
-	l, err := ops.Listen(path)
-	if err != nil {
-		return nil, fmt.Errorf("socket of the commands: %w", err)
-	}
-	return l, nil
+	return nil
 }
 
 func (w *waiting) status() (ops.Status, error) {
 	h := w.working()
 	s := ops.Status{
-		Version: w.o.Version, Instance: w.o.Instance, Started: w.started, DataDir: w.o.DataDir, Page: w.page,
+		Version: w.o.Version, Instance: w.o.Instance, Started: w.started.UTC(), DataDir: w.o.DataDir, Page: w.httpURL(),
 		Standby: &ops.StandbyStatus{Pair: w.pair, Holder: h.Name, Since: h.Since},
-		NATS:    ops.NATSStatus{URL: (&Daemon{o: w.o}).natsURL(), Stream: w.o.Stream},
+		NATS:    ops.NATSStatus{URL: w.natsURL(), Stream: w.o.Stream},
 	}
 	s.Watch.At = time.Now().UTC()
 	return s, nil
@@ -103,16 +89,8 @@ func (w *waiting) verbs() ops.Verbs {
 
 // health is good: a process that waits does all that it has to do.
 func (w *waiting) health() ops.Health {
-	h := w.working()
-	return ops.NewHealth(ops.Check{Name: "standby", OK: true, Live: true, Text: "waiting for the turn of " + h.Name + " to end"})
-}
-
-func (w *waiting) serveHTTP(ctx context.Context) error {
-	events := func() stream.Client { return stream.Client{Conn: w.conn, Stream: w.o.Stream, Wait: 5 * time.Second} }
-	return ops.ServeHTTP(ctx, w.web, ops.HTTPOptions{
-		Page: page.Handler(page.Options{Status: w.status}), Feed: feed.Handler(feed.Options{Client: events, Prefix: w.o.SubjectPrefix}), Metrics: metrics.Handler(ops.Shared(w.status)), Schemas: ops.Schemas(),
-		Health: w.health, Verbs: w.verbs(), Token: w.o.HTTPToken, FeedToken: w.o.FeedToken, Log: w.o.Log.With("part", "http"),
-	})
+	text := "waiting for the turn of " + cmp.Or(w.working().Name, "another doorbell") + " to end"
+	return ops.NewHealth(ops.Check{Name: "standby", OK: true, Live: true, Text: text})
 }
 
 // serve answers at the socket until ctx ends.

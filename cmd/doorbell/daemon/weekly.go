@@ -55,25 +55,17 @@ func (a *Daemon) mailReports(ctx context.Context) error {
 }
 
 func (w *weekly) run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		wait, err := w.turn(ctx)
-		if err != nil || ctx.Err() != nil {
-			return w.failed(ctx, err)
+		if err != nil && ctx.Err() == nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(wait):
 		}
 	}
-}
-
-// failed returns an error that ends the process; the end of ctx is none.
-func (w *weekly) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // turn mails what is due, and returns how long to wait for the next turn.
@@ -110,7 +102,7 @@ func (w *weekly) turn(ctx context.Context) (wait time.Duration, err error) {
 	return min(lookEvery, time.Until(week.AddDate(0, 0, 7))), nil
 }
 
-// mail sends the report of a week to everybody who does not have it. The problem is the last reason
+// mail sends the report of a week to the recipients that lack it. The problem is the last reason
 // why one was not sent, the error one of the store.
 func (w *weekly) mail(ctx context.Context, week time.Time, done *store.Reported) (problem, err error) {
 	for _, to := range w.to {

@@ -59,7 +59,7 @@ type Options struct {
 	Prefix string               // of its subjects
 }
 
-// Handler serves the feed, whatever the path. Who may read it is decided before.
+// Handler serves the feed, whatever the path. It does not check credentials.
 func Handler(o Options) http.Handler {
 	return newFeed(o)
 }
@@ -175,7 +175,7 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 			err = errors.New("the feed knows the parameters after, timeout, agency, type and limit")
 		}
 		if err == nil && len(list) > 1 {
-			err = fmt.Errorf("%s stands there more than once", name)
+			err = fmt.Errorf("%s is given more than once", name)
 		}
 		if err != nil {
 			return q, err

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events"
-	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/stream"
 )
 
@@ -36,20 +36,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	server, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Shutdown)
-	conn, err := server.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natsdtest.Embedded(t)
+	conn := js.Conn()
 	w := &world{T: t, conn: conn, js: js}
 	w.feed = newFeed(Options{Prefix: "listings", Client: func() stream.Client {
 		return stream.Client{Conn: stream.Conn{Conn: conn}, Stream: "LISTINGS", Wait: 5 * time.Second}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,17 +11,17 @@ import (
 	"doorbell/store"
 )
 
-// Follower reads the event log as it grows: it counts what the log gained by the hour and by type,
-// and shows what comes to those who subscribe. It reads in small pages and keeps no payload.
+// Follower reads the event log as it grows: it counts events by the hour, and passes new ones to
+// subscribers. It reads in small pages and keeps no payload.
 //
 // Its methods may be called from any goroutine. Before and while Run looks back, there is what was
 // counted so far.
 type Follower struct {
-	// Every is how often Run looks while nobody subscribes; it may be set before Run is called.
+	// Every is how often Run looks without subscribers; it may be set before Run is called.
 	Every time.Duration
 
 	store *store.Store
-	poke  chan struct{} // capacity 1: somebody has subscribed
+	poke  chan struct{} // capacity 1: there is a new subscriber
 
 	liveness Liveness
 
@@ -34,14 +33,13 @@ type Follower struct {
 	mu          sync.Mutex
 	hours       map[string]*agencyHours
 	recent      []events.Event // the newest of all, by time of record; without payloads
-	appended    map[events.Type]uint64
 	subscribers map[chan events.Event]struct{}
 	ended       bool
 }
 
 const (
 	followEvery   = 10 * time.Second
-	followWatched = time.Second // while somebody subscribes
+	followWatched = time.Second // with subscribers
 	followPage    = 256         // events of one transaction
 	followBytes   = 1 << 20
 	followBreak   = time.Millisecond
@@ -58,7 +56,7 @@ const (
 func NewFollower(s *store.Store) *Follower {
 	return &Follower{
 		Every: followEvery, store: s, poke: make(chan struct{}, 1), hours: map[string]*agencyHours{},
-		appended: map[events.Type]uint64{}, subscribers: map[chan events.Event]struct{}{},
+		subscribers: map[chan events.Event]struct{}{},
 	}
 }
 
@@ -123,7 +121,7 @@ func (f *Follower) read(ctx context.Context) error {
 		}
 		f.at = next
 		f.count(list)
-		f.tell(list)
+		f.show(list)
 		rest(ctx, began)
 	}
 }
@@ -217,29 +215,20 @@ func kept(list []events.Event) []events.Event {
 	return list
 }
 
-// tell counts what the log has gained, and shows it to those who subscribe.
-func (f *Follower) tell(fresh []events.Event) {
+// show passes new events to the subscribers.
+func (f *Follower) show(fresh []events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range fresh {
 		e = e.Fit(mostShown)
-		f.appended[known(e.Type)]++
 		for c := range f.subscribers {
 			select {
-			case c <- e: // nobody waits
+			case c <- e:
 			default:
 				f.cut(c)
 			}
 		}
 	}
-}
-
-// known is a type of the contract, or empty.
-func known(t events.Type) events.Type {
-	if slices.Contains(events.Types, t) {
-		return t
-	}
-	return ""
 }
 
 // Hours are those of every agency that the store knows, in order of their ids; also of one that is
@@ -254,14 +243,6 @@ func (f *Follower) Hours() []AgencyHours {
 	}
 	slices.SortFunc(all, func(a, b AgencyHours) int { return strings.Compare(a.AgencyID, b.AgencyID) })
 	return all
-}
-
-// Appended counts the events by type that the log has gained since Run began; those of a type that
-// this version does not know stand under the empty one.
-func (f *Follower) Appended() map[events.Type]uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.appended)
 }
 
 // Recent are the newest events of all agencies by time of record, the oldest of them first: 100,
@@ -281,7 +262,7 @@ func (f *Follower) Recent() []events.Event {
 }
 
 // Subscribe returns what comes from now on, as Recent would show it, until the function is called,
-// which may be done twice. A reader who is too slow is cut off: the channel is closed, as it is
+// which may be done twice. A reader that is too slow is cut off: the channel is closed, as it is
 // when Run ends, and at once for one too many.
 func (f *Follower) Subscribe() (<-chan events.Event, func()) {
 	c := make(chan events.Event, subscriberRoom)

@@ -17,8 +17,7 @@ type ForwarderStatus struct {
 	Waiting      uint64    `json:"waiting"`
 	WaitingSince time.Time `json:"waitingSince,omitzero"` // since when messages have waited without a delivery being accepted
 	Lost         uint64    `json:"lost,omitempty"`        // leads that wait because no route takes them any more
-	Sent         uint64    `json:"sent"`                  // messages; a digest is one
-	Events       uint64    `json:"events"`                // in these messages
+	Events       uint64    `json:"events"`                // that were delivered
 	LastSent     time.Time `json:"lastSent,omitzero"`
 	Attempts     int       `json:"attempts,omitempty"` // of the current delivery
 	LastError    string    `json:"lastError,omitempty"`

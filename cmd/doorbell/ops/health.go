@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Health says whether the daemon lives, and whether it can do its work. It holds no person's data
+// Health reports whether the daemon lives, and whether it can do its work. It holds no person's data
 // and no secret: everybody who reaches the address may read it.
 type Health struct {
 	Live   bool // every loop that has a heartbeat runs, and the store answers; a restart helps where it is false
@@ -70,7 +70,7 @@ type healthAnswer struct {
 }
 
 // serveHealth answers whether it is alive, or ready, with a word and what is wrong; with ?verbose,
-// or to who accepts JSON only, with all checks.
+// or if only JSON is accepted, with all checks.
 func serveHealth(health func() Health, ready bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := health()

@@ -137,8 +137,7 @@ func there(h http.Handler) http.Handler {
 	return h
 }
 
-// contentPolicy lets the page use what comes from here, and nobody show it inside of something
-// else.
+// contentPolicy lets the page use only what comes from here, and keeps it out of frames.
 const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
@@ -157,7 +156,7 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		if local { // elsewhere browsers ignore it over plain http, and complain
 			h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		}
-		if len(r.TransferEncoding) > 0 { // who sends both lengths means two requests by one, through some proxies
+		if len(r.TransferEncoding) > 0 { // with both lengths, some proxies and we would see different requests
 			h.Set("Connection", "close")
 			refuse(w, errChunked)
 			return
@@ -288,8 +287,8 @@ func embedded(r *http.Request) bool {
 	return otherSite(r) && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
 }
 
-// loopbackName reports whether a Host header names this machine. Nobody else can make a browser
-// send such a one.
+// loopbackName reports whether a Host header names this machine. No other site can make a browser
+// send such a header.
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -17,8 +17,8 @@ const (
 	pingLimit = 15 * time.Second
 )
 
-// Ping is a dead-man's switch: it calls an address each minute, but only when all is well. Whoever
-// is called raises the alarm when the calls stay out, also when this machine is gone.
+// Ping is a dead-man's switch: it calls an address each minute, but only when all is well. The
+// service there raises the alarm when the calls stay out, also when this machine is gone.
 type Ping struct {
 	URL  string       // a secret: it is neither logged nor part of an error
 	Well func() error // nil if all is well
@@ -39,13 +39,13 @@ func (p *Ping) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := p.RunOnce(ctx); ctx.Err() == nil {
-			p.tell(err)
+			p.log(err)
 		}
 	}
 }
 
-// tell logs what keeps the calls out, once, and that they go on.
-func (p *Ping) tell(err error) {
+// log logs what keeps the calls out, once, and that they go on.
+func (p *Ping) log(err error) {
 	switch {
 	case err == nil && p.said != "":
 		p.Log.Info("the ping address is called again")
@@ -59,7 +59,7 @@ func (p *Ping) tell(err error) {
 // errNotWell precedes the reason why nothing is called.
 var errNotWell = errors.New("not all is well")
 
-// RunOnce calls if all is well. The error says why nobody was called, or what the call came to.
+// RunOnce calls if all is well. The error says why it does not, or how the call failed.
 func (p *Ping) RunOnce(ctx context.Context) error {
 	if err := p.Well(); err != nil {
 		return fmt.Errorf("%w: %w", errNotWell, err)

@@ -63,8 +63,8 @@ func (s StandbyStatus) text() string {
 		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 
-// Shared lets all who ask within a second have the same status: whoever asks without a break costs
-// no more than that.
+// Shared returns a function that calls status at most once a second, and otherwise returns the last
+// result.
 func Shared(status func() (Status, error)) func() (Status, error) {
 	var (
 		mu   sync.Mutex
@@ -100,21 +100,16 @@ type NATSStatus struct {
 // RelayStatus is how far an agency's event log is published.
 type RelayStatus struct {
 	AgencyID     string `json:"agencyId"`
-	Acknowledged uint64 `json:"acknowledged"`    // its newest position in the stream
-	Pending      uint64 `json:"pending"`         // events that wait
-	Rival        bool   `json:"rival,omitempty"` // another doorbell publishes it too
+	Acknowledged uint64 `json:"acknowledged"` // its newest position in the stream
+	Pending      uint64 `json:"pending"`      // events that wait
 	Problem      string `json:"problem,omitempty"`
 
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
 
-// Counts that end in what can be added up over time by whoever looks now and then. All begin with
-// the process, or with the connection to NATS.
-
-// EventCount counts events of one type.
+// EventCount counts events of one type since the process connected to NATS.
 type EventCount struct {
 	Type      string `json:"type"`      // other: one that this version does not know
-	Appended  uint64 `json:"appended"`  // to the event log; up to ten seconds late
 	Published uint64 `json:"published"` // taken by the stream, for the first time
 }
 

@@ -165,11 +165,11 @@ func paragraphs(o TextOptions, list []Problem) (lines []string) {
 		for _, l := range o.wrap(p.Title, 0) {
 			lines = append(lines, o.styled(l, style))
 		}
-		var who []string
+		var labels []string
 		for _, one := range p.Of[:min(len(p.Of), mostLabels)] {
-			who = append(who, one.Label)
+			labels = append(labels, one.Label)
 		}
-		if names := strings.Join(who, ", "); len(p.Of) > mostLabels {
+		if names := strings.Join(labels, ", "); len(p.Of) > mostLabels {
 			lines = append(lines, o.wrap(fmt.Sprintf("%s and %d more", names, len(p.Of)-mostLabels), 2)...)
 		} else if names != "" {
 			lines = append(lines, o.wrap(names, 2)...)
@@ -289,14 +289,14 @@ func (o TextOptions) cut(line string) string {
 	return string([]rune(line)[:max(o.Width-1, 0)]) + "…"
 }
 
-// wrap breaks a sentence into lines; all are indented by so many spaces, those after the first by
+// wrap breaks a sentence into lines; all are indented by indent spaces, those after the first by
 // two more.
 func (o TextOptions) wrap(text string, indent int) []string {
 	return Fit(strings.Repeat(" ", indent)+strings.Join(strings.Fields(text), " "), indent+2, o.Width)
 }
 
 // Fit breaks a line between words where it is wider than a terminal, whose width is 0 if there is
-// none. What follows is indented by so many spaces. A word stays whole: it may be there to be
+// none. Further lines are indented by indent spaces. A word stays whole: it may be there to be
 // copied.
 func Fit(line string, indent, width int) (lines []string) {
 	rest := []rune(Printable(line))

@@ -37,8 +37,8 @@ type Verbs struct {
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
-	// Replay takes as long as its rate demands. It ends with the error of told, if that has one.
-	Replay func(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error
+	// Replay takes as long as its rate demands. It ends with the error of progress, if that has one.
+	Replay func(ctx context.Context, q ReplayRequest, progress func(ReplayProgress) error) error
 	// Find, Export and Forget are about a person's data; see people.Places. They may take long.
 	Find   func(ctx context.Context, w people.Wanted) (people.Found, error)
 	Export func(ctx context.Context, w people.Wanted) ([]people.Exported, error)
@@ -337,8 +337,8 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// WithHint gives an error what a person can do about it; it travels with the error to whoever
-// asked.
+// WithHint gives an error what a person can do about it; it travels with the error to the
+// client.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
 // Hint is what to do about an error, empty if it does not say.
@@ -521,8 +521,8 @@ func (e *Said) Error() string { return e.Words }
 
 func (e *Said) Unwrap() error { return e.Known }
 
-// Backup writes a copy of the daemon's store to w, as long as that takes. sized is told first how
-// many bytes there will be, and may refuse them.
+// Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first with
+// the number of bytes, and may refuse them.
 func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -566,10 +566,10 @@ func (c *Client) CountEvents(ctx context.Context, q EventQuery) (counts EventCou
 	})
 }
 
-// Replay lets the daemon publish events of its log once more. It tells how far it is as it goes on,
-// at the end for the last time. The replay stops when ctx ends.
-func (c *Client) Replay(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error {
-	return reports(ctx, c, "/replay", q, told)
+// Replay lets the daemon publish events of its log once more. It reports its progress, at the end
+// for the last time. The replay stops when ctx ends.
+func (c *Client) Replay(ctx context.Context, q ReplayRequest, progress func(ReplayProgress) error) error {
+	return reports(ctx, c, "/replay", q, progress)
 }
 
 // reports asks and hands over each report of the answer.

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events"
-	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/stream"
 	"doorbell/store"
 )
@@ -27,21 +27,8 @@ func world(t *testing.T) *Places {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
-	server, err := natsd.Start(t.Context(), natsd.Options{StoreDir: filepath.Join(dir, "jetstream"), Listen: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Shutdown)
-	conn, err := server.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err == nil {
-		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}})
-	}
-	if err != nil {
+	js := natsdtest.Embedded(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
 		t.Fatal(err)
 	}
 	for n, agency := range []string{"A100", "B200"} {
@@ -70,7 +57,7 @@ func world(t *testing.T) *Places {
 			t.Fatal(err)
 		}
 	}
-	return &Places{Store: kept, Conn: stream.Conn{Conn: conn}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
+	return &Places{Store: kept, Conn: stream.Conn{Conn: js.Conn()}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
 }
 
 // begun is an erasure of the person that has begun.

@@ -35,7 +35,7 @@ func (c *CSV) Row(cells ...string) error {
 }
 
 // Cell returns a text that a spreadsheet shows and does not compute. What begins like a formula
-// gets an apostrophe. Line ends and other characters that nobody sees become spaces.
+// gets an apostrophe. Line ends and other invisible characters become spaces.
 func Cell(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	formula := strings.HasPrefix(text, "\t")

@@ -40,8 +40,8 @@ var folders = []string{"forward", "erasures"}
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
 
-// removeParts removes what a process that was killed has left of a copy. It would hold people until
-// the next turn of this machine, whoever is erased meanwhile.
+// removeParts removes what a process that was killed has left of a copy. It would keep people who
+// are erased meanwhile until the next turn of this machine.
 func (p *pair) removeParts() {
 	_ = os.Remove(filepath.Join(p.Dir, outgoing))
 	_ = os.RemoveAll(filepath.Join(p.Dir, incoming))

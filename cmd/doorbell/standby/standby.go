@@ -243,7 +243,10 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 		if ctx.Err() == nil {
 			p.Log.Error("the copy of the doorbell before this one cannot be read; trying again", "pair", p.Name, "err", err.Error(),
 				"advice", "if it stays so, nats object rm "+CopyBucket+" "+p.Name+" lets this doorbell start from its own store")
-			_ = sleep(working, time.Second)
+			select {
+			case <-working.Done():
+			case <-time.After(time.Second):
+			}
 		}
 		return nil
 	}
@@ -263,19 +266,8 @@ func (p *pair) giveBack(l *Lease) error {
 	return l.release(context.Background())
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// retry is the back-off of what is tried until ctx ends.
-func retry() backoff.BackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
-}
+// copyEvery is how old a copy may become.
+const copyEvery = 10 * time.Minute
 
 // Copy keeps the copy of the store up to date until ctx ends: now, every ten minutes, and after
 // each commit whose loss could not be made up for. A failure is logged and tried again.
@@ -287,7 +279,7 @@ func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 		default:
 		}
 	})
-	again := retry()
+	again := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for {
 		wait := copyEvery
 		err := t.CopyNow(ctx, s)
@@ -308,6 +300,3 @@ func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 		}
 	}
 }
-
-// copyEvery is how old a copy may become.
-const copyEvery = 10 * time.Minute

@@ -1,11 +1,8 @@
 package natsdtest
 
 import (
-	"fmt"
 	"net"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +17,7 @@ type Cluster struct {
 	t       testing.TB
 	servers [3]*server.Server
 	options [3]*server.Options
+	url     string
 }
 
 const patience = 2 * time.Minute
@@ -28,47 +26,21 @@ const patience = 2 * time.Minute
 // which can make streams; they end with the test.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
-	c, host, dir := &Cluster{t: t}, Loopback(), t.TempDir()
+	c := &Cluster{t: t}
+	var err error
+	if c.options, c.url, err = natsd.Three(Loopback(), t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { // before the folder goes
 		for i := range c.servers {
 			c.Stop(i)
 		}
 	})
-	ports, err := freePorts(host, 2*len(c.options))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients, routes := ports[:len(c.options)], ports[len(c.options):]
-	var urls []string
-	for _, port := range routes {
-		urls = append(urls, fmt.Sprintf("nats://%s:%d", host, port))
-	}
 	for i := range c.options {
-		name := fmt.Sprint("n", i)
-		c.options[i] = &server.Options{
-			ServerName: name, Host: host, Port: clients[i], NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "three", Host: host, Port: routes[i], NoAdvertise: true},
-			Routes:  server.RoutesFromStr(strings.Join(urls, ",")),
-		}
 		c.Start(i)
 	}
-	c.find("the cluster", func(s *server.Server) bool {
-		return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(c.servers)
-	})
+	c.find("the cluster", natsd.LeadsThree)
 	return c
-}
-
-func freePorts(host string, n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // AwaitPort waits until one can listen where a listener was closed: a process that was being
@@ -76,7 +48,7 @@ func freePorts(host string, n int) (ports []int, err error) {
 // some seconds.
 func AwaitPort(host string, port int) (err error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		syscall.ForkLock.RLock() // nobody gets a copy of the listener that tries
+		syscall.ForkLock.RLock() // no process gets a copy of the listener that tries
 		err = natsd.TryListen(net.JoinHostPort(host, strconv.Itoa(port)))
 		syscall.ForkLock.RUnlock()
 		if err == nil {
@@ -113,13 +85,7 @@ func (c *Cluster) Stop(i int) {
 }
 
 // URL names all three.
-func (c *Cluster) URL() string {
-	var urls []string
-	for _, o := range c.options {
-		urls = append(urls, fmt.Sprintf("nats://%s:%d", o.Host, o.Port))
-	}
-	return strings.Join(urls, ",")
-}
+func (c *Cluster) URL() string { return c.url }
 
 // Leader is the server that leads a stream.
 func (c *Cluster) Leader(stream string) int {

@@ -1,6 +1,6 @@
 // Package natsdtest is a NATS cluster for tests: three servers with JetStream in this process, that
-// can be stopped and started. It also has an address for any server of a test binary, and lets
-// tests that wait for servers do so together.
+// can be stopped and started. It also starts embedded servers, has an address for any server of a
+// test binary, and lets tests that wait for servers do so together.
 package natsdtest
 
 import (
@@ -11,11 +11,36 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/natsd"
 )
 
-// Loopback is an address of this machine that nobody else uses, so that the port of a server that
-// is away goes to nobody: neither to another server, whose clients and routes would then be those
-// of both, nor to a connection. Systems other than Linux have one address for all.
+// Embedded starts an embedded server, which ends with the test, and returns JetStream on it.
+func Embedded(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// Loopback is an address of this machine that nothing else uses, so that the port of a server that
+// is away stays free: another server would get the clients and routes of both, and a connection
+// would take it, too. Systems other than Linux have one address for all.
 func Loopback() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -43,10 +68,9 @@ func KeepInMemory() {
 	}
 }
 
-// Parallel reads the flags and lets so many tests run in parallel on any machine, unless
-// -test.parallel says how many: next to servers they mostly wait. With the race detector, which
-// makes them compute five times as long, it is the first number. It is called before the first test
-// starts.
+// Parallel reads the flags, and sets how many tests run in parallel on any machine, unless
+// -test.parallel does: next to servers they mostly wait. With the race detector, which makes them
+// compute five times as long, it is the first number. It is called before the first test starts.
 func Parallel(raced, usual int) {
 	flag.Parse()
 	if Raced {
@@ -57,7 +81,7 @@ func Parallel(raced, usual int) {
 	}
 }
 
-// Given says whether a flag stands on the command line.
+// Given reports whether a flag is on the command line.
 func Given(name string) (found bool) {
 	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
 	return found

@@ -31,7 +31,7 @@ func (out sink) api(s ops.Status) {
 	out.value(budgetSpent, float64(w.Requests))
 }
 
-// scopes and alarmKinds are told also where they are 0, so that their end is seen.
+// scopes and alarmKinds are sent also where they are 0, so that their end is seen.
 var (
 	scopes     = []string{"agency", "contact_requests", "insertion"}
 	alarmKinds = []string{"stale", "schema_drifted", "gap_detected"}

@@ -50,7 +50,7 @@ var (
 		"agency", "scope")
 	alarms = add("alarms", gauge,
 		"Alarms in force: stale (no successful response), schema_drifted (responses have another form), gap_detected (not everything can be seen), "+
-			"change_held (so many insertions are missing at once that doorbell approve has to accept it).",
+			"change_held (too many insertions are missing at once; doorbell approve accepts it).",
 		"agency", "kind")
 	insertions = add("insertions", gauge, "Insertions of the agency that the last walks have listed.", "agency")
 	lastWalk   = add("last_complete_walk_timestamp_seconds", gauge,
@@ -75,7 +75,7 @@ var (
 // Forwarders, as far as the daemon runs them.
 var (
 	forwarderWaiting = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder, as of at most half a minute ago.", "forwarder", "kind")
-	forwarderEvents  = add("forwarder_events_sent_total", counter, "Events in these messages.", "forwarder", "kind")
+	forwarderEvents  = add("forwarder_events_sent_total", counter, "Events that were delivered.", "forwarder", "kind")
 	forwarderFailed  = add("forwarder_failed_deliveries_total", counter,
 		"Attempts to deliver that failed, by reason: receiver (the receiver, its account or the network), busy (it asked to wait, or failed), unanswered, refused (the message).",
 		"forwarder", "kind", "reason")

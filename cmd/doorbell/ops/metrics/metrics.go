@@ -43,7 +43,7 @@ func describe() map[*family]*prometheus.Desc {
 	return descs
 }
 
-// Describe tells all metrics there are.
+// Describe sends the descriptions of all metrics.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		to <- d
@@ -51,7 +51,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	poller.NewMetrics().Describe(to)
 }
 
-// Collect asks for the status and tells it.
+// Collect sends the status as metrics.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s, err := c.status()
 	if err != nil {

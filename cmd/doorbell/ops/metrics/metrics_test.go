@@ -36,7 +36,7 @@ func busy() ops.Status {
 			Metrics: counted,
 			Agencies: []poller.AgencyStatus{{
 				AgencyID: "A100", State: "halted", Insertions: 12, LastGoodAnswer: now.Add(-time.Minute), LastCompleteWalk: now.Add(-time.Hour),
-				LastWalk: poller.WalkStatus{Took: 3 * time.Second}, Walks: poller.WalkCounts{Complete: 4, Partial: 1}, LastSequence: 20,
+				LastWalk: poller.WalkStatus{Took: 3 * time.Second}, LastSequence: 20,
 				Halts: []poller.HaltStatus{
 					{Scope: "insertion", PropertyReferenceID: "reference-zq7"}, {Scope: "insertion", PropertyReferenceID: "other-zq7"},
 				},
@@ -45,9 +45,9 @@ func busy() ops.Status {
 			}, {AgencyID: "B\xff200", State: "starting"}},
 		},
 		Hours:  []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{{Leads: 2, Events: 3}, {Leads: 1, Events: 1}}}},
-		Events: []ops.EventCount{{Type: "contact_request.created", Appended: 5, Published: 4}},
+		Events: []ops.EventCount{{Type: "contact_request.created", Published: 4}},
 		Relay: []ops.RelayStatus{
-			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Rival: true, Problem: "problem-zq7"}, {AgencyID: "C300"},
+			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Problem: "problem-zq7"}, {AgencyID: "C300"},
 		},
 		PublishFailures: map[string]uint64{"full": 2},
 		NATS: ops.NATSStatus{
@@ -55,7 +55,7 @@ func busy() ops.Status {
 		},
 		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true},
 		Forwarders: []ops.ForwarderStatus{
-			{Name: "slack", Kind: "leads", Destination: "host-zq7 a", Waiting: 1, Sent: 2, Events: 3, DeadLetters: 1, Failed: map[string]uint64{"busy": 2}, LastSent: now.Add(-time.Minute), WaitingSince: now.Add(-time.Minute)},
+			{Name: "slack", Kind: "leads", Destination: "host-zq7 a", Waiting: 1, Events: 3, DeadLetters: 1, Failed: map[string]uint64{"busy": 2}, LastSent: now.Add(-time.Minute), WaitingSince: now.Add(-time.Minute)},
 			{Name: "slack", Kind: "leads", Destination: "host-zq7 b", Waiting: 2, Failed: map[string]uint64{"busy": 3}, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
 			{Name: "slack", Kind: "alerts", Destination: "host-zq7 b"},
 			{Name: "email", Problem: "problem-zq7"},

@@ -79,7 +79,7 @@ func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) 
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
 		if r.Leads = ops.Number(r.leads); r.leads == 0 && r.State.Tone == busy {
-			r.Leads = unknown // nobody knows yet
+			r.Leads = unknown // so far
 		}
 		if n := waiting[a.AgencyID]; n > 0 {
 			r.Waiting = ops.Number(int(min(n, 1e15)))

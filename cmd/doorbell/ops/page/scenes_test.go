@@ -76,8 +76,8 @@ func busyScene(now time.Time) (ops.Status, []events.Event) {
 	s.Hours = []ops.AgencyHours{hours("A100", now, 1), hours("B200", now, 2)}
 	s.Relay = []ops.RelayStatus{{AgencyID: "A100", Acknowledged: 4112}, {AgencyID: "B200", Acknowledged: 977}}
 	s.Forwarders = []ops.ForwarderStatus{
-		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com 3fa1c2", Sent: 120, Events: 149, LastSent: now.Add(-3 * time.Minute)},
-		{Name: "email", Kind: "leads", Destination: "smtp.example.com 81bb02", Sent: 149, Events: 149, LastSent: now.Add(-3 * time.Minute)},
+		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com 3fa1c2", Events: 149, LastSent: now.Add(-3 * time.Minute)},
+		{Name: "email", Kind: "leads", Destination: "smtp.example.com 81bb02", Events: 149, LastSent: now.Add(-3 * time.Minute)},
 		{Name: "slack", Kind: "alerts", Destination: "hooks.slack.com 3fa1c2"},
 	}
 	return s, someEvents(now, 40)

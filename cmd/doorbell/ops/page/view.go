@@ -86,7 +86,7 @@ func steps(s ops.Status) []step {
 		{Text: "Poll the contact requests of every insertion", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
 		{Text: "Watch", Detail: "anything new from now on is announced"},
 	}
-	if insertions == 0 { // nobody knows yet how many there are
+	if insertions == 0 { // their number is not known yet
 		list[0].Detail, list[2].Detail = "", ""
 	}
 	list[2].Done = list[0].Done && insertions > 0 && never == 0

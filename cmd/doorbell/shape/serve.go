@@ -22,15 +22,15 @@ type Options struct {
 // Handler serves made-up responses in the form of the file, always the same ones. A list that
 // counts more than it showed has further pages.
 func (f File) Handler(o Options) (http.Handler, error) {
-	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), trees: map[*Response]*tree{}}
+	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), forms: map[*Response]form{}}
 	for n := range f.Responses {
 		r := &f.Responses[n]
 		if r.Body.Kind == "json" {
-			t, err := grow(r.Body.Lines)
+			form, err := formOf(r.Body.Lines)
 			if err != nil {
 				return nil, err
 			}
-			h.trees[r] = t
+			h.forms[r] = form
 		}
 		if r.Operation == Insertions {
 			h.insertions = append(h.insertions, r)
@@ -45,7 +45,7 @@ type handler struct {
 	o                    Options
 	now                  time.Time
 	insertions, contacts []*Response
-	trees                map[*Response]*tree
+	forms                map[*Response]form
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -149,15 +149,8 @@ func pick(all []*Response, size int, fits func(*Response) bool) (best *Response)
 // maker is set up for the first page: as many records as the original showed, and more behind where
 // it counted more.
 func (h *handler) maker(r *Response, host string) *maker {
-	m := &maker{response: r, host: host, now: h.now, pages: 1, agency: h.agency()}
-	for _, l := range r.Body.Lines {
-		if l.Path == r.Body.Records && l.Length != nil {
-			m.shown = l.Length.Max
-		}
-		if strings.HasPrefix(l.Path, r.Body.Records+"/{index}") && l.Type == "object" {
-			m.shown = max(m.shown, l.Of)
-		}
-	}
+	m := &maker{form: h.forms[r], response: r, host: host, now: h.now, pages: 1, agency: h.agency()}
+	m.shown = m.count(r.Body.Records+"/*") + m.count(r.Body.Records+"/{index}")
 	m.total = m.shown
 	if r.Operation == Insertions && m.shown > 0 && (slices.ContainsFunc(r.Body.Lines, Line.saysMore) || slices.ContainsFunc(r.Headers, Line.saysMore)) {
 		m.total, m.pages = 2*m.shown+(m.shown+1)/2, 3
@@ -170,7 +163,8 @@ func (h *handler) write(w http.ResponseWriter, m *maker) {
 	body := []byte("made up")
 	switch r.Body.Kind {
 	case "json":
-		body = m.body(h.trees[r])
+		m.value("", 0, false)
+		body = m.b
 	case "none":
 		body = nil
 	case "html":
@@ -205,7 +199,7 @@ func (h *handler) write(w http.ResponseWriter, m *maker) {
 
 // header is the value of a header, as far as it means anything.
 func (m *maker) header(l Line) string {
-	k := &kind{Line: l}
+	k := kind{Line: l}
 	switch l.Path {
 	case "Content-Type", "Content-Encoding":
 		return l.Is
@@ -217,11 +211,8 @@ func (m *maker) header(l Line) string {
 		}
 		return time.Now().UTC().Add(30 * time.Second).Format(http.TimeFormat)
 	case "Link":
-		switch form, _ := strings.CutPrefix(l.Is, "next: "); {
-		case m.page > 0 && m.page >= m.pages-1 || l.Is == "":
+		if l.Is == "" || m.isLast() {
 			return ""
-		case form == "url elsewhere":
-			return `<https://elsewhere.example.org/next>; rel="next"`
 		}
 		return fmt.Sprintf(`<http://%s/made-up/next>; rel="next"`, m.host)
 	case "Content-Range":
@@ -234,7 +225,7 @@ func (m *maker) header(l Line) string {
 		return strconv.Itoa(n)
 	}
 	if strings.Trim(l.Form, "9") == "" && l.Form != "" {
-		return m.masked(k, 0, m.sum(l.Path, 0))
+		return m.text(k, 0)
 	}
 	return ""
 }

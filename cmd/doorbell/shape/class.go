@@ -21,13 +21,10 @@ var textForms = []struct {
 	madeUp  string // of three random parts
 }{
 	{"uuid", uuid, "%[1]x-%[2]x-%[2]x-%[2]x-%[3]x"},
-	{"hex", regexp.MustCompile(`^(?:[0-9a-f]{16,}|[0-9A-F]{16,})$`), "%[1]x%[2]x%[3]x"},
 	{"e-mail", email, "person.%[1]x@example.org"},
 	{"name <e-mail>", regexp.MustCompile(`^[^<>@]+<[^@\s<>]+@[^@\s<>]+>$`), "Person Beispiel <person.%[1]x@example.org>"},
-	{"mailto:e-mail", regexp.MustCompile(`^mailto:`), "mailto:person.%[1]x@example.org"},
 	{"zone", regexp.MustCompile(`^(?:[A-Z][a-z]+/[A-Z][A-Za-z_]+|UTC|GMT)$`), "Europe/Zurich"},
 	{"url", regexp.MustCompile(`^https?://`), "https://elsewhere.example.org/%[1]x"},
-	{"path", regexp.MustCompile(`^/\S*$`), "/made-up/%[1]x"},
 }
 
 var (
@@ -77,15 +74,13 @@ func (d *describer) relation(p place, text string) string {
 		return ""
 	case n >= 400 && n <= 599 && p.speaks:
 		return "a status of failure"
-	case n == d.status && p.speaks:
-		return "status"
 	case n == d.records:
 		return "records"
 	case n == 0:
 		return "none"
 	case n == d.size:
 		return "size asked for"
-	case n == 1:
+	case n == 1: // the number of the page, or of pages
 		return "one"
 	case n > d.records:
 		return "more than records"
@@ -127,8 +122,6 @@ func textForm(v value) string {
 		return "long text"
 	case s == "":
 		return "empty"
-	case strings.TrimSpace(s) == "":
-		return "white space"
 	}
 	if form := timeForm(s); form != "" {
 		return form
@@ -270,21 +263,13 @@ func (l Line) madeUpText(sum [32]byte, n int) string {
 	if l.Length != nil {
 		length = min((l.Length.Min+l.Length.Max+1)/2, 2*longText)
 	}
-	var pool []rune
-	var others []rune
+	samples := [][]rune{[]rune(alphabets[0].madeUp)}
 	for _, a := range alphabets {
-		if !slices.Contains(l.Alphabet, a.name) {
-			continue
-		}
-		if pool == nil {
-			pool = []rune(a.madeUp)
-		} else {
-			others = append(others, []rune(a.madeUp)[0])
+		if slices.Contains(l.Alphabet, a.name) {
+			samples = append(samples, []rune(a.madeUp))
 		}
 	}
-	if pool == nil {
-		pool = []rune(alphabets[0].madeUp)
-	}
+	pool := samples[min(1, len(samples)-1)]
 	text := make([]rune, length)
 	for i := range text {
 		text[i] = pool[int(sum[i%32]+byte(i/32))%len(pool)]
@@ -293,7 +278,9 @@ func (l Line) madeUpText(sum [32]byte, n int) string {
 		text[i] = pool[n%len(pool)]
 		n /= len(pool)
 	}
-	copy(text[min(1, length):max(min(1, length), length-3)], others)
+	for i := 2; i < len(samples) && i+3 < length; i++ {
+		text[i] = samples[i][0]
+	}
 	if l.Form == "control text" && length > 0 {
 		text[0] = 0
 	}

@@ -103,7 +103,7 @@ func (d *describer) longest(root value) (path string) {
 		if n > d.records {
 			d.records, path = n, v.path
 		}
-		if v.kind != '{' || n >= 0 || v.depth > 3 {
+		if v.kind != '{' || n >= 0 {
 			continue
 		}
 		kept := keptNames([]value{v.value}, v.place)

@@ -94,7 +94,6 @@ type maker struct {
 	form
 	response          *Response
 	agency, reference string
-	host              string
 	now               time.Time // later than all times
 	salt              string    // of the values: page and reference
 	page, pages       int       // from 0
@@ -188,7 +187,9 @@ func (m *maker) sum(path string, n int) [32]byte {
 
 func (s Line) nth(rank int) int { return rank % max(1, s.Distinct) }
 
-func filled(pattern string, sum [32]byte) string { return fmt.Sprintf(pattern, sum[:4], sum[4:6], sum[6:12]) }
+func filled(pattern string, sum [32]byte) string {
+	return fmt.Sprintf(pattern, sum[:4], sum[4:6], sum[6:12])
+}
 
 func (m *maker) entryName(class, path string, n int) string {
 	sum := m.sum(path, n)
@@ -255,11 +256,6 @@ func (m *maker) number(k kind, rank int) string {
 	}
 	length := min(max(k.Length.max()-len(sign)-len(form)+1, 1), 15)
 	n := k.nth(rank)
-	if name := strings.ToLower(lastOf(k.Path)); name == "year" { // of a time as an object
-		return strconv.Itoa(m.now.Year() - 1)
-	} else if length < 3 && slices.Contains([]string{"monthvalue", "dayofmonth", "hour", "minute", "second"}, name) {
-		return strconv.Itoa(1 + n%9)
-	}
 	low := 1
 	for range length - 1 {
 		low *= 10
@@ -301,8 +297,6 @@ func (m *maker) text(k kind, rank int) string {
 	switch {
 	case k.Form == "empty":
 		return ""
-	case k.Form == "white space":
-		return " "
 	case k.Form == "text", strings.HasSuffix(k.Form, " text"):
 		return k.madeUpText(sum, n)
 	case strings.Contains(k.Form, "x"):
@@ -356,8 +350,6 @@ func (m *maker) related(is, path string) (int, bool) {
 		return 1, true
 	case "size asked for":
 		return m.response.Size, true
-	case "status":
-		return m.response.Status, true
 	case "a status of failure":
 		return max(m.response.Status, http.StatusBadRequest), true
 	}

@@ -2,7 +2,10 @@ package listings
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 )
 
 // What others may know of this package's reading: those who describe a response without its values.
@@ -21,6 +24,46 @@ func ReadBody(resp *http.Response, most int64) ([]byte, error) { return new(room
 
 // KindOfBody is what a body is, as a [StatusError] names it.
 func KindOfBody(body []byte, contentType string) BodyKind { return kindOf(body, contentType) }
+
+// CountsRecords reports whether a number of that name is the total of the records.
+func CountsRecords(name string) bool {
+	return slices.Contains(totalNames, plain(name)) || slices.Contains(countNames, plain(name))
+}
+
+// LinksToNext reports whether a header Link names a next page.
+func LinksToNext(link string) bool { return nextLink.MatchString(link) }
+
+// TimeForm names the form in which a text or number is read as a time.
+func TimeForm(text string) string {
+	if _, form := epoch(text); form != FormUnreadable {
+		return form
+	}
+	at, form := calendar(text, time.UTC)
+	if at.IsZero() {
+		return FormUnreadable
+	}
+	return form
+}
+
+// Remark is the words by which a text says that a response failed, that it is incomplete, or that
+// all is well: of this package, never of the text alone. It is empty for other texts.
+func Remark(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if harmlessWords.MatchString(text) && !allDigits(text) || text == "true" || text == "false" {
+		return text
+	}
+	for _, words := range []*regexp.Regexp{partialWords, errorWords} {
+		switch word := words.FindString(text); {
+		case strings.HasPrefix(word, "timed"): // what is between the words is of the text
+			return "timed out"
+		case strings.HasPrefix(word, "too"):
+			return "too many"
+		case word != "":
+			return word
+		}
+	}
+	return ""
+}
 
 var speakingNames = wordsOf(
 	errorNames, errorPrefixes, failureNames, successNames, codeNames, wordCodes, kindNames, moreNames,

@@ -159,7 +159,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	query, _ := url.ParseQuery(request.URL.RawQuery)
 	r.responses = append(r.responses, shape.Describe(shape.Asked{
-		Operation: string(r.request.Operation), Agency: r.request.AgencyID, Reference: r.request.Reference, Query: query, Host: request.URL.Host,
+		Operation: string(r.request.Operation), Agency: r.request.AgencyID, Reference: r.request.Reference, Query: query,
 	}, resp.StatusCode, resp.Header, body))
 	return resp, nil
 }

@@ -33,7 +33,7 @@ type madeUp struct {
 	play     *sandbox.Play // nil: no scenario
 }
 
-// SandboxCmd is `doorbell sandbox`. Without --events it reads no environment.
+// SandboxCmd is `doorbell sandbox`. It reads no environment but NATS_* for --events.
 type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
@@ -46,9 +46,9 @@ type SandboxCmd struct {
 	ContactRequests float64          `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
 	Changes         float64          `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
 	Shape           string           `type:"path" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
-	Events          bool             `help:"Publish one example of every type of event to a NATS of yours, in a stream that is made for it, and end. No API is served."`
-	NATS            string           `name:"nats" placeholder:"URL" help:"The NATS of --events. Default: NATS_URL; credentials come from NATS_USER and so on."`
-	Prefix          string           `default:"listings" placeholder:"SUBJECT" help:"What subjects of --events begin with; the stream has its name in capitals, and must not exist."`
+	Events          bool             `help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
+	NATS            string           `name:"nats" placeholder:"URL" help:"The NATS of --events, instead of NATS_URL."`
+	Prefix          string           `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
 	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
@@ -268,7 +268,8 @@ func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
 // sandboxHelp lists what can be chosen.
 func sandboxHelp() string {
 	var b strings.Builder
-	b.WriteString("Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n  doorbell sandbox --events --nats nats://localhost:4222\n\nScenarios:\n")
+	b.WriteString("Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n  doorbell sandbox --events --nats nats://localhost:4222\n\n" +
+		"The only environment that it reads is that of --events: the NATS_* variables that the nats command knows.\n\nScenarios:\n")
 	for _, s := range sandbox.Scenarios() {
 		fmt.Fprintf(&b, "  %-19s  %s\n", s.Name, s.Description)
 	}

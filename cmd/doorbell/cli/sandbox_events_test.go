@@ -23,7 +23,7 @@ import (
 func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	t.Parallel()
 	url := doorbelltest.StartNATS(t, -1)
-	got := doorbelltest.Run(t, []string{"NATS_URL=" + url}, "sandbox", "--events")
+	got := doorbelltest.Run(t, []string{"NATS_URL=" + url, "DOORBELL_NATS_URL=nats://127.0.0.1:1"}, "sandbox", "--events")
 	if got.Code != exit.Done {
 		t.Fatalf("%+v", got)
 	}
@@ -74,7 +74,7 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")
-	var told published
+	var told publishedStory
 	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" || len(told.Events) != len(types) {
 		t.Errorf("%v: %+v", err, other)
 	}

@@ -23,7 +23,7 @@ func (c *SandboxCmd) serveShape(ctx context.Context, p *program) error {
 	if err != nil {
 		return exit.Failed(fmt.Errorf("%s: %w", c.Shape, err), "write it with doorbell check --shape")
 	}
-	agency := c.Agencies[0] // a path of contact requests names none, so there is one
+	agency := c.Agencies[0] // only one, as the path of contact requests names none
 	h, err := f.Handler(shape.Options{Key: madeUpKey, Agencies: []string{agency}})
 	if err != nil {
 		return exit.Failed(err, "")
@@ -53,17 +53,17 @@ func (c *SandboxCmd) serveShape(ctx context.Context, p *program) error {
 
 var prefixes = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// validPlay refuses flags that exclude each other.
+// validPlay rejects flags that exclude each other.
 func (c *SandboxCmd) validPlay() error {
 	switch {
 	case c.Shape != "" && (c.Scenario != "" || c.Events):
-		return errors.New("--shape: is served alone, without --scenario and --events")
+		return errors.New("--shape: cannot be combined with --scenario or --events")
 	case c.Events && c.Scenario != "":
-		return errors.New("--events: publishes a story of its own, without --scenario")
+		return errors.New("--events: cannot be combined with --scenario")
 	case c.Events && !prefixes.MatchString(c.Prefix):
 		return errors.New("--prefix: is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 	case !c.Events && (c.NATS != "" || c.Prefix != "" && c.Prefix != defaultPrefix):
-		return errors.New("--nats: and --prefix are for --events")
+		return errors.New("--nats, --prefix: need --events")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package shape
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,15 +12,29 @@ import (
 	"doorbell/poller/listings"
 )
 
+var typeNames = map[byte]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '[': "array", '{': "object"}
+
+// textForms are forms of texts that a pattern tells, with the made-up text of each.
+var textForms = []struct {
+	name    string
+	pattern *regexp.Regexp
+	madeUp  string // of three random parts
+}{
+	{"uuid", uuid, "%[1]x-%[2]x-%[2]x-%[2]x-%[3]x"},
+	{"e-mail", email, "person.%[1]x@example.org"},
+	{"name <e-mail>", regexp.MustCompile(`^[^<>@]+<[^@\s<>]+@[^@\s<>]+>$`), "Person Beispiel <person.%[1]x@example.org>"},
+	{"zone", regexp.MustCompile(`^(?:[A-Z][a-z]+/[A-Z][A-Za-z_]+|UTC|GMT)$`), "Europe/Zurich"},
+	{"url", regexp.MustCompile(`^https?://`), "https://elsewhere.example.org/%[1]x"},
+}
+
 var (
-	uuid       = regexp.MustCompile(`^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$`)
-	email      = regexp.MustCompile(`^[^@\s<>:]+@[^@\s<>]+\.[^@\s<>.]+$`)
-	namedEmail = regexp.MustCompile(`^[^<>@]+<[^@\s<>]+@[^@\s<>]+>$`)
-	hexText    = regexp.MustCompile(`^(?:[0-9a-f]{16,}|[0-9A-F]{16,})$`)
-	numeric    = regexp.MustCompile(`^[0-9 .,:;/()+'_-]{1,40}$`)
-	upperWord  = regexp.MustCompile(`^[A-Z]+(?:_[A-Z]+)*$`)
-	zoneName   = regexp.MustCompile(`^(?:[A-Z][a-z]+/[A-Z][A-Za-z_]+|UTC|GMT)$`)
-	nextLink   = regexp.MustCompile(`<([^<>]*)> *;[^<>]*rel="?next"?`)
+	uuid      = regexp.MustCompile(`^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$`)
+	email     = regexp.MustCompile(`^[^@\s<>:]+@[^@\s<>]+\.[^@\s<>.]+$`)
+	numeric   = regexp.MustCompile(`^[0-9 .,:;/()+'_-]{1,40}$`)
+	reference = regexp.MustCompile(`^[^\r\n<]{0,199}$`)
+	digitRuns = regexp.MustCompile(`[0-9]+`)
+	letters   = regexp.MustCompile(`\pL+`)
+	digit     = regexp.MustCompile(`[0-9]`)
 )
 
 // classOf is the class of a value: its type, its form, and how it relates to what is around it.
@@ -27,52 +42,28 @@ func (d *describer) classOf(p place, v value) class {
 	c := class{kind: typeNames[v.kind]}
 	switch v.kind {
 	case '0':
-		c.form = numberForm(v.text)
+		if c.form = timeForm(v.text); c.form == "" {
+			c.form = digitRuns.ReplaceAllString(strings.ToLower(v.text), "9")
+		}
 		if !p.inRecord {
 			c.is = d.relation(p, v.text)
 		}
-	case 't':
+	case 't', 'f':
 		if !p.inRecord && p.speaks {
 			c.is = v.text
 		}
 	case '"':
-		c.form, c.is = d.text(p, v)
+		if c.is = d.said(p, v.text); c.is == "" || isNatural(v.text) {
+			c.form = textForm(v)
+		}
 	case '[':
-		if dateOfNumbers(v) {
-			c.form = "date as numbers"
+		if len(v.inner) == 0 {
+			c.form = "empty"
+		} else if isDate(v) {
+			c.form = "time as numbers"
 		}
 	}
 	return c
-}
-
-// numberForm is 9, -9, 9.9 or 9e9, or a moment since 1970.
-func numberForm(text string) string {
-	if unit := momentUnit(text); unit != "" {
-		return "moment in " + unit
-	}
-	return digitRuns.ReplaceAllString(strings.ToLower(text), "9")
-}
-
-var digitRuns = regexp.MustCompile(`[0-9]+`)
-
-var units = []struct {
-	name      string
-	perSecond int64
-}{{"seconds", 1}, {"milliseconds", 1e3}, {"microseconds", 1e6}, {"nanoseconds", 1e9}}
-
-// momentUnit is the unit in which a number counts a moment of this age; empty: it is none.
-func momentUnit(text string) string {
-	whole, fraction, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || strings.Trim(fraction, "0123456789") != "" {
-		return ""
-	}
-	for _, u := range units {
-		if at := time.Unix(n/u.perSecond, 0); at.Year() >= 2000 && at.Before(time.Now().AddDate(10, 0, 0)) {
-			return u.name
-		}
-	}
-	return ""
 }
 
 // relation says how a number of the envelope relates to the records and the request.
@@ -83,263 +74,215 @@ func (d *describer) relation(p place, text string) string {
 		return ""
 	case n >= 400 && n <= 599 && p.speaks:
 		return "a status of failure"
-	case n == d.status && p.speaks:
-		return "status"
 	case n == d.records:
 		return "records"
 	case n == 0:
 		return "none"
 	case n == d.size:
 		return "size asked for"
-	case n == 1:
+	case n == 1: // the number of the page, or of pages
 		return "one"
-	case d.records < 0:
-		return "some"
 	case n > d.records:
 		return "more than records"
 	}
 	return "fewer than records"
 }
 
-// Words that tell success from failure; they are written where a member speaks of the response.
-var (
-	wholeWords = []string{
-		"ok", "okay", "success", "successful", "succeeded", "fine", "done", "none", "ended", "empty", "found", "ready", "complete", "completed",
-		"no error", "no errors", "no result", "no results", "no record", "no records", "no content", "no data", "true", "false", "yes", "no",
-	}
-	firstWords = []string{"partial", "incomplete", "truncated", "timed out", "degraded"}
-	wordsIn    = []string{
-		"error", "exception", "fault", "fail", "fatal", "critical", "severe", "forbidden", "unauthorized", "denied", "exceed", "limit", "quota",
-		"throttl", "unavailable", "overload", "timeout", "too many", "invalid", "refused", "abort",
-	}
-)
-
-// wordOf is the word of these lists that a text consists of, begins with or has in it.
-func wordOf(text string) string {
-	text = strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(strings.TrimSpace(text)))
-	if len(text) > 200 {
-		return ""
-	}
-	for _, w := range wholeWords {
-		if text == w || strings.ReplaceAll(w, " ", "") == text {
-			return w
+// said is what a text says about the request or the response.
+func (d *describer) said(p place, s string) string {
+	loose := func(s string) string {
+		if decoded, err := url.PathUnescape(s); err == nil {
+			s = decoded
 		}
+		return strings.TrimRight(strings.ToLower(strings.TrimSpace(s)), "#")
 	}
-	for _, w := range firstWords {
-		if strings.HasPrefix(text, w) || strings.HasPrefix(text, strings.ReplaceAll(w, " ", "")) {
-			return w
-		}
-	}
-	for _, w := range wordsIn {
-		if strings.Contains(text, w) || strings.Contains(text, strings.ReplaceAll(w, " ", "")) {
-			return w
-		}
+	switch {
+	case !p.inRecord && p.speaks && listings.Remark(s) != "":
+		return "says: " + listings.Remark(s)
+	case d.asked.Agency != "" && strings.EqualFold(s, d.asked.Agency):
+		return "agencyId asked for"
+	case listings.SameName(p.name, "agencyId") && usualAgency.MatchString(s) && usualAgency.MatchString(d.asked.Agency):
+		return "another agencyId"
+	case d.asked.Reference != "" && loose(s) == loose(d.asked.Reference):
+		return "propertyReferenceId asked for"
+	case !p.inRecord && isNatural(s):
+		return d.relation(p, s)
 	}
 	return ""
 }
 
-func (d *describer) text(p place, v value) (form, is string) {
+var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+
+func textForm(v value) string {
 	s := v.text
 	switch {
 	case v.broken:
-		return "broken text", ""
+		return "broken text"
 	case len(s) > longText:
-		return "long text", ""
+		return "long text"
 	case s == "":
-		return "empty", ""
-	case strings.TrimSpace(s) == "":
-		return "white space", ""
+		return "empty"
 	}
-	if !p.inRecord && p.speaks {
-		if word := wordOf(s); word != "" {
-			return "word", "says: " + word
+	if form := timeForm(s); form != "" {
+		return form
+	}
+	if numeric.MatchString(s) {
+		return digit.ReplaceAllString(s, "9")
+	}
+	for _, f := range textForms {
+		if f.pattern.MatchString(s) {
+			return f.name
 		}
 	}
-	switch {
-	case d.asked.Agency != "" && strings.EqualFold(s, d.asked.Agency):
-		return "text", "agencyId asked for"
-	case listings.SameName(p.name, "agencyId") && usualAgency.MatchString(s) && usualAgency.MatchString(d.asked.Agency):
-		return "text", "another agencyId"
-	case d.asked.Reference != "" && loose(s) == loose(d.asked.Reference):
-		return "text", "propertyReferenceId asked for"
-	case momentUnit(s) != "":
-		return "moment in " + momentUnit(s), ""
-	}
-	if date, ok := dateForm(s); ok {
-		return date, ""
-	}
-	switch {
-	case numeric.MatchString(s):
-		if isNatural(s) && !p.inRecord {
-			is = d.relation(p, s)
-		}
-		return mask(s), is
-	case uuid.MatchString(s):
-		return "uuid", ""
-	case hexText.MatchString(s):
-		return "hex", ""
-	case email.MatchString(s):
-		return "e-mail", ""
-	case namedEmail.MatchString(s):
-		return "name <e-mail>", ""
-	case strings.HasPrefix(s, "mailto:"):
-		return "mailto:e-mail", ""
-	case zoneName.MatchString(s):
-		return "zone", ""
-	case strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https://"):
-		if u, err := url.Parse(s); err == nil && strings.EqualFold(u.Host, d.asked.Host) {
-			return "url of the API", ""
-		}
-		return "url elsewhere", ""
-	case strings.HasPrefix(s, "/") && !strings.ContainsAny(s, " \n"):
-		return "path", ""
-	case len(s) < 200 && !strings.ContainsAny(s, "\r\n<"):
-		for _, separator := range []string{"#", "%23"} {
-			if strings.Contains(s, separator) && strings.Count(s, separator) <= 4 {
-				return segments(s, separator), ""
+	for _, separator := range []string{"#", "%23"} { // a reference has the form x#x##
+		if parts := strings.Split(s, separator); len(parts) > 1 && len(parts) < 6 && reference.MatchString(s) {
+			for n, part := range parts {
+				parts[n] = map[bool]string{true: "x"}[part != ""]
 			}
+			return strings.Join(parts, separator)
 		}
-	}
-	if upperWord.MatchString(s) {
-		return "word", ""
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
-		return "control text", ""
+		return "control text"
 	}
-	return "text", ""
+	return "text"
 }
 
 // longText is longer than any reference may be.
 const longText = 4 << 10
 
-var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+// timeForm is "time " and a layout of package time, or the unit of a number since 1970; empty if a
+// text is no time. A time that is written in another language, or in an unusual way, has the layout
+// that the client reads in the same way.
+func timeForm(s string) string {
+	if len(s) > 60 || !digit.MatchString(s) {
+		return ""
+	}
+	layout := layouts[timeMask(s)]
+	if at, err := time.Parse(layout, s); layout != "" && err == nil && at.Format(layout) == s {
+		if at.Year() < 1990 || at.Year() > time.Now().Year()+9 {
+			return "time " + layout + noMoment
+		}
+		return "time " + layout
+	}
+	switch form := listings.TimeForm(s); form {
+	case listings.FormUnreadable:
+		return ""
+	case listings.FormOffset:
+		return "time " + time.RFC3339
+	case listings.FormZoneless:
+		return "time 2006-01-02T15:04:05"
+	default:
+		return "time " + form
+	}
+}
 
-// segments is a reference as x#x##.
-func segments(s, separator string) string {
-	parts := strings.Split(s, separator)
-	for n, part := range parts {
-		if part != "" {
-			parts[n] = "x"
+// noMoment ends the form of a date such as 0001-01-01, which stands for none.
+const noMoment = " of no moment"
+
+func timeMask(s string) string { return letters.ReplaceAllString(digit.ReplaceAllString(s, "9"), "x") }
+
+// layouts are the usual layouts of times, by what timeMask makes of them.
+var layouts = func() map[string]string {
+	all := map[string]string{}
+	add := func(layout string) {
+		for _, day := range []int{2, 12} { // with one digit and two
+			mask := timeMask(time.Date(2026, 11, day, day, 41, 7, 5e8, time.UTC).Format(layout))
+			if all[mask] == "" {
+				all[mask] = layout
+			}
 		}
 	}
-	return strings.Join(parts, separator)
-}
-
-// loose is a reference without what differs by style.
-func loose(s string) string {
-	if decoded, err := url.PathUnescape(s); err == nil {
-		s = decoded
-	}
-	return strings.TrimRight(strings.ToLower(strings.TrimSpace(s)), "#")
-}
-
-// mask is a text with 9 for each digit and without letters.
-func mask(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsDigit(r):
-			return '9'
-		case strings.ContainsRune(" .,:;/()+'_-", r):
-			return r
+	for _, date := range []string{
+		"2006-01-02", "2006/01/02", "2006.01.02", "02.01.2006", "2.1.2006", "02-01-2006", "02/01/2006", "1/2/2006",
+		"2 Jan 2006", "2. January 2006", "Jan 2, 2006", "Mon, 02 Jan 2006", "20060102",
+	} {
+		add(date)
+		for _, clock := range []string{
+			"15:04:05", "15:04", "15:04:05.0", "15:04:05.00", "15:04:05.000", "15:04:05.000000", "15:04:05.0000000", "15:04:05.000000000",
+			"3:04:05 PM", "3:04 PM", "150405",
+		} {
+			for _, between := range []string{"T", " ", ", "} {
+				for _, zone := range []string{"", "Z", "-07:00", "-0700", "-07", " UTC", " -0700", " -07:00"} {
+					add(date + between + clock + zone)
+				}
+			}
 		}
-		return 'x'
-	}, s)
-}
-
-var (
-	datePart = regexp.MustCompile(`[0-9]+|\pL+|[\[(][A-Za-z_/]+[\])]|.`)
-	dateLike = regexp.MustCompile(`^[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}|^[0-9]{8}T|[0-9]:[0-9]{2}`)
-	months   = listOf("jan feb mar apr may mai jun jul aug sep okt oct nov dec dez januar februar märz april juni juli august september oktober november dezember " +
-		"january february march june july october december janvier février mars avril juin juillet août septembre octobre novembre décembre " +
-		"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre dicembre sept juil")
-	weekdays = listOf("mon tue wed thu fri sat sun mo di mi do fr sa so monday tuesday wednesday thursday friday saturday sunday")
-	literals = listOf("t z utc gmt am pm uhr um at cet cest")
-)
-
-func listOf(words string) map[string]bool {
-	all := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		all[w] = true
 	}
+	all[timeMask(time.RFC1123)] = "Mon, 02 Jan 2006 15:04:05 GMT"
 	return all
-}
+}()
 
-// dateForm is a date or a time of day with 9 for digits, Mmm for a month and Ddd for a weekday.
-func dateForm(s string) (string, bool) {
-	if len(s) > 60 || !dateLike.MatchString(s) {
-		return "", false
-	}
-	var b strings.Builder
-	for _, part := range datePart.FindAllString(s, -1) {
-		word := strings.ToLower(part)
-		switch first := rune(part[0]); {
-		case first >= '0' && first <= '9':
-			b.WriteString(strings.Repeat("9", len(part)))
-		case literals[word]:
-			b.WriteString(part)
-		case months[word]:
-			b.WriteString("M" + strings.Repeat("m", max(2, min(len([]rune(word))-1, 3))))
-		case weekdays[word]:
-			b.WriteString("Ddd")
-		case first == '[' && len(part) > 1:
-			b.WriteString("[zone]")
-		case first == '(' && len(part) > 1:
-			b.WriteString("(zone)")
-		case strings.Contains(" .,:/+-_", part):
-			b.WriteString(part)
-		case part == "\u00a0", part == "\u202f":
-			b.WriteString(" ")
-		default:
-			return "", false
-		}
-	}
-	form := b.String()
-	year := regexp.MustCompile(`[0-9]{4}`).FindString(s)
-	if n := atoi(year); strings.Contains(form, "9999") && (n < 1990 || n > time.Now().Year()+9) {
-		form += " of no moment"
-	}
-	return form, true
-}
-
-// dateOfNumbers reports whether an array is a date: [2026,11,20,10,41].
-func dateOfNumbers(v value) bool {
+// isDate reports whether an array is a date: [2026,11,20,10,41].
+func isDate(v value) bool {
 	if len(v.inner) < 5 || len(v.inner) > 7 {
 		return false
 	}
 	for n, bound := range [][2]int{{1990, 2100}, {1, 12}, {1, 31}} {
-		e := v.inner[n]
-		if i, err := strconv.Atoi(e.text); e.kind != '0' || err != nil || i < bound[0] || i > bound[1] {
+		if i := atoi(v.inner[n].text); v.inner[n].kind != '0' || i < bound[0] || i > bound[1] {
 			return false
 		}
 	}
 	return true
 }
 
-// addClasses notes the classes of the characters of a text.
-func addClasses(alphabet map[string]bool, v value) {
-	if v.broken {
-		alphabet["bytes that are no text"] = true
-	}
-	for _, r := range v.text {
-		switch {
-		case r >= '0' && r <= '9':
-			alphabet["digits"] = true
-		case r >= 'a' && r <= 'z':
-			alphabet["lower case"] = true
-		case r >= 'A' && r <= 'Z':
-			alphabet["upper case"] = true
-		case unicode.IsLetter(r), unicode.Is(unicode.M, r):
-			alphabet["letters beyond ASCII"] = true
-		case r == ' ', unicode.Is(unicode.Zs, r):
-			alphabet["spaces"] = true
-		case r == '\n', r == '\r':
-			alphabet["line breaks"] = true
-		case r == '<', r == '>', r == '&':
-			alphabet["markup"] = true
-		case unicode.IsControl(r):
-			alphabet["control characters"] = true
-		default:
-			alphabet["punctuation"] = true
+// alphabets are the classes of characters, with some that are made up. The first class of a text
+// that is among them fills it.
+var alphabets = []struct {
+	name     string
+	includes func(rune) bool
+	madeUp   string
+}{
+	{"lower case", func(r rune) bool { return r >= 'a' && r <= 'z' }, "abcdefghijklmnoprstuvw"},
+	{"upper case", func(r rune) bool { return r >= 'A' && r <= 'Z' }, "ABCDEFGHIJKLMNOPRSTUVW"},
+	{"digits", func(r rune) bool { return r >= '0' && r <= '9' }, "123456789"},
+	{"letters beyond ASCII", func(r rune) bool { return unicode.IsLetter(r) || unicode.Is(unicode.M, r) }, "äöüéèàêôçñ"},
+	{"line breaks", func(r rune) bool { return r == '\n' || r == '\r' }, "\n"},
+	{"markup", func(r rune) bool { return strings.ContainsRune("<>&", r) }, "&"},
+	{"control characters", unicode.IsControl, "\x01"},
+	{"spaces", unicode.IsSpace, " "},
+	{"punctuation", func(rune) bool { return true }, "-.!?"},
+}
+
+// addClasses adds the classes of the characters of a text.
+func addClasses(alphabet map[string]bool, text string) {
+	for _, r := range text {
+		for _, a := range alphabets {
+			if a.includes(r) {
+				alphabet[a.name] = true
+				break
+			}
 		}
 	}
+}
+
+// madeUpText is a text of a line's length and alphabet. Its end differs for each of the different
+// ones while there is room.
+func (l Line) madeUpText(sum [32]byte, n int) string {
+	length := 8
+	if l.Length != nil {
+		length = min((l.Length.Min+l.Length.Max+1)/2, 2*longText)
+	}
+	samples := [][]rune{[]rune(alphabets[0].madeUp)}
+	for _, a := range alphabets {
+		if slices.Contains(l.Alphabet, a.name) {
+			samples = append(samples, []rune(a.madeUp))
+		}
+	}
+	pool := samples[min(1, len(samples)-1)]
+	text := make([]rune, length)
+	for i := range text {
+		text[i] = pool[int(sum[i%32]+byte(i/32))%len(pool)]
+	}
+	for i := length - 1; i >= max(0, length-3); i-- {
+		text[i] = pool[n%len(pool)]
+		n /= len(pool)
+	}
+	for i := 2; i < len(samples) && i+3 < length; i++ {
+		text[i] = samples[i][0]
+	}
+	if l.Form == "control text" && length > 0 {
+		text[0] = 0
+	}
+	return string(text)
 }

@@ -3,6 +3,7 @@ package shape
 import (
 	"cmp"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,23 +13,19 @@ import (
 	"doorbell/poller/listings"
 )
 
-// Asked is what a response responds to.
+// Asked is the request that a response belongs to.
 type Asked struct {
 	Operation, Agency, Reference string
 	Query                        url.Values
-	Host                         string // of the API
 }
 
-// Describe writes down the form of a response whose body was read.
+// Describe describes a response whose body has been read.
 func Describe(a Asked, status int, h http.Header, body []byte) Response {
 	path := "/insertion-funnel/integration/{agencyId}/insertions"
 	if a.Operation == ContactRequests {
 		path = "/ubm-contact-request/property/{propertyReferenceId}"
 	}
-	r := Response{Operation: a.Operation, Status: status, Request: "GET " + path}
-	if q := a.form(); q != "" {
-		r.Request += "?" + q
-	}
+	r := Response{Operation: a.Operation, Status: status, Request: "GET " + path + a.form()}
 	r.Size = atoi(cmp.Or(a.Query.Get("pageSize"), a.Query.Get("numberOfItemsPerPage")))
 	r.Page = atoi(a.Query.Get("page"))
 	d := &describer{asked: a, size: r.Size, status: status, records: -1}
@@ -39,18 +36,27 @@ func Describe(a Asked, status int, h http.Header, body []byte) Response {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// form is the query with the values of our own parameters alone: those of a filter are the
-// agency's.
+// form is the query without the values of the agency's filter.
 func (a Asked) form() string {
-	var parts []string
+	separator, text := "?", ""
 	for _, name := range sorted(a.Query) {
 		value := "…"
 		if slices.Contains([]string{"pageSize", "page", "numberOfItemsPerPage", "sortBy", "sortOrder"}, name) {
 			value = a.Query.Get(name)
 		}
-		parts = append(parts, name+"="+value)
+		text += separator + name + "=" + value
+		separator = "&"
 	}
-	return strings.Join(parts, "&")
+	return text
+}
+
+func sorted[V any](m map[string]V) []string {
+	var list []string
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // describer holds what the values of one response are compared with.
@@ -62,103 +68,99 @@ type describer struct {
 	lines   []Line
 }
 
-// maxLines bounds what is written; a response of this API has a hundred or two.
+// maxLines bounds the description; a response of this API has one or two hundred.
 const maxLines = 5000
 
 func (d *describer) body(body []byte, contentType string) Body {
-	b := Body{Kind: "other", Bytes: len(body)}
 	root, err := parse(body)
 	if err != nil {
-		if kind := listings.KindOfBody(body, contentType); kind != listings.BodyJSON {
-			b.Kind = string(kind)
+		kind := string(listings.KindOfBody(body, contentType))
+		if kind == string(listings.BodyJSON) {
+			kind = "other"
 		}
-		return b
+		return Body{Kind: kind, Bytes: len(body)}
 	}
-	b.Kind = "json"
-	path := ""
-	d.longest(root, &path)
+	records := d.longest(root)
 	d.node(place{}, 1, []occurrence{{0, root}})
-	b.Lines = d.lines
-	if d.records >= 0 {
-		b.Records = path
-	}
-	return b
+	return Body{Kind: "json", Bytes: len(body), Records: records, Lines: d.lines}
 }
 
-// longest finds the longest list, the outermost of several: counts are compared with it.
-func (d *describer) longest(root value, path *string) {
-	type at struct {
+// longest finds the longest list, the outermost of several: counts are compared with its length.
+func (d *describer) longest(root value) (path string) {
+	type located struct {
 		value
 		place
 	}
-	for queue := []at{{root, place{}}}; len(queue) > 0; queue = queue[1:] {
+	for queue := []located{{root, place{}}}; len(queue) > 0; queue = queue[1:] {
 		v := queue[0]
 		n := -1
 		switch {
 		case v.kind == '[' && (len(v.inner) == 0 || slices.ContainsFunc(v.inner, func(e value) bool { return e.kind == '{' })):
 			n = len(v.inner)
-		case v.kind == '{' && isIndexed(v.value):
-			n = len(slices.DeleteFunc(slices.Clone(v.inner), func(m value) bool { return !isNatural(m.name) }))
+		case v.kind == '{':
+			n = v.indexed()
 		}
 		if n > d.records {
-			d.records, *path = n, v.path
+			d.records, path = n, v.path
 		}
-		if v.kind != '{' || n >= 0 || v.depth > 3 {
+		if v.kind != '{' || n >= 0 {
 			continue
 		}
-		keeps := keptNames([]value{v.value}, v.place)
+		kept := keptNames([]value{v.value}, v.place)
 		for _, m := range v.inner {
-			queue = append(queue, at{m, v.member(tokenOf(m, keeps), m.name)})
+			queue = append(queue, located{m, v.member(tokenOf(m, kept))})
 		}
 	}
+	return path
 }
 
-// isIndexed reports whether an object is a list with the numbers of its elements as names.
-func isIndexed(v value) bool {
-	objects := 0
+// indexed is the length of a list that is written as an object with indexes for names; -1 for other
+// objects.
+func (v value) indexed() int {
+	n := 0
 	for _, m := range v.inner {
 		if isNatural(m.name) && m.kind == '{' {
-			objects++
+			n++
 		} else if isNatural(m.name) || m.kind == '{' || m.kind == '[' {
-			return false
+			return -1
 		}
 	}
-	return objects > 0
+	return cmp.Or(n, -1)
 }
 
 func isNatural(s string) bool {
 	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// place is where a value stands.
+// place is where a value is.
 type place struct {
 	path     string
-	name     string // of the member; of an element that of its list
+	name     string // of the member; elements have that of their list
 	depth    int
-	inRecord bool // in a list, or in an object that is a record
-	speaks   bool // the member, or one around it, says how the response is to be taken
+	inRecord bool // the value belongs to a record, so that nothing is said of it but its class
+	speaks   bool // the member, or one around it, says whether the response is a success
 }
 
-func (p place) member(token, name string) place {
+func (p place) member(token string) place {
 	p.path += "/" + token
 	p.depth++
-	if p.name = ""; token == name {
-		p.name = name
+	if p.name = token; token[0] == '{' {
+		p.name, p.inRecord = "", true
 	}
-	p.speaks = p.speaks || p.name != "" && listings.SpeaksOfResponse(p.name)
+	p.speaks = p.speaks || listings.SpeaksOfResponse(p.name)
 	return p
 }
 
-// occurrence is one of the values that stand at a place of as many objects or elements.
+// occurrence is one of the values at a place.
 type occurrence struct {
-	at int // of the one around it
+	at int // index of the object or element around it
 	value
 }
 
-// class is what the lines of a place are told apart by.
+// class is what the lines of one place differ in.
 type class struct{ kind, form, is string }
 
-// node writes the lines of a place, then those of what is in it.
+// node writes the lines of a place, then those of the places in it.
 func (d *describer) node(p place, of int, all []occurrence) {
 	if len(all) == 0 || len(d.lines) >= maxLines {
 		return
@@ -172,9 +174,8 @@ func (d *describer) node(p place, of int, all []occurrence) {
 		}
 		groups[c] = append(groups[c], o)
 	}
-	order = d.fewer(order, groups)
 	for _, c := range order {
-		d.lines = append(d.lines, d.line(p, c, of, groups[c]))
+		d.lines = append(d.lines, newLine(p, c, of, groups[c]))
 	}
 	for _, c := range order {
 		switch {
@@ -186,148 +187,88 @@ func (d *describer) node(p place, of int, all []occurrence) {
 	}
 }
 
-// maxForms is how many forms of texts are written for one place.
-const maxForms = 12
-
-// fewer joins the forms of texts at a place where these are many.
-func (d *describer) fewer(order []class, groups map[class][]occurrence) []class {
-	if len(order) <= maxForms {
-		return order
-	}
-	text := class{kind: "string", form: "text"}
-	var kept []class
-	for _, c := range order {
-		if c.kind != "string" || c == text {
-			kept = append(kept, c)
-			continue
-		}
-		groups[text] = append(groups[text], groups[c]...)
-	}
-	if !slices.Contains(kept, text) {
-		kept = append(kept, text)
-	}
-	slices.SortFunc(groups[text], func(a, b occurrence) int { return a.at - b.at })
-	return kept
-}
-
-func (d *describer) line(p place, c class, of int, all []occurrence) Line {
+func newLine(p place, c class, of int, all []occurrence) Line {
 	l := Line{Path: p.path, Type: c.kind, In: len(all), Of: of, Form: c.form, Is: c.is}
-	l.Again = all[0].again
 	if len(all) < of {
 		l.At = runs(all)
 	}
-	switch c.kind {
-	case "array":
-		for _, o := range all {
+	distinct, alphabet := map[string]bool{}, map[string]bool{}
+	for _, o := range all {
+		switch c.kind {
+		case "array":
 			l.Length = l.Length.add(len(o.inner))
-		}
-	case "string", "number":
-		distinct, alphabet := map[string]bool{}, map[string]bool{}
-		for _, o := range all {
+		case "string", "number":
+			if c.is != "" && c.kind == "string" { // its length and number would be those of a word
+				continue
+			}
 			distinct[o.text] = true
 			l.Length = l.Length.add(len([]rune(o.text)))
-			if strings.HasSuffix(c.form, "text") || c.form == "word" {
-				addClasses(alphabet, o.value)
+			if strings.HasSuffix(c.form, "text") {
+				addClasses(alphabet, o.text)
 			}
 		}
-		l.Distinct, l.Alphabet = len(distinct), sorted(alphabet)
-		if strings.HasPrefix(c.form, "9999") || strings.HasPrefix(c.form, "moment") {
-			l.Order = orderOf(all)
-		}
-		if c.is != "" && c.kind == "string" { // the length of a word is the word
-			l.Length, l.Distinct = nil, 0
-		}
+	}
+	l.Distinct, l.Alphabet = len(distinct), sorted(alphabet)
+	compare := func(a, b occurrence) int { return cmp.Or(len(a.text)-len(b.text), strings.Compare(a.text, b.text)) }
+	switch {
+	case !strings.HasPrefix(c.form, "time ") || len(all) < 2:
+	case slices.IsSortedFunc(all, func(a, b occurrence) int { return compare(b, a) }):
+		l.Order = "descending"
+	case slices.IsSortedFunc(all, compare):
+		l.Order = "ascending"
 	}
 	return l
 }
 
-func orderOf(all []occurrence) string {
-	compare := func(a, b occurrence) int { return cmp.Or(len(a.text)-len(b.text), strings.Compare(a.text, b.text)) }
-	switch {
-	case len(all) < 2:
-		return ""
-	case slices.IsSortedFunc(all, func(a, b occurrence) int { return compare(b, a) }):
-		return "descending"
-	case slices.IsSortedFunc(all, compare):
-		return "ascending"
-	}
-	return ""
-}
-
-// maxRuns bounds how long At is.
-const maxRuns = 60
-
-// runs writes positions as 1-3,5; empty where they are too many.
+// runs writes positions like 1-3,5.
 func runs(all []occurrence) string {
 	var parts []string
-	for i := 0; i < len(all); {
-		j := i
-		for j+1 < len(all) && all[j+1].at == all[j].at+1 {
-			j++
+	for i := 0; i < len(all); i++ {
+		from := all[i].at + 1
+		for i+1 < len(all) && all[i+1].at == all[i].at+1 {
+			i++
 		}
-		if i == j {
-			parts = append(parts, strconv.Itoa(all[i].at+1))
+		if to := all[i].at + 1; from < to {
+			parts = append(parts, fmt.Sprintf("%d-%d", from, to))
 		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", all[i].at+1, all[j].at+1))
+			parts = append(parts, strconv.Itoa(from))
 		}
-		i = j + 1
-	}
-	if len(parts) > maxRuns {
-		return ""
 	}
 	return strings.Join(parts, ",")
 }
 
-// members writes what is in objects: by names that are kept, and by their class where a name may be
-// data.
+// members describes the members of objects. Those whose names may be data are described together,
+// like the elements of a list.
 func (d *describer) members(p place, objects []occurrence) {
 	list := make([]value, len(objects))
 	for n, o := range objects {
 		list[n] = o.value
 		p.inRecord = p.inRecord || isRecord(o.value)
 	}
-	keeps := keptNames(list, p)
-	type key struct {
-		token string
-		again int
-	}
-	var order []key
-	found, names := map[key][]occurrence{}, map[key]string{}
+	kept := keptNames(list, p)
+	var order []string
+	found := map[string][]occurrence{}
 	for n, o := range objects {
-		met := map[string]int{}
 		for _, m := range o.inner {
-			token := tokenOf(m, keeps)
-			k := key{token, m.again}
-			if token != m.name { // several names of one class are several members
-				k.again = met[token]
-				met[token]++
+			token, at := tokenOf(m, kept), n
+			switch {
+			case token[0] == '{':
+				at = len(found[token])
+			case m.again > 0:
+				token = fmt.Sprintf("%s~%d", token, m.again+1)
 			}
-			if found[k] == nil {
-				order = append(order, k)
+			if found[token] == nil {
+				order = append(order, token)
 			}
-			m.again = k.again
-			found[k] = append(found[k], occurrence{n, m})
-			names[k] = m.name
+			found[token] = append(found[token], occurrence{at, m})
 		}
 	}
-	for _, k := range order {
-		if isData := k.token != names[k]; !isData {
-			d.node(p.member(k.token, names[k]), len(objects), found[k])
-		} else if k.again == 0 {
-			var all []occurrence
-			for _, other := range order { // as the elements of a list
-				if other.token == k.token {
-					all = append(all, found[other]...)
-				}
-			}
-			slices.SortStableFunc(all, func(a, b occurrence) int { return a.at - b.at })
-			inner := p.member(k.token, names[k])
-			inner.inRecord = true
-			for n := range all {
-				all[n].at, all[n].again = n, 0
-			}
-			d.node(inner, len(all), all)
+	for _, token := range order {
+		of := len(objects)
+		if token[0] == '{' {
+			of = len(found[token])
 		}
+		d.node(p.member(token), of, found[token])
 	}
 }
 
@@ -344,92 +285,65 @@ func (d *describer) elements(p place, arrays []occurrence) {
 	d.node(p, len(all), all)
 }
 
-// remarks are lists about the response, and no records.
+// remarks are lists about the response instead of records.
 var remarks = []string{"messages", "notifications", "notices", "alerts", "warnings", "errors"}
 
-// isRecord reports whether an object is a record in place of a list: what is in it is data.
+// recordNames are members that only a record has.
+var recordNames = []string{"createdAt", "score", "propertyReferenceId", "objectReference", "email", "firstName", "lastName", "phone"}
+
+// isRecord reports whether an object is a single record instead of an envelope.
 func isRecord(v value) bool {
 	return slices.ContainsFunc(v.inner, func(m value) bool {
-		for _, name := range []string{"createdAt", "score", "propertyReferenceId", "objectReference", "email", "firstName", "lastName", "phone"} {
-			if listings.SameName(m.name, name) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(recordNames, func(name string) bool { return listings.SameName(m.name, name) })
 	})
 }
 
-// headersThatMatter are those whose form is written.
-var headersThatMatter = []string{
+// describedHeaders are the headers that say something about access, paging or caching.
+var describedHeaders = []string{
 	"Content-Type", "Content-Encoding", "Content-Language", "Content-Range", "Date", "Age", "Expires", "Cache-Control", "Retry-After", "Link", "Location",
 	"Etag", "Last-Modified", "Www-Authenticate", "X-Total-Count", "X-Total", "Total-Count", "X-Pagination-Total-Count",
 	"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset",
 }
 
-// mediaTypes are the content types that are written as they are, with a charset of this list.
-var mediaTypes = []string{
+// knownWords are the media types, charsets and encodings that are written as they are.
+var knownWords = []string{
 	"application/json", "application/hal+json", "application/vnd.api+json", "application/ld+json", "application/problem+json", "text/json", "text/html",
 	"text/plain", "application/xml", "text/xml", "application/octet-stream", "application/x-ndjson",
+	"utf-8", "utf8", "iso-8859-1", "iso-8859-15", "latin1", "windows-1252", "us-ascii", "utf-16", "gzip", "identity",
 }
-
-var charsets = []string{"utf-8", "utf8", "iso-8859-1", "iso-8859-15", "latin1", "windows-1252", "us-ascii", "utf-16"}
 
 func (d *describer) headers(h http.Header) []Line {
 	lines := []Line{}
-	for _, name := range headersThatMatter {
-		values := h.Values(name)
-		if len(values) == 0 {
+	for _, name := range describedHeaders {
+		if len(h.Values(name)) == 0 {
 			continue
 		}
-		text := strings.Join(values, ", ")
+		text := strings.Join(h.Values(name), ", ")
 		l := Line{Path: name, Type: "string", In: 1, Of: 1}
 		switch name {
-		case "Content-Type":
-			l.Is = contentType(text)
-		case "Content-Encoding":
-			if e := strings.ToLower(text); e == "gzip" || e == "identity" {
-				l.Is = e
+		case "Content-Type", "Content-Encoding":
+			if media, parameters, _ := mime.ParseMediaType(text); slices.Contains(knownWords, media) {
+				l.Is = media
+				if charset := strings.ToLower(parameters["charset"]); slices.Contains(knownWords, charset) {
+					l.Is += "; charset=" + charset
+				}
 			}
 		case "Link":
-			l.Form = "links"
-			if next := nextLink.FindStringSubmatch(text); next != nil {
-				l.Is = "next: " + d.classOf(place{}, value{kind: '"', text: next[1]}).form
+			if l.Form = "links"; listings.LinksToNext(text) {
+				l.Is = "next"
 			}
 		case "Content-Range":
-			l.Form = mask(text)
-			if _, total, ok := strings.Cut(text, "/"); ok && isNatural(total) {
-				l.Is = d.relation(place{name: "total"}, total)
+			l.Form = "range"
+			if _, total, _ := strings.Cut(text, "/"); isNatural(total) {
+				l.Is = d.relation(place{}, total)
 			}
 		}
 		if l.Is == "" && l.Form == "" {
 			c := d.classOf(place{name: name, inRecord: !strings.Contains(name, "Total")}, value{kind: '"', text: text})
-			l.Form, l.Is = c.form, c.is
-			l.Length = l.Length.add(len(text))
+			l.Form, l.Is, l.Length = c.form, c.is, l.Length.add(len(text))
 		}
 		lines = append(lines, l)
 	}
 	return lines
-}
-
-// contentType is one that is known, as this package writes it; else empty.
-func contentType(text string) string {
-	media, parameters, _ := strings.Cut(strings.ToLower(text), ";")
-	if media = strings.TrimSpace(media); !slices.Contains(mediaTypes, media) {
-		return ""
-	}
-	name, charset, _ := strings.Cut(strings.TrimSpace(parameters), "=")
-	if charset = strings.Trim(charset, `"' `); strings.TrimSpace(name) == "charset" && slices.Contains(charsets, charset) {
-		return media + "; charset=" + charset
-	}
-	return media
-}
-
-func sorted[V any](m map[string]V) []string {
-	var list []string
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }

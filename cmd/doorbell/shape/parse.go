@@ -8,18 +8,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// value is a JSON value as it was written: members in their order, names twice where they are
-// twice.
+// value is a JSON value with its members in their order, and repeated names.
 type value struct {
-	kind   byte // n t 0 " [ {
+	kind   byte // n t f 0 " [ {
 	text   string
-	broken bool // a text with bytes that are none
+	broken bool // a text that is not UTF-8
 	inner  []value
 	name   string // of a member
-	again  int    // how often the name was there before in the same object
+	again  int    // how often the object has the name already
 }
 
-// maxDepth is deeper than any record is read.
+// maxDepth is deeper than the client reads a record.
 const maxDepth = 80
 
 var errNotJSON = errors.New("not one JSON value")
@@ -37,59 +36,37 @@ func parse(body []byte) (value, error) {
 }
 
 func parseValue(d *jsontext.Decoder, depth int) (value, error) {
-	switch kind := d.PeekKind(); kind {
-	case '{', '[':
-		if depth == maxDepth {
-			return value{kind: 'n'}, d.SkipValue()
+	v := value{kind: byte(d.PeekKind())}
+	if v.kind != '{' && v.kind != '[' {
+		raw, err := d.ReadValue()
+		if v.text = string(raw); v.kind == '"' && err == nil {
+			text, wrong := jsontext.AppendUnquote(nil, raw)
+			v.text, v.broken = string(text), wrong != nil
 		}
-		v := value{kind: byte(kind)}
-		if _, err := d.ReadToken(); err != nil {
-			return v, err
-		}
-		met := map[string]int{}
-		for d.PeekKind() != '}' && d.PeekKind() != ']' {
-			name := value{}
-			if kind == '{' {
-				var err error
-				if name, err = parseValue(d, depth+1); err != nil {
-					return v, err
-				}
-			}
-			inner, err := parseValue(d, depth+1)
-			if err != nil {
+		return v, err
+	}
+	if depth == maxDepth {
+		return value{kind: 'n'}, d.SkipValue()
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return v, err
+	}
+	met := map[string]int{}
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		var name, inner value
+		var err error
+		if v.kind == '{' {
+			if name, err = parseValue(d, depth+1); err != nil {
 				return v, err
 			}
-			if inner.name = name.text; kind == '{' {
-				inner.again = met[name.text]
-				met[name.text]++
-			}
-			v.inner = append(v.inner, inner)
 		}
-		_, err := d.ReadToken()
-		return v, err
-	case '"':
-		raw, err := d.ReadValue()
-		if err != nil {
-			return value{}, err
+		if inner, err = parseValue(d, depth+1); err != nil {
+			return v, err
 		}
-		text, wrong := jsontext.AppendUnquote(nil, raw)
-		return value{kind: '"', text: string(text), broken: wrong != nil}, nil
-	case '0':
-		raw, err := d.ReadValue()
-		return value{kind: '0', text: string(raw)}, err
-	case 'n', 't', 'f':
-		raw, err := d.ReadValue()
-		k := byte(kind)
-		if k == 'f' {
-			k = 't'
-		}
-		return value{kind: k, text: string(raw)}, err
+		inner.name, inner.again = name.text, met[name.text]
+		met[name.text]++
+		v.inner = append(v.inner, inner)
 	}
 	_, err := d.ReadToken()
-	if err == nil {
-		err = errNotJSON
-	}
-	return value{}, err
+	return v, err
 }
-
-var typeNames = map[byte]string{'n': "null", 't': "boolean", '0': "number", '"': "string", '[': "array", '{': "object"}

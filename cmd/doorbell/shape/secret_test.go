@@ -100,7 +100,7 @@ func TestNothingOfAValueIsWritten(t *testing.T) {
 				var files [2]Response
 				for n, values := range twins {
 					for _, operation := range []string{Insertions, ContactRequests} {
-						a := Asked{Operation: operation, Agency: "A100", Reference: "a#b##", Host: "api.example", Query: url.Values{
+						a := Asked{Operation: operation, Agency: "A100", Reference: "a#b##", Query: url.Values{
 							"pageSize": {"100"}, "searchQuery": {values["text"]}, "offerType": {values["word"]},
 						}}
 						r := Describe(a, status, headersOf(values), []byte(fill(t, body, values)))
@@ -146,7 +146,7 @@ func assertNoValue(t *testing.T, r Response, values map[string]string) {
 
 // TestNamesOfTheTradeAreWritten keeps the file of use: what is a name of a member, and no data, stands in it.
 func TestNamesOfTheTradeAreWritten(t *testing.T) {
-	r := Describe(Asked{Operation: Insertions, Agency: "A100", Host: "api.example"}, 200, http.Header{"Content-Type": {"application/json; charset=UTF-8"}},
+	r := Describe(Asked{Operation: Insertions, Agency: "A100"}, 200, http.Header{"Content-Type": {"application/json; charset=UTF-8"}},
 		[]byte(`{"paging":{"total":163,"hasNext":true},"results":[{"propertyReferenceId":"a#b##","RoomCount":3,"price":{"amount":2890},"petsAllowed":true},
 		{"propertyReferenceId":"c#d##","RoomCount":4,"price":{"amount":1200},"petsAllowed":null}]}`))
 	var paths []string

@@ -1,12 +1,10 @@
 package shape
 
 import (
-	"cmp"
 	"compress/gzip"
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,22 +13,22 @@ import (
 
 // Options of a Handler.
 type Options struct {
-	Key      string   // that is demanded; empty: none is
+	Key      string   // required of requests; empty: none is
 	Agencies []string // that exist; empty: all
 }
 
 // Handler serves made-up responses in the form of the file, always the same ones. A list that
-// counts more than it showed has further pages.
+// counts more records than it shows has further pages.
 func (f File) Handler(o Options) (http.Handler, error) {
-	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), trees: map[*Response]*tree{}}
+	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), forms: map[*Response]form{}}
 	for n := range f.Responses {
 		r := &f.Responses[n]
 		if r.Body.Kind == "json" {
-			t, err := grow(r.Body.Lines)
+			form, err := formOf(r.Body.Lines)
 			if err != nil {
 				return nil, err
 			}
-			h.trees[r] = t
+			h.forms[r] = form
 		}
 		if r.Operation == Insertions {
 			h.insertions = append(h.insertions, r)
@@ -38,98 +36,79 @@ func (f File) Handler(o Options) (http.Handler, error) {
 			h.contacts = append(h.contacts, r)
 		}
 	}
-	return h, nil
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /insertion-funnel/integration/{agency}/insertions", h.list)
+	mux.HandleFunc("GET /ubm-contact-request/property/{reference}", h.window)
+	return mux, nil
 }
 
 type handler struct {
 	o                    Options
 	now                  time.Time
 	insertions, contacts []*Response
-	trees                map[*Response]*tree
+	forms                map[*Response]form
 }
 
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const list, window = "/insertion-funnel/integration/", "/ubm-contact-request/property/"
-	path, q := r.URL.EscapedPath(), r.URL.Query()
-	agency, isList := strings.CutPrefix(strings.TrimSuffix(path, "/insertions"), list)
-	reference, isWindow := strings.CutPrefix(path, window)
-	agency, _ = url.PathUnescape(agency)
-	reference, _ = url.PathUnescape(reference)
+func (h *handler) admits(r *http.Request) bool {
+	agency := r.PathValue("agency")
+	return (h.o.Key == "" || r.Header.Get("Authorization") == "ApiKey "+h.o.Key) &&
+		(agency == "" || len(h.o.Agencies) == 0 || slices.Contains(h.o.Agencies, agency))
+}
+
+// list serves a page of insertions. Pages are numbered from the number that the original begins
+// with, as far as that was seen.
+func (h *handler) list(w http.ResponseWriter, r *http.Request) {
+	q, agency := r.URL.Query(), r.PathValue("agency")
+	size, page := atoi(q.Get("pageSize")), atoi(q.Get("page"))
+	first, second := pick(h.insertions, size, false), pick(h.insertions, size, true)
 	switch {
-	case r.Method != http.MethodGet || !isList && !isWindow:
-		w.WriteHeader(http.StatusNotFound)
-	case h.o.Key != "" && r.Header.Get("Authorization") != "ApiKey "+h.o.Key,
-		isList && len(h.o.Agencies) > 0 && !slices.Contains(h.o.Agencies, agency):
+	case !h.admits(r):
 		w.WriteHeader(http.StatusForbidden)
-	case isList:
-		h.list(w, r, agency, atoi(q.Get("page")), atoi(q.Get("pageSize")), q.Has("page"))
-	default:
-		h.window(w, r, reference, q)
+		return
+	case first == nil:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case q.Has("page") && (second == nil || second.Status != http.StatusOK || second.Same):
+		page = max(0, page-1)
 	}
+	m := h.maker(first, agency, "")
+	if page >= m.pages && second != nil && !second.Same { // behind the last page
+		if behind := h.maker(second, agency, ""); second.Status != http.StatusOK || behind.shown == 0 {
+			m = behind
+		}
+	}
+	m.page, m.salt = page, agency+strconv.Itoa(page)
+	m.shown = max(0, min(m.shown, m.total-page*m.shown))
+	m.write(w)
 }
 
-// list serves a page of insertions. Pages count from where the original's did, as far as that was
-// seen.
-func (h *handler) list(w http.ResponseWriter, r *http.Request, agency string, page, size int, paged bool) {
-	first := pick(h.insertions, size, func(r *Response) bool { return r.Page == 0 })
-	if first == nil {
+// window serves contact requests: those of a reference have always the same form.
+func (h *handler) window(w http.ResponseWriter, r *http.Request) {
+	all := slices.DeleteFunc(slices.Clone(h.contacts), func(c *Response) bool { return c.Status != http.StatusOK })
+	if len(all) == 0 {
+		all = h.contacts
+	}
+	switch {
+	case !h.admits(r):
+		w.WriteHeader(http.StatusForbidden)
+		return
+	case len(all) == 0:
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	second := pick(h.insertions, size, func(r *Response) bool { return r.Page > 0 })
-	m := h.maker(first, r.Host)
-	m.agency, m.page = agency, page
-	fromZero := second != nil && second.Status == http.StatusOK && !second.Same
-	if paged && !fromZero {
-		m.page = max(0, page-1)
-	}
-	if paged && m.page > 0 && m.pages <= m.page && second != nil && !second.Same {
-		t := h.maker(second, r.Host) // as the original ended
-		t.agency, t.page, t.pages, t.salt = agency, m.page, m.pages, "page"+strconv.Itoa(m.page)
-		if second.Status != http.StatusOK || t.shown == 0 {
-			h.write(w, t)
-			return
-		}
-	}
-	m.salt = agency + strconv.Itoa(m.page)
-	m.shown = max(0, min(m.shown, m.total-m.page*m.shown))
-	h.write(w, m)
-}
-
-// window serves contact requests: each reference has one of the forms, always the same.
-func (h *handler) window(w http.ResponseWriter, r *http.Request, reference string, q url.Values) {
-	var all []*Response
-	for _, c := range h.contacts {
-		if c.Status == http.StatusOK {
-			all = append(all, c)
-		}
-	}
-	if all = append(all, h.contacts...); len(all) == 0 {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	n := len(h.contacts)
-	if all[0].Status == http.StatusOK {
-		n = len(all) - len(h.contacts)
+	agency, reference, q := "A100", r.PathValue("reference"), r.URL.Query()
+	if len(h.o.Agencies) > 0 {
+		agency = h.o.Agencies[0]
 	}
 	hash := fnv.New32a()
 	fmt.Fprint(hash, reference)
-	m := h.maker(all[int(hash.Sum32())%n], r.Host)
-	m.reference, m.salt, m.pages = reference, reference, 1
+	m := h.maker(all[int(hash.Sum32())%len(all)], agency, reference)
 	m.reversed = q.Get("sortBy") == "createdAt" && q.Get("sortOrder") == "asc"
-	h.write(w, m)
-}
-
-// agency is the one to which all insertions belong.
-func (h *handler) agency() string {
-	if len(h.o.Agencies) == 0 {
-		return "A100"
-	}
-	return h.o.Agencies[0]
+	m.write(w)
 }
 
 // pick is the response to a request of that size, else a good one, else any.
-func pick(all []*Response, size int, fits func(*Response) bool) (best *Response) {
+func pick(all []*Response, size int, later bool) (best *Response) {
 	score := -1
 	for _, r := range all {
 		s := 0
@@ -139,25 +118,18 @@ func pick(all []*Response, size int, fits func(*Response) bool) (best *Response)
 		if r.Status == http.StatusOK {
 			s++
 		}
-		if fits(r) && s > score {
+		if (r.Page > 0) == later && s > score {
 			best, score = r, s
 		}
 	}
 	return best
 }
 
-// maker is set up for the first page: as many records as the original showed, and more behind where
-// it counted more.
-func (h *handler) maker(r *Response, host string) *maker {
-	m := &maker{response: r, host: host, now: h.now, pages: 1, agency: h.agency()}
-	for _, l := range r.Body.Lines {
-		if l.Path == r.Body.Records && l.Length != nil {
-			m.shown = l.Length.Max
-		}
-		if strings.HasPrefix(l.Path, r.Body.Records+"/{index}") && l.Type == "object" {
-			m.shown = max(m.shown, l.Of)
-		}
-	}
+// maker returns one for the first page, with as many records as the original showed. There are two
+// pages more if the original said that there are more records.
+func (h *handler) maker(r *Response, agency, reference string) *maker {
+	m := &maker{form: h.forms[r], response: r, now: h.now, pages: 1, agency: agency, reference: reference, salt: reference}
+	m.shown = m.count(r.Body.Records+"/*") + m.count(r.Body.Records+"/{index}")
 	m.total = m.shown
 	if r.Operation == Insertions && m.shown > 0 && (slices.ContainsFunc(r.Body.Lines, Line.saysMore) || slices.ContainsFunc(r.Headers, Line.saysMore)) {
 		m.total, m.pages = 2*m.shown+(m.shown+1)/2, 3
@@ -165,76 +137,60 @@ func (h *handler) maker(r *Response, host string) *maker {
 	return m
 }
 
-func (h *handler) write(w http.ResponseWriter, m *maker) {
-	r := m.response
-	body := []byte("made up")
-	switch r.Body.Kind {
-	case "json":
-		body = m.body(h.trees[r])
-	case "none":
-		body = nil
-	case "html":
-		body = []byte("<!doctype html><title>made up</title>")
-	case "challenge":
-		body = []byte("<!doctype html><title>made up: captcha</title>")
-	}
+// bodies are those that are not JSON.
+var bodies = map[string]string{
+	"html": "<!doctype html><title>made up</title>", "challenge": "<!doctype html><title>made up: captcha</title>", "other": "made up",
+}
+
+func (m *maker) write(w http.ResponseWriter) {
 	header := w.Header()
-	header["Content-Type"] = nil
-	header.Del("Date")
-	for _, l := range r.Headers {
+	header["Content-Type"], header["Date"] = nil, nil // none, instead of those that net/http adds
+	for _, l := range m.response.Headers {
 		if value := m.header(l); value != "" {
 			header.Set(l.Path, value)
 		}
 	}
-	if !slices.ContainsFunc(r.Headers, func(l Line) bool { return l.Path == "Date" }) {
-		header["Date"] = nil
+	body := []byte(bodies[m.response.Body.Kind])
+	if m.response.Body.Kind == "json" {
+		m.value("", 0, false)
+		body = m.b
 	}
+	w.WriteHeader(m.response.Status)
 	if header.Get("Content-Encoding") == "gzip" {
-		w.WriteHeader(r.Status)
 		packed := gzip.NewWriter(w)
 		_, _ = packed.Write(body)
 		_ = packed.Close()
 		return
 	}
-	header.Del("Content-Encoding")
-	w.WriteHeader(r.Status)
-	if r.Status != http.StatusNoContent && r.Status != http.StatusNotModified {
-		_, _ = w.Write(body)
-	}
+	_, _ = w.Write(body) // refused with a status that has no body
 }
 
 // header is the value of a header, as far as it means anything.
 func (m *maker) header(l Line) string {
-	k := &kind{Line: l}
 	switch l.Path {
-	case "Content-Type", "Content-Encoding":
+	case "Content-Type":
 		return l.Is
-	case "Date", "Last-Modified", "Expires":
-		return m.now.Format(http.TimeFormat)
-	case "Retry-After":
-		if strings.Trim(l.Form, "9") == "" {
-			return cmp.Or(strings.Repeat("1", min(len(l.Form), 4)), "1")
-		}
-		return time.Now().UTC().Add(30 * time.Second).Format(http.TimeFormat)
+	case "Content-Encoding":
+		return strings.TrimSuffix(l.Is, "identity")
 	case "Link":
-		switch form, _ := strings.CutPrefix(l.Is, "next: "); {
-		case m.page > 0 && m.page >= m.pages-1 || l.Is == "":
+		if l.Is == "" || m.isLast() {
 			return ""
-		case form == "url elsewhere":
-			return `<https://elsewhere.example.org/next>; rel="next"`
 		}
-		return fmt.Sprintf(`<http://%s/made-up/next>; rel="next"`, m.host)
-	case "Content-Range":
-		if n, ok := m.related(l.Is, "total"); ok {
-			return fmt.Sprintf("items 0-%d/%d", max(0, m.shown-1), n)
-		}
-		return ""
+		return `</made-up/next>; rel="next"`
 	}
-	if n, ok := m.related(l.Is, l.Path); ok {
+	n, isRelated := m.related(l.Is, l.Path)
+	layout, isTime := strings.CutPrefix(l.Form, "time ")
+	switch {
+	case isRelated && l.Path == "Content-Range":
+		return fmt.Sprintf("items 0-%d/%d", max(0, m.shown-1), n)
+	case isRelated:
 		return strconv.Itoa(n)
-	}
-	if strings.Trim(l.Form, "9") == "" && l.Form != "" {
-		return m.masked(k, 0, m.sum(l.Path, 0))
+	case isTime && l.Path == "Retry-After":
+		return time.Now().UTC().Add(30 * time.Second).Format(layout)
+	case isTime:
+		return m.now.Format(layout)
+	case strings.Trim(l.Form, "9") == "":
+		return strings.ReplaceAll(l.Form, "9", "1")
 	}
 	return ""
 }

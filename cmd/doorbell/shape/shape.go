@@ -13,10 +13,12 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Version of the format.
@@ -62,7 +64,7 @@ type Body struct {
 
 // Line is what stands at a path, in one of the types and forms that were met there.
 type Line struct {
-	Path string `json:"path"` // JSON pointer; * is any element, {class} any member whose name may be data
+	Path string `json:"path"` // JSON pointer; * is any element, {class} any member whose name may be data, ~2 the second of a name
 	Type string `json:"type"` // null, boolean, number, string, array, object
 	In   int    `json:"in"`   // of Of objects or elements around it
 	Of   int    `json:"of"`
@@ -74,7 +76,6 @@ type Line struct {
 	Distinct int      `json:"distinct,omitempty"` // different values
 	Order    string   `json:"order,omitempty"`    // of times and numbers: ascending, descending
 	Is       string   `json:"is,omitempty"`       // how it relates to the request or the records, or a word of a fixed list
-	Again    int      `json:"again,omitempty"`    // the name was there before in the same object
 }
 
 // Range is from the least to the most.
@@ -89,6 +90,28 @@ func (r *Range) add(n int) *Range {
 	}
 	r.Min, r.Max = min(r.Min, n), max(r.Max, n)
 	return r
+}
+
+func (r *Range) max() int {
+	if r == nil {
+		return 0
+	}
+	return r.Max
+}
+
+// Write writes a file for people: with one line of text for each line of a body.
+func (f File) Write(w io.Writer) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		return err
+	}
+	// A quote in a text is escaped, so that these are found between values only.
+	text := strings.NewReplacer(`{"path":`, "\n  {\"path\":", `{"operation":`, "\n{\"operation\":", `"headers":`, "\n \"headers\":",
+		`"body":`, "\n \"body\":").Replace(b.String())
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // Read reads a file. Its errors name the place, as a person may have edited it.
@@ -108,7 +131,7 @@ func Read(r io.Reader) (File, error) {
 			return f, fmt.Errorf("response %d: unknown operation, or a status that cannot be served", n+1)
 		}
 		if resp.Body.Kind == "json" {
-			if _, err := grow(resp.Body.Lines); err != nil {
+			if _, err := formOf(resp.Body.Lines); err != nil {
 				return f, fmt.Errorf("response %d: %w", n+1, err)
 			}
 		}

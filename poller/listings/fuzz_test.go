@@ -108,13 +108,19 @@ func FuzzContactRequests(f *testing.F) {
 			assertUnquoted(t, err)
 			return
 		}
+		said := scalarsOf(body)
+		for _, r := range page.ContactRequests {
+			assertContactRequest(t, r, said)
+		}
+		_, err = jsontext.AppendFormat(nil, trimBOM(body), jsontext.AllowInvalidUTF8(true))
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return // a path names no one place
+		}
 		known, err := fuzzContactRequests(c, body, Place{Path: page.Path, Known: page.Found})
 		if err != nil || known.Total != page.Total || known.Unreadable != page.Unreadable || len(known.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("where it was: %+v, then %+v, %v", page, known, err)
 		}
-		said := scalarsOf(body)
 		for n, r := range page.ContactRequests {
-			assertContactRequest(t, r, said)
 			assertContactRequest(t, known.ContactRequests[n], said)
 			if r.decoded, known.ContactRequests[n].decoded = (value{}), (value{}); !reflect.DeepEqual(r, known.ContactRequests[n]) {
 				t.Fatalf("another contact request where it was: %+v, %+v", r, known.ContactRequests[n])

@@ -64,7 +64,6 @@ var house = map[string][]string{
 	"cmd/doorbell/cli": everything,
 	"cmd/doorbell":     {"cmd/doorbell/cli"},
 
-	"cmd/doorbell/bytesearchtest": {},
 	"cmd/doorbell/doorbelltest":   everything, // but cli, whose tests import it
 	"cmd/doorbell/torture":        everything,
 
@@ -77,7 +76,7 @@ var house = map[string][]string{
 var everything = []string{"*"}
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest", "events/natsd/natsdtest", "cmd/doorbell/bytesearchtest", "cmd/doorbell/doorbelltest"}
+var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest", "events/natsd/natsdtest", "cmd/doorbell/doorbelltest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"doorbell/cmd/doorbell/bytesearchtest"
 	"doorbell/cmd/doorbell/cli"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
@@ -44,12 +43,8 @@ func (l lead) request(more string) sandbox.ContactRequest {
 // traces are the files below a directory in which the person stands, and how.
 func (l lead) traces(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	hits, err := bytesearchtest.Search(t.Context(), dir, l.texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range hits {
-		list = append(list, h.File+" "+h.Encoding)
+	for _, found := range traces(t, dir, l.texts) {
+		list = append(list, found.file+" "+found.form)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -275,16 +270,12 @@ func (m erasureScene) mustBeGoneButFree(t *testing.T, when string) {
 
 func (m erasureScene) mustBeGoneFrom(t *testing.T, when string, wanted func(file string) bool) {
 	t.Helper()
-	hits, err := bytesearchtest.Search(t.Context(), m.Dir, slices.Concat(m.gone.texts, m.stays.texts))
-	if err != nil {
-		t.Fatal(err)
-	}
 	control := false
-	for _, h := range hits {
-		if h.Text < len(m.gone.texts) && wanted(h.File) {
-			t.Errorf("%s the person is in %s, %s", when, h.File, h.Encoding)
+	for _, found := range traces(t, m.Dir, slices.Concat(m.gone.texts, m.stays.texts)) {
+		if found.text < len(m.gone.texts) && wanted(found.file) {
+			t.Errorf("%s the person is in %s, %s", when, found.file, found.form)
 		}
-		control = control || h.Text >= len(m.gone.texts)
+		control = control || found.text >= len(m.gone.texts)
 	}
 	if !control {
 		t.Errorf("%s the search does not even find who stays", when)

@@ -18,18 +18,13 @@ import (
 type session struct {
 	prepared   time.Time // when the relay prepared last; zero: it has to prepare first
 	reconnects uint64    // the number of reconnects before that
-	server     string    // id of the running embedded server whose stream was read; it is new at each start
-	outdated   string    // id of the running embedded server that may still know ids of damaged messages that were erased
 	maxMessage int       // limit in bytes on headers and payload of one message together
 	window     time.Duration
 
-	// leader is the server of a cluster whose ids were probed, and probed that they were, since the
-	// last failure or reconnect.
-	leader string
-	probed bool
-	// present maps the ids of the events in the stream to their stream sequences, while the server
-	// may not know these ids; otherwise nil.
-	present map[string]uint64
+	compared string            // the server or leader whose stream compare has read; empty: it has to
+	present  map[string]uint64 // the ids of the events that it found, with their stream sequences
+	relearns bool              // the store was lost or set back, and may log any event of the stream again
+	erased   bool              // compare has erased damaged messages, whose ids the embedded server still knows
 
 	loaded  bool // the cursor was read
 	cursor  events.Cursor
@@ -46,7 +41,7 @@ func (r *Relay) ready(ctx context.Context) error {
 		return nil
 	}
 	if !r.o.Embedded && (s.prepared.IsZero() || s.reconnects != reconnects) {
-		s.present, s.probed = nil, false // a server that was restarted may have forgotten other ids
+		s.compared = "" // the server may have been restarted
 	}
 	s.prepared, s.reconnects = time.Time{}, reconnects
 	return r.prepare(ctx)
@@ -126,7 +121,7 @@ func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
 	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
-	s.prepared, s.server, s.present, s.probed = time.Time{}, "", nil, false
+	s.prepared, s.compared, s.present = time.Time{}, "", nil
 	return r.write()
 }
 
@@ -167,6 +162,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	if setBack == 0 {
 		return nil
 	}
+	r.session.relearns = true
 	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
 	for _, agency := range agencies {
 		if err := r.o.SetBack(agency); err != nil {
@@ -351,9 +347,7 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 	if err != nil {
 		return nil, err
 	}
-	if delete(s.doubt, e.Sequence); s.present != nil {
-		s.present[e.ID] = ack.Sequence
-	}
+	delete(s.doubt, e.Sequence)
 	return ack, nil
 }
 

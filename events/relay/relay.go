@@ -19,16 +19,15 @@
 // may have written behind a lost tail. Then the cursor goes back to the beginning of the log, and
 // the stream refuses what it still holds. What is offered after that carries the header
 // doorbell-resent. Two kinds of acknowledged events are not offered again: those about to leave the
-// duplicate window, whose ids the stream may have forgotten, and those whose person was erased. An
-// event that is older than the window and perhaps acknowledged is looked up in the stream first. A
+// duplicate window, whose ids the stream may have forgotten, and those whose person was erased. A
 // message that was purged or deleted stays so, because the server still knows its id.
 //
 // A server does not always know the ids of the messages that it holds. Damaged files may lack any
 // message, and after a crash nats-server forgets the ids of messages before an erased one. So after
-// each start of the embedded server, and wherever a probe shows that ids were forgotten, the relay
-// reads which events the stream holds, and offers only the others. The embedded stream is then
-// offered the whole log, including messages that another program has deleted: no other program may
-// delete there.
+// each failure and reconnect the relay reads which events the stream has taken since, and after each
+// start of the embedded server all that it holds, and offers only the others. The embedded stream is
+// then offered the whole log, including messages that another program has deleted: no other program
+// may delete there.
 //
 // # What may happen to the store
 //
@@ -182,7 +181,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded}, started: time.Now(),
+		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, started: time.Now(),
 		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]time.Time{},
 		status: Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
 	}

@@ -233,17 +233,3 @@ func (s *Store) Progress() (map[string]Progress, error) {
 		return all
 	})
 }
-
-// Unsent is how many events the stream has not acknowledged, and when the first of them was
-// recorded.
-func (s *Store) Unsent() (n int, oldest time.Time, err error) {
-	err = s.View(func(tx *Tx) error {
-		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {
-			if n++; n == 1 {
-				oldest = entry(k, v).event().RecordedTime
-			}
-		}
-		return nil
-	})
-	return n, oldest, err
-}

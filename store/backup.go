@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -72,26 +71,7 @@ func writeFile(path string, copy func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	w := &remembering{w: f}
-	err = errors.Join(copy(w), w.err, f.Sync(), f.Close())
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
-	}
-	return err
-}
-
-// remembering keeps the error of a write as it was: bbolt passes on no more than its text.
-type remembering struct {
-	w   io.Writer
-	err error
-}
-
-func (r *remembering) Write(p []byte) (int, error) {
-	n, err := r.w.Write(p)
-	if err != nil {
-		r.err = err
-	}
-	return n, err
+	return errors.Join(copy(f), f.Sync(), f.Close())
 }
 
 // Compaction is what a start has made of a file of which much was free, in bytes. With an Err the

@@ -88,7 +88,6 @@ func (r *Relay) prepare(ctx context.Context) error {
 		return err
 	}
 	s.prepared = time.Now()
-	r.opened()
 	return nil
 }
 
@@ -290,17 +289,14 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 		if s.prepared.IsZero() { // the cursor went back
 			return true, nil
 		}
-		// A position that was acknowledged before is offered again after a crash without harm.
-		if s.unsaved >= saveAfter && e.Sequence > s.cursor.Highest || time.Since(s.since) >= saveEvery {
-			if err := r.write(); err != nil {
-				return false, err
-			}
+		if err := r.writeIfDue(); err != nil {
+			return false, err
 		}
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
 	}
-	return len(list) > 0, nil
+	return len(list) > 0, r.writeIfDue()
 }
 
 // mayOffer reports whether an event can be offered without being stored twice. The server may
@@ -371,6 +367,16 @@ func (s *session) acknowledged(e events.Event) {
 	s.newest[e.AgencyID] = e.Sequence
 }
 
+// writeIfDue stores the cursor, but not for each hundred of the positions that were acknowledged
+// before: those are offered again after a crash without harm.
+func (r *Relay) writeIfDue() error {
+	s := &r.session
+	if s.unsaved == 0 || time.Since(s.since) < saveEvery && (s.unsaved < saveAfter || s.cursor.Position <= s.cursor.Highest) {
+		return nil
+	}
+	return r.write()
+}
+
 // write stores the cursor.
 func (r *Relay) write() error {
 	s := &r.session
@@ -393,24 +399,6 @@ func (r *Relay) save(ctx context.Context) error {
 		return nil
 	}
 	return r.write()
-}
-
-// saveLater stores the cursor if that is due. Otherwise it returns a channel that signals when it
-// will be; nil if nothing is unsaved.
-func (r *Relay) saveLater(ctx context.Context) (<-chan time.Time, error) {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return nil, nil // the end
-	}
-	defer unlock()
-	s := &r.session
-	switch left := saveEvery - time.Since(s.since); {
-	case s.unsaved == 0:
-		return nil, nil
-	case left > 0:
-		return time.After(left), nil
-	}
-	return nil, r.write()
 }
 
 // explain says why NATS could not be used. An error of the log is returned as it is, whatever the

@@ -194,27 +194,22 @@ func (r *Relay) behind(e events.Event) (bool, error) {
 // applyRedactions hands the redactions in the stream to the store, which erases the people they
 // name.
 func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
-	list, err := r.redactions(ctx, agency)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	if err := r.o.Redacted(agency, list); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	return nil
-}
-
-func (r *Relay) redactions(ctx context.Context, agency string) (list []events.Event, err error) {
-	filter := events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted)
-	for m, err := range r.stream.Read(ctx, filter, 0) {
+	var list []events.Event
+	for m, err := range r.stream.Read(ctx, events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted), 0) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if e, err := events.Decode(m.Header, m.Data); err == nil && e.AgencyID == agency {
 			list = append(list, e)
 		}
 	}
-	return list, nil
+	if len(list) == 0 {
+		return nil
+	}
+	if err := r.o.Redacted(agency, list); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
 }
 
 // lateArrivals is how much older than the newest contact request in the stream one may be that is
@@ -234,38 +229,31 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	if err := r.ready(ctx); err != nil {
 		return since, r.explain(err)
 	}
-	at := func(q stream.Query) (recorded time.Time, found bool) {
+	at := func(q stream.Query) (recorded time.Time) {
 		var m *stream.Message
 		if err == nil {
 			m, err = r.stream.Get(ctx, q)
 		}
-		if err != nil || m == nil {
-			return recorded, false
-		}
-		if e, foreign := events.Decode(m.Header, m.Data); foreign == nil {
+		if err == nil && m != nil {
+			e, _ := events.Decode(m.Header, m.Data) // of another message the time is zero
 			recorded = e.RecordedTime
 		}
-		return recorded, true
+		return recorded
 	}
 	// A redaction does not show that the agency was polled: an operator may ask for one at any
 	// time.
-	created, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
-	changed, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
 	// The oldest is read last: another doorbell may just be publishing the first message of the
 	// agency.
-	oldest, found := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
+	since = at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	if err != nil {
 		return time.Time{}, r.explain(err)
 	}
-	if !found {
-		return time.Time{}, r.applyRedactions(ctx, agency)
-	}
-	newest := created
-	if changed.After(newest) {
-		newest = changed
-	}
-	if since = oldest; newest.Add(-lateArrivals).After(oldest) {
-		since = newest.Add(-lateArrivals)
+	for _, newest := range []time.Time{created, changed} {
+		if early := newest.Add(-lateArrivals); early.After(since) {
+			since = early
+		}
 	}
 	return since, r.applyRedactions(ctx, agency)
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,22 +54,22 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	if err != nil {
 		return err
 	}
-	if s.erased {
-		return r.forgetErased(ctx)
+	if s.erased { // until it is restarted the server knows their ids
+		r.o.Logger.Error("the stream held damaged messages, which were erased: the server is restarted, and they are published again", "stream", r.o.Stream)
+		err := r.restart(ctx)
+		s.erased = !errors.Is(err, ErrNotConnected)
+		return err
 	}
 	s.compared, s.relearns = server, s.relearns || s.cursor.Highest == 0 && len(s.present) > 0
 	return nil
 }
 
-// forgetErased restarts the embedded server, which until then knows the ids of the messages that
-// compare has erased.
-func (r *Relay) forgetErased(ctx context.Context) error {
-	r.o.Logger.Error("the stream held damaged messages, which were erased: the server is restarted, and they are published again", "stream", r.o.Stream)
+// restart restarts the embedded server. It never returns nil: the server has to be back first.
+func (r *Relay) restart(ctx context.Context) error {
 	if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("restart of the server: %w", err)
 	}
-	r.session.erased = false
-	return ErrNotConnected // until it is back
+	return ErrNotConnected
 }
 
 func (r *Relay) subjects() string { return events.StreamSubjects(r.o.Prefix) }

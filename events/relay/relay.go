@@ -179,7 +179,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, started: time.Now(),
+		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded}, started: time.Now(),
 		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]bool{},
 		status: Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
 	}

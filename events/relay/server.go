@@ -35,7 +35,6 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return nil, err
 	}
 	have := found.Info.Config
-	r.stream.Alone = have.Replicas <= 1 && have.AllowDirect
 	limit := int(r.o.Conn.MaxPayload())
 	if n := int(have.MaxMsgSize); n > 0 {
 		limit = min(limit, n)

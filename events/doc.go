@@ -16,7 +16,8 @@
 //
 //   - The id is made of what happened, not of when it was noticed: the same thing told again, after a crash or a restored
 //     backup, has the same id. Two things have two ids, also where a value changes from A to B and back to A.
-//   - Sequence counts the events of an agency from 1 and without gaps.
+//   - Sequence is the position in the log of the store that StoreID names. It rises in the order of the log, with gaps in
+//     what an agency sees.
 //   - Between ObservedAfter and ObservedAt it happened; the first is the previous good look.
 //   - Origin tells news (live) from what was there before the watch began (baseline) and from what is sent again on
 //     request (replay).

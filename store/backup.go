@@ -7,9 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Backup writes a consistent copy of the store while it is in use. sized is called with their
@@ -72,26 +69,7 @@ func writeFile(path string, copy func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	w := &remembering{w: f}
-	err = errors.Join(copy(w), w.err, f.Sync(), f.Close())
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
-	}
-	return err
-}
-
-// remembering keeps the error of a write as it was: bbolt passes on no more than its text.
-type remembering struct {
-	w   io.Writer
-	err error
-}
-
-func (r *remembering) Write(p []byte) (int, error) {
-	n, err := r.w.Write(p)
-	if err != nil {
-		r.err = err
-	}
-	return n, err
+	return errors.Join(copy(f), f.Sync(), f.Close())
 }
 
 // Compaction is what a start has made of a file of which much was free, in bytes. With an Err the
@@ -161,7 +139,7 @@ func (s *Store) reopenCompacted(o Options) (*Store, error) {
 func (s *Store) compact() (c Compaction, err error) {
 	made := s.path + compacting
 	defer os.Remove(made)
-	if err := s.copyInto(made); err != nil {
+	if err := s.copyInto(made, func(*Tx) uint64 { return 0 }); err != nil {
 		return c, err
 	}
 	r, err := Verify(context.Background(), made)
@@ -176,26 +154,4 @@ func (s *Store) compact() (c Compaction, err error) {
 		return c, fmt.Errorf("store: %w", err)
 	}
 	return Compaction{Before: info.Size(), After: r.Bytes}, nil
-}
-
-// copyInto copies every entry into a new file and brings it to the disk.
-func (s *Store) copyInto(path string) error {
-	into, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true, InitialMmapSize: mapAhead})
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	into.AllocSize = compactBytes // and not much beyond what it holds
-	err = s.guard(func() error { return bolt.Compact(into, s.db, compactBytes) })
-	copied := newStore(into, path, s.now)
-	if err == nil {
-		err = copied.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) })
-	}
-	if err == nil { // once more, so that each of the two heads of the file leads to all of it
-		err = copied.putMeta(s.meta)
-	}
-	err = errors.Join(err, into.Sync(), into.Close())
-	if err != nil {
-		return fmt.Errorf("store: copy: %w", err)
-	}
-	return nil
 }

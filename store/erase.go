@@ -145,23 +145,20 @@ const markRequests = 100
 func (s *Store) mark(agency string, people map[Request]*person, announce bool) error {
 	for some := range slices.Chunk(markable(slices.Collect(maps.Keys(people))), markRequests) {
 		if err := s.erasing(func(tx *Tx) error {
-			rows := tx.unmarked(agency, some)
-			if len(rows) == 0 {
-				return ErrUnchanged
-			}
-			puts := map[string][]ContactRequest{} // by reference: all of an insertion are one value
 			_, known := tx.Agency(agency)
-			for r, all := range rows {
-				marked, err := tx.mark(agency, r, all, *people[r], known && announce)
-				if err != nil {
+			marked := 0
+			for _, r := range some {
+				rows, found := tx.unmarked(agency, r)
+				if !found {
+					continue
+				}
+				if err := tx.mark(agency, r, rows, *people[r], known && announce); err != nil {
 					return err
 				}
-				puts[r.Reference] = append(puts[r.Reference], marked...)
+				marked++
 			}
-			for reference, marked := range puts {
-				if err := tx.PutContactRequests(agency, reference, marked...); err != nil {
-					return err
-				}
+			if marked == 0 {
+				return ErrUnchanged
 			}
 			return nil
 		}); err != nil {
@@ -171,33 +168,25 @@ func (s *Store) mark(agency string, people map[Request]*person, announce bool) e
 	return nil
 }
 
-// markable returns the contact requests that the snapshot can remember, by reference.
+// markable returns the contact requests that the snapshot can remember.
 func markable(requests []Request) []Request {
-	requests = slices.DeleteFunc(requests, func(r Request) bool { return !Storable(r.Reference) || !Storable(r.ID) })
-	slices.SortFunc(requests, func(a, b Request) int { return cmp.Or(cmp.Compare(a.Reference, b.Reference), cmp.Compare(a.ID, b.ID)) })
-	return requests
+	return slices.DeleteFunc(requests, func(r Request) bool { return !Storable(r.Reference) || !Storable(r.ID) })
 }
 
-// unmarked returns those of the contact requests, sorted by reference, that are not marked as
-// erased, with what is remembered of them, which may be nothing. Of an id that was given again
-// there are several, whose events cannot be told apart.
-func (tx *Tx) unmarked(agency string, requests []Request) map[Request][]ContactRequest {
-	found := map[Request][]ContactRequest{}
-	reference, known := "", map[string][]ContactRequest{}
-	for _, r := range requests {
-		if r.Reference != reference {
-			reference = r.Reference
-			clear(known)
-			for _, c := range tx.ContactRequests(agency, reference) {
-				known[c.Given()] = append(known[c.Given()], c)
+// unmarked returns what is remembered of a contact request that is not marked as erased, which may
+// be nothing, and whether there is anything to mark. Of an id that was given again there are several
+// rows, whose events cannot be told apart.
+func (tx *Tx) unmarked(agency string, r Request) (rows []ContactRequest, found bool) {
+	known := false
+	for _, c := range tx.ContactRequests(agency, r.Reference) {
+		if c.Given() == r.ID {
+			known = true
+			if !c.erased() {
+				rows = append(rows, c)
 			}
 		}
-		all, is := known[r.ID]
-		if all = slices.DeleteFunc(all, ContactRequest.erased); len(all) > 0 || !is {
-			found[r] = all
-		}
 	}
-	return found
+	return rows, len(rows) > 0 || !known
 }
 
 // erased reports whether Erase has marked it. One of which the API has emptied fields keeps their
@@ -207,9 +196,12 @@ func (c ContactRequest) erased() bool { return c.Redacted && len(c.Fields) == 0 
 // HasErased reports whether all contact requests that can be marked as erased are. If not, the
 // store is older than their erasure. After ErrDamaged the process has to end.
 func (s *Store) HasErased(agency string, requests []Request) (bool, error) {
-	for some := range slices.Chunk(markable(slices.Clone(requests)), 10*markRequests) {
-		left, err := read(s, func(tx *Tx) int { return len(tx.unmarked(agency, some)) })
-		if err != nil || left > 0 {
+	for _, r := range markable(slices.Clone(requests)) {
+		left, err := read(s, func(tx *Tx) bool {
+			_, found := tx.unmarked(agency, r)
+			return found
+		})
+		if err != nil || left {
 			return false, err
 		}
 	}
@@ -219,8 +211,8 @@ func (s *Store) HasErased(agency string, requests []Request) (bool, error) {
 // erasedDigest stands for the record in the id of the event.
 var erasedDigest = sha256.Sum256([]byte("erased on request"))
 
-// mark returns the rows of a contact request as they are remembered when it is erased.
-func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, announce bool) ([]ContactRequest, error) {
+// mark marks the rows of a contact request as erased, and appends its event if it is announced.
+func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, announce bool) error {
 	if len(rows) == 0 { // it is learned now, in the present catch-up: it is no overlap with an earlier one
 		i, _ := tx.Insertion(agency, r.Reference)
 		rows = []ContactRequest{{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}}
@@ -233,8 +225,8 @@ func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, an
 	for n := range rows {
 		rows[n].Redacted, rows[n].Fields, rows[n].Emptied = true, nil, time.Time{}
 	}
-	if !announce {
-		return rows, nil
+	if err := tx.PutContactRequests(agency, r.Reference, rows...); err != nil || !announce {
+		return err
 	}
 	e, err := events.New(&events.ContactRequestRedacted{
 		Common: events.Common{AgencyID: agency, ObservedAt: tx.store.now()}, PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
@@ -244,5 +236,5 @@ func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, an
 	if err == nil {
 		_, err = tx.Append(e)
 	}
-	return rows, err
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -252,42 +251,6 @@ func copied(t testing.TB, s *store.Store) (dir string) {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// TestWhatIsRememberedOfAnInsertionIsReadOnceForManyContactRequests counts allocations: by CPU time, so many would take a minute.
-func TestWhatIsRememberedOfAnInsertionIsReadOnceForManyContactRequests(t *testing.T) {
-	s := open(t, t.TempDir())
-	knows(t, s)
-	const count = 400
-	var requests []store.Request
-	var rows []store.ContactRequest
-	for n := range count {
-		requests = append(requests, request(n))
-		rows = append(rows, store.ContactRequest{ID: request(n).ID, Fields: []store.Field{{Name: "message"}}})
-	}
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", rows...) })
-	commits := s.Commits()
-	if n := allocations(func() { erases(t, s, requests...) }) / count; n > 500 {
-		t.Errorf("Erase makes %d allocations for each contact request", n)
-	}
-	if n := s.Commits() - commits; n != 4 || len(redactions(t, s)) != count {
-		t.Errorf("%d commits, %d announced", n, len(redactions(t, s)))
-	}
-	if n := allocations(func() {
-		if all, err := s.HasErased("A100", requests); err != nil || !all {
-			t.Errorf("all are erased: %t, %v", all, err)
-		}
-	}) / count; n > 20 {
-		t.Errorf("HasErased makes %d allocations for each contact request", n)
-	}
-}
-
-func allocations(of func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	of()
-	runtime.ReadMemStats(&after)
-	return after.Mallocs - before.Mallocs
 }
 
 // TestWhatCannotBeRememberedIsErasedInTheEvents is of requests that the snapshot has no room for.

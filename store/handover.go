@@ -31,22 +31,30 @@ func isUrgent(before, after Agency) bool {
 // CopyUnpublished writes a new store file at path with the snapshot and the events beyond the
 // cursor, as they are at one moment. A file that is already there is replaced. Commits do not wait
 // for it. On failure no file is left behind.
-func (s *Store) CopyUnpublished(path string) (err error) {
+func (s *Store) CopyUnpublished(path string) error {
+	return s.copyInto(path, func(tx *Tx) uint64 { return tx.cursor().Position })
+}
+
+// copyInto writes a new store file with the snapshot and the events behind a position, and brings it
+// to the disk. It ends with two commits, so that each of the two heads of the file leads to all of
+// it.
+func (s *Store) copyInto(path string, behind func(*Tx) uint64) (err error) {
 	_ = os.Remove(path) // of a process that was killed
-	into, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoGrowSync: true})
+	into, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true, InitialMmapSize: mapAhead})
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
+	into.AllocSize = compactBytes // and not much beyond what it holds
 	defer func() {
 		if err = errors.Join(err, into.Sync(), into.Close()); err != nil {
 			_ = os.Remove(path)
 		}
 	}()
-	return s.View(func(tx *Tx) error {
+	err = s.View(func(tx *Tx) error {
 		for _, name := range buckets {
 			var from []byte
 			if string(name) == string(bucketLog) {
-				from = logKey(tx.cursor().Position + 1)
+				from = logKey(behind(tx) + 1)
 			}
 			if err := copyBucket(into, name, tx.bucket(name), from); err != nil {
 				return fmt.Errorf("store: copy: %w", err)
@@ -54,6 +62,12 @@ func (s *Store) CopyUnpublished(path string) (err error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	copied := newStore(into, path, s.now)
+	err = copied.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) }) // nothing is free in it
+	return errors.Join(err, copied.putMeta(s.meta))
 }
 
 // copyBucket copies the entries from a key on, in transactions of some size.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,12 +14,11 @@ const (
 	lookEvery = 5 * time.Second
 )
 
-// Shares of the most that the store may hold, in percent: the alarm rises and ends, room is made
-// down to, the store is no longer full.
+// Shares of the most that the store may hold, in percent: from which on there is an alarm, and down
+// to which room is made.
 const (
-	alarmFrom, alarmUntil = 80, 78
-	roomDownTo            = 95
-	fullUntil             = 98
+	alarmFrom  = 80
+	roomDownTo = 95
 )
 
 // HousekeepingOptions configure NewHousekeeping. Store and Retention are required.
@@ -78,7 +78,7 @@ func (h *Housekeeping) Run(ctx context.Context) error {
 
 // RunOnce trims what is older than the retention, and looks at the size.
 func (h *Housekeeping) RunOnce(ctx context.Context) error {
-	if err := h.trim(ctx, h.o.Store.now().Add(-h.o.Retention)); err != nil {
+	if _, err := h.o.Store.Trim(h.o.Store.now().Add(-h.o.Retention), math.MaxInt); err != nil {
 		return err
 	}
 	return h.check(ctx)
@@ -89,7 +89,7 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 func (h *Housekeeping) Look() error {
 	inUse, err := h.o.Store.InUse()
 	if err == nil {
-		h.o.Store.full.Store(NewSpace(inUse, h.o.Max).Full)
+		h.o.Store.full.Store(h.space(inUse).Full)
 	}
 	return err
 }
@@ -115,39 +115,18 @@ func (h *Housekeeping) turn() {
 	h.turned.Store(&now)
 }
 
-// trim removes all from before a moment. Half of the time belongs to others.
-func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
-	for ctx.Err() == nil {
-		h.turn()
-		began := time.Now()
-		n, err := h.o.Store.Trim(before, trimEvents)
-		if n == 0 || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Since(began)):
-		}
-	}
-	return nil
-}
-
 // check measures the store, makes room where it holds too much, and reports what has changed.
 func (h *Housekeeping) check(ctx context.Context) error {
 	inUse, err := h.o.Store.InUse()
+	if err == nil && h.space(inUse).Full {
+		inUse, err = h.makeRoom(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	was := h.Space()
-	is := was.after(inUse)
-	if h.o.Max > 0 && inUse >= h.o.Max {
-		if inUse, err = h.makeRoom(ctx); err != nil {
-			return err
-		}
-		is = is.after(inUse)
-		is.Alarm = true // events have gone before their time
-	}
+	is := h.space(inUse)
 	h.mu.Lock()
+	was := h.is
 	h.is = is
 	h.mu.Unlock()
 	h.o.Store.full.Store(is.Full)
@@ -157,19 +136,10 @@ func (h *Housekeeping) check(ctx context.Context) error {
 	return nil
 }
 
-// NewSpace judges a size without a history.
-func NewSpace(inUse, most int64) Space { return Space{Max: most}.after(inUse) }
-
-// after is the state at another size. Alarm and Full end a little below where they begin, so that
-// they do not flap.
-func (s Space) after(inUse int64) Space {
-	s.InUse = inUse
-	if s.Max > 0 {
-		percent := float64(inUse) / float64(s.Max) * 100
-		s.Alarm = percent >= alarmFrom || s.Alarm && percent > alarmUntil
-		s.Full = percent >= 100 || s.Full && percent > fullUntil
-	}
-	return s
+// space judges a size.
+func (h *Housekeeping) space(inUse int64) Space {
+	most := h.o.Max
+	return Space{InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom, Full: most > 0 && inUse >= most}
 }
 
 // makeRoom trims the oldest acknowledged events, whatever their age, until there is room or none is

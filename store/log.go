@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"time"
 
 	"doorbell/events"
@@ -109,24 +110,11 @@ const maxLookedAt = 20_000
 // limit, and no further ones once they hold maxBytes. next is the position up to which the log was
 // looked at; it is after itself where nothing follows.
 func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
-	next = after
 	err = s.View(func(tx *Tx) error {
-		looked, size := 0, 0
-		for k, v := range tx.ascend(bucketLog, nil, logKey(after+1)) {
-			l := entry(k, v)
-			if ours := agency == "" || l.agency == agency; ours {
-				if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
-					return nil
-				}
-				found = append(found, l.event())
-			}
-			if next, looked = l.position, looked+1; looked >= maxLookedAt {
-				return nil
-			}
-		}
+		found, next, _ = collect(tx.ascend(bucketLog, nil, logKey(after+1)), agency, limit, maxBytes)
 		return nil
 	})
-	return found, next, err
+	return found, max(next, after), err
 }
 
 // EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of
@@ -137,23 +125,32 @@ func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) 
 		before = endOfLog
 	}
 	err = s.View(func(tx *Tx) error {
-		looked, size := 0, 0
-		for k, v := range tx.descend(bucketLog, logKey(before)) {
-			l := entry(k, v)
-			if ours := agency == "" || l.agency == agency; ours {
-				if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
-					return nil
-				}
-				found = append(found, l.event())
-			}
-			if next, looked = l.position, looked+1; looked >= maxLookedAt {
-				return nil
-			}
+		more := false
+		if found, next, more = collect(tx.descend(bucketLog, logKey(before)), agency, limit, maxBytes); !more {
+			next = 0
 		}
-		next = 0
 		return nil
 	})
 	return found, next, err
+}
+
+// collect decodes entries of an agency, or of all if it is empty, within limits. last is the
+// position of the last entry that it looked at, and more that it did not look at all.
+func collect(entries iter.Seq2[[]byte, []byte], agency string, limit, maxBytes int) (found []events.Event, last uint64, more bool) {
+	looked, size := 0, 0
+	for k, v := range entries {
+		l := entry(k, v)
+		if ours := agency == "" || l.agency == agency; ours {
+			if size += len(v); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
+				return found, last, true
+			}
+			found = append(found, l.event())
+		}
+		if last, looked = l.position, looked+1; looked >= maxLookedAt {
+			return found, last, true
+		}
+	}
+	return found, last, false
 }
 
 // Lookup returns the event at a position, if the log still has it.
@@ -232,18 +229,4 @@ func (s *Store) Progress() (map[string]Progress, error) {
 		}
 		return all
 	})
-}
-
-// Unsent is how many events the stream has not acknowledged, and when the first of them was
-// recorded.
-func (s *Store) Unsent() (n int, oldest time.Time, err error) {
-	err = s.View(func(tx *Tx) error {
-		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {
-			if n++; n == 1 {
-				oldest = entry(k, v).event().RecordedTime
-			}
-		}
-		return nil
-	})
-	return n, oldest, err
 }

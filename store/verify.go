@@ -108,26 +108,17 @@ func (tx *Tx) verify(ctx context.Context, name []byte, r *Report) error {
 		if bytes.Equal(name, bucketLog) {
 			agency = nil
 		}
-		payload, sound := payloadOf(name, k, value)
-		if sound {
-			sound = r.count(name, k, payload)
-		}
-		if !sound {
+		if payload, sound := payloadOf(name, k, value); sound {
+			r.count(name, k, payload)
+		} else {
 			r.find("an entry of %s of agency %q does not hold what was written", name, agency[:min(len(agency), 64)])
 		}
 	}
 	return nil
 }
 
-// count counts an entry, and reports whether it can be decoded.
-func (r *Report) count(name, k, payload []byte) (sound bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, unreadable := r.(damage); !unreadable {
-				panic(r)
-			}
-		}
-	}()
+// count decodes an entry, which ends the verification where that fails, and counts it.
+func (r *Report) count(name, k, payload []byte) {
 	switch string(name) {
 	case string(bucketAgencies):
 		decodeJSON[Agency](name, payload)
@@ -141,5 +132,4 @@ func (r *Report) count(name, k, payload []byte) (sound bool) {
 		entry(k, payload).event()
 		r.Events++
 	}
-	return true
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"time"
 )
 
 // logger passes the server's lines to slog. Notices are debug lines; the rare warnings about
@@ -14,31 +12,6 @@ import (
 type logger struct {
 	log   *slog.Logger
 	fatal chan string // the first fatal line; capacity 1
-
-	mu     sync.Mutex
-	logged map[string]time.Time
-}
-
-// A server that cannot write warns at every attempt. The same warning is logged again only after a
-// while.
-const (
-	logAgainAfter  = 10 * time.Minute
-	maxLoggedLines = 256
-)
-
-// firstLately reports whether a line was not logged lately.
-func (l *logger) firstLately(line string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if at, ok := l.logged[line]; ok && now.Sub(at) < logAgainAfter {
-		return false
-	}
-	if l.logged == nil || len(l.logged) >= maxLoggedLines {
-		l.logged = map[string]time.Time{}
-	}
-	l.logged[line] = now
-	return true
 }
 
 // source distinguishes lines about a connection from those of the server itself: the log bounds
@@ -55,15 +28,13 @@ func (l *logger) Noticef(format string, v ...any) {
 }
 
 func (l *logger) Warnf(format string, v ...any) {
-	if line := fmt.Sprintf(format, v...); l.firstLately(line) {
-		l.log.Warn(source(line), "line", line)
-	}
+	line := fmt.Sprintf(format, v...)
+	l.log.Warn(source(line), "line", line)
 }
 
 func (l *logger) Errorf(format string, v ...any) {
-	if line := fmt.Sprintf(format, v...); l.firstLately(line) {
-		l.log.Error(source(line), "line", line)
-	}
+	line := fmt.Sprintf(format, v...)
+	l.log.Error(source(line), "line", line)
 }
 
 func (l *logger) Debugf(string, ...any) {}

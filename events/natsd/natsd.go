@@ -99,11 +99,12 @@ type Server struct {
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the previous server has ended; nil: there was none
 
+	restarted time.Time // when RunOnce restarted it last
+
 	mu      sync.Mutex // never held while waiting
 	port    int        // server.RANDOM_PORT until the first start has found one
 	running *server.Server
 	status  Status
-	backoff backoff
 }
 
 // Start starts a server and returns when it takes connections and its streams are readable. It

@@ -55,16 +55,20 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
+// restartEvery is the least time between two restarts: one that did not help disturbs guests.
+const restartEvery = 5 * time.Minute
+
 // RunOnce checks once, and restarts the server if that is due. It returns nil if the server works,
 // or works again. Neither it nor Run may be called while one of them runs.
 func (s *Server) RunOnce(ctx context.Context) error {
 	err := s.check(ctx)
 	if err != nil && ctx.Err() == nil {
-		if full := s.space(); full != nil {
-			return s.note(full) // a restart would not help
-		}
-		since := s.Status().Since
-		if s.note(err); !since.IsZero() && time.Since(since) >= illChecks*s.options.CheckEvery && s.backoff.due(time.Now()) {
+		since, full := s.Status().Since, s.space()
+		switch {
+		case full != nil: // a restart would not help
+			err = full
+		case !since.IsZero() && time.Since(since) >= illChecks*s.options.CheckEvery && time.Since(s.restarted) >= restartEvery:
+			s.restarted = time.Now()
 			s.options.Logger.Warn("embedded NATS server is restarted", "why", err.Error())
 			if err = s.Restart(ctx); err == nil {
 				s.mu.Lock()
@@ -140,29 +144,4 @@ func (s *Server) space() error {
 		return fmt.Errorf("nothing can be written to %s: %w", s.options.StoreDir, syscall.ENOSPC)
 	}
 	return nil
-}
-
-// backoff spaces restarts: each waits twice as long after the one before, within bounds, until an
-// hour has passed without any.
-type backoff struct {
-	last time.Time
-	gap  time.Duration
-}
-
-const (
-	leastGap   = 15 * time.Second
-	longestGap = 10 * time.Minute
-	calmAfter  = time.Hour
-)
-
-// due reports whether a restart may happen now, and counts it.
-func (b *backoff) due(now time.Time) bool {
-	if now.Sub(b.last) > calmAfter {
-		b.gap = 0
-	}
-	if now.Sub(b.last) < b.gap {
-		return false
-	}
-	b.last, b.gap = now, min(max(2*b.gap, leastGap), longestGap)
-	return true
 }

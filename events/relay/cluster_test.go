@@ -160,7 +160,7 @@ func TestAReaderEndsWhenToldWhileTheStreamHasNoLeader(t *testing.T) {
 	}
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		all := make([]byte, 1<<23)
-		if !strings.Contains(string(all[:runtime.Stack(all, true)]), "relay.deliveries") {
+		if !strings.Contains(string(all[:runtime.Stack(all, true)]), "jetstream.(*ordered") {
 			break
 		}
 		if time.Now().After(deadline) {

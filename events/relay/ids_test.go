@@ -55,8 +55,10 @@ func TestReadingTheStreamIsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, read := range map[string]func() error{
-		"present": func() error { _, err := r.present(t.Context(), 0); return err },
-		"mend":    func() error { _, err := r.mend(t.Context()); return err },
+		"compare": func() error {
+			r.session.compared = ""
+			return r.compare(t.Context(), b.stream().CachedInfo())
+		},
 		"Erase": func() error {
 			_, err := r.erase(t.Context(), "A100", func(events.Event) bool { return false })
 			return err
@@ -85,30 +87,5 @@ func TestAStartDoesNotWriteTheCursorForWhatTheStreamHolds(t *testing.T) {
 	}
 	if c, _ := b.log.Cursor(); c.Position != 1000 {
 		t.Errorf("the cursor is at %d", c.Position)
-	}
-}
-
-// TestSubscribersReceiveOneProbeAConnection: a probe reaches plain subscribers, though the stream does not store it.
-func TestSubscribersReceiveOneProbeAConnection(t *testing.T) {
-	p := startProcess(t)
-	b := p.bell()
-	b.log.ring(t, "A100", 1)
-	b.deliver()
-	probes, err := b.nc.SubscribeSync("listings.v1.*.probe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.relay()
-	for range 3 {
-		if err := r.RunOnce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r.session.prepared = r.session.prepared.Add(-prepareEvery) // a minute later
-	}
-	if err := b.nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if n, _, err := probes.Pending(); n != 1 || err != nil {
-		t.Errorf("%d probes, %v", n, err)
 	}
 }

@@ -18,18 +18,13 @@ import (
 type session struct {
 	prepared   time.Time // when the relay prepared last; zero: it has to prepare first
 	reconnects uint64    // the number of reconnects before that
-	server     string    // id of the running embedded server whose stream was read; it is new at each start
-	outdated   string    // id of the running embedded server that may still know ids of damaged messages that were erased
 	maxMessage int       // limit in bytes on headers and payload of one message together
 	window     time.Duration
 
-	// leader is the server of a cluster whose ids were probed, and probed that they were, since the
-	// last failure or reconnect.
-	leader string
-	probed bool
-	// present maps the ids of the events in the stream to their stream sequences, while the server
-	// may not know these ids; otherwise nil.
-	present map[string]uint64
+	compared string            // the server or leader whose stream compare has read; empty: it has to
+	present  map[string]uint64 // the ids of the events that it found, with their stream sequences
+	relearns bool              // the store was lost or set back, and may log any event of the stream again
+	erased   bool              // compare has erased damaged messages, whose ids the embedded server still knows
 
 	loaded  bool // the cursor was read
 	cursor  events.Cursor
@@ -46,7 +41,7 @@ func (r *Relay) ready(ctx context.Context) error {
 		return nil
 	}
 	if !r.o.Embedded && (s.prepared.IsZero() || s.reconnects != reconnects) {
-		s.present, s.probed = nil, false // a server that was restarted may have forgotten other ids
+		s.compared = "" // the server may have been restarted
 	}
 	s.prepared, s.reconnects = time.Time{}, reconnects
 	return r.prepare(ctx)
@@ -93,7 +88,6 @@ func (r *Relay) prepare(ctx context.Context) error {
 		return err
 	}
 	s.prepared = time.Now()
-	r.opened()
 	return nil
 }
 
@@ -126,7 +120,7 @@ func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
 	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
-	s.prepared, s.server, s.present, s.probed = time.Time{}, "", nil, false
+	s.prepared, s.compared, s.present = time.Time{}, "", nil
 	return r.write()
 }
 
@@ -167,6 +161,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	if setBack == 0 {
 		return nil
 	}
+	r.session.relearns = true
 	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
 	for _, agency := range agencies {
 		if err := r.o.SetBack(agency); err != nil {
@@ -199,27 +194,22 @@ func (r *Relay) behind(e events.Event) (bool, error) {
 // applyRedactions hands the redactions in the stream to the store, which erases the people they
 // name.
 func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
-	list, err := r.redactions(ctx, agency)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	if err := r.o.Redacted(agency, list); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	return nil
-}
-
-func (r *Relay) redactions(ctx context.Context, agency string) (list []events.Event, err error) {
-	filter := events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted)
-	for m, err := range r.stream.Read(ctx, filter, 0) {
+	var list []events.Event
+	for m, err := range r.stream.Read(ctx, events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted), 0) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if e, err := events.Decode(m.Header, m.Data); err == nil && e.AgencyID == agency {
 			list = append(list, e)
 		}
 	}
-	return list, nil
+	if len(list) == 0 {
+		return nil
+	}
+	if err := r.o.Redacted(agency, list); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
 }
 
 // lateArrivals is how much older than the newest contact request in the stream one may be that is
@@ -239,38 +229,31 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	if err := r.ready(ctx); err != nil {
 		return since, r.explain(err)
 	}
-	at := func(q stream.Query) (recorded time.Time, found bool) {
+	at := func(q stream.Query) (recorded time.Time) {
 		var m *stream.Message
 		if err == nil {
 			m, err = r.stream.Get(ctx, q)
 		}
-		if err != nil || m == nil {
-			return recorded, false
-		}
-		if e, foreign := events.Decode(m.Header, m.Data); foreign == nil {
+		if err == nil && m != nil {
+			e, _ := events.Decode(m.Header, m.Data) // of another message the time is zero
 			recorded = e.RecordedTime
 		}
-		return recorded, true
+		return recorded
 	}
 	// A redaction does not show that the agency was polled: an operator may ask for one at any
 	// time.
-	created, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
-	changed, _ := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
 	// The oldest is read last: another doorbell may just be publishing the first message of the
 	// agency.
-	oldest, found := at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
+	since = at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	if err != nil {
 		return time.Time{}, r.explain(err)
 	}
-	if !found {
-		return time.Time{}, r.applyRedactions(ctx, agency)
-	}
-	newest := created
-	if changed.After(newest) {
-		newest = changed
-	}
-	if since = oldest; newest.Add(-lateArrivals).After(oldest) {
-		since = newest.Add(-lateArrivals)
+	for _, newest := range []time.Time{created, changed} {
+		if early := newest.Add(-lateArrivals); early.After(since) {
+			since = early
+		}
 	}
 	return since, r.applyRedactions(ctx, agency)
 }
@@ -294,17 +277,14 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 		if s.prepared.IsZero() { // the cursor went back
 			return true, nil
 		}
-		// A position that was acknowledged before is offered again after a crash without harm.
-		if s.unsaved >= saveAfter && e.Sequence > s.cursor.Highest || time.Since(s.since) >= saveEvery {
-			if err := r.write(); err != nil {
-				return false, err
-			}
+		if err := r.writeIfDue(); err != nil {
+			return false, err
 		}
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
 	}
-	return len(list) > 0, nil
+	return len(list) > 0, r.writeIfDue()
 }
 
 // mayOffer reports whether an event can be offered without being stored twice. The server may
@@ -351,9 +331,7 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 	if err != nil {
 		return nil, err
 	}
-	if delete(s.doubt, e.Sequence); s.present != nil {
-		s.present[e.ID] = ack.Sequence
-	}
+	delete(s.doubt, e.Sequence)
 	return ack, nil
 }
 
@@ -375,6 +353,16 @@ func (s *session) acknowledged(e events.Event) {
 	}
 	s.unsaved++
 	s.newest[e.AgencyID] = e.Sequence
+}
+
+// writeIfDue stores the cursor, but not for each hundred of the positions that were acknowledged
+// before: those are offered again after a crash without harm.
+func (r *Relay) writeIfDue() error {
+	s := &r.session
+	if s.unsaved == 0 || time.Since(s.since) < saveEvery && (s.unsaved < saveAfter || s.cursor.Position <= s.cursor.Highest) {
+		return nil
+	}
+	return r.write()
 }
 
 // write stores the cursor.
@@ -399,24 +387,6 @@ func (r *Relay) save(ctx context.Context) error {
 		return nil
 	}
 	return r.write()
-}
-
-// saveLater stores the cursor if that is due. Otherwise it returns a channel that signals when it
-// will be; nil if nothing is unsaved.
-func (r *Relay) saveLater(ctx context.Context) (<-chan time.Time, error) {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return nil, nil // the end
-	}
-	defer unlock()
-	s := &r.session
-	switch left := saveEvery - time.Since(s.since); {
-	case s.unsaved == 0:
-		return nil, nil
-	case left > 0:
-		return time.After(left), nil
-	}
-	return nil, r.write()
 }
 
 // explain says why NATS could not be used. An error of the log is returned as it is, whatever the

@@ -19,16 +19,15 @@
 // may have written behind a lost tail. Then the cursor goes back to the beginning of the log, and
 // the stream refuses what it still holds. What is offered after that carries the header
 // doorbell-resent. Two kinds of acknowledged events are not offered again: those about to leave the
-// duplicate window, whose ids the stream may have forgotten, and those whose person was erased. An
-// event that is older than the window and perhaps acknowledged is looked up in the stream first. A
+// duplicate window, whose ids the stream may have forgotten, and those whose person was erased. A
 // message that was purged or deleted stays so, because the server still knows its id.
 //
 // A server does not always know the ids of the messages that it holds. Damaged files may lack any
 // message, and after a crash nats-server forgets the ids of messages before an erased one. So after
-// each start of the embedded server, and wherever a probe shows that ids were forgotten, the relay
-// reads which events the stream holds, and offers only the others. The embedded stream is then
-// offered the whole log, including messages that another program has deleted: no other program may
-// delete there.
+// each failure and reconnect the relay reads which events the stream has taken since, and after each
+// start of the embedded server all that it holds, and offers only the others. The embedded stream is
+// then offered the whole log, including messages that another program has deleted: no other program
+// may delete there.
 //
 // # What may happen to the store
 //
@@ -164,9 +163,7 @@ type Relay struct {
 
 	mu     sync.Mutex
 	status Status
-	rivals map[string]time.Time // agencies that another store publishes, and when that was logged last
-	said   string               // the failure that was logged last; empty: it is over
-	saidAt time.Time
+	rivals map[string]bool // agencies that another store publishes, which was logged
 
 	turned atomic.Pointer[time.Time] // the last sign of progress
 }
@@ -183,7 +180,7 @@ func New(o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded}, started: time.Now(),
-		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]time.Time{},
+		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]bool{},
 		status: Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
 	}
 	r.turn()
@@ -195,12 +192,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.o.Log.OnAppend(func() { poke(r.appended) })
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
-	tick := time.NewTicker(prepareEvery)
-	defer tick.Stop()
 	retry := newRetry()
 	for {
-		err := r.work(ctx)
-		var again <-chan time.Time
+		wait, err := r.work(ctx)
 		grown := r.appended
 		switch {
 		case errors.Is(err, ErrLog), errors.Is(err, ErrClosed):
@@ -208,29 +202,23 @@ func (r *Relay) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return r.save(context.WithoutCancel(ctx))
 		case err != nil:
-			grown, again = nil, time.After(retry.NextBackOff())
+			grown, wait = nil, retry.NextBackOff()
 		default:
 			retry.Reset()
-			if again, err = r.saveLater(ctx); err != nil {
-				return fmt.Errorf("relay: %w", err)
-			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-grown:
-		case <-again:
-		case <-tick.C:
-		case s := <-status:
-			if retry.Reset(); s != nats.CONNECTED {
-				r.disconnected()
-			}
+		case <-time.After(wait):
+		case <-status:
+			retry.Reset()
 		}
 	}
 }
 
 // RunOnce publishes all unsent events, and returns.
 func (r *Relay) RunOnce(ctx context.Context) error {
-	if err := r.work(ctx); err != nil {
+	if _, err := r.work(ctx); err != nil {
 		return fmt.Errorf("relay: %w", err)
 	}
 	return r.save(ctx)
@@ -270,58 +258,41 @@ func (r *Relay) pending() (bool, error) {
 	return len(list) > 0, nil
 }
 
-// work publishes until nothing is left, page by page.
-func (r *Relay) work(ctx context.Context) error {
-	for {
-		more, err := r.step(ctx)
-		if err != nil || !more {
-			return err
-		}
+// work publishes until nothing is left, page by page, and returns how long to wait for more.
+func (r *Relay) work(ctx context.Context) (wait time.Duration, err error) {
+	for wait == 0 && err == nil {
+		wait, err = r.step(ctx)
 	}
+	return wait, err
 }
 
-// step prepares if that is due, and publishes one page of the log. Between two steps other callers
-// can take the lock.
-func (r *Relay) step(ctx context.Context) (more bool, err error) {
+// step prepares if that is due, and publishes one page of the log. It returns how long to wait for
+// the next step; 0: there may be more. Between two steps other callers can take the lock.
+func (r *Relay) step(ctx context.Context) (wait time.Duration, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer unlock()
 	r.turn()
-	connected, end := r.whileConnected(ctx)
-	defer end()
-	defer func() {
-		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
-			err = ErrNotConnected
-		}
-		if err != nil {
-			r.session.prepared = time.Time{}
-			err = r.explain(err)
-		}
-		if ctx.Err() == nil {
-			r.note(err)
-		}
-	}()
-	if err := r.ready(connected); err != nil {
-		return false, err
+	more := false
+	if err = r.ready(ctx); err == nil {
+		more, err = r.publish(ctx)
 	}
-	return r.publish(connected)
-}
-
-// whileConnected returns a context that ends when the connection breaks: a reply does not arrive
-// over the next one.
-func (r *Relay) whileConnected(ctx context.Context) (connected context.Context, end func()) {
-	connected, cancel := context.WithCancel(ctx)
-	status := r.o.Conn.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
-	go func() {
-		defer cancel()
-		select {
-		case <-status:
-		case <-connected.Done():
-		}
-	}()
-	return connected, func() { cancel(); r.o.Conn.RemoveStatusListener(status) }
+	if err != nil {
+		r.session.prepared = time.Time{}
+		err = r.explain(err)
+	}
+	if ctx.Err() == nil {
+		r.note(err)
+	}
+	switch {
+	case more:
+		return 0, err
+	case r.session.unsaved > 0:
+		return saveEvery, err
+	}
+	return prepareEvery, err
 }
 
 // lock waits until no other goroutine prepares, publishes or erases. It is not a mutex: a test in

@@ -19,9 +19,6 @@ import (
 // replayAge is how long the stream of replays keeps what was replayed.
 const replayAge = 24 * time.Hour
 
-// replayTries is how often an event of a replay is offered before it ends.
-const replayTries = 6
-
 // ErrJob: the name of a job is not valid.
 var ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
 
@@ -120,31 +117,22 @@ func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (lim
 	return limit - margin, nil
 }
 
-// publish offers an event until it is acknowledged. It retries only errors that may pass.
+// publish offers an event once: what fails is offered by the next run of the job.
 func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e events.Event, limit int, done *Replayed) error {
-	retry := newRetry()
-	for try := 1; ; try++ {
-		gone, err := o.Erased(e)
-		if err != nil || gone {
-			return err
-		}
-		ack, err := js.PublishMsg(ctx, o.message(e, limit))
-		switch {
-		case err == nil && ack.Duplicate:
-			done.AlreadyThere++
-			return nil
-		case err == nil:
-			done.Published++
-			return nil
-		case ctx.Err() != nil, try == replayTries, reason(err) == reasonFull, reason(err) == reasonConfig:
-			return cmp.Or(ctx.Err(), err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(retry.NextBackOff()):
-		}
+	gone, err := o.Erased(e)
+	if err != nil || gone {
+		return err
 	}
+	ack, err := js.PublishMsg(ctx, o.message(e, limit))
+	switch {
+	case err != nil:
+		return cmp.Or(ctx.Err(), err)
+	case ack.Duplicate:
+		done.AlreadyThere++
+	default:
+		done.Published++
+	}
+	return nil
 }
 
 func (o ReplayOptions) message(e events.Event, limit int) *nats.Msg {

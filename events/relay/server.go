@@ -57,10 +57,7 @@ func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream
 	}
 	if f.Widened {
 		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
-		if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
-			return f, fmt.Errorf("restart of the server: %w", err)
-		}
-		return f, ErrNotConnected // until it is back
+		return f, r.restart(ctx)
 	}
 	if f.Unchanged != nil {
 		r.o.Logger.Error("stream could not be changed to what it should be", "stream", r.o.Stream, "err", f.Unchanged.Error())

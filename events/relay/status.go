@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"doorbell/events"
-	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +19,7 @@ type Status struct {
 	Problem string    // why the last attempt failed; empty if it succeeded
 	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
 
-	Published map[events.Type]uint64 // events that the stream stored since the relay was made; those of unknown types are under ""
+	Published map[events.Type]uint64 // events that the stream stored since the relay was made
 	Repeated  uint64                 // events that the stream already held
 	Failures  map[string]uint64      // failed attempts by reason; see reason
 }
@@ -36,43 +34,21 @@ func (r *Relay) Status() Status {
 	return s
 }
 
-// opened records that server and stream can be used.
-func (r *Relay) opened() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status.Open = true
-}
-
-// disconnected records that there is no connection.
-func (r *Relay) disconnected() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status.Open, r.status.Problem = false, stream.Explain(r.o.Conn, ErrNotConnected).Error()
-}
-
-// sayEvery is how often a continuing failure is logged again.
-const sayEvery = time.Hour
-
-// note records how the last step ended. It logs a failure that differs from the previous one.
+// note records how the last step ended, and logs it when it differs from the step before.
 func (r *Relay) note(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	r.mu.Lock()
-	was, now := r.said, time.Now()
-	again := err != nil && now.Sub(r.saidAt) >= sayEvery
-	if r.said = text; text != was || again {
-		r.saidAt = now
-	}
-	if r.status.Problem = text; err != nil {
-		why := reason(err)
-		r.status.Failures[why]++
-		r.status.Open = r.status.Open && why == reasonFull
+	was := r.status.Problem
+	r.status.Problem, r.status.Open = text, err == nil || reason(err) == reasonFull
+	if err != nil {
+		r.status.Failures[reason(err)]++
 	}
 	r.mu.Unlock()
 	switch {
-	case text == was && !again:
+	case text == was:
 	case err == nil:
 		r.o.Logger.Info("events are published again")
 	default:
@@ -80,19 +56,13 @@ func (r *Relay) note(err error) {
 	}
 }
 
-// warnEvery is the minimum time between two warnings of another doorbell that publishes an agency.
-const warnEvery = 10 * time.Minute
-
-// rival warns that another doorbell publishes the agency.
+// rival warns, once, that another doorbell publishes the agency.
 func (r *Relay) rival(agency string) {
 	r.mu.Lock()
-	last, now := r.rivals[agency], time.Now()
-	warn := last.IsZero() || now.Sub(last) >= warnEvery
-	if warn {
-		r.rivals[agency] = now
-	}
+	warned := r.rivals[agency]
+	r.rivals[agency] = true
 	r.mu.Unlock()
-	if warn {
+	if !warned {
 		r.o.Logger.Warn("another doorbell publishes this agency", "agency", agency,
 			"advice", "stop one of them: both send requests to the API; contact requests are stored once all the same")
 	}
@@ -102,14 +72,10 @@ func (r *Relay) rival(agency string) {
 func (r *Relay) count(e events.Event, repeated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kind := e.Type
-	if !slices.Contains(events.Types, kind) {
-		kind = ""
-	}
 	if repeated {
 		r.status.Repeated++
 	} else {
-		r.status.Published[kind]++
+		r.status.Published[e.Type]++
 	}
 }
 

@@ -112,7 +112,7 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 			time.Sleep(time.Hour)
 			b.log.ring(t, "A100", 20)
 		}
-		if n := log.count("level=ERROR") + log.count("level=WARN"); n < 70 || n > 76 {
+		if n := log.count("level=ERROR") + log.count("level=WARN"); n < 1 || n > 6 {
 			t.Errorf("%d lines about an outage of 72 hours:\n%s", n, &log)
 		}
 		if err := b.server.Restart(context.Background()); err != nil {
@@ -120,35 +120,6 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 		}
 		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
 		stop()
-		exactlyOnce(t, b.js, b.log, "A100", 0)
-	})
-}
-
-func TestAnAnswerThatWillNotComeAnyMoreIsNotWaitedFor(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b, s := newCutBell(t)
-		b.o.AckWait = 10 * time.Hour
-		stop := b.start(b.relay())
-		b.log.ring(t, "A100", 1)
-		within(t, time.Second, "published", func() bool { return b.published("A100") })
-		s.mu.Lock()
-		s.at, s.hole = "Nats-Expected-Stream", true
-		s.mu.Unlock()
-		b.log.ring(t, "A100", 5)
-		within(t, time.Second, "swallowed", func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.breaks == 1
-		})
-		if b.published("A100") {
-			t.Fatal("the event reached the stream")
-		}
-		if err := b.server.Restart(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
-		stop()
-		within(t, 5*time.Second, "all connections are back", b.nc.IsConnected)
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})
 }

@@ -19,7 +19,6 @@ var ErrMayNotErase = errors.New("messages may not be erased")
 const (
 	eraseFailed jetstream.ErrorCode = 10057 // there is no such message, or the stream denies deletion
 	noSequence  jetstream.ErrorCode = 10043
-	isSealed    jetstream.ErrorCode = 10109
 )
 
 // Erase removes every message of a filter for which wants returns true, and returns how many. The
@@ -90,13 +89,8 @@ func (c Client) MayErase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", c.Stream, Explain(c.Conn, err))
 	}
-	switch config := s.CachedInfo().Config; {
-	case config.Sealed:
-		return c.mayNot("it is sealed for good; delete the stream, and it is recreated from the event log")
-	case config.DenyDelete:
+	if s.CachedInfo().Config.DenyDelete {
 		return c.mayNot("it was made with deny_delete, which stays; delete the stream, and it is recreated from the event log")
-	case config.Mirror != nil:
-		return c.mayNot("it is a mirror; erase where it comes from, and recreate the mirror")
 	}
 	err = c.erase(ctx, 0) // no message has this number
 	var answer *jetstream.APIError
@@ -115,8 +109,6 @@ func (c Client) erase(ctx context.Context, sequence uint64) error {
 	a, err := c.ask(ctx, method, map[string]uint64{"seq": sequence})
 	last := c.Conn.LastError()
 	switch {
-	case a.Error != nil && a.Error.ErrorCode == isSealed:
-		return c.mayNot("it is sealed")
 	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), method):
 		return c.mayNot("this user of NATS may not publish to " + c.Conn.api() + method + "; grant it, or use a user that may")
 	case err != nil:

@@ -35,9 +35,6 @@ func DeadLetters(events string) string { return events + "_DLQ" }
 // LeastMessage is the smallest message size limit to which every event can be shortened.
 const LeastMessage = 4096
 
-// subjectsOverlap is the server's error code for a second stream on the same subjects.
-const subjectsOverlap jetstream.ErrorCode = 10065
-
 // Complete fills in what all our streams have in common: they are stored in files, and a full one
 // refuses new messages instead of dropping old ones.
 func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
@@ -94,11 +91,7 @@ func create(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 		return nil, ErrMissing
 	}
 	s, err := js.CreateStream(ctx, want)
-	var answer *jetstream.APIError
-	switch {
-	case errors.As(err, &answer) && answer.ErrorCode == subjectsOverlap:
-		return nil, fmt.Errorf("%w: another stream holds %s already: %w", ErrUnfit, strings.Join(want.Subjects, " "), err)
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("make it: %w", err)
 	}
 	return s, nil
@@ -148,8 +141,6 @@ func Unfit(want, have jetstream.StreamConfig) error {
 		refuse(!slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, subject) }), "its subjects do not cover "+subject)
 	}
 	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it takes only small messages")
-	refuse(want.AllowRollup && !have.AllowRollup, "it takes no rollups")
-	refuse(want.AllowMsgTTL && !have.AllowMsgTTL, "it takes no messages with a time to live of their own")
 	refuse(have.NoAck, "it does not acknowledge")
 	refuse(have.Sealed, "it is sealed")
 	refuse(have.Mirror != nil, "it is a mirror")

@@ -252,8 +252,6 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		switch {
 		case errors.Is(err, relay.ErrForeign):
 			p.note("skipped a message that is not an event")
-		case errors.Is(err, relay.ErrRecreated):
-			p.note("%v", err)
 		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:

@@ -139,8 +139,8 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 				ring()
 				told(all[4])
 				doorbelltest.Eventually(t, "all is published", func() bool {
-					n, _, err := a.Store().Unsent()
-					return err == nil && n == 0
+					progress, err := a.Store().Progress()
+					return err == nil && progress["A100"].Unsent == 0
 				})
 			})
 			stream := doorbelltest.Oracle{SetBack: true}.MustBeWhole(t, far.URL(), all...)

@@ -150,7 +150,7 @@ func (c *Client) contactRequest(element value, asked Request) (r ContactRequest,
 	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
 		stranger = "one of another insertion"
 	}
-	if r.decoded.isForeign(asked.AgencyID) {
+	if o.isForeign(asked.AgencyID) {
 		stranger = "one of another agency"
 	}
 	if r.CreatedAt, r.CreatedForm = o.created(c.o.TimeZone); r.CreatedForm == FormUnreadable {

@@ -57,8 +57,8 @@ type finder struct {
 	known    bool     // there is such a place
 	root     value
 	places   []*place
-	none     *bool // nothing is counted, and no list holds anything; nil: not looked at yet
-	vague    bool  // a member is named like a list and is none
+	none     bool // nothing is counted, and no list holds a contact request
+	vague    bool // a member is named like a list and is none
 }
 
 func (f *finder) contacts() bool { return f.request.Operation == OperationContactRequests }
@@ -104,6 +104,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		f.look(at)
 		f.places = append(f.places, at)
 	}
+	f.none = f.hasNone()
 	if configured != "" {
 		f.places = slices.DeleteFunc(f.places, func(p *place) bool { return !f.isExpected(p) })
 	}
@@ -201,7 +202,7 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
-	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
+	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isInside(func(up *place) bool { return up.carrier }) {
 		inner := &place{value: p.array()[0], up: p}
 		inner.name = only
 		f.explore(inner)
@@ -222,8 +223,6 @@ func (f *finder) explore(p *place) {
 
 // only is what the only element of an array is called in a path.
 var only = &name{quoted: `"0"`, text: "0", plain: "0"}
-
-func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.isCarried()) }
 
 // carries reports whether an array holds no record, but an object with a list that is called as one
 // of records is.
@@ -319,7 +318,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		return 0, true
 	case p.isList():
 		held = f.holdsContactRequests(p)
-		if held > holdsLikely && (p.isCalled(sideNames) || p.isWithin(insertionMembers)) {
+		if held > holdsLikely && (p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) })) {
 			held = holdsLikely // theirs have times and addresses too
 		}
 		if f.isPart(p, held) {
@@ -336,7 +335,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
+	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
 		return 0, false
 	}
 	return -1, false
@@ -368,32 +367,15 @@ func (f *finder) holdsContactRequests(p *place) (held int) {
 // isPart reports whether a list is part of one contact request, such as its telephone numbers, and
 // does not look more like contact requests than that one.
 func (f *finder) isPart(p *place, held int) bool {
-	for up := p.up; up != nil; up = up.up {
-		if up.lone && (held <= holdsLikely || up.person) {
-			return true
-		}
-	}
-	return false
+	return p.isInside(func(up *place) bool { return up.lone && (held <= holdsLikely || up.person) })
 }
 
-// standsForNone reports whether something empty where the list of contact requests belongs means
-// that there are none: no list holds anything, nothing is counted, and it is not part of a contact
-// request.
-func (f *finder) standsForNone(p *place) bool {
-	for up := p.up; up != nil; up = up.up {
-		if up.sure {
-			return false
-		}
-	}
-	if f.none == nil {
-		top := f.root.object()
-		counts := slices.Concat(top.counts(totalNames), top.counts(countNames), []int{0})
-		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
-		})
-		f.none = &none
-	}
-	return *f.none
+// hasNone reports whether the response counts nothing, and no list in it holds anything: something
+// empty where the list of contact requests belongs means that there are none then.
+func (f *finder) hasNone() bool {
+	return f.contacts() && f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
+		return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+	})
 }
 
 func (f *finder) holdsInsertions(p *place) (held int, list bool) {
@@ -472,8 +454,9 @@ func (p *place) onlyOf(names []string) bool {
 	return p.up != nil && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
 }
 
-func (p *place) isWithin(names []string) bool {
-	return p.up != nil && (p.up.isCalled(names) || p.up.isWithin(names))
+// isInside reports whether one of the places around a place is what is looked for.
+func (p *place) isInside(wanted func(*place) bool) bool {
+	return p.up != nil && (wanted(p.up) || p.up.isInside(wanted))
 }
 
 // isList reports whether a place is an array or an object with index keys.
@@ -553,17 +536,17 @@ func (v value) areAddresses() bool {
 // hint reports whether there is a member with one of the names, directly or in an object around the
 // request, to a depth of deeper.
 func (o object) hint(names []string, deeper int) bool {
-	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(names) ||
-			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)
-	})
+	return o.has(func(m value) bool { return m.isCalled(names) }, deeper)
 }
 
 // hasPerson is hint for the names of a person's members that say something.
 func (o object) hasPerson(deeper int) bool {
+	return o.has(func(m value) bool { return m.isCalled(personal) && !m.isEmpty() }, deeper)
+}
+
+func (o object) has(wanted func(value) bool, deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(personal) && !m.isEmpty() ||
-			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hasPerson(deeper-1)
+		return wanted(m) || deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().has(wanted, deeper-1)
 	})
 }
 
@@ -602,19 +585,13 @@ func isReference(s string) bool {
 
 // countsNone reports whether a response counts none, and no list contradicts it.
 func (f *finder) countsNone(at *place, h http.Header) bool {
-	if slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier }) {
-		return false
-	}
 	scopes := append(at.around(), f.root.object())
 	if at != nil {
 		scopes = append(scopes, at.object())
 	}
-	var all []int
+	highest := headerTotal(h)
 	for _, o := range scopes {
-		all = append(append(all, o.counts(totalNames)...), o.counts(countNames)...)
+		highest = max(highest, o.highest())
 	}
-	if n := headerTotal(h); n >= 0 {
-		all = append(all, n)
-	}
-	return len(all) > 0 && slices.Max(all) == 0
+	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier })
 }

@@ -196,26 +196,6 @@ func (v value) count() (int, bool) {
 	return natural(digits)
 }
 
-// describe gives the shape of a body: types, and the outermost names as far as they look like
-// names.
-func describe(root value) string {
-	if !root.isObject() {
-		return root.typeName()
-	}
-	var parts []string
-	for _, m := range root.object() {
-		if len(parts) == 8 {
-			parts = append(parts, "…")
-			break
-		}
-		parts = append(parts, printableName(m.name.text)+": "+m.typeName())
-	}
-	if len(parts) == 0 {
-		return "empty object"
-	}
-	return "object with " + strings.Join(parts, ", ")
-}
-
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
 
 // printableName is a name as it may stand in an error: one that does not look like a name may be a

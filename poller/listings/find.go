@@ -91,7 +91,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		return found{}, x.drift("a response about what was asked", other)
 	}
 	if slices.ContainsFunc(heads, value.saysFailure) {
-		return found{}, x.drift(what, "a response that declares its own failure: "+describe(root))
+		return found{}, x.drift(what, "a response that declares its own failure")
 	}
 	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
 	expected := x.place
@@ -112,7 +112,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	scopes := at.around()
 	switch best := f.best(); {
 	case len(best) > 1:
-		return found{}, x.drift(what, "several lists that may be it: "+describe(root))
+		return found{}, x.drift(what, "several lists that may be it")
 	case len(best) == 1:
 		l.place = *best[0]
 		scopes = l.around()
@@ -122,16 +122,16 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 			l.leftOut = at.kind()
 		}
 	case f.known:
-		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), describe(root))
+		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:
-		return found{}, x.drift(what, describe(root))
+		return found{}, x.drift(what, root.typeName())
 	}
 	if len(scopes) == 0 {
 		scopes = []object{root.object()}
 	}
 	records := len(l.records())
 	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
-		return found{}, x.drift(what, "an error beside an empty list: "+describe(root))
+		return found{}, x.drift(what, "an error beside an empty list")
 	}
 	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
 	return l, nil

@@ -48,19 +48,11 @@ func (o object) written() string {
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
 // creations yields what may be the creation time, surest first, of the record and then of what it
-// is wrapped in. A member meta says nothing else of a contact request.
+// is wrapped in.
 func (o object) creations() iter.Seq[value] {
 	return func(yield func(value) bool) {
-		for v := range o.all(creationNames...) {
-			if !v.isEmpty() && !yield(v) {
-				return
-			}
-		}
-		for inner := range o.all(append([]string{"meta"}, wrapperNames...)...) {
-			if inner.isProperty() {
-				continue
-			}
-			for v := range inner.object().all(creationNames...) {
+		for scope := range o.scopes() {
+			for v := range scope.all(creationNames...) {
 				if !v.isEmpty() && !yield(v) {
 					return
 				}
@@ -68,10 +60,6 @@ func (o object) creations() iter.Seq[value] {
 		}
 	}
 }
-
-// isProperty reports whether a member of a contact request is its property, which has a time of its
-// own.
-func (v value) isProperty() bool { return v.reference() != "" && !v.object().hint(personal, 0) }
 
 // instant reads a time and names the form in which it is written. An unreadable time does little
 // harm, a wrong one much: what can be read in two ways, or is not plausible, is zero.

@@ -5,20 +5,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // the default of TimeZone must not depend on the machine
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Options of New. Zero values mean the defaults that stand beside them.
 type Options struct {
-	BaseURL        string   // https://host[/prefix]; required
-	AllowPlaintext []string // host names that may be spoken to without TLS; loopback always may
+	BaseURL string // https://host[/prefix]; required
 
 	Transport http.RoundTripper // default: NewTransport; another one must not follow redirects either
 	Timeout   time.Duration     // 30 s; for a whole request, body included
@@ -90,22 +85,15 @@ type Client struct {
 	idNames []string    // plain
 }
 
-// New checks the settings and makes a client. It asks nothing. Its errors do not quote the base
-// URL, which may hold a password by mistake.
+// New makes a client. It asks nothing. What the settings are worth is checked where they are read.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
-	base, err := parseBase(o.BaseURL, o.AllowPlaintext)
-	if err != nil {
-		return nil, err
+	base, err := url.Parse(o.BaseURL)
+	if err != nil || base.Host == "" { // not quoted: it may hold a password by mistake
+		return nil, errors.New("base URL: must have the form https://host or https://host/prefix")
 	}
-	for _, path := range []string{o.InsertionsPath, o.ContactRequestsPath} {
-		if !jsontext.Pointer(path).IsValid() {
-			return nil, errors.New("path of records: not a JSON pointer such as /data/items")
-		}
-	}
-	if strings.ContainsFunc(o.Version, isControl) {
-		return nil, errors.New("version: holds a control character")
-	}
+	base.RawPath = strings.TrimRight(base.EscapedPath(), "/")
+	base.Path, _ = url.PathUnescape(base.RawPath)
 	return &Client{
 		o: o, base: base, ignored: tokens(o.IgnoreInsertions),
 		idNames: plainNames(o.IDFields),
@@ -116,35 +104,4 @@ func New(o Options) (*Client, error) {
 			"User-Agent":      {"doorbell/" + o.Version},
 		},
 	}, nil
-}
-
-func parseBase(text string, plaintext []string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case text == "":
-		return nil, errors.New("base URL: is missing")
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
-		return nil, errors.New("base URL: must have the form https://host or https://host/prefix")
-	case u.User != nil:
-		return nil, errors.New("base URL: must not hold a user or password; the API wants a key")
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return nil, errors.New("base URL: must not hold a query or a fragment")
-	case u.Scheme == "http" && !mayBePlain(u.Hostname(), plaintext):
-		return nil, errors.New("base URL: http would show the API key to everybody on the way; use https, or allow this host to be spoken to without TLS")
-	}
-	u.RawPath = strings.TrimRight(u.EscapedPath(), "/")
-	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
-		return nil, errors.New("base URL: the path cannot be read")
-	}
-	return u, nil
-}
-
-func mayBePlain(host string, allowed []string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
-		return true
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) })
 }

@@ -123,20 +123,17 @@ func (o object) words(names ...string) string { return o.first(value.words, name
 const longestWords = 4 << 10
 
 func (v value) words() (string, bool) {
-	s, ok := v.text()
-	if v.isArray() {
-		var parts []string
-		for _, e := range v.firstElements(8) {
-			if s, _ := e.text(); s != "" {
-				parts = append(parts, s)
-			}
+	var parts []string
+	for _, e := range v.firstElements(8) {
+		if s, _ := e.text(); s != "" {
+			parts = append(parts, s)
 		}
-		s, ok = strings.Join(parts, " "), true
 	}
-	if len(s) > longestWords {
-		return s, ok
+	s := strings.Join(parts, " ")
+	if len(s) <= longestWords {
+		s = html.UnescapeString(s)
 	}
-	return html.UnescapeString(s), ok
+	return s, true
 }
 
 // firstElements are the first n elements of an array, or the value itself where it is none.
@@ -414,9 +411,7 @@ func E164(raw string) string {
 		return ""
 	}
 	s := norm.NFKC.String(html.UnescapeString(raw)) // full-width digits, spaces that do not break
-	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || r == '#' }) {
-		s = phoneRemark.ReplaceAllString(phoneLabel.ReplaceAllString(s, ""), "")
-	}
+	s = phoneRemark.ReplaceAllString(phoneLabel.ReplaceAllString(s, ""), "")
 	if parts := trunkZero.FindStringSubmatch(s); parts != nil && !slices.Contains(zeroKept, parts[2]) {
 		s = parts[1] + s[len(parts[0]):]
 	}

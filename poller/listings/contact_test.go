@@ -121,42 +121,6 @@ func TestEMailAddressesAreReadInTheirForms(t *testing.T) {
 	}
 }
 
-func TestEntitiesAreReadOnce(t *testing.T) {
-	for text, want := range map[string]string{
-		`O&#39;Neil`: "O'Neil", `O&#x27;Neil`: "O'Neil", `O&apos;Neil`: "O'Neil", `M&uuml;ller`: "Müller", `&#8222;X&#8220;`: "„X“",
-		`3&frac12;-Zimmer`: "3½-Zimmer", `3&frac12-Zimmer`: "3½-Zimmer", `A &amp; B`: "A & B", `A & B`: "A & B", `AT&T`: "AT&T",
-		`&amp;lt;`: "&lt;", `&amp;amp;amp;`: "&amp;amp;", `&lt;b&gt;`: "<b>", `&nosuch;`: "&nosuch;", `&nbsp;X&nbsp;`: "X",
-	} {
-		q := quote(text)
-		c := ContactRequest{Record: json.RawMessage(`{"salutation":` + q + `,"firstName":` + q + `,"lastName":` + q + `,"company":` + q +
-			`,"contact":{"address":{"street":` + q + `,"city":` + q + `}},"message":` + q + `}`)}.Contact()
-		if c.Address == nil {
-			t.Fatalf("%s: no address", text)
-		}
-		for _, got := range []string{c.Salutation, c.FirstName, c.LastName, c.Company, c.Address.Street, c.Address.Locality} {
-			if got != want {
-				t.Errorf("%s: %q, want %q", text, got, want)
-			}
-		}
-		if c.Message != text { // who shows it knows whether it is HTML
-			t.Errorf("%s: message %q", text, c.Message)
-		}
-		if c := (ContactRequest{Record: json.RawMessage(`{"name":` + q + `}`)}).Contact(); c.FullName != want {
-			t.Errorf("%s: full name %q, want %q", text, c.FullName, want)
-		}
-		s := Insertion{Record: json.RawMessage(`{"title":` + q + `,"address":{"street":` + q + `,"locality":` + q + `}}`)}.Summary()
-		for _, got := range []string{s.Title, s.Street, s.Locality} {
-			if got != want {
-				t.Errorf("%s: %q of an insertion, want %q", text, got, want)
-			}
-		}
-		s = Insertion{Record: json.RawMessage(`{"localization":{"de":{"text":{"title":` + q + `}}}}`)}.Summary()
-		if s.Title != want {
-			t.Errorf("%s: localized title %q, want %q", text, s.Title, want)
-		}
-	}
-}
-
 func TestTheZeroInParenthesesBelongsToSomeNumbers(t *testing.T) {
 	for raw, want := range map[string]string{
 		"+39 (0)6 1234567": "+39061234567", "0039 (0)6 1234567": "+39061234567", "+39(0)2.1234567": "+39021234567", "+39 (0) 91-123456": "+39091123456",
@@ -219,19 +183,6 @@ func TestAHomeIsReadFromItsParts(t *testing.T) {
 		`{"lead":{"street":"Weg 3","plz":"8008"}}`:                                     `{}`,
 	} {
 		sameJSON(t, ContactRequest{Record: json.RawMessage(record)}.Contact(), json.RawMessage(want))
-	}
-}
-
-func TestWhatIsErasedIsSeenInEveryLanguage(t *testing.T) {
-	r := ContactRequest{Record: json.RawMessage(`{"vorname":null,"Prénom":"","cognome":null,"telefon":"","interessent":{"ort":null},"status":""}`)}
-	fields := r.PersonFields()
-	for _, f := range fields {
-		if !f.Empty {
-			t.Errorf("%s is not empty", f.Name)
-		}
-	}
-	if len(fields) != 5 {
-		t.Errorf("%d members of the person, want 5: %v", len(fields), fields)
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *Client) contactRequest(element value, asked Request) (r ContactRequest,
 	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
 		stranger = "one of another insertion"
 	}
-	if r.decoded.isForeign(asked.AgencyID) {
+	if o.isForeign(asked.AgencyID) {
 		stranger = "one of another agency"
 	}
 	if r.CreatedAt, r.CreatedForm = o.created(c.o.TimeZone); r.CreatedForm == FormUnreadable {
@@ -220,19 +220,23 @@ func (c ContactRequest) ID(name string) string {
 	return ""
 }
 
-// scopes yields a record and then what it is wrapped in.
+// scopes yields a record and then what it is wrapped in, but for its property, which has an id and a
+// time of its own.
 func (o object) scopes() iter.Seq[object] {
 	return func(yield func(object) bool) {
 		if !yield(o) {
 			return
 		}
-		for inner := range o.all(wrapperNames...) {
-			if !yield(inner.object()) {
+		for inner := range o.all(scopeNames...) {
+			isProperty := inner.reference() != "" && !inner.object().hint(personal, 0)
+			if !isProperty && !yield(inner.object()) {
 				return
 			}
 		}
 	}
 }
+
+var scopeNames = append([]string{"meta"}, wrapperNames...)
 
 // styled is the member of that name, else the first whose name is like it.
 func (o object) styled(name string) value {

@@ -25,23 +25,23 @@ func (o object) heads(deeper int) object {
 
 // foreign reports whether a response names another agency or insertion than the one that was asked
 // for: something on the way has mixed up two responses.
-func foreign(heads []value, r Request) string {
+func foreign(heads object, r Request) string {
 	for _, m := range heads {
-		switch s, _ := m.text(); {
-		case s == "":
-		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
-			return "another agencyId"
-		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference):
+		s, _ := m.text()
+		if s != "" && r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference) {
 			return "another propertyReferenceId"
 		}
+	}
+	if heads.isForeign(r.AgencyID) {
+		return "another agencyId"
 	}
 	return ""
 }
 
-// isForeign reports whether a record names another agency. Records may name theirs in a way of
-// their own, so only what has the form of the one that was asked for is compared.
-func (v value) isForeign(asked string) bool {
-	for m := range v.object().all(agencyNames...) {
+// isForeign reports whether an object names another agency. Some name theirs in a way of their own,
+// so only what has the form of the one that was asked for is compared.
+func (o object) isForeign(asked string) bool {
+	for m := range o.all(agencyNames...) {
 		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
 			return true
 		}
@@ -182,6 +182,11 @@ func (o object) counts(names []string) (list []int) {
 	return list
 }
 
+// highest is the largest of all counts in the object and its metadata; -1 if there is none.
+func (o object) highest() int {
+	return slices.Max(slices.Concat(o.counts(totalNames), o.counts(countNames), []int{-1}))
+}
+
 // count reads a number; some services say {"value": 12, "relation": "eq"}.
 func (v value) count() (int, bool) {
 	if v.isObject() {
@@ -189,26 +194,6 @@ func (v value) count() (int, bool) {
 	}
 	digits, _ := v.number()
 	return natural(digits)
-}
-
-// describe gives the shape of a body: types, and the outermost names as far as they look like
-// names.
-func describe(root value) string {
-	if !root.isObject() {
-		return root.typeName()
-	}
-	var parts []string
-	for _, m := range root.object() {
-		if len(parts) == 8 {
-			parts = append(parts, "…")
-			break
-		}
-		parts = append(parts, printableName(m.name.text)+": "+m.typeName())
-	}
-	if len(parts) == 0 {
-		return "empty object"
-	}
-	return "object with " + strings.Join(parts, ", ")
 }
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)

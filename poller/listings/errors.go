@@ -2,7 +2,6 @@ package listings
 
 import (
 	"cmp"
-	"compress/flate"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -101,12 +100,9 @@ func (e *DriftError) Error() string {
 
 // transportError says in which stage a request broke, and why, in words that quote nothing. ctx is
 // the caller's.
-func transportError(ctx context.Context, r Request, err error, connected bool) *TransportError {
+func transportError(ctx context.Context, r Request, err error) *TransportError {
 	if ended := ctx.Err(); ended != nil {
 		return &TransportError{Request: r, Stage: StageCanceled, Err: ended}
-	}
-	if !connected && refusesHandshake(err) {
-		return &TransportError{Request: r, Stage: StageTLS, Err: errHandshake}
 	}
 	for _, b := range breaks {
 		if b.fits(err) {
@@ -117,23 +113,22 @@ func transportError(ctx context.Context, r Request, err error, connected bool) *
 }
 
 var (
-	errCertificate  = errors.New("the certificate cannot be verified")
-	errExpired      = errors.New("the certificate has expired or is not valid yet")
-	errAuthority    = errors.New("the certificate is signed by an unknown authority")
-	errHostname     = errors.New("the certificate is for another host")
-	errNoHost       = errors.New("the host name is unknown")
-	errNameServer   = errors.New("the host name cannot be looked up")
-	errTimedOut     = errors.New("no answer in time")
-	errDamaged      = errors.New("the compressed body is damaged")
-	errProxy        = errors.New("it refuses; are its user and password right?")
-	errHandshake    = errors.New("the server refuses the TLS handshake")
-	errProxyAddress = errors.New("HTTPS_PROXY is no address of a proxy, such as http://proxy.example:3128")
-	errBroken       = errors.New("the connection broke or the answer is no HTTP")
+	errCertificate = errors.New("the certificate cannot be verified")
+	errExpired     = errors.New("the certificate has expired or is not valid yet")
+	errAuthority   = errors.New("the certificate is signed by an unknown authority")
+	errHostname    = errors.New("the certificate is for another host")
+	errNoHost      = errors.New("the host name is unknown")
+	errNameServer  = errors.New("the host name cannot be looked up")
+	errTimedOut    = errors.New("no answer in time")
+	errProxy       = errors.New("it refuses; are its user and password right?")
+	errHandshake   = errors.New("the server refuses the TLS handshake")
+	errBroken      = errors.New("the connection broke or the answer is no HTTP")
 )
 
-// refusesHandshake says whether the other side has said by TLS that something does not please it.
-// It may do so later too.
-var refusesHandshake = that(func(err *net.OpError) bool { return err.Op == "remote error" })
+// isOfProxy reports whether an error is about the way to the proxy, or its response.
+func isOfProxy(err error) bool {
+	return errors.Is(err, errProxy) || that(func(err *net.OpError) bool { return err.Op == "proxyconnect" })(err)
+}
 
 // breaks is the one table of how a request breaks; the first row that fits counts. One without
 // words of its own gives its cause. What fits none broke where it was read.
@@ -150,12 +145,10 @@ var breaks = []struct {
 	{is[x509.HostnameError], StageTLS, errHostname},
 	{is[*tls.CertificateVerificationError], StageTLS, errCertificate},
 	{is[tls.RecordHeaderError], StageTLS, nil},
-	{is[tls.AlertError], StageTLS, nil},
-	{isError(errProxy), StageDial, nil},
-	{isError(errProxyAddress), StageDial, nil},
-	{that(func(err *net.OpError) bool { return err.Op == "dial" || err.Op == "proxyconnect" }), StageDial, nil},
+	{that(func(err *net.OpError) bool { return err.Op == "remote error" }), StageTLS, errHandshake}, // an alert
+	{isOfProxy, StageDial, nil},
+	{that(func(err *net.OpError) bool { return err.Op == "dial" }), StageDial, nil},
 	{that(net.Error.Timeout), StageTimeout, nil},
-	{is[flate.CorruptInputError], StageRead, errDamaged},
 }
 
 func is[E error](err error) bool {
@@ -178,7 +171,7 @@ func isError(wanted error) func(error) bool {
 // sentinels are the causes that may stand in an error as they are: they quote nothing.
 var sentinels = []error{
 	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy, errProxyAddress,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy,
 }
 
 func cause(err error) error {

@@ -57,8 +57,8 @@ type finder struct {
 	known    bool     // there is such a place
 	root     value
 	places   []*place
-	none     *bool // nothing is counted, and no list holds anything; nil: not looked at yet
-	vague    bool  // a member is named like a list and is none
+	none     bool // nothing is counted, and no list holds a contact request
+	vague    bool // a member is named like a list and is none
 }
 
 func (f *finder) contacts() bool { return f.request.Operation == OperationContactRequests }
@@ -91,7 +91,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		return found{}, x.drift("a response about what was asked", other)
 	}
 	if slices.ContainsFunc(heads, value.saysFailure) {
-		return found{}, x.drift(what, "a response that declares its own failure: "+describe(root))
+		return found{}, x.drift(what, "a response that declares its own failure")
 	}
 	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
 	expected := x.place
@@ -104,6 +104,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		f.look(at)
 		f.places = append(f.places, at)
 	}
+	f.none = f.hasNone()
 	if configured != "" {
 		f.places = slices.DeleteFunc(f.places, func(p *place) bool { return !f.isExpected(p) })
 	}
@@ -111,7 +112,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	scopes := at.around()
 	switch best := f.best(); {
 	case len(best) > 1:
-		return found{}, x.drift(what, "several lists that may be it: "+describe(root))
+		return found{}, x.drift(what, "several lists that may be it")
 	case len(best) == 1:
 		l.place = *best[0]
 		scopes = l.around()
@@ -121,16 +122,16 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 			l.leftOut = at.kind()
 		}
 	case f.known:
-		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), describe(root))
+		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:
-		return found{}, x.drift(what, describe(root))
+		return found{}, x.drift(what, root.typeName())
 	}
 	if len(scopes) == 0 {
 		scopes = []object{root.object()}
 	}
 	records := len(l.records())
 	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
-		return found{}, x.drift(what, "an error beside an empty list: "+describe(root))
+		return found{}, x.drift(what, "an error beside an empty list")
 	}
 	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
 	return l, nil
@@ -140,10 +141,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 // is "none" for contact requests. Past the first page of insertions it is the end, as "" and {}
 // are, and a HAL document that embeds nothing.
 func (x *exchange) leavesOut(top object, at *place, p Place) bool {
-	if top.speaksOfError() {
-		return false
-	}
-	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || p.Path == "")
+	isNull := at != nil && at.kind() == jsontext.KindNull
 	switch {
 	case x.request.Operation == OperationContactRequests:
 		isBare := len(top) == 1 && top[0].name.text == "_links"
@@ -168,10 +166,6 @@ func (f *finder) expect(known Place) *place {
 			if m.name.text == token {
 				at = m
 			}
-		}
-		if all := p.array(); len(all) > 0 && token == only.text {
-			at = all[0]
-			at.name = only
 		}
 		if at.doc == nil {
 			return p // what is around it may count its records
@@ -201,7 +195,7 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
-	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isCarried() {
+	if p.carrier = p.carries(); p.carrier && len(p.array()) == 1 && !p.isInside(func(up *place) bool { return up.carrier }) {
 		inner := &place{value: p.array()[0], up: p}
 		inner.name = only
 		f.explore(inner)
@@ -215,7 +209,7 @@ func (f *finder) explore(p *place) {
 			f.explore(inner)
 		case inner.isNamed(listNames):
 			f.places = append(f.places, inner)
-			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
+			f.vague = true
 		}
 	}
 }
@@ -223,14 +217,12 @@ func (f *finder) explore(p *place) {
 // only is what the only element of an array is called in a path.
 var only = &name{quoted: `"0"`, text: "0", plain: "0"}
 
-func (p *place) isCarried() bool { return p.up != nil && (p.up.carrier || p.up.isCarried()) }
-
 // carries reports whether an array holds no record, but an object with a list that is called as one
 // of records is.
-func (f *finder) carries(p *place) bool {
+func (p *place) carries() bool {
 	isRecord := func(e value) bool {
 		_, reference := referenced(e)
-		return reference != "" || f.contacts() && (e.object().hint(surest, 1) || e.object().hasPerson(1))
+		return reference != "" || e.object().hint(surest, 1) || e.object().hasPerson(1)
 	}
 	return !slices.ContainsFunc(p.array(), isRecord) &&
 		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
@@ -313,13 +305,13 @@ func (f *finder) holds(p *place) (held int, list bool) {
 	}
 	switch {
 	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) || f.isPart(p, 0) {
+		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) {
 			return -1, true
 		}
 		return 0, true
 	case p.isList():
 		held = f.holdsContactRequests(p)
-		if held > holdsLikely && (p.isCalled(sideNames) || p.isWithin(insertionMembers)) {
+		if held > holdsLikely && (p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) })) {
 			held = holdsLikely // theirs have times and addresses too
 		}
 		if f.isPart(p, held) {
@@ -328,15 +320,15 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		return held, true
 	case p.lone:
 		switch {
-		case f.isExpected(p), p.depth <= nearby && p.isCalled(listNames), p.onlyOf(listNames):
+		case f.isExpected(p), p.isCalled(listNames):
 			if p.person {
 				return holdsRequests, false
 			}
 			return holdsLikely, false
-		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
+		case p.depth == 0, p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.standsForNone(p):
+	case p.depth > 0 && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
 		return 0, false
 	}
 	return -1, false
@@ -368,32 +360,15 @@ func (f *finder) holdsContactRequests(p *place) (held int) {
 // isPart reports whether a list is part of one contact request, such as its telephone numbers, and
 // does not look more like contact requests than that one.
 func (f *finder) isPart(p *place, held int) bool {
-	for up := p.up; up != nil; up = up.up {
-		if up.lone && (held <= holdsLikely || up.person) {
-			return true
-		}
-	}
-	return false
+	return p.isInside(func(up *place) bool { return up.lone && (held <= holdsLikely || up.person) })
 }
 
-// standsForNone reports whether something empty where the list of contact requests belongs means
-// that there are none: no list holds anything, nothing is counted, and it is not part of a contact
-// request.
-func (f *finder) standsForNone(p *place) bool {
-	for up := p.up; up != nil; up = up.up {
-		if up.sure {
-			return false
-		}
-	}
-	if f.none == nil {
-		top := f.root.object()
-		counts := slices.Concat(top.counts(totalNames), top.counts(countNames), []int{0})
-		none := slices.Max(counts) == 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-			return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
-		})
-		f.none = &none
-	}
-	return *f.none
+// hasNone reports whether the response counts nothing, and no list in it holds anything: something
+// empty where the list of contact requests belongs means that there are none then.
+func (f *finder) hasNone() bool {
+	return f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
+		return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+	})
 }
 
 func (f *finder) holdsInsertions(p *place) (held int, list bool) {
@@ -406,18 +381,15 @@ func (f *finder) holdsInsertions(p *place) (held int, list bool) {
 		}
 		return 0, true
 	case p.isList():
-		if f.isExpected(p) || !slices.ContainsFunc(p.records(), isFilled) {
+		if f.isExpected(p) {
 			return -1, true
 		}
 		return holdsObjects, true
 	}
-	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
-	switch isOne := p.reference() != ""; {
-	case isListed && isOne:
-		return holdsInsertion + 1, false // rather than what it is all of
-	case isListed && countLone(p.value) == 1:
+	switch {
+	case (f.isExpected(p) || p.isCalled(listNames)) && countLone(p.value) == 1:
 		return holdsInsertion, false
-	case isOne && p.depth == 0 && p.object().counts(totalNames) == nil:
+	case p.depth == 0 && p.reference() != "":
 		return holdsRequest, false
 	}
 	return -1, false
@@ -472,8 +444,9 @@ func (p *place) onlyOf(names []string) bool {
 	return p.up != nil && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
 }
 
-func (p *place) isWithin(names []string) bool {
-	return p.up != nil && (p.up.isCalled(names) || p.up.isWithin(names))
+// isInside reports whether one of the places around a place is what is looked for.
+func (p *place) isInside(wanted func(*place) bool) bool {
+	return p.up != nil && (wanted(p.up) || p.up.isInside(wanted))
 }
 
 // isList reports whether a place is an array or an object with index keys.
@@ -553,17 +526,17 @@ func (v value) areAddresses() bool {
 // hint reports whether there is a member with one of the names, directly or in an object around the
 // request, to a depth of deeper.
 func (o object) hint(names []string, deeper int) bool {
-	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(names) ||
-			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hint(names, deeper-1)
-	})
+	return o.has(func(m value) bool { return m.isCalled(names) }, deeper)
 }
 
 // hasPerson is hint for the names of a person's members that say something.
 func (o object) hasPerson(deeper int) bool {
+	return o.has(func(m value) bool { return m.isCalled(personal) && !m.isEmpty() }, deeper)
+}
+
+func (o object) has(wanted func(value) bool, deeper int) bool {
 	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isCalled(personal) && !m.isEmpty() ||
-			deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().hasPerson(deeper-1)
+		return wanted(m) || deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().has(wanted, deeper-1)
 	})
 }
 
@@ -602,19 +575,13 @@ func isReference(s string) bool {
 
 // countsNone reports whether a response counts none, and no list contradicts it.
 func (f *finder) countsNone(at *place, h http.Header) bool {
-	if slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier }) {
-		return false
-	}
 	scopes := append(at.around(), f.root.object())
 	if at != nil {
 		scopes = append(scopes, at.object())
 	}
-	var all []int
+	highest := headerTotal(h)
 	for _, o := range scopes {
-		all = append(append(all, o.counts(totalNames)...), o.counts(countNames)...)
+		highest = max(highest, o.highest())
 	}
-	if n := headerTotal(h); n >= 0 {
-		all = append(all, n)
-	}
-	return len(all) > 0 && slices.Max(all) == 0
+	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier })
 }

@@ -119,49 +119,6 @@ func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
 	}
 }
 
-func TestAStreamThatEndsEarlyCostsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var connections, streams atomic.Int32
-		first := make(chan uint32, 1)
-		c := framed(t, Options{}, func(_ int, c net.Conn) {
-			connections.Add(1)
-			speakHTTP2(c, func(stream uint32) ([]byte, bool) {
-				switch streams.Add(1) {
-				case 1:
-					first <- stream
-					return nil, true
-				case 2:
-					return nil, true
-				}
-				select {
-				case held := <-first:
-					return append(answer(held), answer(stream)...), true
-				default:
-					return answer(stream), true
-				}
-			})
-		})
-		held := make(chan error, 1)
-		go func() {
-			_, err := c.insertions(t)
-			held <- err
-		}()
-		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		if _, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{}); err == nil {
-			t.Error("the one that ends early is answered")
-		}
-		if _, err := c.insertions(t); err != nil {
-			t.Errorf("the next one: %v", err)
-		}
-		if err := <-held; err != nil || connections.Load() != 1 {
-			t.Errorf("the one under way: %v over %d connections", err, connections.Load())
-		}
-		c.closeIdle()
-	})
-}
-
 func TestASilentConnectionIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := framed(t, Options{Timeout: time.Minute}, func(connection int, c net.Conn) {

@@ -144,7 +144,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 			page.Unreadable++
 			continue
 		}
-		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
+		if element.object().isForeign(x.request.AgencyID) || v.object().isForeign(x.request.AgencyID) {
 			strangers++ // one such record is odd, most of them are the response to another question
 		}
 		records = append(records, v)

@@ -28,8 +28,9 @@ type value struct {
 
 // document is what the values of a text share.
 type document struct {
-	text []byte
-	tidy bool // no string of it is broken
+	text   []byte
+	flawed bool // a string may be broken, a name stands twice in an object, or something is nested too deep for a record
+	spaced bool // there is white space between values
 }
 
 // name is the name of a member.
@@ -57,13 +58,13 @@ var errTooManyValues = errors.New("more values than fit any page")
 func decode(text []byte) (root value, wrong string) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	r.text, r.doc, r.at, r.room, r.count, r.stack = text, &document{text, !isBroken(text)}, 0, nil, 0, r.stack[:0]
+	text = bytes.TrimRight(text, " \t\r\n")
+	r.text, r.doc, r.at, r.room, r.count, r.stack = text, &document{text: text, flawed: isBroken(text)}, 0, nil, 0, r.stack[:0]
 	if r.named > maxNamed { // those of one API are few
 		clear(r.names)
 		r.named = 0
 	}
 	root, err := r.value(nil, 0)
-	r.skipSpace()
 	end := r.at
 	r.text, r.doc = nil, nil
 	switch {
@@ -72,7 +73,7 @@ func decode(text []byte) (root value, wrong string) {
 	case err == nil:
 		return root, ""
 	case errors.Is(err, errTooManyValues):
-	case len(bytes.TrimLeft(text, " \t\r\n")) == 0:
+	case len(text) == 0:
 		return value{}, "an empty body"
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")):
 		return value{}, "HTML"
@@ -122,6 +123,7 @@ func (r *reader) skipSpace() {
 		if c := r.text[r.at]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
 			return
 		}
+		r.doc.spaced = true
 	}
 }
 
@@ -140,6 +142,7 @@ func (r *reader) value(called *name, depth int) (value, error) {
 		if depth == maxNesting {
 			return v, r.wrong()
 		}
+		r.doc.flawed = r.doc.flawed || depth >= maxRecordDepth
 		v.inner, err = r.inside(c, depth+1)
 	default:
 		err = r.word()
@@ -251,6 +254,9 @@ func (r *reader) keep(list []value, members bool) []value {
 		slices.SortFunc(list, func(a, b value) int {
 			return cmp.Or(compareUTF16(a.name.text, b.name.text), cmp.Compare(a.from, b.from))
 		})
+	}
+	for n := range list {
+		r.doc.flawed = r.doc.flawed || members && n > 0 && list[n-1].name.text == list[n].name.text
 	}
 	first := len(r.room)
 	r.room = append(r.room, list...)

@@ -25,16 +25,6 @@ func TestAListInsideOneContactRequestIsNoListOfThem(t *testing.T) {
 	}
 }
 
-// Contact requests that have moved are read where they are, and not where others have come to stand.
-func TestRecordsElsewhereThanExpectedAreReadWhereTheyAre(t *testing.T) {
-	const one = `{"id":"1","createdAt":"2026-11-20T09:41:07Z","email":"n@example.org"}`
-	body := `{"data":{"note":"none","of":{"a":1}},"contactRequests":[` + one + `]}`
-	page, err := fuzzContactRequests(bare(t), []byte(body), Place{Path: "/data", Known: true})
-	if err != nil || len(page.ContactRequests) != 1 || string(page.ContactRequests[0].Record) != one || page.Path != "/contactRequests" {
-		t.Fatalf("%+v, %v", page, err)
-	}
-}
-
 // TestListsInRecordsAreNotTakenForTheRecords is of lists that stand in records, or in place of which nothing stands.
 func TestListsInRecordsAreNotTakenForTheRecords(t *testing.T) {
 	for _, row := range []struct {

@@ -26,12 +26,14 @@ const maxRecordDepth = 64
 // compact is a record without white space, everything else as it was written. One with defects is
 // written in canonical form, in which they are mended; record is what it then says.
 func compact(v value) (record value, text json.RawMessage, defects []string) {
-	length, defects := v.inspect(nil, 1)
+	if v.doc.flawed {
+		defects = v.inspect(nil, 1)
+	}
 	switch {
 	case len(defects) > 0:
 		slices.Sort(defects)
 		v, _ = decode(v.appendCanonical(nil, nil, nil, 0, 1))
-	case length != len(v.raw()):
+	case v.doc.spaced:
 		compacted := slices.Clone(v.raw())
 		_ = compacted.Compact() // is proper JSON
 		return v, json.RawMessage(compacted), nil
@@ -39,34 +41,25 @@ func compact(v value) (record value, text json.RawMessage, defects []string) {
 	return v, json.RawMessage(v.raw()), slices.Compact(defects)
 }
 
-// inspect appends what is wrong in a value, and returns how long its text would be without white
-// space.
-func (v value) inspect(defects []string, depth int) (int, []string) {
+// inspect appends what is wrong in a value.
+func (v value) inspect(defects []string, depth int) []string {
 	switch {
-	case v.kind() == jsontext.KindString && !v.doc.tidy && isBroken(v.raw()):
-		defects = append(defects, DefectUTF8)
+	case v.kind() == jsontext.KindString && isBroken(v.raw()):
+		return append(defects, DefectUTF8)
 	case len(v.inner) > 0 && depth > maxRecordDepth:
-		return 0, append(defects, DefectTooDeep)
+		return append(defects, DefectTooDeep)
 	}
-	if !v.isObject() && !v.isArray() {
-		return len(v.raw()), defects
-	}
-	length := len("{}") + max(len(v.inner)-1, 0) // brackets and commas
 	for n, m := range v.inner {
 		if v.isShadowed(n) {
 			defects = append(defects, DefectDuplicateName)
 			continue
 		}
-		if m.name != nil {
-			length += len(m.name.quoted) + len(":")
-			if m.name.broken {
-				defects = append(defects, DefectUTF8)
-			}
+		if m.name != nil && m.name.broken {
+			defects = append(defects, DefectUTF8)
 		}
-		inner, found := m.inspect(defects, depth+1)
-		length, defects = length+inner, found
+		defects = m.inspect(defects, depth+1)
 	}
-	return length, defects
+	return defects
 }
 
 // isShadowed reports whether a member is followed by another one with its name, which counts.
@@ -95,7 +88,7 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
-	if _, defects := root.inspect(nil, 1); wrong != "" || len(defects) > 0 {
+	if wrong != "" || root.doc.flawed && len(root.inspect(nil, 1)) > 0 {
 		return digest, errNoJSON
 	}
 	return root.digest(tokens(ignore), nil, 0), nil
@@ -168,7 +161,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		if raw := v.raw(); mayBeRewritten(raw) || !v.doc.tidy && !utf8.Valid(raw) {
+		if raw := v.raw(); mayBeRewritten(raw) || v.doc.flawed && !utf8.Valid(raw) {
 			return appendCanonicalString(b, raw)
 		}
 	}

@@ -54,21 +54,6 @@ func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableTimeIsADefect(t *testing.T) {
-	page, err := decodeContactRequests(t, `[{"id":1,"createdAt":"last week"},{"id":2,"createdAt":null},{"id":3},{"id":4,"createdAt":"?","timestamp":1763628067}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{DefectTime, "", "", ""} {
-		if got := strings.Join(page.ContactRequests[i].Defects, " "); got != want {
-			t.Errorf("record %d: defects %q, want %q", i, got, want)
-		}
-	}
-	if page.ContactRequests[3].CreatedAt.IsZero() {
-		t.Error("the second candidate was not read")
-	}
-}
-
 func digest(t testing.TB, record string, ignore ...string) [32]byte {
 	t.Helper()
 	d, err := Digest(json.RawMessage(record), ignore)
@@ -286,17 +271,6 @@ func TestPhoneNumbersAreWrittenInternationallyOnlyWhereTheyClearlyAre(t *testing
 	}
 }
 
-func TestIdsKeepTheirText(t *testing.T) {
-	for record, want := range map[string]string{
-		`{"id":1}`: "1", `{"id":"1"}`: "1", `{"id":9007199254740993}`: "9007199254740993", `{"id":null}`: "", `{"id":true}`: "", `{"id":{}}`: "", `{"id":""}`: "",
-		`{"ID":1}`: "1", `{"ID":1,"id":2}`: "2", `{"node":{"Id":"n"}}`: "n", `{"metadata":{"id":"m"}}`: "m", `{"contactRequest":{"id":"c"}}`: "c", `{"contact":{"id":"p"}}`: "", `{"id":null,"metadata":{"id":"m"}}`: "", `{}`: "",
-	} {
-		if got := (ContactRequest{Record: json.RawMessage(record)}).ID("id"); got != want {
-			t.Errorf("%s: %q, want %q", record, got, want)
-		}
-	}
-}
-
 func fingerprint(t *testing.T, record string) [16]byte {
 	t.Helper()
 	page, err := decodeContactRequests(t, "["+record+"]")
@@ -408,18 +382,6 @@ func TestScoreAndIdsAreInNoDigestHoweverTheyAreSpelled(t *testing.T) {
 	} {
 		if digest(other) == digest(bare) {
 			t.Errorf("the same digest: %s", other)
-		}
-	}
-}
-
-func TestAFingerprintIsNeverOverTheScore(t *testing.T) {
-	for _, records := range [][2]string{
-		{`{"Score":1,"vorname":"Nora"}`, `{"Score":2,"vorname":"Nora"}`},
-		{`{"lead":{"SCORE":1,"vorname":"Nora"}}`, `{"lead":{"SCORE":2,"vorname":"Nora"}}`},
-	} {
-		a, b := ContactRequest{Record: []byte(records[0])}, ContactRequest{Record: []byte(records[1])}
-		if printOf(a, "a#b##") != printOf(b, "a#b##") {
-			t.Errorf("%s and %s differ", records[0], records[1])
 		}
 	}
 }

@@ -13,13 +13,11 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -205,17 +203,12 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, p Pl
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
-		GetConn: func(string) { connected.Store(false) }, // net/http sends a request again whose kept connection is gone
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
-	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(traced)
+	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(limited)
 	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		broken := transportError(ctx, r, err, connected.Load())
+		broken := transportError(ctx, r, err)
 		if broken.Stage != StageCanceled && isOfProxy(err) {
-			broken.Err = &proxyError{proxyName(to), broken.Err}
+			broken.Err = ofProxy(to, broken.Err)
 		}
 		return nil, broken
 	}
@@ -237,7 +230,7 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	case errors.Is(err, ErrBodyTooLarge), is[*http.MaxBytesError](err):
 		return x, &RequestError{r, ErrBodyTooLarge}
 	}
-	return x, transportError(ctx, r, err, true)
+	return x, transportError(ctx, r, err)
 }
 
 // refusal is the error for every status but 200.
@@ -345,21 +338,9 @@ func utf16Of(body []byte) encoding.Encoding {
 	return nil
 }
 
-// charsetNamed is the charset of a name as the web, the IANA or Java writes it; nil: it is unknown.
+// charsetNamed is the charset of a name as the web or the IANA writes it; nil: it is unknown.
 func charsetNamed(name string) encoding.Encoding {
-	names := []string{name}
-	plain := notAlphanumeric.ReplaceAllString(strings.ToLower(name), "")
-	if number := isoNumber.FindStringSubmatch(plain); number != nil {
-		names = append(names, "iso-8859-"+number[1])
-	}
-	if page := codePage.FindStringSubmatch(plain); page != nil {
-		padded := ("00000" + page[1])[len(page[1]):] // as IBM's newer ones are written
-		names = append(names, "windows-"+page[1], "ibm"+page[1], "ibm"+padded)
-	}
-	if plain == "macroman" || plain == "xmacroman" {
-		names = append(names, "macintosh")
-	}
-	for _, name := range append(names, plain) {
+	for _, name := range []string{name, notAlphanumeric.ReplaceAllString(strings.ToLower(name), "")} {
 		if charset, err := htmlindex.Get(name); err == nil {
 			return charset
 		}
@@ -370,11 +351,7 @@ func charsetNamed(name string) encoding.Encoding {
 	return nil
 }
 
-var (
-	notAlphanumeric = regexp.MustCompile(`[^a-z0-9]+`)
-	isoNumber       = regexp.MustCompile(`^(?:iso)?8859([0-9]{1,2})$`)
-	codePage        = regexp.MustCompile(`^x?(?:cp|ibm|ccsid|ms|mswin|win|windows)0*([0-9]{3,5})$`)
-)
+var notAlphanumeric = regexp.MustCompile(`[^a-z0-9]+`)
 
 // unpack returns a reader without content encoding.
 func (m *room) unpack(r io.Reader, h http.Header) (io.Reader, error) {

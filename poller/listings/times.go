@@ -1,7 +1,6 @@
 package listings
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"regexp"
@@ -49,19 +48,11 @@ func (o object) written() string {
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
 // creations yields what may be the creation time, surest first, of the record and then of what it
-// is wrapped in. A member meta says nothing else of a contact request.
+// is wrapped in.
 func (o object) creations() iter.Seq[value] {
 	return func(yield func(value) bool) {
-		for v := range o.all(creationNames...) {
-			if !v.isEmpty() && !yield(v) {
-				return
-			}
-		}
-		for inner := range o.all(append([]string{"meta"}, wrapperNames...)...) {
-			if inner.isProperty() {
-				continue
-			}
-			for v := range inner.object().all(creationNames...) {
+		for scope := range o.scopes() {
+			for v := range scope.all(creationNames...) {
 				if !v.isEmpty() && !yield(v) {
 					return
 				}
@@ -70,19 +61,17 @@ func (o object) creations() iter.Seq[value] {
 	}
 }
 
-// isProperty reports whether a member of a contact request is its property, which has a time of its
-// own.
-func (v value) isProperty() bool { return v.reference() != "" && !v.object().hint(personal, 0) }
-
 // instant reads a time and names the form in which it is written. An unreadable time does little
 // harm, a wrong one much: what can be read in two ways, or is not plausible, is zero.
 func instant(v value, zone *time.Location) (at time.Time, form string) {
+	if date := v.object().get("$date"); date.doc != nil { // as MongoDB writes it
+		if v = date; date.isObject() {
+			v = date.object().get("$numberlong")
+		}
+	}
 	s, _ := v.scalar()
-	switch {
-	case v.isArray():
+	if v.isArray() {
 		s = arrayText(v)
-	case v.isObject():
-		s = objectText(v.object(), zone)
 	}
 	if s = strings.TrimSpace(s); len(s) > 100 {
 		return time.Time{}, FormUnreadable
@@ -144,71 +133,29 @@ func arrayText(v value) string {
 	if len(elements) < 5 || len(elements) > 7 {
 		return ""
 	}
-	digits := make([]string, 7)
-	for n := range digits {
-		if digits[n] = "0"; n < len(elements) {
-			digits[n], _ = elements[n].number()
+	parts := make([]any, 7)
+	for n := range parts {
+		digits := "0"
+		if n < len(elements) {
+			digits, _ = elements[n].number()
 		}
-	}
-	return datedBy(digits...)
-}
-
-// objectText writes the time of an object as libraries serialize their own types: that of MongoDB
-// ($date), of Firestore and Protobuf (seconds and nanoseconds), of PHP and Microsoft Graph (a text
-// and its zone), and of Java (a LocalDateTime by its getters). A zone that is named must be UTC or
-// ours.
-func objectText(o object, zone *time.Location) string {
-	number := func(names ...string) string { return cmp.Or(o.scalar(names...), "0") }
-	date := o.get("$date")
-	text, named := o.scalar("date", "datetime"), o.scalar("timezone")
-	offset := o.scalar("$date") // a text or a number
-	switch {
-	case date.isObject():
-		return date.object().scalar("$numberlong")
-	case offset != "":
-		return offset
-	case o.scalar("seconds", "epochsecond") != "":
-		nanos, err := strconv.ParseUint(number("nanos", "nanoseconds", "nano"), 10, 30)
-		if err != nil {
+		read, err := strconv.ParseUint(digits, 10, 30)
+		if err != nil || read > 999_999_999 {
 			return ""
 		}
-		return fmt.Sprintf("%s.%09d", o.scalar("seconds", "epochsecond"), nanos)
-	case text != "" && (named == zone.String() || utcOffset.MatchString(named)):
-		return text + " " + strings.Replace(named, zone.String(), "", 1)
-	case o.scalar("monthvalue") != "":
-		return datedBy(
-			number("year"), number("monthvalue"), number("dayofmonth"),
-			number("hour"), number("minute"), number("second"), number("nano"),
-		)
-	}
-	return ""
-}
-
-var utcOffset = regexp.MustCompile(`^(?:UTC|GMT|Z|[+-][0-9]{2}:?[0-9]{2})$`)
-
-func datedBy(digits ...string) string {
-	parts := make([]any, len(digits))
-	for i, d := range digits {
-		n, err := strconv.ParseUint(d, 10, 30)
-		if err != nil || n > 999_999_999 {
-			return ""
-		}
-		parts[i] = n
+		parts[n] = read
 	}
 	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
 }
 
-// layouts are those of dates and times of day, in the words and spaces of inLayout. The day is
-// first where there are dots or dashes. With slashes it may be the month: such a date is not read.
+// layouts are those of dates and times of day, as inLayout writes them. The day is first where
+// there are dots or dashes. With slashes it may be the month: such a date is not read.
 var layouts = func() (all []string) {
 	for _, zone := range []string{"", "Z07:00", "-0700", "-07"} {
-		for _, clock := range []string{"15:04:05", "15:04"} {
-			for _, date := range []string{"2006-01-02", "2006/01/02", "02.01.2006", "02-01-2006", "2 Jan 2006", "Jan 2 2006"} {
-				all = append(all, date+" "+clock+zone)
-			}
-			all = append(all, "Jan 2 "+clock+zone+" 2006")
+		for _, date := range []string{"2006-01-02", "02.01.2006", "02-01-2006", "2 Jan 2006"} {
+			all = append(all, date+" 15:04:05"+zone, date+" 15:04"+zone)
 		}
-		all = append(all, "Jan 2 2006 3:04:05 PM"+zone, "Jan 2 2006 3:04 PM"+zone, "20060102 150405"+zone)
+		all = append(all, "Jan 2 2006 3:04:05 PM"+zone) // as Gson writes it
 	}
 	return all
 }()
@@ -228,79 +175,30 @@ func calendar(s string, zone *time.Location) (time.Time, string) {
 	return time.Time{}, FormUnreadable
 }
 
-// inLayout writes a date as layouts has it: months in English, no weekday, no words in between, and
-// the zone directly behind the time. Of zones by letters only UTC is the same everywhere. What
-// RFC 2822 and Java add to an offset (a comment, a place) says nothing more.
+// inLayout writes a date as layouts has it: no weekday, no words in between, and the zone directly
+// behind the time. Of zones by letters only UTC is the same everywhere. What RFC 2822 and Java add
+// to an offset (a comment, a place) says nothing more.
 func inLayout(s string) string {
 	s = besideOffset.ReplaceAllString(s, "$1")
-	if day := weekday.FindString(s); months[plain(strings.Trim(day, "., "))] == 0 {
-		s = s[len(day):]
-	}
-	s = separator.ReplaceAllString(s, " ")
-	s = letters.ReplaceAllStringFunc(s, func(word string) string {
-		switch name := plain(word); name {
-		case "t", "at", "um", "uhr", "a", "alle", "ore":
-			return " "
-		case "z", "ut", "utc", "gmt":
-			return "Z"
-		default:
-			if month := months[name]; month > 0 {
-				word = time.Month(month).String()[:3]
-			}
-			return " " + strings.ToUpper(word) + " "
-		}
-	})
+	s = separator.ReplaceAllString(weekday.ReplaceAllString(s, ""), "$1 $2")
 	s = beforeZone.ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1$2")
-	return strings.NewReplacer("Z+", "+", "Z-", "-").Replace(s)
+	return universal.ReplaceAllString(s, "${1}Z")
 }
 
 var (
 	besideOffset = regexp.MustCompile(`(?i)(UTC?|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])$`)
-	weekday      = regexp.MustCompile(`^\pL{2,3}(?:, *|[.,]* +)`)
-	separator    = regexp.MustCompile(`[.,]+ `)
-	letters      = regexp.MustCompile(`\pL+`)
-	beforeZone   = regexp.MustCompile(`([0-9M]) ([Z+-])`)
+	weekday      = regexp.MustCompile(`^\pL{3}, *`)
+	separator    = regexp.MustCompile(`([0-9])(?:, |[tT])([0-9])`)
+	beforeZone   = regexp.MustCompile(`(?i)([0-9M]) ([+-]|UTC?$|GMT$|Z$)`)
+	universal    = regexp.MustCompile(`(?i)([0-9M])(?:UTC?|GMT|Z)$`)
 )
 
-// months are the names of months in four languages, and their first three letters where these name
-// one.
-var months = func() map[string]int {
-	all := map[string]int{}
-	for _, year := range []string{
-		"january february march april may june july august september october november december",
-		"januar februar maerz april mai juni juli august september oktober november dezember",
-		"janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
-		"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-	} {
-		for n, name := range strings.Fields(year) {
-			all[name] = n + 1
-			if short := name[:3]; short != "jui" { // juin, juillet
-				all[short] = n + 1
-			}
-		}
-	}
-	all["marz"], all["sept"], all["juil"] = 3, 9, 7
-	return all
-}()
-
 // latest is the moment at which clocks in the zone showed what t shows in UTC. When they showed it
-// twice, it is the later one, and when never, the later reading of it: when in doubt, a contact
-// request is new.
+// twice, it is the later one: when in doubt, a contact request is new.
 func latest(t time.Time, zone *time.Location) time.Time {
-	var found, reading time.Time
-	for _, near := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
-		_, offset := t.Add(near).In(zone).Zone()
-		c := t.Add(-time.Duration(offset) * time.Second)
-		if c.After(reading) {
-			reading = c
-		}
-		_, actual := c.In(zone).Zone()
-		if actual == offset && c.After(found) {
-			found = c
-		}
+	at := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone)
+	if again := at.Add(time.Hour); again.Hour() == at.Hour() {
+		return again
 	}
-	if found.IsZero() {
-		return reading
-	}
-	return found
+	return at
 }

@@ -1,7 +1,6 @@
 package listings
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,45 +132,20 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`true`:                                       "",
 
 		// Dates that are spelled out.
-		`"Nov 20, 2026 9:41:07 AM UTC"`:                                        "2026-11-20T09:41:07Z",
-		`"Nov 20, 2026 10:41:07 AM"`:                                           "2026-11-20T09:41:07Z",
-		"\"Nov 20, 2026, 10:41:07\u202fPM\"":                                   "2026-11-20T21:41:07Z",
-		`"November 20, 2026 12:05 AM"`:                                         "2026-11-19T23:05:00Z",
-		`"Nov 20, 2026 13:05:00 PM"`:                                           "",
-		`"Fri Nov 20 10:41:07 2026"`:                                           "2026-11-20T09:41:07Z",
-		`"Fri Nov  6 09:41:07 UTC 2026"`:                                       "2026-11-06T09:41:07Z",
-		`"Fri Nov 20 10:41:07 CET 2026"`:                                       "",
-		`"Fri Nov 20 10:41:07 +0100 2026"`:                                     "2026-11-20T09:41:07Z",
-		`"Fri Nov 20 2026 10:41:07 GMT+0100 (Central European Standard Time)"`: "2026-11-20T09:41:07Z",
-		`"2026/11/20 10:41:07"`:                                                "2026-11-20T09:41:07Z",
-		`"20.11.2026, 10:41 Uhr"`:                                              "2026-11-20T09:41:00Z",
-		`"20. November 2026 um 10:41 Uhr"`:                                     "2026-11-20T09:41:00Z",
-		`"6. März 2026, 10:41"`:                                                "2026-03-06T09:41:00Z",
-		`"20 août 2026 à 10:41"`:                                               "2026-08-20T08:41:00Z",
-		`"20 lug 2026 10:41:07"`:                                               "2026-07-20T08:41:07Z",
-		`"20 jui 2026 10:41:07"`:                                               "", // juin or juillet
-		`"20 Foo 2026 10:41:07"`:                                               "",
-		`"31. Februar 2026 10:41"`:                                             "",
-		`"20261120T094107Z"`:                                                   "2026-11-20T09:41:07Z",
-		`"20261120T104107"`:                                                    "2026-11-20T09:41:07Z",
+		`"Nov 20, 2026 9:41:07 AM UTC"`:      "2026-11-20T09:41:07Z",
+		`"Nov 20, 2026 10:41:07 AM"`:         "2026-11-20T09:41:07Z",
+		"\"Nov 20, 2026, 10:41:07\u202fPM\"": "2026-11-20T21:41:07Z",
+		`"Nov 20, 2026 13:05:00 PM"`:         "",
+		`"20 Foo 2026 10:41:07"`:             "",
+		`"20 jui 2026 10:41:07"`:             "", // juin or juillet
+		`"31 Feb 2026 10:41:07"`:             "",
 
 		// Objects.
-		`{"$date":"2026-11-20T09:41:07Z"}`:                                                                           "2026-11-20T09:41:07Z",
-		`{"$date":1795167667123}`:                                                                                    "2026-11-20T09:41:07.123Z",
-		`{"$date":{"$numberLong":"1795167667123"}}`:                                                                  "2026-11-20T09:41:07.123Z",
-		`{"_seconds":1795167667,"_nanoseconds":500000000}`:                                                           "2026-11-20T09:41:07.5Z",
-		`{"seconds":"1795167667","nanos":0}`:                                                                         "2026-11-20T09:41:07Z",
-		`{"epochSecond":1795167667,"nano":5}`:                                                                        "2026-11-20T09:41:07.000000005Z",
-		`{"date":"2026-11-20 09:41:07.000000","timezone_type":3,"timezone":"UTC"}`:                                   "2026-11-20T09:41:07Z",
-		`{"date":"2026-11-20 10:41:07","timezone":"Europe/Zurich"}`:                                                  "2026-11-20T09:41:07Z",
-		`{"date":"2026-11-20 10:41:07","timezone":"+01:00"}`:                                                         "2026-11-20T09:41:07Z",
-		`{"date":"2026-11-20 10:41:07","timezone":"America/New_York"}`:                                               "",
-		`{"date":"2026-11-20 10:41:07"}`:                                                                             "",
-		`{"dateTime":"2026-11-20T09:41:07.0000000","timeZone":"UTC"}`:                                                "2026-11-20T09:41:07Z",
-		`{"year":2026,"month":"NOVEMBER","monthValue":11,"dayOfMonth":20,"hour":10,"minute":41,"second":7,"nano":0}`: "2026-11-20T09:41:07Z",
-		`{"year":2026,"monthValue":13,"dayOfMonth":20,"hour":10,"minute":41}`:                                        "",
-		`{"seconds":"1795167667","nanos":-1}`:                                                                        "",
-		`{"at":"2026-11-20T09:41:07Z"}`:                                                                              "",
+		`{"$date":"2026-11-20T09:41:07Z"}`:                             "2026-11-20T09:41:07Z",
+		`{"$date":1795167667123}`:                                      "2026-11-20T09:41:07.123Z",
+		`{"$date":{"$numberLong":"1795167667123"}}`:                    "2026-11-20T09:41:07.123Z",
+		`{"date":"2026-11-20 10:41:07","timezone":"America/New_York"}`: "",
+		`{"at":"2026-11-20T09:41:07Z"}`:                                "",
 	} {
 		got, _ := instant(valueOf(raw), zurich)
 		text := ""
@@ -230,32 +204,6 @@ func TestAFormIsToldOfEachTime(t *testing.T) {
 	page, err := decodeContactRequests(t, `[{"id":1,"email":"n@x"},{"id":2,"email":"n@x","createdAt":""}]`)
 	if err != nil || page.ContactRequests[0].CreatedForm != FormAbsent || page.ContactRequests[1].CreatedForm != FormAbsent {
 		t.Errorf("%+v, %v", page, err)
-	}
-}
-
-func TestATimeThatNamesNoZoneIsMarked(t *testing.T) {
-	for created, want := range map[string]bool{
-		`"2026-11-20T10:41:07"`: true, `"20.11.2026 10:41"`: true, `[2026,11,20,10,41,7]`: true, `"Fri, 20 Nov 2026 10:41:07"`: true,
-		`"2026-11-20T10:41:07Z"`: false, `"2026-11-20 10:41:07 UTC"`: false, `"Fri, 20 Nov 2026 10:41:07 -0000"`: false, `1795167667`: false,
-		`"soon"`: false, `null`: false,
-	} {
-		page, err := decodeContactRequests(t, `[{"id":1,"createdAt":`+created+`}]`)
-		if err != nil || page.ContactRequests[0].HasZone() == want {
-			t.Errorf("%s: %+v, %v", created, page, err)
-		}
-	}
-}
-
-func TestATimeIsPlausibleForTenYears(t *testing.T) {
-	now := time.Now()
-	for at, want := range map[time.Time]bool{
-		now.AddDate(9, 11, 0): true, now.AddDate(10, 1, 0): false, now.AddDate(-26, 0, 0): true, time.Date(1989, 12, 31, 0, 0, 0, 0, time.UTC): false,
-	} {
-		for _, raw := range []string{quote(at.Format(time.RFC3339)), fmt.Sprint(at.Unix()), fmt.Sprint(at.UnixNano())} {
-			if got, _ := instant(valueOf(raw), time.UTC); got.IsZero() == want {
-				t.Errorf("%s: %v", raw, got)
-			}
-		}
 	}
 }
 

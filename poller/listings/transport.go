@@ -5,13 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -79,41 +76,18 @@ func proxy(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
 	}
-	u, err := http.ProxyFromEnvironment(r)
-	if err != nil || u != nil && (u.Hostname() == "" || strings.HasSuffix(u.Host, ":") || !slices.Contains(proxySchemes, u.Scheme)) {
-		return nil, errProxyAddress // the library's quotes it, with the password, or makes "http://http:" of it
+	return http.ProxyFromEnvironment(r)
+}
+
+// ofProxy is an error about the way to the proxy, or its response, and not about the API. It names
+// the proxy without its user and password.
+func ofProxy(to *url.URL, err error) error {
+	name := ""
+	if u, failed := proxy(&http.Request{URL: to}); failed == nil && u != nil {
+		name = " " + u.Scheme + "://" + u.Host
 	}
-	return u, nil
+	return fmt.Errorf("the proxy%s of HTTPS_PROXY does not connect to the API: %w", name, err)
 }
-
-var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
-
-// isOfProxy says whether an error is about the way to the proxy, or its response, and not about the
-// API.
-func isOfProxy(err error) bool {
-	var op *net.OpError
-	return errors.Is(err, errProxy) || errors.As(err, &op) && op.Op == "proxyconnect"
-}
-
-// proxyName is the proxy on the way to an address, without its user and password.
-func proxyName(to *url.URL) string {
-	if u, err := proxy(&http.Request{URL: to}); err == nil && u != nil {
-		return " " + u.Scheme + "://" + u.Host
-	}
-	return ""
-}
-
-// proxyError names the proxy that does not do what it is there for.
-type proxyError struct {
-	proxy string
-	err   error
-}
-
-func (e *proxyError) Error() string {
-	return fmt.Sprintf("the proxy%s of HTTPS_PROXY does not connect to the API: %v", e.proxy, e.err)
-}
-
-func (e *proxyError) Unwrap() error { return e.err }
 
 // connectedByProxy reports a proxy that refuses as what it is: its response may say anything, and
 // is not the API's.

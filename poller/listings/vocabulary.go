@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -74,20 +75,7 @@ var speakingNames = wordsOf(
 var knownNames = wordsOf(
 	slices.Concat(listNames, sideNames, totalNames, countNames, metaNames, linksNames, pagesNames),
 	slices.Concat(referenceNames, agencyNames, insertionMembers, plainNames(IDFields), surest, creationNames, wrapperNames, customerNames),
-	slices.Collect(func(yield func(string) bool) {
-		for name := range personWords {
-			if !yield(name) {
-				return
-			}
-		}
-	}),
-	slices.Collect(func(yield func(string) bool) {
-		for name := range speakingNames {
-			if !yield(name) {
-				return
-			}
-		}
-	}),
+	slices.Collect(maps.Keys(personWords)), slices.Collect(maps.Keys(speakingNames)),
 	messageLists,
 	// Of envelopes and of times as libraries write them.
 	[]string{

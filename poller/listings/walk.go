@@ -55,7 +55,6 @@ type Verdict struct {
 	Complete   bool
 	Reason     string // of a partial walk: the Reason constants
 	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
-	Refused    []int  // sizes that the API refused, or that were too much
 	Pages      int    // that were read, empty ones included
 	References int    // different ones
 	Size       int    // the page size that was used; 0: it was left to the API
@@ -92,7 +91,6 @@ type reading struct {
 	distinct          int                 // pages that brought something new and are not the first one again
 	fullest           int                 // most references on a page
 	nothing           int                 // pages in a row that brought nothing new
-	empty             int                 // pages in a row that are empty and not the last
 	refusal           error               // of the page before
 	total             int                 // the largest that was claimed; -1: none
 	odd               int                 // elements without a reference
@@ -161,7 +159,7 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		isSize := errors.Is(err, ErrBodyTooLarge) || w.pages == 0 && IsRefusedSize(err)
 		switch {
 		case isSize && len(sizes) > 1:
-			w.verdict.Refused, sizes, number = append(w.verdict.Refused, sizes[0]), sizes[1:], -1
+			sizes, number = sizes[1:], -1
 			w.restart()
 			continue
 		case err != nil && (isSize || w.pages == 0 || !isPastEnd(err)):
@@ -194,7 +192,7 @@ func (w *Walk) sizes() []int {
 	return append([]int{w.o.Size}, slices.DeleteFunc([]int{50, 20, 0}, isTooLarge)...)
 }
 
-// maxEmpty is how many empty pages in a row are skipped.
+// maxEmpty is how many empty pages are skipped.
 const maxEmpty = 10
 
 // take compares a page with what was read before it, and reports whether the list ends with it.
@@ -228,7 +226,7 @@ func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	w.holes, w.leftEmpty = w.holes+w.leftEmpty, 0
 	isFirst := onFirst > len(own)/2
 	w.moved = w.moved || fresh < len(own) && !maps.Equal(own, w.last)
-	w.more, w.empty = page.Claims.More, 0
+	w.more = page.Claims.More
 	w.nothing++
 	if fresh > 0 {
 		w.nothing = 0
@@ -251,8 +249,7 @@ func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	follows := claim == Claimed || claim == Unsaid && w.claimed > w.distinct+w.holes+1
 	if follows {
 		w.holes++
-		w.empty++
-		return w.empty > maxEmpty
+		return w.holes > maxEmpty
 	}
 	if claim == Denied {
 		w.more = Denied

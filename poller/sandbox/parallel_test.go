@@ -37,21 +37,3 @@ func TestAModelIsUsedByManyAtOnce(t *testing.T) {
 		t.Error("hardly a request was answered")
 	}
 }
-
-func BenchmarkPage(b *testing.B) {
-	m := newModel(Options{})
-	g := NewGenerator(m, GeneratorOptions{Agencies: []string{"A100"}, Insertions: 1000, History: 20})
-	g.Seed()
-	h := New(m, Flat())
-	ref := m.Truth().Insertions[0].Reference
-	for name, target := range map[string]string{
-		"insertions":      insertionsPath("A100") + "?pageSize=100",
-		"contactRequests": contactRequestsPath(ref),
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				ask(h, testKey, target)
-			}
-		})
-	}
-}

@@ -24,7 +24,7 @@ func Poller(c *config.Config, version string) poller.Options {
 	o := poller.Options{
 		API: listings.Options{
 			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, Version: c.Base.Agent(version),
-			TimeZone: p.Timezone.Location, CAs: c.CAs, AllowPlaintext: c.Base.AllowPlaintext,
+			TimeZone: p.Timezone.Location, CAs: c.CAs,
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor,

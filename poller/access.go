@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"doorbell/events"
@@ -286,9 +285,6 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	class := watch.Classify(o.Err)
-	if o.Status != 0 {
-		p.budget.answered(class == watch.ClassBusy)
-	}
 	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
 		var refused *listings.StatusError // of a good answer nil
 		errors.As(o.Err, &refused)
@@ -304,7 +300,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		}
 	case watch.ClassBusy:
 		p.answers(sent)
-		p.budget.slow(sent, now)
+		p.budget.slow(now)
 		p.throttle(key, r, sent, now, watch.RetryAfter(o.Err))
 		changed = true
 	case watch.ClassDown:
@@ -315,9 +311,6 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		var status *listings.StatusError
 		if class == watch.ClassTransient && errors.As(o.Err, &status) {
 			changed = p.answers(sent) // an error status is an answer
-			if status.Status == http.StatusServiceUnavailable {
-				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
-			}
 		}
 		key.dismissed(sent)
 		p.base.dismissed(sent)

@@ -325,5 +325,4 @@ func (a *agency) restoreKeyWait(now time.Time) {
 	}
 	wait := min(state.KeyUntil.Sub(now), watch.LongestKeyWait)
 	a.p.keyBackoff(state.KeyOf).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, wait) })
-	a.p.budget.resume(now)
 }

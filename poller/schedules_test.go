@@ -227,44 +227,6 @@ func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
 	})
 }
 
-func TestTheTryAtTheBaseURLIsNotLeftToAKeyThatWaits(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		twoKeys(w)
-		for n := range 6 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.publish("B200", "b#1##")
-		w.options.PollInterval = 10 * time.Minute
-		var down atomic.Bool
-		inner := w.options.API.Transport
-		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-			if down.Load() {
-				return nil, errRefusedDial
-			}
-			return inner.RoundTrip(r)
-		})
-		w.start()
-		w.pass(25 * time.Minute)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Key == "key-1" {
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
-			}
-			return nil
-		})
-		w.pass(130 * time.Second)
-		down.Store(true)
-		w.pass(4 * time.Minute)
-		down.Store(false)
-		w.pass(6 * time.Minute)
-		n := w.model.Requests(sandbox.Filter{AgencyID: "B200"})
-		w.pass(25 * time.Minute)
-		if w.model.Requests(sandbox.Filter{AgencyID: "B200"}) == n {
-			s := w.poller.Status()
-			t.Errorf("agency B not asked for 25 min after the API was back; down %q", s.Down)
-		}
-	})
-}
-
 func TestAReferenceTwiceOnAPageIsNoChange(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")

@@ -16,9 +16,6 @@ import (
 
 // walks walks the agency's insertions repeatedly until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
-	if err := a.waitForWalk(ctx); err != nil {
-		return err
-	}
 	for {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
@@ -31,20 +28,6 @@ func (a *agency) walks(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// waitForWalk waits until the process before would have walked next, after a back-off or the usual
-// interval, so that a process that keeps crashing does not walk more often.
-func (a *agency) waitForWalk(ctx context.Context) error {
-	if b := a.walking.state(); b.Failures > 0 {
-		return a.untilNextWalk(ctx, time.Until(b.Until))
-	}
-	state := a.published().state
-	if !state.Baselined {
-		return nil
-	}
-	since := time.Since(state.LastCompleteWalk)
-	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
 // walkOnce reads all pages once and returns how long to wait before the next walk. An error is one

@@ -226,9 +226,6 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 		sizes = sizes[(tries+1)%len(sizes):]
 	}
 	for n, size := range sizes {
-		if n > 0 {
-			p.a.changeAllowed(func(x watch.Access) watch.Access { return x.TryOn(p.reference, time.Now()) })
-		}
 		q = watch.Ask("createdAt", "desc", size)
 		if page, err = p.ask(ctx, q); watch.RefusedSize(err) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"doorbell/events"
@@ -337,25 +338,23 @@ func (p *Poller) pauseAll() {
 // transaction; nothing if there are none. One that is being polled ends after that: its halt keeps
 // what waits to be sent.
 func (a *agency) endForgotten() error {
-	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
-	a.mu.Lock()
-	for reference := range a.forgotten {
-		if _, busy := a.busy[reference]; busy {
-			polled[reference] = struct{}{}
-		} else {
-			forgotten[reference] = struct{}{}
+	others := map[string]struct{}{}
+	for id := range a.published().alarms {
+		others[id.Reference] = struct{}{}
+	}
+	for s, h := range a.access().Halts {
+		if h.Silent {
+			others[s.Reference] = struct{}{}
 		}
 	}
-	a.forgotten = polled
-	a.mu.Unlock()
-	if len(forgotten) == 0 {
+	maps.DeleteFunc(others, func(reference string, _ struct{}) bool {
+		return reference == "" || a.p.schedule.Has(a.id, reference) || a.isBusy(reference)
+	})
+	if len(others) == 0 {
 		return nil
 	}
 	return a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
-		for reference := range forgotten {
-			if a.p.schedule.Has(a.id, reference) {
-				continue
-			}
+		for reference := range others {
 			if h, silent := a.access().Silent(reference); silent {
 				if i, _ := tx.Insertion(a.id, reference); !i.GoneSince.IsZero() { // a restart does not ask it either
 					i.Refused = h.Key

@@ -46,10 +46,9 @@ type agency struct {
 
 	latencies latencies
 
-	health    map[listings.Operation]*health
-	forgotten map[string]struct{} // insertions that are no longer polled, since endForgotten
-	windows   shown
-	silence   silence
+	health  map[listings.Operation]*health
+	windows shown
+	silence silence
 
 	volatility watch.Volatility // guarded by committing
 }
@@ -72,7 +71,6 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
-		forgotten: map[string]struct{}{},
 	}
 	a.snapshot.Store(&snapshot{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
@@ -102,6 +100,13 @@ func (a *agency) enter(reference string) bool {
 	return true
 }
 
+func (a *agency) isBusy(reference string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, busy := a.busy[reference]
+	return busy
+}
+
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +117,6 @@ func (a *agency) leave(reference string) {
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.pollStates, reference)
-	a.forgotten[reference] = struct{}{}
 	a.mu.Unlock()
 	a.p.schedule.Remove(a.id, reference)
 }
@@ -252,7 +256,6 @@ func (a *agency) load() error {
 	}
 	a.restoreKeyWait(now)
 	a.spread(polled, now)
-	a.forgetOthers()
 	a.pause()
 	a.p.metrics.latenciesOf(a.id) // so that the metric exists from the start
 	return nil
@@ -297,24 +300,6 @@ func (a *agency) begin(now time.Time) error {
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
 		return watch.Refilter(a.id, state, filter, hasAny(tx.Insertions(a.id)), now.UTC()), nil
 	})
-}
-
-// forgetOthers drops the alarms and silent halts of insertions that are no longer polled.
-func (a *agency) forgetOthers() {
-	others := map[string]struct{}{}
-	for id := range a.published().alarms {
-		others[id.Reference] = struct{}{}
-	}
-	for s, h := range a.access().Halts {
-		if h.Silent {
-			others[s.Reference] = struct{}{}
-		}
-	}
-	for reference := range others {
-		if reference != "" && !a.p.schedule.Has(a.id, reference) {
-			a.forget(reference)
-		}
-	}
 }
 
 // restoreKeyWait continues the wait that the API asked for. It is bounded, in case a clock jumped.

@@ -33,9 +33,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		until, err = a.polled(reference, c, err, sent, now)
 		if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
 			a.forget(reference)
-		}
-		if err == nil {
-			err = a.endForgotten()
+			err = errors.Join(err, a.endForgotten())
 		}
 	}
 	return c == watch.ClassNone && err == nil, until, err

@@ -56,7 +56,6 @@ type agency struct {
 // health is the health of one operation of an agency, as far as only this process knows it.
 type health struct {
 	watch.Liveness
-	sizeTried      time.Time // when the usual page size was last tried
 	placeAnnounced time.Time // when a change of the records' place was last announced
 }
 

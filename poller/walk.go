@@ -43,7 +43,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		settled: map[listings.Sum]settledPage{},
 	}
 	o := listings.WalkOptions{
-		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions), Size: a.pageSize(w.Began),
+		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions),
+		Size: a.published().state.Operation(string(listings.OperationInsertions)).Size,
 	}
 	if a.p.audit == nil {
 		o.Settled = a.settledPage
@@ -409,21 +410,4 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 		return nil
 	})
 	return list, err
-}
-
-// pageSize returns the page size for a walk, as in [listings.WalkOptions]: 0, for the usual one,
-// unless that was refused within the last day.
-func (a *agency) pageSize(now time.Time) int {
-	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h := a.health[listings.OperationInsertions]
-	if h.sizeTried.IsZero() {
-		h.sizeTried = a.began
-	}
-	if size != 0 && now.Sub(h.sizeTried) < sizeAgain {
-		return size
-	}
-	h.sizeTried = now
-	return 0
 }

@@ -2,10 +2,8 @@ package poller_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,8 +20,6 @@ const keyOfB = "22222222-2222-4333-8444-555555555555"
 // tripper is a transport with something in front.
 type tripper func(*http.Request) (*http.Response, error)
 
-var errRefusedDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-
 func twoKeys(w *world) {
 	w.model.AddAgency("B200")
 	w.model.AddKey(keyOfB, "B200")
@@ -31,28 +27,6 @@ func twoKeys(w *world) {
 }
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestARefusedPageSizeAfterA429DoesNotEndTheAsking(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		var n atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if n.Add(1) == 1 {
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"5"}}}
-			}
-			if c.Query.Get("pageSize") == "50" {
-				return &sandbox.Fault{Status: 400}
-			}
-			return nil
-		})
-		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 20*time.Minute
-		w.start()
-		w.pass(24 * time.Hour)
-		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
-			t.Errorf("%d requests in a day; status %+v", n, w.status("A100"))
-		}
-	})
-}
 
 func TestAKeyThatWaitsKeepsNoOtherWaiting(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -498,31 +472,6 @@ func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
 		w.pass(2 * time.Hour)
 		if got := announced(w.log("A100")); got[id] != 1 {
 			t.Errorf("not announced in two hours: %v", types(w.since("A100", n0)))
-		}
-	})
-}
-
-func TestARefusedPageSizeAfterAnOutageDoesNotEndTheAsking(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Query.Get("pageSize") == "50" {
-				return &sandbox.Fault{Status: 400}
-			}
-			return nil
-		})
-		var n atomic.Int64
-		inner := w.options.API.Transport
-		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-			if n.Add(1) == 1 {
-				return nil, errRefusedDial
-			}
-			return inner.RoundTrip(r)
-		})
-		w.start()
-		w.pass(2 * time.Hour)
-		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
-			t.Errorf("%d requests in hours; status %+v", n, w.status("A100"))
 		}
 	})
 }

@@ -3,8 +3,6 @@ package poller
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -139,7 +137,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
 		a.failedWalk = true
-		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, hint(v.Err))
+		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
 	}
 	if v.Complete && a.failedWalk {
 		a.failedWalk = false
@@ -147,16 +145,6 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
 		"pages", v.Pages, "insertions", v.References)
-}
-
-// hint returns an attribute for the log if a response seems to come from something other than the
-// API; otherwise an empty one, which the log omits.
-func hint(err error) slog.Attr {
-	var status *listings.StatusError
-	if watch.Classify(err) == watch.ClassDrift || errors.As(err, &status) && status.Status == http.StatusNotFound {
-		return slog.String("hint", "is the base URL the address of the API?")
-	}
-	return slog.Attr{}
 }
 
 // walk is one reading of all pages.

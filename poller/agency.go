@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,14 +184,6 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
-// hasAny reports whether a sequence has an element.
-func hasAny[T any](all iter.Seq[T]) bool {
-	for range all {
-		return true
-	}
-	return false
-}
-
 func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		i, _ = tx.Insertion(a.id, reference)
@@ -297,7 +288,12 @@ func (a *agency) begin(now time.Time) error {
 			return e, nil
 		}
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		return watch.Refilter(a.id, state, filter, hasAny(tx.Insertions(a.id)), now.UTC()), nil
+		seen := false
+		for range tx.Insertions(a.id) {
+			seen = true
+			break
+		}
+		return watch.Refilter(a.id, state, filter, seen, now.UTC()), nil
 	})
 }
 

@@ -270,7 +270,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
 		k := &all[n]
-		if *k = known(tx, w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+		if k.Insertion, k.Exists = tx.Insertion(w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
 			k.Record = tx.Record(w.a.id, read.Reference)
 		}
 	}
@@ -332,12 +332,6 @@ func (a *agency) tookLast() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lastWalk.Took
-}
-
-// known returns what the store has of an insertion, without its record.
-func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
-	k.Insertion, k.Exists = tx.Insertion(agencyID, reference)
-	return k
 }
 
 // keepScheduled makes sure that every insertion that a complete walk saw is polled.

@@ -579,23 +579,6 @@ func TestAChangedContactRequestHoldsItsRecordAndARedactedOneNoPerson(t *testing.
 	})
 }
 
-func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.start()
-		w.pass(5 * time.Minute)
-		same := sandbox.ContactRequest{CreatedAt: time.Now(), Email: "nora@example.org", Message: "x"}
-		for range 2 {
-			_, err := w.model.AddContactRequest("A100", "a#1##", same)
-			w.must(err)
-		}
-		w.pass(5 * time.Minute)
-		if got := announced(w.log("A100")); len(got) != 2 {
-			t.Errorf("announced %v", got)
-		}
-	})
-}
-
 func TestANewInsertionBringsItsFirstContactRequests(t *testing.T) {
 	bothRenderings(t, func(t *testing.T, r sandbox.Rendering) {
 		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {

@@ -286,8 +286,11 @@ func (w *walk) end(v listings.Verdict) error {
 	defer a.committing.Unlock()
 	failing := a.walking.state()
 	now := time.Now()
+	a.mu.Lock()
+	took := a.lastWalk.Took
+	a.mu.Unlock()
 	walked := watch.Walked{
-		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
+		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: took, Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
@@ -325,13 +328,6 @@ func (w *walk) end(v listings.Verdict) error {
 		}
 	}
 	return nil
-}
-
-// tookLast returns how long the previous walk took; zero if this process has made none.
-func (a *agency) tookLast() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.lastWalk.Took
 }
 
 // keepScheduled makes sure that every insertion that a complete walk saw is polled.

@@ -177,16 +177,8 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Warn("implausible change held", "operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
 				"missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
-			switch e.Reason {
-			case watch.Incomplete:
-				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
-			case watch.WindowFull:
-				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
-			case watch.OnlyNone:
-				log.Warn("no contact requests were shown for an hour, nor so much as an empty list", "since", e.From)
-			case watch.Unreadable:
-				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
-			}
+			log.Warn("something may be unseen", "operation", e.Operation, "reference", e.PropertyReferenceID,
+				"reason", e.Reason, "reached", e.Reached, "since", e.From)
 		case *events.WatchRecovered:
 			log.Info("alarm cleared", "operation", e.Operation, "ends", e.Ends, "since", e.Since)
 		}

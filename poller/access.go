@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
 	"time"
 
 	"doorbell/events"
@@ -248,30 +248,16 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 // noticeWithin is how soon a walk that waits notices a halt or another key.
 const noticeWithin = 5 * time.Second
 
-// admit decides whether a request is sent now. After a failure of its key or the base URL it is the
-// one that may try.
+// admit decides whether a request is sent now: neither its key nor the base URL backs off, and its
+// scope is not halted. That comes last, for a try of a halt is spent on what is sent.
 func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if p.o.Allowed != nil && !p.o.Allowed() {
 		return &watch.WaitError{Until: now.Add(time.Second)}
 	}
-	if _, err := p.byID[r.AgencyID].access().Allow(r, now); err != nil {
-		return err
-	}
-	key := p.keyBackoff(r.Key)
-	if wait := max(key.state().Wait(now), p.base.state().Wait(now)); wait > 0 {
+	if wait := max(p.keyBackoff(r.Key).state().Wait(now), p.base.state().Wait(now)); wait > 0 {
 		return &watch.WaitError{Until: now.Add(wait)}
 	}
-	if err := p.mayAsk(r); err != nil { // a try of a halt is spent on what is sent
-		return err
-	}
-	key.try(now)
-	p.base.try(now)
-	return nil
-}
-
-// mayAsk says whether a request may be made at all: its scope is not halted.
-func (p *Poller) mayAsk(r listings.Request) error {
-	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, time.Now()) })
+	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, now) })
 }
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL
@@ -286,9 +272,6 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	class := watch.Classify(o.Err)
-	if o.Status != 0 {
-		p.budget.answered(class == watch.ClassBusy)
-	}
 	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
 		var refused *listings.StatusError // of a good answer nil
 		errors.As(o.Err, &refused)
@@ -304,23 +287,14 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		}
 	case watch.ClassBusy:
 		p.answers(sent)
-		p.budget.slow(sent, now)
+		p.budget.slow(now)
 		p.throttle(key, r, sent, now, watch.RetryAfter(o.Err))
 		changed = true
 	case watch.ClassDown:
 		p.baseDown(sent, now, o.Err)
-		key.dismissed(sent)
 		changed = true
-	default:
-		var status *listings.StatusError
-		if class == watch.ClassTransient && errors.As(o.Err, &status) {
-			changed = p.answers(sent) // an error status is an answer
-			if status.Status == http.StatusServiceUnavailable {
-				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
-			}
-		}
-		key.dismissed(sent)
-		p.base.dismissed(sent)
+	case watch.ClassTransient:
+		changed = o.Status != 0 && p.answers(sent) // an error status is an answer
 	}
 	if changed {
 		p.pauseAll()
@@ -330,7 +304,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before := p.base.state().Failures
 	p.base.failed(p.o.API.BaseURL, sent, now)
-	if first := !p.down.Swap(true); first || before == 0 { // also where the process before has found it down
+	if before == 0 {
 		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
 	}
 }
@@ -364,25 +338,23 @@ func (p *Poller) pauseAll() {
 // transaction; nothing if there are none. One that is being polled ends after that: its halt keeps
 // what waits to be sent.
 func (a *agency) endForgotten() error {
-	forgotten, polled := map[string]struct{}{}, map[string]struct{}{}
-	a.mu.Lock()
-	for reference := range a.forgotten {
-		if _, busy := a.busy[reference]; busy {
-			polled[reference] = struct{}{}
-		} else {
-			forgotten[reference] = struct{}{}
+	others := map[string]struct{}{}
+	for id := range a.published().alarms {
+		others[id.Reference] = struct{}{}
+	}
+	for s, h := range a.access().Halts {
+		if h.Silent {
+			others[s.Reference] = struct{}{}
 		}
 	}
-	a.forgotten = polled
-	a.mu.Unlock()
-	if len(forgotten) == 0 {
+	maps.DeleteFunc(others, func(reference string, _ struct{}) bool {
+		return reference == "" || a.p.schedule.Has(a.id, reference) || a.isBusy(reference)
+	})
+	if len(others) == 0 {
 		return nil
 	}
 	return a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
-		for reference := range forgotten {
-			if a.p.schedule.Has(a.id, reference) {
-				continue
-			}
+		for reference := range others {
 			if h, silent := a.access().Silent(reference); silent {
 				if i, _ := tx.Insertion(a.id, reference); !i.GoneSince.IsZero() { // a restart does not ask it either
 					i.Refused = h.Key

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,10 +45,9 @@ type agency struct {
 
 	latencies latencies
 
-	health    map[listings.Operation]*health
-	forgotten map[string]struct{} // insertions that are no longer polled, since endForgotten
-	windows   shown
-	silence   silence
+	health  map[listings.Operation]*health
+	windows shown
+	silence silence
 
 	volatility watch.Volatility // guarded by committing
 }
@@ -57,7 +55,6 @@ type agency struct {
 // health is the health of one operation of an agency, as far as only this process knows it.
 type health struct {
 	watch.Liveness
-	sizeTried      time.Time // when the usual page size was last tried
 	placeAnnounced time.Time // when a change of the records' place was last announced
 }
 
@@ -72,7 +69,6 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
-		forgotten: map[string]struct{}{},
 	}
 	a.snapshot.Store(&snapshot{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
@@ -102,6 +98,13 @@ func (a *agency) enter(reference string) bool {
 	return true
 }
 
+func (a *agency) isBusy(reference string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, busy := a.busy[reference]
+	return busy
+}
+
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +115,6 @@ func (a *agency) leave(reference string) {
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.pollStates, reference)
-	a.forgotten[reference] = struct{}{}
 	a.mu.Unlock()
 	a.p.schedule.Remove(a.id, reference)
 }
@@ -182,14 +184,6 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
-// hasAny reports whether a sequence has an element.
-func hasAny[T any](all iter.Seq[T]) bool {
-	for range all {
-		return true
-	}
-	return false
-}
-
 func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		i, _ = tx.Insertion(a.id, reference)
@@ -252,7 +246,6 @@ func (a *agency) load() error {
 	}
 	a.restoreKeyWait(now)
 	a.spread(polled, now)
-	a.forgetOthers()
 	a.pause()
 	a.p.metrics.latenciesOf(a.id) // so that the metric exists from the start
 	return nil
@@ -295,26 +288,13 @@ func (a *agency) begin(now time.Time) error {
 			return e, nil
 		}
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		return watch.Refilter(a.id, state, filter, hasAny(tx.Insertions(a.id)), now.UTC()), nil
+		seen := false
+		for range tx.Insertions(a.id) {
+			seen = true
+			break
+		}
+		return watch.Refilter(a.id, state, filter, seen, now.UTC()), nil
 	})
-}
-
-// forgetOthers drops the alarms and silent halts of insertions that are no longer polled.
-func (a *agency) forgetOthers() {
-	others := map[string]struct{}{}
-	for id := range a.published().alarms {
-		others[id.Reference] = struct{}{}
-	}
-	for s, h := range a.access().Halts {
-		if h.Silent {
-			others[s.Reference] = struct{}{}
-		}
-	}
-	for reference := range others {
-		if reference != "" && !a.p.schedule.Has(a.id, reference) {
-			a.forget(reference)
-		}
-	}
 }
 
 // restoreKeyWait continues the wait that the API asked for. It is bounded, in case a clock jumped.
@@ -325,5 +305,4 @@ func (a *agency) restoreKeyWait(now time.Time) {
 	}
 	wait := min(state.KeyUntil.Sub(now), watch.LongestKeyWait)
 	a.p.keyBackoff(state.KeyOf).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, wait) })
-	a.p.budget.resume(now)
 }

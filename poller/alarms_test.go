@@ -609,32 +609,6 @@ func TestARestartForgetsNotThatOthersWereAnswered(t *testing.T) {
 	})
 }
 
-func TestARefusedPageSizeIsAskedForOnceADay(t *testing.T) {
-	long(t)
-	r := sandbox.Flat()
-	r.PageSizes = sandbox.Sizes{Most: 20}
-	inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
-		var refused atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Query.Get("pageSize") == "50" {
-				refused.Add(1)
-			}
-			return nil
-		})
-		w.options.PollInterval, w.options.WalkInterval = time.Hour, 10*time.Minute
-		w.publish("A100", "a#1##", "a#2##")
-		w.start()
-		for range 5 {
-			w.pass(4 * time.Hour)
-			w.restart()
-		}
-		w.pass(30 * time.Hour)
-		if n := refused.Load(); n < 2 || n > 4 {
-			t.Errorf("a size that is refused was asked for %d times in 50 hours", n)
-		}
-	})
-}
-
 func TestANewAgencyWhoseFirstAnswerFailsIsNotSilentAtOnce(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")

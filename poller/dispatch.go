@@ -262,9 +262,7 @@ type budget struct {
 	spent   uint64
 	minute  lastMinute // of what was spent
 
-	slowed    time.Time // when the API last asked us to slow down
-	factor    float64   // the share of the ceiling that was left then
-	throttled float64   // the share of recent responses that asked for it, smoothed
+	slowed time.Time // when the API last asked us to slow down
 }
 
 // fastPace is the number of requests per second above which late timers would waste much of the
@@ -319,57 +317,23 @@ func (b *budget) setPace(now time.Time) {
 	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
 }
 
-// If the API throttles (429 or 503), the ceiling is halved, and recovers within a minute after the
-// last such response. A few of them halve it once only, because their key waits as well. If their
-// share of all responses exceeds tolerated, we send too much for the API, and each halves it again,
-// down to minFactor.
-const (
-	minFactor    = 1.0 / 16
-	tolerated    = 0.15
-	recoversOver = time.Minute
-	smoothedOver = 32 // responses
-)
+// slowFor is how long the rate is halved after the API asked us to slow down.
+const slowFor = 10 * time.Minute
 
-// answered counts a response, good or not, by whether it throttled.
-func (b *budget) answered(throttled bool) {
+// slow halves what may be sent for a while, because the API asked for it.
+func (b *budget) slow(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.throttled -= b.throttled / smoothedOver
-	if throttled {
-		b.throttled += 1.0 / smoothedOver
-	}
-}
-
-// slow halves what may be sent, unless the request was sent before the last time it did: its
-// response says nothing new.
-func (b *budget) slow(sent, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !sent.After(b.slowed) {
-		return
-	}
-	lowest := minFactor
-	if b.throttled <= tolerated {
-		lowest = min(b.share(now), 0.5)
-	}
-	b.factor = max(b.share(now)/2, lowest)
 	b.slowed = now
 	b.setPace(now)
 }
 
-// resume restores the throttling of the process before, if it had no good response since.
-func (b *budget) resume(now time.Time) {
-	if b.effective(now) == b.ceiling {
-		b.slow(now, now)
-	}
-}
-
 // share returns the part of the ceiling that may be spent now. The caller holds b.mu.
 func (b *budget) share(now time.Time) float64 {
-	if b.slowed.IsZero() {
+	if b.slowed.IsZero() || now.Sub(b.slowed) >= slowFor {
 		return 1
 	}
-	return min(b.factor+(1-b.factor)*float64(now.Sub(b.slowed))/float64(recoversOver), 1)
+	return 0.5
 }
 
 // effective returns how many requests per second may be sent now: the ceiling, or less if the API

@@ -15,8 +15,8 @@
 // # What is believed
 //
 // Presence counts immediately, absence needs proof. An insertion is gone only after several
-// complete walks did not list it, and after a last look at its contact requests; a change that is
-// too large to believe is held. A failed, partial or odd response changes nothing.
+// complete walks did not list it; a change that is too large to believe is held. A failed, partial
+// or odd response changes nothing.
 //
 // A contact request is new if neither its id nor its fingerprint is known; see pair of
 // poller/watch. Contact requests from before the watch began are remembered and not announced;

@@ -43,6 +43,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 	long := time.Now().Add(time.Hour)
 	for n := range 40 {
 		reference := fmt.Sprintf("a#%d##", n)
+		a.prioritize(reference)
 		a.failThrice(reference)
 		a.health[listings.OperationContactRequests].Good = long // others are answered
 		var both sync.WaitGroup

@@ -109,11 +109,11 @@ func TestNothingIsAskedOfARefusedInsertionWhileACommitTakesLong(t *testing.T) {
 	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##"}
 	q.Key = a.key().Fingerprint()
 	admission{p: a.p}.Done(q, listings.Outcome{Status: 403, Err: &listings.StatusError{Request: q, Status: 403, Body: listings.BodyNone}})
-	if err := a.p.mayAsk(q); !errors.Is(err, watch.ErrHalted) {
+	if err := a.p.admit(q, time.Now()); !errors.Is(err, watch.ErrHalted) {
 		t.Errorf("%v", err)
 	}
 	q.Reference = "a#2##"
-	if err := a.p.mayAsk(q); err != nil {
+	if err := a.p.admit(q, time.Now()); err != nil {
 		t.Errorf("another one: %v", err)
 	}
 }

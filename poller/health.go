@@ -312,14 +312,6 @@ func (b *backoff) succeeded(sent time.Time) (ended bool) {
 	return ended
 }
 
-func (b *backoff) try(now time.Time) {
-	b.change(func(b watch.Backoff) watch.Backoff { return b.Probed(now) })
-}
-
-func (b *backoff) dismissed(sent time.Time) {
-	b.change(func(b watch.Backoff) watch.Backoff { return b.Dismissed(sent) })
-}
-
 // keyBackoff is what a key waits for, by its fingerprint.
 func (p *Poller) keyBackoff(name string) *backoff { return p.keys[name] }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
@@ -38,55 +37,6 @@ func ofContacts(list []told) []told {
 	return slices.DeleteFunc(list, func(e told) bool { return !strings.HasPrefix(string(e.Type), "contact_request.") })
 }
 
-func TestAnIdThatCountsPlacesSwallowsNothing(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		set := bodies(w)
-		var list []m
-		add := func(mail string) {
-			list = append([]m{{"createdAt": time.Now().UTC().Format(time.RFC3339), "email": mail, "message": "x"}}, list...)
-			for n := range list {
-				list[n]["id"] = n + 1
-			}
-			set(list)
-		}
-		w.start()
-		w.pass(5 * time.Minute)
-		for _, mail := range []string{"a@x", "b@x", "c@x", "d@x"} {
-			add(mail)
-			w.pass(5 * time.Minute)
-		}
-		got := map[string]int{}
-		for _, e := range w.log("A100") {
-			if e.Type == events.TypeContactRequestCreated {
-				got[e.body["contact"].(map[string]any)["email"].(string)]++
-			}
-		}
-		for _, mail := range []string{"a@x", "b@x", "c@x", "d@x"} {
-			if got[mail] != 1 {
-				t.Errorf("%s announced %d times", mail, got[mail])
-			}
-		}
-	})
-}
-
-func TestOtherIdsAfterAChangeAndARedactionAreNoNews(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		set := bodies(w)
-		w.start()
-		w.pass(5 * time.Minute)
-		at, at2 := time.Now().UTC().Format(time.RFC3339), time.Now().Add(-time.Second).UTC().Format(time.RFC3339)
-		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": "b@x", "message": "x"}})
-		w.pass(5 * time.Minute)
-		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "corrected"}, {"id": 2, "createdAt": at2, "email": nil, "message": nil}})
-		w.pass(5 * time.Minute)
-		set([]m{{"id": "u-1", "createdAt": at, "email": "a@x", "message": "corrected"}, {"id": "u-2", "createdAt": at2, "email": nil, "message": nil}})
-		w.pass(5 * time.Minute)
-		w.wants(ofContacts(w.log("A100")), "contact_request.created", "contact_request.created", "contact_request.changed", "contact_request.redacted")
-	})
-}
-
 func TestAnotherTimeZoneWithoutIdsIsNoNews(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
@@ -101,25 +51,6 @@ func TestAnotherTimeZoneWithoutIdsIsNoNews(t *testing.T) {
 		w.start()
 		w.pass(5 * time.Minute)
 		w.wants(ofContacts(w.since("A100", n)))
-	})
-}
-
-func TestARedactionOverWhichIdsComeBackIsNoNews(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		set := bodies(w)
-		w.options.IDFields = []string{"none"}
-		w.start()
-		w.pass(5 * time.Minute)
-		at, at2 := time.Now().UTC().Format(time.RFC3339), time.Now().Add(-time.Second).UTC().Format(time.RFC3339)
-		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": "b@x", "message": "x"}})
-		w.pass(5 * time.Minute)
-		w.halt()
-		w.options.IDFields = nil
-		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": nil, "message": nil}})
-		w.start()
-		w.pass(5 * time.Minute)
-		w.wants(ofContacts(w.log("A100")), "contact_request.created", "contact_request.created", "contact_request.redacted")
 	})
 }
 

@@ -39,45 +39,6 @@ func TestWhatWaitsForTheBudgetObeysRetryAfterToo(t *testing.T) {
 	})
 }
 
-func TestATryWhoseAgencyGotAnotherKeyIsLetGo(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.publish("B200", "b#1##")
-		w.model.AddKey(newKey, "A100", "B200")
-		w.options.PollInterval = 10 * time.Minute
-		w.options.WalkInterval = 20 * time.Minute
-		w.start()
-		w.pass(5 * time.Minute)
-		var step atomic.Int64
-		var stuck atomic.Bool
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			switch {
-			case step.CompareAndSwap(0, 1): // the key is throttled
-				return &sandbox.Fault{Status: 429}
-			case c.AgencyID == "A100" || c.Reference == "a#1##":
-				if step.CompareAndSwap(1, 2) {
-					stuck.Store(true)
-					return &sandbox.Fault{Delay: 20 * time.Second} // the one try
-				}
-			case step.Load() == 1: // B tries: in vain, until A does
-				return &sandbox.Fault{Status: 429}
-			}
-			return nil
-		})
-		for !stuck.Load() {
-			w.pass(time.Second)
-		}
-		w.configure(poller.AgencyKeys{ID: "A100", Key: listings.NewKey(newKey)}, poller.AgencyKeys{ID: "B200", Key: listings.NewKey(testKey)})
-		w.pass(2 * time.Minute)
-		n := w.model.Requests(sandbox.Filter{AgencyID: "B200"})
-		id := w.write("B200", "b#1##", 0)
-		w.pass(5 * time.Hour)
-		if got := announced(w.log("B200")); got[id] != 1 {
-			t.Errorf("agency B is never asked again: %d list requests in five hours; %+v", w.model.Requests(sandbox.Filter{AgencyID: "B200"})-n, w.status("B200"))
-		}
-	})
-}
-
 func TestARefusedOldKeyHaltsNotTheNewOne(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")

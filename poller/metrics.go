@@ -9,7 +9,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,6 @@ import (
 
 // Metrics are counted for Prometheus from the start of the process.
 type Metrics struct {
-	ended sync.Map // of each operation and status: its counter and its histogram, which take longer to find by their labels
-
 	Requests  *prometheus.CounterVec   // by operation and outcome
 	Durations *prometheus.HistogramVec // by operation
 	Latencies *prometheus.HistogramVec // by agency; see Latency
@@ -48,24 +45,10 @@ func NewMetrics() *Metrics {
 	}
 }
 
-// requestsOf are the requests of one operation that ended in one way.
-type requestsOf struct {
-	count prometheus.Counter
-	took  prometheus.Observer
-}
-
 // count counts a request that has ended.
 func (m *Metrics) count(op listings.Operation, o listings.Outcome) {
-	key := string(op) + outcome(o)
-	one, known := m.ended.Load(key)
-	if !known {
-		one, _ = m.ended.LoadOrStore(key, requestsOf{
-			m.Requests.WithLabelValues(string(op), outcome(o)), m.Durations.WithLabelValues(string(op)),
-		})
-	}
-	is := one.(requestsOf)
-	is.count.Inc()
-	is.took.Observe(o.Duration.Seconds())
+	m.Requests.WithLabelValues(string(op), outcome(o)).Inc()
+	m.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
 }
 
 // Describe and Collect make it a prometheus.Collector.

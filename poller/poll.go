@@ -33,9 +33,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		until, err = a.polled(reference, c, err, sent, now)
 		if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
 			a.forget(reference)
-		}
-		if err == nil {
-			err = a.endForgotten()
+			err = errors.Join(err, a.endForgotten())
 		}
 	}
 	return c == watch.ClassNone && err == nil, until, err
@@ -169,11 +167,11 @@ func (p *poll) run(ctx context.Context) error {
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
 	}
-	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
-		if p.a.p.audit == nil {
-			p.state.at = p.received
-			return nil
-		}
+	if page.Settled {
+		p.state.at = p.received
+		return nil
+	}
+	if p.a.p.audit != nil && p.isSettled(page.Sum, p.received) {
 		defer p.a.p.audit(p)()
 	}
 	p.window = watch.NewWindow()
@@ -213,13 +211,6 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-func response(page *listings.ContactRequestsPage, q watch.Question) watch.Response {
-	return watch.Response{
-		Question: q, Requests: page.ContactRequests, Total: page.Total,
-		Unreadable: page.Unreadable, List: page.Found,
-	}
-}
-
 func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
@@ -233,9 +224,6 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 		sizes = sizes[(tries+1)%len(sizes):]
 	}
 	for n, size := range sizes {
-		if n > 0 {
-			p.a.changeAllowed(func(x watch.Access) watch.Access { return x.TryOn(p.reference, time.Now()) })
-		}
 		q = watch.Ask("createdAt", "desc", size)
 		if page, err = p.ask(ctx, q); watch.RefusedSize(err) {
 			continue
@@ -257,7 +245,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	p.place = p.a.place(listings.OperationContactRequests)
 	q.Place = p.place
 	if p.a.p.audit == nil {
-		q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
+		q.Settled = func(sum listings.Sum) bool { return p.isSettled(sum, time.Now()) }
 	}
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
@@ -320,7 +308,10 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing about what earlier responses have shown
 	}
-	r := response(page, q)
+	r := watch.Response{
+		Question: q, Requests: page.ContactRequests, Total: page.Total,
+		Unreadable: page.Unreadable, List: page.Found,
+	}
 	var j watch.Judged
 	var version uint64
 	var watched watch.Poll
@@ -338,13 +329,9 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 		return err
 	}
 	p.window, p.closed = j.Window, j.Closed
-	if p.state.settled = (settled{}); j.Settled {
-		p.state.settled = settled{
-			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
-		}
-		if page.Place() == p.place || p.none { // otherwise the next response is looked for elsewhere
-			p.state.settled.body = page.Sum
-		}
+	p.state.settled = settled{}
+	if j.Settled && (page.Place() == p.place || p.none) { // otherwise the next response is looked for elsewhere
+		p.state.settled = settled{body: page.Sum, version: version, totals: watched.Totals, none: p.none, list: p.list}
 	}
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()

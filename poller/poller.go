@@ -37,7 +37,6 @@ type Poller struct {
 	metrics  *Metrics
 	schedule *schedule.Schedule  // that of the dispatcher
 	keys     map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
-	down     atomic.Bool         // the base URL did not answer, once in this process
 
 	heartbeats heartbeats
 

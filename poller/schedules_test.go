@@ -2,10 +2,8 @@ package poller_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,8 +20,6 @@ const keyOfB = "22222222-2222-4333-8444-555555555555"
 // tripper is a transport with something in front.
 type tripper func(*http.Request) (*http.Response, error)
 
-var errRefusedDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-
 func twoKeys(w *world) {
 	w.model.AddAgency("B200")
 	w.model.AddKey(keyOfB, "B200")
@@ -31,28 +27,6 @@ func twoKeys(w *world) {
 }
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestARefusedPageSizeAfterA429DoesNotEndTheAsking(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		var n atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if n.Add(1) == 1 {
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"5"}}}
-			}
-			if c.Query.Get("pageSize") == "50" {
-				return &sandbox.Fault{Status: 400}
-			}
-			return nil
-		})
-		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 20*time.Minute
-		w.start()
-		w.pass(24 * time.Hour)
-		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
-			t.Errorf("%d requests in a day; status %+v", n, w.status("A100"))
-		}
-	})
-}
 
 func TestAKeyThatWaitsKeepsNoOtherWaiting(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -74,29 +48,6 @@ func TestAKeyThatWaitsKeepsNoOtherWaiting(t *testing.T) {
 		w.pass(20 * time.Minute)
 		if got := announced(w.log("B200")); got[id] != 1 {
 			t.Errorf("lead of another key not announced in 20 min")
-		}
-	})
-}
-
-func TestAnAnswerThatWasUnderWayDoesNotEndRetryAfter(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 20 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.start()
-		w.pass(10 * time.Minute)
-		var n atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if n.Add(1) == 5 {
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
-			}
-			return &sandbox.Fault{Delay: 3 * time.Second}
-		})
-		w.pass(time.Minute)
-		before := w.model.Requests(sandbox.Filter{})
-		w.pass(5 * time.Minute)
-		if n := w.model.Requests(sandbox.Filter{}) - before; n != 0 {
-			t.Errorf("%d requests between 1 and 6 minutes after a Retry-After of 10 minutes", n)
 		}
 	})
 }
@@ -133,138 +84,6 @@ func TestARefusedLastLookIsNotAskedAgain(t *testing.T) {
 	})
 }
 
-func TestLastLooksStopAtARefusal(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		var all []string
-		for n := range 40 {
-			all = append(all, fmt.Sprintf("a#%d##", n))
-		}
-		w.publish("A100", all...)
-		w.options.PollInterval = 12 * time.Hour
-		w.start()
-		w.pass(time.Hour)
-		n0 := len(w.log("A100"))
-		for _, r := range all[:10] {
-			w.must(w.model.Withdraw("A100", r))
-		}
-		inARow, most, asked := 0, 0, map[string]int{}
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // from now on contact requests are refused
-			if c.Operation != sandbox.OperationContactRequests {
-				inARow = 0
-				return nil
-			}
-			inARow++
-			most = max(most, inARow)
-			asked[c.Reference]++
-			return &sandbox.Fault{Status: 403}
-		})
-		w.pass(10 * time.Minute)
-		for reference, n := range asked {
-			if n > 1 {
-				t.Errorf("%s was asked %d times", reference, n)
-			}
-		}
-		if most > 1 {
-			t.Errorf("%d refused requests without the list being asked between", most)
-		}
-		if n := count(w.since("A100", n0), events.TypeInsertionDisappeared); n != 10 {
-			t.Errorf("%d insertions disappeared, want 10", n)
-		}
-	})
-}
-
-func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
-	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, inPages(10), []string{"A100"}, func(w *world) {
-		for n := range 25 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.options.PollInterval = 15 * time.Second // polled while page 3 is waited for
-		w.start()
-		w.pass(10 * time.Minute)
-		n := len(w.log("A100"))
-		var armed, done atomic.Bool
-		armed.Store(true)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "3" && armed.CompareAndSwap(true, false) {
-				// page 1, which holds a#24##, was read; it is withdrawn now
-				w.model.SetFault(nil)
-				if !done.Swap(true) {
-					_ = w.model.Withdraw("A100", "a#24##")
-				}
-				return &sandbox.Fault{Delay: 25 * time.Second}
-			}
-			return nil
-		})
-		w.pass(30 * time.Minute)
-		if c := count(w.since("A100", n), events.TypeAccessHalted); c != 0 {
-			t.Errorf("alarm for a withdrawn insertion: %v; halts now %+v", w.since("A100", n), w.status("A100").Halts)
-		}
-	})
-}
-
-func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
-	inWorld(t, sandbox.Options{}, inPages(10), []string{"A100"}, func(w *world) {
-		for n := range 25 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.start()
-		w.pass(10 * time.Minute)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			switch {
-			case c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "2":
-				return &sandbox.Fault{Status: 500}
-			case c.Reference == "a#1##" || c.Reference == "a#2##" || c.Reference == "a#3##":
-				return &sandbox.Fault{Status: 403}
-			}
-			return nil
-		})
-		w.pass(3 * time.Minute)
-		id := w.write("A100", "a#20##", 0)
-		w.pass(30 * time.Minute)
-		if got := announced(w.log("A100")); got[id] != 1 {
-			t.Errorf("a lead of a healthy insertion waits for more than half an hour")
-		}
-	})
-}
-
-func TestTheTryAtTheBaseURLIsNotLeftToAKeyThatWaits(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		twoKeys(w)
-		for n := range 6 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.publish("B200", "b#1##")
-		w.options.PollInterval = 10 * time.Minute
-		var down atomic.Bool
-		inner := w.options.API.Transport
-		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-			if down.Load() {
-				return nil, errRefusedDial
-			}
-			return inner.RoundTrip(r)
-		})
-		w.start()
-		w.pass(25 * time.Minute)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Key == "key-1" {
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
-			}
-			return nil
-		})
-		w.pass(130 * time.Second)
-		down.Store(true)
-		w.pass(4 * time.Minute)
-		down.Store(false)
-		w.pass(6 * time.Minute)
-		n := w.model.Requests(sandbox.Filter{AgencyID: "B200"})
-		w.pass(25 * time.Minute)
-		if w.model.Requests(sandbox.Filter{AgencyID: "B200"}) == n {
-			s := w.poller.Status()
-			t.Errorf("agency B not asked for 25 min after the API was back; down %q", s.Down)
-		}
-	})
-}
-
 func TestAReferenceTwiceOnAPageIsNoChange(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
@@ -278,36 +97,6 @@ func TestAReferenceTwiceOnAPageIsNoChange(t *testing.T) {
 		w.pass(time.Hour)
 		if n := count(w.log("A100"), events.TypeInsertionChanged); n > 1 {
 			t.Errorf("%d changes of an insertion that never changed", n)
-		}
-	})
-}
-
-func TestAnIdThatIsNoneIsDroppedAndSwallowsNothing(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		var leads atomic.Int64
-		leads.Store(1)
-		begin := time.Now()
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationContactRequests {
-				return nil
-			}
-			body := ""
-			for n := leads.Load(); n > 0; n-- { // "id" is the portal's number of the property
-				if body != "" {
-					body += ","
-				}
-				body += fmt.Sprintf(`{"id":4001,"requestId":"r%d","createdAt":%q,"email":"nora%d@example.org","message":"x"}`,
-					n, begin.Add(time.Duration(n)*time.Minute).UTC().Format(time.RFC3339), n)
-			}
-			return &sandbox.Fault{Body: []byte("[" + body + "]")}
-		})
-		w.start()
-		w.pass(5 * time.Minute)
-		leads.Store(4)
-		w.pass(5 * time.Minute)
-		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 4 {
-			t.Errorf("%d of 4 leads announced: %v", n, types(w.log("A100")))
 		}
 	})
 }
@@ -385,31 +174,6 @@ func TestOneOddDateSwallowsNothing(t *testing.T) {
 	})
 }
 
-func TestFailuresThatWereUnderWayCountOnce(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 60 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.options.PollInterval = 5 * time.Second
-		w.start()
-		w.pass(5 * time.Minute)
-		var till atomic.Int64
-		till.Store(time.Now().Add(4 * time.Second).UnixNano())
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if time.Now().UnixNano() < till.Load() {
-				return &sandbox.Fault{Delay: 2 * time.Second, Status: 429}
-			}
-			return nil
-		})
-		w.pass(10 * time.Second)
-		before := w.model.Requests(sandbox.Filter{})
-		w.pass(5 * time.Minute)
-		if w.model.Requests(sandbox.Filter{}) == before {
-			t.Errorf("four seconds of 429 without Retry-After silence the key for more than five minutes")
-		}
-	})
-}
-
 func TestAWideWindowThatFailsIsAskedAgain(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
@@ -472,44 +236,6 @@ func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
 	})
 }
 
-func TestARedactionWithoutIdsIsNoNewContactRequest(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		begin := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
-		var redacted atomic.Bool
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationContactRequests {
-				return nil
-			}
-			if redacted.Load() {
-				return &sandbox.Fault{Body: fmt.Appendf(nil, `[{"createdAt":%q,"email":null,"message":null,"lastName":null}]`, begin)}
-			}
-			return &sandbox.Fault{Body: fmt.Appendf(nil, `[{"createdAt":%q,"email":"n@example.org","message":"x","lastName":"B"}]`, begin)}
-		})
-		w.start()
-		w.pass(5 * time.Minute)
-		redacted.Store(true)
-		w.pass(5 * time.Minute)
-		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 1 {
-			t.Errorf("%d created: %v", n, types(w.log("A100")))
-		}
-	})
-}
-
-func TestTwoPersonsErasedBetweenTwoPollsAreNoDrift(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.start()
-		w.pass(5 * time.Minute)
-		first, second := w.write("A100", "a#1##", 0), w.write("A100", "a#1##", time.Second)
-		w.pass(2 * time.Minute)
-		w.must(w.model.Redact(first)) // empties members that were never shown, too
-		w.must(w.model.Redact(second))
-		w.pass(5 * time.Minute)
-		w.wants(w.since("A100", 3), events.TypeContactRequestRedacted, events.TypeContactRequestRedacted)
-	})
-}
-
 func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
@@ -540,31 +266,6 @@ func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
 	})
 }
 
-func TestARefusedPageSizeAfterAnOutageDoesNotEndTheAsking(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Query.Get("pageSize") == "50" {
-				return &sandbox.Fault{Status: 400}
-			}
-			return nil
-		})
-		var n atomic.Int64
-		inner := w.options.API.Transport
-		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-			if n.Add(1) == 1 {
-				return nil, errRefusedDial
-			}
-			return inner.RoundTrip(r)
-		})
-		w.start()
-		w.pass(2 * time.Hour)
-		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
-			t.Errorf("%d requests in hours; status %+v", n, w.status("A100"))
-		}
-	})
-}
-
 func TestWhatIsMadeInTheSecondOfTheBeginIsNews(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) { // tells times in whole seconds
 		w.publish("A100", "a#1##")
@@ -591,32 +292,6 @@ func TestAnInsertionThatComesBackBringsNoContactRequestFromBeforeTheWatch(t *tes
 		w.pass(10 * time.Minute)
 		if got := announced(w.log("A100")); got[old] != 0 || got[young] != 1 {
 			t.Errorf("announced %v; %s is older than the watch, %s is not", got, old, young)
-		}
-	})
-}
-
-func TestAnOlderAnswerShortensNoRetryAfter(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 20 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.start()
-		w.pass(10 * time.Minute)
-		var n atomic.Int64
-		w.model.SetFault(func(sandbox.Call) *sandbox.Fault {
-			switch n.Add(1) {
-			case 1:
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"2"}}, Delay: 8 * time.Second}
-			case 2:
-				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
-			}
-			return nil
-		})
-		w.pass(time.Minute)
-		before := w.model.Requests(sandbox.Filter{})
-		w.pass(8 * time.Minute)
-		if n := w.model.Requests(sandbox.Filter{}) - before; n != 0 {
-			t.Errorf("%d requests between 1 and 9 minutes after a Retry-After of 10 minutes", n)
 		}
 	})
 }

@@ -3,8 +3,6 @@ package poller
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -16,9 +14,6 @@ import (
 
 // walks walks the agency's insertions repeatedly until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
-	if err := a.waitForWalk(ctx); err != nil {
-		return err
-	}
 	for {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
@@ -31,20 +26,6 @@ func (a *agency) walks(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// waitForWalk waits until the process before would have walked next, after a back-off or the usual
-// interval, so that a process that keeps crashing does not walk more often.
-func (a *agency) waitForWalk(ctx context.Context) error {
-	if b := a.walking.state(); b.Failures > 0 {
-		return a.untilNextWalk(ctx, time.Until(b.Until))
-	}
-	state := a.published().state
-	if !state.Baselined {
-		return nil
-	}
-	since := time.Since(state.LastCompleteWalk)
-	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
 // walkOnce reads all pages once and returns how long to wait before the next walk. An error is one
@@ -60,7 +41,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		settled: map[listings.Sum]settledPage{},
 	}
 	o := listings.WalkOptions{
-		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions), Size: a.pageSize(w.Began),
+		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions),
+		Size: a.published().state.Operation(string(listings.OperationInsertions)).Size,
 	}
 	if a.p.audit == nil {
 		o.Settled = a.settledPage
@@ -155,7 +137,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
 		a.failedWalk = true
-		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, hint(v.Err))
+		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
 	}
 	if v.Complete && a.failedWalk {
 		a.failedWalk = false
@@ -163,16 +145,6 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
 		"pages", v.Pages, "insertions", v.References)
-}
-
-// hint returns an attribute for the log if a response seems to come from something other than the
-// API; otherwise an empty one, which the log omits.
-func hint(err error) slog.Attr {
-	var status *listings.StatusError
-	if watch.Classify(err) == watch.ClassDrift || errors.As(err, &status) && status.Status == http.StatusNotFound {
-		return slog.String("hint", "is the base URL the address of the API?")
-	}
-	return slog.Attr{}
 }
 
 // walk is one reading of all pages.
@@ -298,7 +270,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
 		k := &all[n]
-		if *k = known(tx, w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+		if k.Insertion, k.Exists = tx.Insertion(w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
 			k.Record = tx.Record(w.a.id, read.Reference)
 		}
 	}
@@ -314,8 +286,11 @@ func (w *walk) end(v listings.Verdict) error {
 	defer a.committing.Unlock()
 	failing := a.walking.state()
 	now := time.Now()
+	a.mu.Lock()
+	took := a.lastWalk.Took
+	a.mu.Unlock()
 	walked := watch.Walked{
-		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
+		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: took, Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
@@ -353,19 +328,6 @@ func (w *walk) end(v listings.Verdict) error {
 		}
 	}
 	return nil
-}
-
-// tookLast returns how long the previous walk took; zero if this process has made none.
-func (a *agency) tookLast() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.lastWalk.Took
-}
-
-// known returns what the store has of an insertion, without its record.
-func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
-	k.Insertion, k.Exists = tx.Insertion(agencyID, reference)
-	return k
 }
 
 // keepScheduled makes sure that every insertion that a complete walk saw is polled.
@@ -426,21 +388,4 @@ func (a *agency) planned(references []string) (list []entry, err error) {
 		return nil
 	})
 	return list, err
-}
-
-// pageSize returns the page size for a walk, as in [listings.WalkOptions]: 0, for the usual one,
-// unless that was refused within the last day.
-func (a *agency) pageSize(now time.Time) int {
-	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h := a.health[listings.OperationInsertions]
-	if h.sizeTried.IsZero() {
-		h.sizeTried = a.began
-	}
-	if size != 0 && now.Sub(h.sizeTried) < sizeAgain {
-		return size
-	}
-	h.sizeTried = now
-	return 0
 }

@@ -579,23 +579,6 @@ func TestAChangedContactRequestHoldsItsRecordAndARedactedOneNoPerson(t *testing.
 	})
 }
 
-func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.start()
-		w.pass(5 * time.Minute)
-		same := sandbox.ContactRequest{CreatedAt: time.Now(), Email: "nora@example.org", Message: "x"}
-		for range 2 {
-			_, err := w.model.AddContactRequest("A100", "a#1##", same)
-			w.must(err)
-		}
-		w.pass(5 * time.Minute)
-		if got := announced(w.log("A100")); len(got) != 2 {
-			t.Errorf("announced %v", got)
-		}
-	})
-}
-
 func TestANewInsertionBringsItsFirstContactRequests(t *testing.T) {
 	bothRenderings(t, func(t *testing.T, r sandbox.Rendering) {
 		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
@@ -803,42 +786,6 @@ func TestARestartAsksNoInsertionThatWasRefusedAndIsGone(t *testing.T) {
 			t.Errorf("announced %v: %v", got, types(w.log("A100")))
 		}
 	})
-}
-
-// TestATryOfAHaltIsNotOverWithASizeThatIsRefused lets an API that shows twenty at most refuse all contact requests, of one insertion and
-// of four, and serve them again the next day.
-func TestATryOfAHaltIsNotOverWithASizeThatIsRefused(t *testing.T) {
-	long(t)
-	for n := range 2 {
-		inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-			references := []string{"a#1##", "a#2##", "a#3##", "a#4##"}[:1+3*n]
-			w.publish("A100", references...)
-			refused := false
-			w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-				switch {
-				case c.Operation != sandbox.OperationContactRequests:
-				case refused:
-					return &sandbox.Fault{Status: 403}
-				case c.Query.Get("numberOfItemsPerPage") != "20":
-					return &sandbox.Fault{Status: 400}
-				}
-				return nil
-			})
-			w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
-			w.start()
-			w.pass(10 * time.Minute)
-			refused = true
-			w.pass(2 * time.Hour)
-			w.wants(w.since("A100", 1), events.TypeAccessHalted)
-			refused = false
-			w.pass(25 * time.Hour)
-			id := w.write("A100", "a#1##", 0)
-			w.pass(time.Hour)
-			if got := announced(w.log("A100")); got[id] != 1 {
-				t.Errorf("%d insertions: announced %v: %v", len(references), got, types(w.log("A100")))
-			}
-		})
-	}
 }
 
 // TestATryOfAHaltIsOneRequestADayWhateverTheResponse lets the tries of a halted insertion fail, also over a restart.

@@ -73,15 +73,6 @@ func (a *agency) commitState(change func(*store.Agency, *watch.Effects)) error {
 	})
 }
 
-// commitOperation is commit of a change of what is remembered of an operation.
-func (a *agency) commitOperation(op listings.Operation, change func(*store.Operation, *watch.Effects)) error {
-	return a.commitState(func(state *store.Agency, e *watch.Effects) {
-		o := state.Operation(string(op))
-		change(&o, e)
-		state.SetOperation(string(op), o)
-	})
-}
-
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the
 // last write.
 func (a *agency) noteGood(state *store.Agency) {
@@ -149,20 +140,15 @@ func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 // appendEvents puts events into the log, in order.
 func appendEvents(tx *store.Tx, list []events.Payload) error {
 	for _, p := range list {
-		if err := appendEvent(tx, p); err != nil {
+		e, err := events.New(p)
+		if err == nil {
+			_, err = tx.Append(e)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func appendEvent(tx *store.Tx, p events.Payload) error {
-	e, err := events.New(p)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Append(e)
-	return err
 }
 
 // logEvents repeats in the log what events say of the watch, once they are committed.
@@ -191,16 +177,8 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Warn("implausible change held", "operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
 				"missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
-			switch e.Reason {
-			case watch.Incomplete:
-				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
-			case watch.WindowFull:
-				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
-			case watch.OnlyNone:
-				log.Warn("no contact requests were shown for an hour, nor so much as an empty list", "since", e.From)
-			case watch.Unreadable:
-				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
-			}
+			log.Warn("something may be unseen", "operation", e.Operation, "reference", e.PropertyReferenceID,
+				"reason", e.Reason, "reached", e.Reached, "since", e.From)
 		case *events.WatchRecovered:
 			log.Info("alarm cleared", "operation", e.Operation, "ends", e.Ends, "since", e.Since)
 		}
@@ -232,8 +210,10 @@ func (a *agency) locate(op listings.Operation, reference string, shown listings.
 	h := a.health[op]
 	announce := before.Known && at.Sub(h.placeAnnounced) >= placeEvery
 	a.mu.Unlock()
-	err := a.commitOperation(op, func(o *store.Operation, e *watch.Effects) {
+	err := a.commitState(func(state *store.Agency, e *watch.Effects) {
+		o := state.Operation(string(op))
 		o.Path, o.Located = shown.Path, true
+		state.SetOperation(string(op), o)
 		if announce {
 			e.Events = append(e.Events, &events.WatchSchemaDrifted{
 				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference, Change: "place",

@@ -316,14 +316,7 @@ const share = 0.8
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// Cap is how long an insertion may wait.
-func (s *Schedule) Cap() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cap()
-}
-
-// cap is Cap. What comes every few intervals is never late.
+// cap is how long an insertion may wait. What comes every few intervals is never late.
 func (s *Schedule) cap() time.Duration {
 	if s.o.Staleness > 0 {
 		return s.o.Staleness

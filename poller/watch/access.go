@@ -209,19 +209,6 @@ func (x Access) TryNow(now time.Time) Access {
 	return x
 }
 
-// TryOn lets the request that tries a halt be followed by another one: a number of records that the
-// API refuses says nothing of access.
-func (x Access) TryOn(reference string, now time.Time) Access {
-	for _, s := range []Scope{{Scope: events.ScopeContactRequests}, {events.ScopeInsertion, reference}} {
-		tries := s.Reference != "" || x.Trying == reference
-		if h, halted := x.Halts[s]; halted && !h.Silent && tries && h.Tried.After(h.Since) {
-			h.Tried = now.Add(-RetryRefused)
-			x = x.With(h)
-		}
-	}
-	return x
-}
-
 // RefusalLimit is how many still-listed insertions must be refused, without a good answer between,
 // before all contact requests of an agency halt.
 const RefusalLimit = 3

@@ -7,8 +7,8 @@ import (
 )
 
 // Backoff is how one thing fails: an insertion, an operation of an agency, a key, the base URL. It
-// counts failures in a row and says when to try again; after a failure requests go one at a time,
-// until one succeeds. It is a value: what an answer makes of it is another one.
+// counts failures in a row and says when to try again. It is a value: what a response makes of it
+// is another one.
 //
 // Answers come in another order than their questions were sent. What was sent before the last
 // failure says nothing about what came after it: it neither ends the back-off nor lengthens it.
@@ -21,7 +21,6 @@ type Backoff struct {
 	Last     string    // what failed last
 
 	failedAt time.Time
-	probe    time.Time // when the one that may try was sent; zero: none was
 }
 
 // NewBackoff has not failed. It waits for first after one failure, and for longest after many.
@@ -36,7 +35,7 @@ func (b Backoff) Failed(what string, sent, now time.Time) Backoff {
 		b.Since = now
 	}
 	b.Failures++
-	b.Last, b.failedAt, b.probe = what, now, time.Time{}
+	b.Last, b.failedAt = what, now
 	b.Until = now.Add(Delay(b.first, b.longest, b.Failures))
 	return b
 }
@@ -63,31 +62,8 @@ func (b Backoff) Succeeded(sent time.Time) Backoff {
 	return NewBackoff(b.first, b.longest)
 }
 
-// Probed is the back-off when a request goes; after a failure it is the only one until it is over:
-// failed, succeeded or dismissed.
-func (b Backoff) Probed(now time.Time) Backoff {
-	if b.Failures > 0 {
-		b.probe = now
-	}
-	return b
-}
-
-// Dismissed is the back-off after a request that decides nothing, and was sent, or would have been,
-// at a moment.
-func (b Backoff) Dismissed(sent time.Time) Backoff {
-	if !sent.Before(b.probe) {
-		b.probe = time.Time{}
-	}
-	return b
-}
-
 // Wait is how long a request must wait before it may go; zero: it may go now.
-func (b Backoff) Wait(now time.Time) time.Duration {
-	if !b.probe.IsZero() {
-		return max(b.Until.Sub(now), time.Second)
-	}
-	return max(b.Until.Sub(now), 0)
-}
+func (b Backoff) Wait(now time.Time) time.Duration { return max(b.Until.Sub(now), 0) }
 
 // Delay is how long to wait after so many failures in a row: twice as long each time, up to the
 // longest, and a fifth more or less.

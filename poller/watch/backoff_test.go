@@ -29,21 +29,3 @@ func TestWhatWasUnderWayAtAFailureSaysNothingOfItsEnd(t *testing.T) {
 		t.Errorf("a success later: %+v", over)
 	}
 }
-
-func TestAfterAFailureOneRequestGoesAtATime(t *testing.T) {
-	b := NewBackoff(time.Second, time.Second).Probed(at(0))
-	if b.Wait(at(0)) != 0 {
-		t.Error("without a failure all go")
-	}
-	b = b.Failed("", at(0), at(1))
-	if b.Wait(at(1)) == 0 || b.Wait(at(3)) != 0 {
-		t.Errorf("waits %v, later %v", b.Wait(at(1)), b.Wait(at(3)))
-	}
-	b = b.Probed(at(3))
-	if b.Wait(at(3)) == 0 || b.Dismissed(at(2)).Wait(at(3)) == 0 {
-		t.Error("a second one goes")
-	}
-	if b.Dismissed(at(3)).Wait(at(3)) != 0 || b.Failed("", at(3), at(4)).Wait(at(9)) != 0 {
-		t.Error("it is over, and none goes")
-	}
-}

@@ -79,7 +79,8 @@ func (r *reader) checkServer(name, text string) (user string) {
 	return u.User.Username()
 }
 
-var proxy = regexp.MustCompile(`^((https?|socks5h?)://)?([^/]*@)?(\[[0-9a-fA-F:.]+\]|[^/:@\s]+)(:\d+)?/?$`)
+var proxy = regexp.MustCompile(`^((https?|socks5h?)://)?([^/]*@)?` +
+	`(\[[0-9a-fA-F:.]+\]|[^][/:@\s]+)(:\d+)?/?$`)
 
 // checkProxy refuses a proxy that net/http would pass over in silence, to ask directly. Its address
 // may hold a password.

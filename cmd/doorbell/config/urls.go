@@ -2,12 +2,13 @@ package config
 
 import (
 	"cmp"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"doorbell/events/forward"
 )
 
 // URLTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme,
@@ -18,13 +19,12 @@ func URLTrouble(text string, plaintext Hosts) string {
 		strings.ContainsAny(text, " \"<>\\") {
 		return "is not an https:// address; write it whole, like https://api.example.com"
 	}
-	host := strings.ToLower(u.Hostname())
 	switch {
 	case !goodHost(u):
 		return "names no usable host; write it like https://api.example.com"
 	case u.User != nil:
 		return "holds a user or password; leave out what stands before the @"
-	case u.Scheme == "http" && !Loopback(host) && !slices.Contains(plaintext, host):
+	case u.Scheme == "http" && !forward.MayBePlain(u.Hostname(), plaintext):
 		return "speaks plain http to another machine, which would show secrets and people's data " +
 			"to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
 	}
@@ -40,10 +40,7 @@ func goodHost(u *url.URL) bool {
 }
 
 // Loopback reports whether a host name or address means this machine and nothing else.
-func Loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
-}
+func Loopback(host string) bool { return forward.MayBePlain(host, nil) }
 
 // areServers reports whether a text names NATS servers, separated by commas.
 func areServers(text string) bool {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,80 +26,88 @@ const (
 	// pages where the size is refused, and the contact requests of two insertions.
 	MaxFurther = 7
 	windowSize = 20 // contact requests
-	// fullPage is how many insertions without a total may be the first page of a longer list.
-	fullPage = 20
 )
 
 // api requests the list of each agency once, and reads contact requests where the list is longest.
 func (c *checker) api(ctx context.Context) {
-	p, client, pace := c.client()
-	if client == nil {
-		return
-	}
-	if agency, list := c.access(ctx, client, p); list != nil {
-		c.responses(ctx, client, p, agency, list)
-	}
-	c.accessLines()
-	c.round()
-	c.report.Requests = pace.begun
-}
-
-// client makes a client that begins requests at even distances; nil where the configuration does
-// not allow one.
-func (c *checker) client() (poller.Options, *listings.Client, *spacing) {
 	p := options.Poller(c.Config, c.Version)
-	perSecond := p.RequestsPerSecond
-	if c.daemon != nil { // its own requests are not counted here
-		perSecond = min(perSecond, 1)
-	}
-	if wait := time.Duration(float64(len(p.Agencies)+1) / perSecond * float64(time.Second)); wait > 5*time.Second {
-		fmt.Fprintf(c.Progress, "doorbell: %g requests a second for %s; this takes about %s\n",
-			perSecond, ops.Counted(len(p.Agencies), "agency"), ops.Span(wait))
-	}
-	pace := newSpacing(perSecond)
+	pace := c.pace(p.RequestsPerSecond, len(p.Agencies))
 	p.API.Gate = pace
 	client, err := listings.New(p.API)
 	if err != nil {
 		c.report.refuse(sectionConfig, exit.Config(err, ""))
-		return p, nil, nil
+		return
 	}
-	return p, client, pace
+	agency, list := c.access(ctx, client, p)
+	c.accessLines()
+	if list != nil {
+		c.responses(ctx, client, p, agency, list)
+	}
+	c.round()
+	c.report.Requests = pace.begun
+}
+
+// Key requests the list of every configured agency once, with the key of the configuration, and
+// prints a line for each. It uses neither the store nor the daemon: the key in use, its halts and
+// its polls stay as they are. refused counts the agencies that the key was not seen to open. The
+// error is that of the context or of a failed write.
+func Key(ctx context.Context, o Options, out io.Writer) (refused int, err error) {
+	c := newChecker(o)
+	_, err = options.Client(o.Config.Base).Status(ctx)
+	c.report.DaemonRunning = !errors.Is(err, ops.ErrNoAnswer)
+	p := options.Poller(o.Config, o.Version)
+	p.API.Gate = c.pace(p.RequestsPerSecond, len(p.Agencies))
+	client, err := listings.New(p.API)
+	if err != nil {
+		return 0, exit.Config(err, "")
+	}
+	c.access(ctx, client, p)
+	for _, a := range c.report.Agencies {
+		text := a.text
+		if a.Access != AccessOK {
+			refused++
+		}
+		if a.Access == AccessRefused { // whether others open is seen here
+			text = fmt.Sprintf("status %d, %s", a.Status, text)
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", a.AgencyID, text); err != nil {
+			return refused, err
+		}
+	}
+	return refused, ctx.Err()
 }
 
 // access requests the first page of each agency's list, and returns the one with the most
 // insertions. After a 429 the key is not used again; after a refused connection nothing is
 // requested.
 func (c *checker) access(ctx context.Context, client *listings.Client, p poller.Options) (agency poller.AgencyKeys, longest *listings.InsertionsPage) {
-	busy, down := map[string]bool{}, false
-	refused := map[int]*listings.StatusError{} // by index of the agency
+	over := map[string]string{} // why a key, or "" for all, is not used any more
+	refused := map[int]*listings.StatusError{}
 	for i, a := range p.Agencies {
 		found := Agency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1, level: levelWarn}
-		switch h, halted := c.halts[a.ID]; {
-		case halted:
+		why := cmp.Or(over[""], over[a.Key.Fingerprint()])
+		if h, halted := c.halts[a.ID]; halted {
 			found.Access, found.Status, found.ProbableReason = AccessHalted, h.status, h.reason
 			found.says(LevelFail, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
 				message.Scope(h.scope), ops.RefusalText(h.status, h.reason)), h.advice)
-		case busy[a.Key.Fingerprint()]:
-			found.says(levelWarn, "not checked, because the API throttles the key", "")
-		case down || ctx.Err() != nil:
-			found.says(levelWarn, "not checked, because the API does not respond", "")
-		default:
-			page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]})
-			if err == nil {
-				found.admit(page)
-				if longest == nil || len(page.Insertions) > len(longest.Insertions) {
-					agency, longest = a, page
-				}
-				break
+		} else if why != "" || ctx.Err() != nil {
+			found.says(levelWarn, "not checked, because the API "+why, "")
+		} else if page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]}); err == nil {
+			found.admit(page)
+			if longest == nil || len(page.Insertions) > len(longest.Insertions) {
+				agency, longest = a, page
 			}
+		} else {
 			f := failureOf(err)
 			found.Access, found.Status = accessFailed, f.status
-			found.says(LevelFail, f.text, "")
-			busy[a.Key.Fingerprint()], down = f.class == watch.ClassBusy, f.class == watch.ClassDown
-			if status := (*listings.StatusError)(nil); f.class == watch.ClassRefused && errors.As(err, &status) {
-				found.Access, refused[i] = AccessRefused, status
-			} else {
-				found.text, found.remedy = c.failed(f)
+			found.says(LevelFail, f.text, c.remedy(f))
+			switch f.class {
+			case watch.ClassBusy:
+				over[a.Key.Fingerprint()] = "throttles the key"
+			case watch.ClassDown:
+				over[""] = "does not respond"
+			case watch.ClassRefused:
+				found.Access, refused[i] = AccessRefused, f.refused
 			}
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
@@ -121,31 +129,33 @@ func firstPage(ctx context.Context, client *listings.Client, a poller.AgencyKeys
 func (a *Agency) says(level, text, remedy string) { a.level, a.text, a.remedy = level, text, remedy }
 
 func (a *Agency) admit(page *listings.InsertionsPage) {
-	a.Access, a.Status = AccessOK, 200
-	a.Insertions = max(len(page.Insertions), page.Total)
-	a.AtLeast = page.Total < 0 && len(page.Insertions) >= fullPage
-	a.says(LevelOK, "access, "+a.counted(), "")
-	if a.Insertions == 0 {
-		a.says(levelWarn, "access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
+	a.Access, a.Status, a.Insertions = AccessOK, http.StatusOK, max(len(page.Insertions), page.Total)
+	switch {
+	case a.Insertions == 0:
+		a.says(levelWarn, "access, but no insertion",
+			"right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
+	case page.Total < 0:
+		a.says(LevelOK, "access, at least "+ops.Counted(a.Insertions, "insertion"), "")
+	default:
+		a.says(LevelOK, "access, "+ops.Counted(a.Insertions, "insertion"), "")
 	}
 }
 
-// failed says why a list could not be read, and what to do.
-func (c *checker) failed(f failure) (text, remedy string) {
+// remedy says what to do about a list that could not be read.
+func (c *checker) remedy(f failure) string {
 	switch {
 	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
-		return f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
+		return "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
 	case f.class == watch.ClassDown:
-		return fmt.Sprintf("%s: %s", c.Config.Poll.BaseURL.Masked(), f.text),
-			"is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network and proxy; " +
-				"an authority of your own goes into DOORBELL_CA_FILE"
+		return "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network and proxy; " +
+			"an authority of your own goes into DOORBELL_CA_FILE"
 	case f.class == watch.ClassBusy:
-		return f.text, "the API throttles the key: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND"
-	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
-		return f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
+		return "the API throttles the key: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND"
+	case f.status/100 == 2, f.status/100 == 3, f.status == http.StatusNotFound:
+		return "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
 			"may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
 	}
-	return f.text, "run would try again; if it stays so, ask the provider"
+	return "run would try again; if it stays so, ask the provider"
 }
 
 // refusals says why agencies are refused, which depends on the other agencies of the key.
@@ -171,55 +181,17 @@ func (c *checker) refusals(p poller.Options, refused map[int]*listings.StatusErr
 	}
 }
 
-// maxNamed is the maximum number of agencies that are named one by one.
-const maxNamed = 6
-
-// accessLines writes a line for each agency that the key opens, or one for many, then one for all
-// of which the same is said.
+// accessLines writes a line for each agency, and one for neighbours that need the same remedy.
 func (c *checker) accessLines() {
-	var opened []Agency
-	all := Agency{}
-	var order []string // texts, as they come
-	same := map[string][]Agency{}
-	for _, a := range c.report.Agencies {
-		if a.level == LevelOK {
-			opened = append(opened, a)
-			all.Insertions, all.AtLeast = all.Insertions+a.Insertions, all.AtLeast || a.AtLeast
-			continue
+	for all := c.report.Agencies; len(all) > 0; {
+		first, names := all[0], ""
+		for len(all) > 0 && (names == "" || first.remedy != "" && all[0].text+all[0].remedy == first.text+first.remedy) {
+			names += ", " + all[0].AgencyID
+			all = all[1:]
 		}
-		if same[a.text] == nil {
-			order = append(order, a.text)
-		}
-		same[a.text] = append(same[a.text], a)
+		l := Line{SectionAPI, first.level, strings.TrimPrefix(names, ", ") + ": " + first.text, first.remedy}
+		c.report.add(exit.CodeFailed, l)
 	}
-	if len(opened) > maxNamed {
-		c.report.ok(SectionAPI, "%s: access, %s", ops.Counted(len(opened), "agency"), all.counted())
-		opened = nil
-	}
-	for _, a := range opened {
-		c.report.ok(SectionAPI, "%s: %s", a.AgencyID, a.text)
-	}
-	for _, text := range order {
-		var names []string
-		for _, a := range same[text] {
-			names = append(names, a.AgencyID)
-		}
-		first, list := same[text][0], strings.Join(names[:min(len(names), maxNamed)], ", ")
-		if len(names) > 1 { // each has a command of its own
-			first.remedy = strings.Replace(first.remedy, "run: "+watch.ResumeCommand(first.AgencyID, ""), "run for each of them: doorbell resume AGENCY", 1)
-		}
-		if more := len(names) - maxNamed; more > 0 {
-			list += fmt.Sprintf(" and %d more", more)
-		}
-		c.report.add(Line{Section: SectionAPI, Level: first.level, Text: list + ": " + text, Remedy: first.remedy})
-	}
-}
-
-func (a Agency) counted() string {
-	if a.AtLeast {
-		return "at least " + ops.Counted(a.Insertions, "insertion")
-	}
-	return ops.Counted(a.Insertions, "insertion")
 }
 
 // responses says what the list of one agency showed, then the contact requests of its first
@@ -233,30 +205,26 @@ func (c *checker) responses(ctx context.Context, client *listings.Client, p poll
 	if len(list.Insertions) == 0 {
 		return
 	}
-	var window *listings.ContactRequestsPage
-	var failed *failure
+	var failed failure
 	for _, n := range slices.Compact([]int{0, len(list.Insertions) / 2}) {
 		page, err := client.ContactRequests(ctx, a.Key, a.ID, list.Insertions[n].Reference, listings.ContactRequestsQuery{
 			NumberOfItemsPerPage: windowSize, SortBy: "createdAt", SortOrder: "desc",
 		})
-		if f := failureOf(err); slices.Contains([]int{http.StatusNoContent, http.StatusNotFound, http.StatusGone}, f.status) {
-			page = &listings.ContactRequestsPage{} // it has none
-		} else if err != nil {
-			if failed = &f; f.class == watch.ClassRefused || f.class == watch.ClassBusy || f.class == watch.ClassDown || ctx.Err() != nil {
-				break
-			}
-			continue
+		if err == nil && len(page.ContactRequests) > 0 {
+			c.contactRequests(p, page)
+			return
 		}
-		if window = page; len(page.ContactRequests) > 0 {
+		f := failureOf(err)
+		if err != nil && !slices.Contains([]int{http.StatusNoContent, http.StatusNotFound, http.StatusGone}, f.status) {
+			failed = f
+		}
+		if f.ends() {
 			break
 		}
 	}
 	switch {
-	case window != nil:
-		c.contactRequests(p, window)
-		if failed != nil {
-			c.report.warn(SectionResponses, "contact requests of another insertion: "+failed.text, "")
-		}
+	case failed.text == "":
+		c.report.ok(SectionResponses, "the insertions that were read have no contact request, so their ids and times are not known yet")
 	case failed.class == watch.ClassRefused:
 		c.report.fail(SectionResponses, "contact requests of an insertion that the list shows are refused: "+failed.text,
 			"ask the provider whether the key may read contact requests; run would halt that insertion, or all contact requests of the agency if others are refused too")
@@ -268,10 +236,6 @@ func (c *checker) responses(ctx context.Context, client *listings.Client, p poll
 
 // contactRequests says how contact requests are named and dated.
 func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequestsPage) {
-	if len(window.ContactRequests) == 0 {
-		c.report.ok(SectionResponses, "the insertions that were read have no contact request, so their ids and times are not known yet")
-		return
-	}
 	fields := p.IDFields
 	if len(fields) == 0 {
 		fields = listings.IDFields
@@ -282,7 +246,13 @@ func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequ
 		c.report.warn(SectionResponses, fmt.Sprintf("contact requests are at %s; no known member tells them apart", place(window.Envelope)),
 			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two equal ones in the same second are one")
 	}
-	switch form := createdForm(window.ContactRequests); form {
+	form := window.ContactRequests[0].CreatedForm
+	for _, r := range window.ContactRequests {
+		if r.CreatedForm != form {
+			form = "mixed"
+		}
+	}
+	switch form {
 	case listings.FormOffset:
 		c.report.ok(SectionResponses, "their creation time is date and time with an offset")
 	case listings.FormZoneless:
@@ -307,29 +277,18 @@ func place(e listings.Envelope) string {
 // idField is the first candidate that is present and distinct in a response; empty: there is none.
 func idField(candidates []string, list []listings.ContactRequest) string {
 	for _, field := range candidates {
-		seen := map[string]bool{"": true}
-		if !slices.ContainsFunc(list, func(r listings.ContactRequest) bool {
-			id := r.ID(field)
-			twice := seen[id]
-			seen[id] = true
-			return twice
-		}) {
+		seen := map[string]bool{}
+		for _, r := range list {
+			seen[r.ID(field)] = true
+		}
+		if len(seen) == len(list) && !seen[""] {
 			return field
 		}
 	}
 	return ""
 }
 
-// createdForm is how creation times are written; "mixed" where not all are alike.
-func createdForm(list []listings.ContactRequest) string {
-	form := list[0].CreatedForm
-	if slices.ContainsFunc(list, func(r listings.ContactRequest) bool { return r.CreatedForm != form }) {
-		return "mixed"
-	}
-	return form
-}
-
-// round says how long a round of polls takes, and whether it fits into the allowed staleness.
+// round says how long a round of polls takes.
 func (c *checker) round() {
 	insertions := 0
 	for _, a := range c.report.Agencies {
@@ -341,15 +300,8 @@ func (c *checker) round() {
 	p := c.Config.Poll
 	polls := time.Duration(float64(insertions) / p.RequestsPerSecond * float64(time.Second))
 	round := max(polls, p.PollInterval).Round(time.Millisecond)
-	if round > time.Minute {
-		round = round.Round(time.Second)
-	}
-	c.report.ok(sectionBudget, "%s at %g requests/s: a round of polls takes %s, which finds a contact request after %s on average; busy insertions are polled more often",
+	c.report.ok(SectionResponses, "%s at %g requests/s: a round of polls takes %s, which finds a contact request after %s on average",
 		ops.Counted(insertions, "insertion"), p.RequestsPerSecond, round, round/2)
-	if limit := time.Duration(p.MaxStaleness); limit > 0 && polls > limit {
-		c.report.warn(sectionBudget, fmt.Sprintf("a round of polls takes longer than DOORBELL_MAX_STALENESS, %s", limit),
-			fmt.Sprintf("it takes at least %.2g requests/s (DOORBELL_REQUESTS_PER_SECOND)", math.Ceil(100*float64(insertions)/limit.Seconds())/100))
-	}
 }
 
 // spacing is a listings.Gate that lets requests begin at even distances, and counts them.
@@ -359,8 +311,17 @@ type spacing struct {
 	begun int
 }
 
-func newSpacing(perSecond float64) *spacing {
-	return &spacing{every: time.Duration(float64(time.Second) / perSecond)}
+// pace spaces requests at the configured rate. Beside a daemon, whose own requests are not counted
+// here, it is at most one a second.
+func (c *checker) pace(perSecond float64, requests int) *spacing {
+	if c.report.DaemonRunning {
+		perSecond = min(perSecond, 1)
+	}
+	s := &spacing{every: time.Duration(float64(time.Second) / perSecond)}
+	if wait := time.Duration(requests) * s.every; wait > 3*time.Second {
+		fmt.Fprintf(c.Progress, "doorbell: at %g requests/s this takes about %s\n", perSecond, ops.Span(wait))
+	}
+	return s
 }
 
 func (s *spacing) Wait(ctx context.Context, _ listings.Request) error {
@@ -378,9 +339,15 @@ func (*spacing) Done(listings.Request, listings.Outcome) {}
 
 // failure is why a request failed, in words that do not name the insertion.
 type failure struct {
-	text   string
-	status int // 0: no response
-	class  watch.Class
+	text    string
+	status  int // 0: no response
+	class   watch.Class
+	refused *listings.StatusError
+}
+
+// ends reports whether no more requests of the key make sense.
+func (f failure) ends() bool {
+	return f.class == watch.ClassRefused || f.class == watch.ClassBusy || f.class == watch.ClassDown || f.class == watch.ClassCanceled
 }
 
 func failureOf(err error) failure {
@@ -395,7 +362,7 @@ func failureOf(err error) failure {
 	f.text = strings.TrimPrefix(of.Error(), of.String()+": ")
 	switch e := of.(type) {
 	case *listings.StatusError:
-		f.status = e.Status
+		f.status, f.refused = e.Status, e
 		if e.Body == listings.BodyHTML {
 			f.text += ", as HTML"
 		}

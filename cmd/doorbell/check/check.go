@@ -10,14 +10,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -33,16 +32,14 @@ type Options struct {
 
 // Run checks everything. It returns an error only when the context ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
+	c := newChecker(o)
 	c.configuration()
-	c.receivers()
 	if c.findDaemon(ctx) {
 		c.disk()
 		c.nats(ctx)
 		c.page()
 		c.api(ctx)
 	}
-	c.report.conclude()
 	return c.report, ctx.Err()
 }
 
@@ -50,7 +47,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func Refused(err error) *Report {
 	r := newReport()
 	r.refuse(sectionConfig, err)
-	r.conclude()
 	return r
 }
 
@@ -58,9 +54,12 @@ func Refused(err error) *Report {
 type checker struct {
 	Options
 	report *Report
-	daemon *ops.Status               // of the running daemon; nil: none runs
 	halts  map[string]halt           // by agency: scopes that run does not request
 	places map[string]listings.Place // by agency: where its list stood before
+}
+
+func newChecker(o Options) *checker {
+	return &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
 }
 
 // halt is why an agency, or all its contact requests, are not requested.
@@ -70,6 +69,7 @@ type halt struct {
 	reason, advice string
 }
 
+// configuration reports what is configured, and a table of routes that run would refuse.
 func (c *checker) configuration() {
 	keys := map[string]bool{}
 	for _, a := range c.Config.Agencies {
@@ -79,10 +79,23 @@ func (c *checker) configuration() {
 	if len(keys) == 1 {
 		with = "key " + c.Config.Agencies[0].Key.Fingerprint()
 	}
-	c.report.ok(sectionConfig, "%s at %s, with %s", ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked(), with)
+	c.report.ok(sectionConfig, "%s at %s, with %s",
+		ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked(), with)
 	for _, w := range c.Config.Warnings {
 		c.report.warn(sectionConfig, w, "")
 	}
+	set, err := receivers.Open(c.Config, c.Version)
+	switch {
+	case err != nil:
+		c.report.refuse(sectionConfig, err)
+		return
+	case set.IsEmpty():
+		c.report.ok(sectionConfig, "no receiver: events go to NATS alone")
+	default:
+		c.report.ok(sectionConfig, "%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
+			ops.Counted(len(set.Distinct()), "receiver"))
+	}
+	set.Close()
 }
 
 // findDaemon asks the daemon over its socket, or reads the store if none runs. It reports whether
@@ -96,10 +109,12 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 		c.report.fail(sectionDaemon, "the daemon does not report its state: "+err.Error(), "look at its log")
 		return false
 	}
-	c.daemon, c.report.DaemonRunning = &s, true
-	c.report.ok(sectionDaemon, "running since %s; `doorbell status` shows how it does", s.Started.Format(time.RFC3339))
-	if s.Watch.BaseURL != string(c.Config.Poll.BaseURL) {
-		c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
+	c.report.DaemonRunning = true
+	since := "running since " + s.Started.Format(time.RFC3339)
+	if problem := s.Summary(); problem != "" {
+		c.report.warn(sectionDaemon, since+": "+problem, "`doorbell status` shows more")
+	} else {
+		c.report.ok(sectionDaemon, "%s; `doorbell status` shows how it does", since)
 	}
 	for _, a := range s.Watch.Agencies {
 		if path, known := a.Places[listings.OperationInsertions]; known {
@@ -118,56 +133,26 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 func (c *checker) readStore() bool {
 	dir := c.Config.Base.DataDir
 	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: string(c.Config.Poll.BaseURL)})
-	var locked *store.LockedError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return true
-	case errors.As(err, &locked):
-		c.report.refuse(sectionDaemon, exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder))
-		return false
-	case err != nil:
-		c.report.refuse(SectionDisk, exit.Store(err, dir))
-		return true
-	}
-	defer kept.Close()
-	err = kept.View(func(tx *store.Tx) error {
-		for _, k := range options.Poller(c.Config, c.Version).Agencies {
-			access := poller.RememberedAccess(tx, k)
-			c.places[k.ID] = access.Place
-			if h := access.Halt; h != nil {
-				c.halts[k.ID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
+	if err == nil {
+		defer kept.Close()
+		err = kept.View(func(tx *store.Tx) error {
+			for _, k := range options.Poller(c.Config, c.Version).Agencies {
+				access := poller.RememberedAccess(tx, k)
+				c.places[k.ID] = access.Place
+				if h := access.Halt; h != nil {
+					c.halts[k.ID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
+				}
 			}
-		}
-		return nil
-	})
-	if err != nil {
+			return nil
+		})
+	}
+	if errors.As(err, new(*store.LockedError)) {
+		c.report.refuse(sectionDaemon, exit.Unavailable(
+			fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder))
+		return false
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.report.refuse(SectionDisk, exit.Store(err, dir))
 	}
 	return true
-}
-
-// page tries the address of the page, as run does.
-func (c *checker) page() {
-	switch b := c.Config.Base; {
-	case c.daemon != nil:
-	case !b.HasHTTP():
-		c.report.ok(SectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
-	default:
-		if err := daemon.TryHTTP(b.HTTPListen); err != nil {
-			c.report.refuse(SectionPage, err)
-			return
-		}
-		c.report.ok(SectionPage, "at %s, which is free", b.HTTPListen)
-	}
-}
-
-// sections are in the order of a reader. What takes the least time is checked first.
-var sections = []string{
-	sectionConfig, sectionDaemon, SectionAPI, SectionResponses, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk,
-}
-
-func (r *Report) sort() {
-	slices.SortStableFunc(r.Lines, func(a, b Line) int {
-		return slices.Index(sections, a.Section) - slices.Index(sections, b.Section)
-	})
 }

@@ -5,91 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
-	"doorbell/cmd/doorbell/people"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
 )
 
-// nats looks at where events would go. It makes no stream and changes none.
+// nats looks at where events would go. It makes no stream and changes none. What a running daemon
+// has is in its status.
 func (c *checker) nats(ctx context.Context) {
+	listen := c.Config.Base.NATSListen
 	switch {
-	case c.daemon != nil:
-		c.natsOfDaemon()
-	case c.Config.NATS.URL == "":
-		c.embedded()
-	default:
+	case c.report.DaemonRunning: // it has a server, or a connection
+	case c.Config.NATS.URL != "":
 		c.external(ctx)
-	}
-}
-
-func (c *checker) natsOfDaemon() {
-	n := c.daemon.NATS
-	kind := "external"
-	if n.Embedded {
-		kind = "embedded"
-	}
-	failed := slices.IndexFunc(c.daemon.Relay, func(r ops.RelayStatus) bool { return r.Problem != "" })
-	switch {
-	case n.Problem != "":
-		c.report.fail(SectionNATS, "the daemon publishes nothing: "+n.Problem, "see `doorbell status`; what happens meanwhile waits in the store")
-	case !n.Connected:
-		c.report.fail(SectionNATS, "the daemon has no connection to its "+kind+" NATS", "look at its log; what happens meanwhile waits in the store")
-	case failed >= 0:
-		c.report.fail(SectionNATS, "the daemon does not publish the events of "+c.daemon.Relay[failed].AgencyID+": "+c.daemon.Relay[failed].Problem,
-			"see `doorbell status`; what happens meanwhile waits in the store")
-	default:
-		c.report.ok(SectionNATS, "the daemon is connected to its %s NATS, stream %s", kind, n.Stream)
-	}
-}
-
-// embedded tries the address of the server, as run does before it makes anything.
-func (c *checker) embedded() {
-	address := c.Config.Base.NATSListen
-	if address == "off" {
+	case listen == "off":
 		c.report.ok(SectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
+	default: // the address is tried as run tries it
+		c.listens(SectionNATS, "embedded, at "+listen, daemon.TryNATS(listen))
+	}
+}
+
+// page tries the address of the page, as run does.
+func (c *checker) page() {
+	switch b := c.Config.Base; {
+	case c.report.DaemonRunning:
+	case b.HasHTTP():
+		c.listens(SectionPage, "at "+b.HTTPListen, daemon.TryHTTP(b.HTTPListen))
+	default:
+		c.report.ok(SectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
+	}
+}
+
+func (c *checker) listens(section, what string, err error) {
+	if err != nil {
+		c.report.refuse(section, err)
 		return
 	}
-	if err := daemon.TryNATS(address); err != nil {
-		c.report.refuse(SectionNATS, err)
-		return
-	}
-	c.report.ok(SectionNATS, "embedded, at %s, which is free; no NATS URL is set", address)
+	c.report.ok(section, "%s, which is free", what)
 }
 
 func (c *checker) external(ctx context.Context) {
 	url := natsd.Redact(string(c.Config.NATS.URL))
 	nc, err := daemon.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
 	if err != nil {
-		c.report.refuse(SectionNATS, exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
+		c.report.refuse(SectionNATS,
+			exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
 		return
 	}
 	defer nc.Close()
-	if !options.Connected(ctx, nc.Conn) {
-		c.unconnected(nc, url)
-		return
+	switch connected := options.Connected(ctx, nc.Conn); {
+	case connected:
+		c.report.ok(SectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
+		c.stream(ctx, nc)
+	case errors.Is(nc.LastError(), nats.ErrAuthorization): // other errors may quote what is configured
+		c.report.fail(SectionNATS, url+" refuses our credentials",
+			"check NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD and NATS_TOKEN")
+	default:
+		c.report.fail(SectionNATS, fmt.Sprintf("%s does not answer within %s", url, options.Patience),
+			"check NATS_URL, the network, NATS_CA, NATS_CERT and NATS_KEY; run would wait for it and keep events in the store")
 	}
-	c.report.ok(SectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
-	c.stream(ctx, nc)
-}
-
-// unconnected says in our words why: the library's may quote what it was given.
-func (c *checker) unconnected(nc stream.Conn, url string) {
-	if errors.Is(nc.LastError(), nats.ErrAuthorization) {
-		c.report.fail(SectionNATS, url+" refuses our credentials", "check NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD and NATS_TOKEN")
-		return
-	}
-	c.report.fail(SectionNATS, fmt.Sprintf("%s does not answer within %s", url, options.Patience),
-		"check NATS_URL, the network, NATS_CA, NATS_CERT and NATS_KEY; run would wait for it and keep events in the store")
 }
 
 // stream compares the stream with what it should be.
@@ -99,34 +80,25 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto",
 	})
-	different := strings.Join(f.Different, "; ")
-	switch {
+	differs := ""
+	if len(f.Different) > 0 {
+		differs = ", but differs: " + strings.Join(f.Different, "; ")
+	}
+	switch name := "stream " + b.Stream(); {
 	case errors.Is(err, relay.ErrNoStream):
-		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it", b.Stream()), "make it, or set DOORBELL_STREAM_MANAGE=auto")
+		c.report.fail(SectionNATS, name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
+			"make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case errors.Is(err, relay.ErrStreamUnfit):
-		if different != "" {
-			different = ". All differences: " + different
-		}
-		c.report.fail(SectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
+		c.report.fail(SectionNATS, err.Error(),
+			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
-		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "until this works, run keeps events in the store")
+		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(),
+			"until this works, run keeps events in the store")
 	case f.Missing:
-		c.report.ok(SectionNATS, "stream %s is missing; run makes it", b.Stream())
-	case len(f.Different) > 0:
-		c.report.warn(SectionNATS, fmt.Sprintf("stream %s can be used, but differs: %s", b.Stream(), different), "change it if this is not meant; doorbell does not")
+		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
+	case differs != "":
+		c.report.warn(SectionNATS, name+" can be used"+differs, "change it if this is not meant; doorbell does not")
 	default:
-		c.report.ok(SectionNATS, "stream %s is as it should be", b.Stream())
-	}
-	if err == nil {
-		c.mayErase(ctx, nc)
-	}
-}
-
-// mayErase says where people cannot be erased from the streams.
-func (c *checker) mayErase(ctx context.Context, nc stream.Conn) {
-	b := c.Config.Base
-	places := people.Places{Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream()}
-	if err := places.MayErase(ctx); err != nil {
-		c.report.warn(SectionNATS, err.Error(), "`doorbell forget` needs it")
+		c.report.ok(SectionNATS, "%s is as it should be", name)
 	}
 }

@@ -22,13 +22,11 @@ const (
 const (
 	sectionConfig    = "configuration"
 	sectionDaemon    = "daemon"
-	SectionAPI       = "API"
-	SectionResponses = "responses"
-	sectionBudget    = "budget"
+	SectionDisk      = "disk"
 	SectionNATS      = "NATS"
 	SectionPage      = "page"
-	sectionReceivers = "receivers"
-	SectionDisk      = "disk"
+	SectionAPI       = "API"
+	SectionResponses = "responses"
 )
 
 // Report is what `doorbell check` found, and what it prints with --json. It holds no key and no
@@ -48,8 +46,6 @@ type Line struct {
 	Level   string `json:"level"` // ok, warn, fail
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"` // what to do about it
-
-	code int // exit code with which run would end because of it; 0: it would continue
 }
 
 // Agency is the access to one agency.
@@ -59,12 +55,9 @@ type Agency struct {
 	Status         int    `json:"status,omitempty"`
 	ProbableReason string `json:"probableReason,omitempty"`
 	Insertions     int    `json:"insertions"` // that its list has; -1: unknown
-	AtLeast        bool   `json:"atLeast"`    // there may be more
 
 	level, text, remedy string // of its line
 }
-
-func newReport() *Report { return &Report{Lines: []Line{}, Agencies: []Agency{}} }
 
 // Access of an agency.
 const (
@@ -75,28 +68,38 @@ const (
 	AccessNotAsked = "not_asked"
 )
 
+func newReport() *Report { return &Report{OK: true, Lines: []Line{}, Agencies: []Agency{}} }
+
 func (r *Report) ok(section, format string, args ...any) {
-	r.add(Line{Section: section, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
+	r.add(exit.Done, Line{section, LevelOK, fmt.Sprintf(format, args...), ""})
 }
 
 func (r *Report) warn(section, text, remedy string) {
-	r.add(Line{Section: section, Level: levelWarn, Text: text, Remedy: remedy})
+	r.add(exit.Done, Line{section, levelWarn, text, remedy})
 }
 
 func (r *Report) fail(section, text, remedy string) {
-	r.add(Line{Section: section, Level: LevelFail, Text: text, Remedy: remedy})
+	r.add(exit.CodeFailed, Line{section, LevelFail, text, remedy})
 }
 
 // refuse notes an error with which run would end.
 func (r *Report) refuse(section string, err error) {
 	code, sentences, hint := exit.Outcome(err)
 	for _, s := range sentences {
-		r.add(Line{Section: section, Level: LevelFail, Text: s, Remedy: hint, code: code})
+		r.add(code, Line{section, LevelFail, s, hint})
 		hint = ""
 	}
 }
 
-func (r *Report) add(l Line) { r.Lines = append(r.Lines, l) }
+// add adds a line. The exit code of a check is 69, 78 and 74, in this order, where run would end
+// with them because of a failure, and 1 where anything else would not work.
+func (r *Report) add(code int, l Line) {
+	codes := []int{exit.Done, exit.CodeFailed, exit.CodeIO, exit.CodeConfig, exit.CodeUnavailable}
+	if l.Level == LevelFail {
+		r.OK, r.ExitCode = false, codes[max(1, slices.Index(codes, code), slices.Index(codes, r.ExitCode))]
+	}
+	r.Lines = append(r.Lines, l)
+}
 
 func (r *Report) count(level string) (n int) {
 	for _, l := range r.Lines {
@@ -105,20 +108,6 @@ func (r *Report) count(level string) (n int) {
 		}
 	}
 	return n
-}
-
-// conclude sorts the lines and sets the exit code: 69, 78 and 74, in this order, where run would
-// end with them, and 1 where anything else would not work.
-func (r *Report) conclude() {
-	r.sort()
-	codes := []int{exit.Done, exit.CodeFailed, exit.CodeIO, exit.CodeConfig, exit.CodeUnavailable}
-	worst := 0
-	for _, l := range r.Lines {
-		if l.Level == LevelFail {
-			worst = max(worst, 1, slices.Index(codes, l.code))
-		}
-	}
-	r.OK, r.ExitCode = worst == 0, codes[worst]
 }
 
 // Err is the outcome of the command.
@@ -133,7 +122,10 @@ func (r *Report) Err() error {
 	case r.ExitCode == exit.CodeFailed:
 		text = "doorbell run would start, but not work as it should"
 	}
-	return &exit.Error{Code: r.ExitCode, Err: fmt.Errorf("%s: %s failed", text, ops.Counted(r.count(LevelFail), "check")), Hint: "the report says what to do about each"}
+	return &exit.Error{
+		Code: r.ExitCode, Hint: "the report says what to do about each",
+		Err: fmt.Errorf("%s: %s failed", text, ops.Counted(r.count(LevelFail), "check")),
+	}
 }
 
 // WriteText writes the report for people.
@@ -145,9 +137,12 @@ func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 			section = l.Section
 			fmt.Fprintln(&b, section)
 		}
-		level := map[string]string{LevelFail: o.Paint(l.Level, ops.Red), levelWarn: o.Paint(l.Level, ops.Yellow)}[l.Level]
+		level := map[string]string{
+			LevelFail: o.Paint(l.Level, ops.Red), levelWarn: o.Paint(l.Level, ops.Yellow),
+		}[l.Level]
 		head := fmt.Sprintf("  %-4s  ", l.Level)
-		fmt.Fprintln(&b, strings.Replace(o.Prose(head+l.Text, len(head)), l.Level, cmp.Or(level, l.Level), 1))
+		text := o.Prose(head+l.Text, len(head))
+		fmt.Fprintln(&b, strings.Replace(text, l.Level, cmp.Or(level, l.Level), 1))
 		if l.Remedy != "" {
 			fmt.Fprintln(&b, o.Prose("        → "+l.Remedy, 10))
 		}
@@ -157,7 +152,8 @@ func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 		verdict = "the daemon works"
 	}
 	if r.OK {
-		fmt.Fprintf(&b, verdict+"; %s, %s to the API\n", ops.Counted(r.count(levelWarn), "warning"), ops.Counted(r.Requests, "request"))
+		fmt.Fprintf(&b, "%s; %s, %s to the API\n", verdict,
+			ops.Counted(r.count(levelWarn), "warning"), ops.Counted(r.Requests, "request"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

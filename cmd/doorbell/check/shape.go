@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"time"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/shape"
 	"doorbell/poller"
@@ -26,6 +22,9 @@ const usualShape = 4
 // maxShapeAgencies is how many agencies are requested at most, until one opens.
 const maxShapeAgencies = 2
 
+// maxBody bounds a response, as it comes and as it is unpacked.
+const maxBody = 32 << 20
+
 // Shape requests each operation once or twice and describes the responses without their values: the
 // first page of an agency's list and the page after it, then the contact requests of two
 // insertions. Sizes that are refused take further requests. What is halted is not requested, and
@@ -33,28 +32,20 @@ const maxShapeAgencies = 2
 // error says why there is no response.
 func Shape(ctx context.Context, o Options) (shape.File, error) {
 	f := shape.File{Version: shape.Version, Program: "doorbell " + o.Version, Note: shape.Note}
-	c := &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
-	if !c.findDaemon(ctx) || c.report.count(LevelFail) > 0 {
-		c.report.conclude()
-		for _, l := range c.report.Lines {
-			if l.Level == LevelFail {
-				return f, &exit.Error{Code: c.report.ExitCode, Err: errors.New(l.Text), Hint: l.Remedy}
-			}
-		}
+	c := newChecker(o)
+	if c.findDaemon(ctx); !c.report.OK {
+		last := c.report.Lines[len(c.report.Lines)-1]
+		return f, &exit.Error{Code: c.report.ExitCode, Err: errors.New(last.Text), Hint: last.Remedy}
 	}
 	p := options.Poller(c.Config, c.Version)
-	perSecond := p.RequestsPerSecond
-	if c.daemon != nil { // its own requests are not counted here
-		perSecond = min(perSecond, 1)
+	r := &recorder{
+		spacing: c.pace(p.RequestsPerSecond, usualShape),
+		next:    listings.NewTransport(listings.TransportOptions{Timeout: p.API.Timeout, CAs: p.API.CAs}),
 	}
-	r := newRecorder(p.API, perSecond)
-	p.API.Gate, p.API.Transport = r, r
+	p.API.Gate, p.API.Transport, p.API.MaxBody = r, r, maxBody
 	client, err := listings.New(p.API)
 	if err != nil {
 		return f, exit.Config(err, "")
-	}
-	if wait := time.Duration(usualShape / perSecond * float64(time.Second)); wait > 3*time.Second {
-		fmt.Fprintf(c.Progress, "doorbell: at most %g requests a second; this takes about %s\n", perSecond, ops.Span(wait))
 	}
 	err = c.shapes(ctx, client, p, r)
 	if ctx.Err() != nil {
@@ -68,43 +59,39 @@ func Shape(ctx context.Context, o Options) (shape.File, error) {
 
 // shapes makes the requests. Its error counts only where nothing was recorded.
 func (c *checker) shapes(ctx context.Context, client *listings.Client, p poller.Options, r *recorder) error {
+	agencies := slices.DeleteFunc(p.Agencies, func(a poller.AgencyKeys) bool {
+		_, halted := c.halts[a.ID]
+		return halted
+	})
 	failed := errors.New("polling has stopped for every agency, because of a refusal, and no request was sent; doorbell status shows it")
-	asked := 0
-	for _, a := range p.Agencies {
-		if _, halted := c.halts[a.ID]; halted {
-			continue
+	for _, a := range agencies[:min(len(agencies), maxShapeAgencies)] {
+		page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]})
+		if err == nil {
+			c.shapesOf(ctx, client, p, r, a, page)
+			return nil
 		}
-		if asked++; asked > maxShapeAgencies {
+		f := failureOf(err)
+		if failed = errors.New(f.text); f.ends() && f.class != watch.ClassRefused {
 			break
 		}
-		o := listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]}
-		page, err := firstPage(ctx, client, a, o)
-		if err != nil {
-			failure := failureOf(err)
-			failed = errors.New(failure.text)
-			if failure.class == watch.ClassBusy || failure.class == watch.ClassDown || ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		second, err := client.Insertions(ctx, a.Key, a.ID, listings.InsertionsQuery{PageSize: listings.PageSize, Page: 1, Other: p.Filter, Place: page.Place()})
-		if err == nil && sameInsertions(page, second) {
-			r.responses[len(r.responses)-1].Same = true
-		}
-		if err != nil && (failureOf(err).class == watch.ClassBusy || failureOf(err).class == watch.ClassRefused) || len(page.Insertions) == 0 {
-			break
-		}
-		for _, n := range slices.Compact([]int{0, len(page.Insertions) / 2}) {
-			_, err := client.ContactRequests(ctx, a.Key, a.ID, page.Insertions[n].Reference, listings.ContactRequestsQuery{
-				NumberOfItemsPerPage: 100, SortBy: "createdAt", SortOrder: "desc",
-			})
-			if err != nil && slices.Contains([]watch.Class{watch.ClassRefused, watch.ClassBusy, watch.ClassDown}, failureOf(err).class) {
-				break
-			}
-		}
-		break
 	}
 	return failed
+}
+
+// shapesOf requests what an agency has beside its first page, until a response forbids more.
+func (c *checker) shapesOf(ctx context.Context, client *listings.Client, p poller.Options, r *recorder, a poller.AgencyKeys, page *listings.InsertionsPage) {
+	second, err := client.Insertions(ctx, a.Key, a.ID, listings.InsertionsQuery{PageSize: listings.PageSize, Page: 1, Other: p.Filter, Place: page.Place()})
+	if err == nil && sameInsertions(page, second) {
+		r.responses[len(r.responses)-1].Same = true
+	}
+	for _, n := range slices.Compact([]int{0, len(page.Insertions) / 2}) {
+		if failureOf(err).ends() || len(page.Insertions) == 0 {
+			return
+		}
+		_, err = client.ContactRequests(ctx, a.Key, a.ID, page.Insertions[n].Reference, listings.ContactRequestsQuery{
+			NumberOfItemsPerPage: 100, SortBy: "createdAt", SortOrder: "desc",
+		})
+	}
 }
 
 // sameInsertions reports whether two pages show the same insertions.
@@ -116,20 +103,8 @@ func sameInsertions(a, b *listings.InsertionsPage) bool {
 type recorder struct {
 	*spacing
 	next      http.RoundTripper
-	maxBody   int64
 	request   listings.Request
 	responses []shape.Response
-}
-
-func newRecorder(o listings.Options, perSecond float64) *recorder {
-	r := &recorder{spacing: newSpacing(perSecond), next: o.Transport, maxBody: o.MaxBody}
-	if r.maxBody <= 0 {
-		r.maxBody = 32 << 20
-	}
-	if r.next == nil {
-		r.next = listings.NewTransport(listings.TransportOptions{Timeout: o.Timeout})
-	}
-	return r
 }
 
 // Wait notes what the next request is about.
@@ -145,31 +120,19 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, broken := io.ReadAll(io.LimitReader(resp.Body, r.maxBody+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	resp.Body.Close()
-	copied := *resp
-	copied.Body = io.NopCloser(bytes.NewReader(raw))
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), brokenAt{broken}))
-	if broken != nil {
-		return resp, nil
-	}
-	body, err := listings.ReadBody(&copied, r.maxBody)
 	if err != nil {
-		body = nil // an encoding that nobody asked for, or a bomb: its header is described
+		return nil, err
 	}
-	query, _ := url.ParseQuery(request.URL.RawQuery)
+	copied := *resp
+	copied.Body, resp.Body = io.NopCloser(bytes.NewReader(raw)), io.NopCloser(bytes.NewReader(raw))
+	body, err := listings.ReadBody(&copied, maxBody)
+	if err != nil {
+		body = nil // an encoding that was not asked for, or a bomb: its header is described
+	}
 	r.responses = append(r.responses, shape.Describe(shape.Asked{
-		Operation: string(r.request.Operation), Agency: r.request.AgencyID, Reference: r.request.Reference, Query: query,
+		Operation: string(r.request.Operation), Agency: r.request.AgencyID, Reference: r.request.Reference, Query: request.URL.Query(),
 	}, resp.StatusCode, resp.Header, body))
 	return resp, nil
-}
-
-// brokenAt ends a body as the original ended.
-type brokenAt struct{ err error }
-
-func (b brokenAt) Read([]byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	return 0, io.EOF
 }

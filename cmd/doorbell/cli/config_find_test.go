@@ -25,19 +25,9 @@ func TestASecretComesFromAFileWithoutItsLineEnd(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersCanReadIsWarnedAbout(t *testing.T) {
-	file := write(t, "key", doorbelltest.Sentinel, 0o644)
-	got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
-	got.HoldsNoSecret(t)
-	if got.Code != 0 || !strings.Contains(got.Stderr, "warning: DOORBELL_API_KEY_FILE names "+file) || !strings.Contains(got.Stderr, "chmod 600 "+file) {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
 	for text, says := range map[string]string{
 		"": "is empty", " \n": "is empty", strings.Repeat("x", 1<<20+1): "larger than 1 MiB", doorbelltest.Sentinel + "\nsecond": "no header can carry",
-		doorbelltest.Sentinel + "\x00": "no variable can hold",
 	} {
 		file := write(t, "key", text, 0o600)
 		got := doorbelltest.Run(t, doorbelltest.Fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
@@ -105,7 +95,7 @@ func TestUnknownNamesAreWarnedAboutWithTheNearestRightOne(t *testing.T) {
 		"DOORBELL_POLL_INTERVALL": "DOORBELL_POLL_INTERVAL", "DOORBELL_APIKEY": "DOORBELL_API_KEY", "DOORBELL_URL": "DOORBELL_BASE_URL",
 		"DOORBELL_AGENCY": "DOORBELL_AGENCIES", "DOORBELL_API_KEY_FIL": "DOORBELL_API_KEY_FILE", "DOORBELL_SLAK_URL": "DOORBELL_SLACK_URL",
 		"DOORBELL_TOKEN": "DOORBELL_HTTP_TOKEN", "DOORBELL_LISTEN": "DOORBELL_NATS_LISTEN", "DOORBELL_DATA": "DOORBELL_DATA_DIR", "DOORBELL_NATS_USER": "NATS_USER",
-		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL", "DOORBELL_TZ": "DOORBELL_TIMEZONE",
+		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL",
 	} {
 		c := mustRead(t, doorbelltest.Fit(name+"="+doorbelltest.Sentinel))
 		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], name+" is not a setting") || !strings.HasSuffix(c.Warnings[0], "did you mean "+want+"?") {
@@ -146,20 +136,5 @@ func TestAProxyThatIsNoneIsRefused(t *testing.T) {
 	}
 	for _, proxy := range []string{"HTTPS_PROXY=http://proxy.example:3128", "https_proxy=proxy.example:3128", "HTTPS_PROXY=socks5://u:p@[::1]:1080", "HTTPS_PROXY="} {
 		mustRead(t, doorbelltest.Fit(proxy))
-	}
-}
-
-func TestWhatTheEmbeddedServerDoesNotReadIsWarnedAbout(t *testing.T) {
-	for variable, needed := range map[string]string{
-		"NATS_CREDS=/etc/x.creds": "NATS_URL", "NATS_NKEY=/etc/x": "NATS_URL", "NATS_CA=/etc/ca": "NATS_URL", "NATS_JS_DOMAIN=hub": "NATS_URL", "NATS_JS_API_PREFIX=JS.leads.API": "NATS_URL",
-		"NATS_USER=u": "NATS_PASSWORD", "NATS_PASSWORD=p": "NATS_USER",
-	} {
-		name, _, _ := strings.Cut(variable, "=")
-		if c := mustRead(t, doorbelltest.Fit(variable)); !slices.Equal(c.Warnings, []string{name + " has no effect without " + needed}) {
-			t.Errorf("%s: warned %q", variable, c.Warnings)
-		}
-	}
-	if c := mustRead(t, doorbelltest.Fit("NATS_USER=u", "NATS_PASSWORD=p")); len(c.Warnings) > 0 {
-		t.Errorf("warned: %q", c.Warnings)
 	}
 }

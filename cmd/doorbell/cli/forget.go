@@ -249,7 +249,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 // forgetStopped erases without a daemon, first what a daemon or a command before had begun.
 func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found people.Found) (r people.Receipt, err error) {
 	if owner, other := exit.Owner(p.Dir); other {
-		return r, exit.Failed(fmt.Errorf("%s is owned by %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
+		return r, exit.Failed(fmt.Errorf("%s is owned by user %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
 	}
 	if err := p.MayErase(ctx); err != nil {
 		return r, err

@@ -58,7 +58,7 @@ var house = map[string][]string{
 	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
 	"cmd/doorbell/shape":   {"poller/listings"},
 	"cmd/doorbell/check": {
-		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/people", "cmd/doorbell/receivers", "cmd/doorbell/shape",
+		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/receivers", "cmd/doorbell/shape",
 		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/forward/message", "events/stream",
 	},
 	"cmd/doorbell/cli": everything,

@@ -1,87 +1,74 @@
 package config
 
 import (
+	"fmt"
 	"iter"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"doorbell/events"
 	"doorbell/events/forward/message"
 )
-
-// MostAgencies bounds what one process is asked to watch.
-const MostAgencies = 10_000
 
 // AgencyIDs are agencies in the order in which they were written.
 type AgencyIDs []string
 
 // Decode refuses odd and double ids.
 func (a *AgencyIDs) Decode(text string) error {
-	ids, err := list(text, MostAgencies)
+	ids, err := list(text)
 	if err != nil {
 		return err
 	}
-	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if err := CheckAgencyID(id); err != nil {
 			return advise("entry %d is not an agency id: %v", i+1, err)
 		}
-		if seen[id] {
-			return advise("names agency %s twice; remove one", id)
+	}
+	sorted := slices.Sorted(slices.Values(ids))
+	for i := range sorted[1:] {
+		if sorted[i] == sorted[i+1] {
+			return advise("names agency %s twice; remove one", sorted[i])
 		}
-		seen[id] = true
 	}
 	*a = ids
 	return nil
 }
 
+var uuid = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
 // CheckAgencyID says what is odd about an agency id without quoting it: it could be a key in the
 // wrong place. What it lets through needs no escaping in a list, a URL path or a line of text.
 func CheckAgencyID(id string) error {
 	const remedy = "; write the id as the provider gives it, like A100"
-	switch at := strings.IndexFunc(id, isOdd); {
+	at := strings.IndexFunc(id, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("/=,;|*#%?\"\\'`$&<>!()", r)
+	})
+	switch {
 	case id == "":
-		return advise("it is empty" + remedy)
+		return advice("it is empty" + remedy)
 	case len(id) > 64:
-		return advise("it is longer than 64 characters" + remedy)
+		return advice("it is longer than 64 characters" + remedy)
 	case uuid.MatchString(id):
-		return advise("it looks like an API key" + remedy + ", and the key into DOORBELL_API_KEY")
+		return advice("it looks like an API key" + remedy + ", and the key into DOORBELL_API_KEY")
+	case at >= 0 && id[at] == ' ':
+		return advice("it holds a space" + remedy)
 	case at >= 0:
-		return advise("it holds %s"+remedy, describe([]rune(id[at:])[0]))
+		odd := []rune(id[at:])[0]
+		return advise("it holds the character %q (%U)"+remedy, odd, odd)
 	}
 	return nil
 }
 
-var uuid = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
-
-// isOdd reports whether a character cannot stand in the id of an agency.
-func isOdd(r rune) bool {
-	return r <= ' ' || r > '~' || strings.ContainsRune("/=,;|*#%?\"\\'`$&<>!()", r)
-}
-
-// describe names a character so that it can be found also when it cannot be seen.
-func describe(r rune) string {
-	switch {
-	case r == ' ':
-		return "a space"
-	case unicode.IsGraphic(r) && !unicode.IsSpace(r):
-		return advise("the character %q (%U)", r, r).Error()
-	}
-	return advise("the character %U", r).Error()
-}
-
 // PerAgency is what may differ by agency: "value" for all, or "A100=value,B200=value,*=value" where
-// * is everybody else. A line end separates like a comma, so a file holds one entry a line; there a
-// line that begins with # is a remark. As such it holds API keys; the types that embed it hold
-// values of other shapes.
+// * is every other agency. A line end separates like a comma, so a file holds one entry a line;
+// there a line that begins with # is a remark. As such it holds API keys; the types that embed it
+// hold values of other shapes.
 type PerAgency struct {
 	Named  []string // agencies by name, as written
 	values map[string]Secret
-	shape  *shape
+	shape  shape
 }
 
 type (
@@ -94,110 +81,57 @@ type (
 	PerAgencyPeople   struct{ PerAgency } // how much of a person goes into events
 )
 
+// shape is how the values of a setting are written, checked and shown.
+type shape struct {
+	noun  string // in "write A100=noun"
+	open  bool   // a value may be shown
+	wrong func(value string, plaintext Hosts) string
+}
+
+// keys have no commas, at which their entries end in any case.
+const keys = "key"
+
 // Decode reads the grammar. Values are looked at later; they may be secrets, so errors count
 // entries and quote nothing.
 func (p *PerAgency) Decode(text string) error {
 	if namedKeys.MatchString(text) {
 		return advice("holds the name of a variable; write only what stands behind it, like A100=key")
 	}
-	return p.decode(text, keys)
-}
-func (p *PerAgencyURL) Decode(text string) error      { return p.decode(text, addresses) }
-func (p *PerAgencyWhsec) Decode(text string) error    { return p.decode(text, signing) }
-func (p *PerAgencyFile) Decode(text string) error     { return p.decode(text, paths) }
-func (p *PerAgencyMail) Decode(text string) error     { return p.decode(text, recipients) }
-func (p *PerAgencyLanguage) Decode(text string) error { return p.decode(text, languages) }
-func (p *PerAgencyName) Decode(text string) error     { return p.decode(text, agencyNames) }
-func (p *PerAgencyPeople) Decode(text string) error   { return p.decode(text, people) }
-
-// shape is how the values of a setting are written, checked and shown.
-type shape struct {
-	noun  string                  // in "write A100=noun"
-	loose bool                    // values hold = and commas: a comma separates only where an agency and = follow
-	bare  func(entry string) bool // of a loose one: an entry that is a value for all, with a = in it
-	show  func(Secret) string     // what may be seen of a value
-	// wrong says what is wrong with a value, and whose it is: of " for A100", or of nobody in
-	// particular. Empty for nothing.
-	wrong func(whose, value string, plaintext Hosts) string
+	return p.decode(text, shape{noun: keys})
 }
 
-var (
-	keys      = &shape{noun: "key", show: Secret.Fingerprint}
-	addresses = &shape{
-		noun: "address", loose: true, show: shownAddress, wrong: addressTrouble,
-		bare: func(entry string) bool {
-			scheme, _, found := strings.Cut(entry, "://")
-			return found && !strings.Contains(scheme, "=")
-		},
-	}
-	signing = &shape{
-		noun: "secret", loose: true, show: Secret.Fingerprint, wrong: signingTrouble,
-		bare: func(entry string) bool { return strings.HasPrefix(entry, "whsec_") },
-	}
-	recipients = &shape{
-		noun: "recipients", loose: true, show: Secret.Reveal,
-		wrong: recipientTrouble,
-		bare: func(entry string) bool {
-			before, _, _ := strings.Cut(entry, "=")
-			return strings.Contains(before, "@")
-		},
-	}
-	paths = &shape{
-		noun: "path", loose: true, show: Secret.Reveal,
-		bare: func(entry string) bool {
-			before, _, _ := strings.Cut(entry, "=")
-			return strings.ContainsRune(before, '/')
-		},
-	}
-	agencyNames = &shape{noun: "name", loose: true, show: Secret.Reveal, wrong: nameTrouble}
-	languages   = &shape{noun: "language", show: Secret.Reveal, wrong: languageTrouble}
-	people      = &shape{noun: "word", show: Secret.Reveal, wrong: peopleTrouble}
-)
-
-func nameTrouble(whose, _ string, _ Hosts) string {
-	if whose == "" {
-		return "gives one name to all agencies; write A100=Muster Immobilien AG"
-	}
-	return ""
+func (p *PerAgencyURL) Decode(text string) error {
+	return p.decode(text, shape{noun: "address", wrong: addressTrouble})
 }
 
-func languageTrouble(whose, value string, _ Hosts) string {
-	if slices.Contains(message.Languages, message.Language(value)) {
-		return ""
-	}
-	return "names" + whose + " " + shortWord(value) + ", which is not supported; write en, de, fr or it"
+func (p *PerAgencyWhsec) Decode(text string) error {
+	return p.decode(text, shape{noun: "secret", wrong: signingTrouble})
 }
 
-func peopleTrouble(whose, value string, _ Hosts) string {
-	switch events.People(value) {
-	case events.PeopleFull, events.PeopleContact, events.PeopleNone:
-		return ""
-	}
-	return "says" + whose + " " + shortWord(value) + "; write full, contact or none"
+func (p *PerAgencyMail) Decode(text string) error {
+	return p.decode(text, shape{noun: "recipients", open: true, wrong: recipientTrouble})
 }
+
+func (p *PerAgencyFile) Decode(text string) error     { return p.decode(text, open("path")) }
+func (p *PerAgencyLanguage) Decode(text string) error { return p.decode(text, open("language")) }
+func (p *PerAgencyName) Decode(text string) error     { return p.decode(text, open("name")) }
+func (p *PerAgencyPeople) Decode(text string) error   { return p.decode(text, open("word")) }
+
+func open(noun string) shape { return shape{noun: noun, open: true} }
 
 // AnyAgency stands for every agency that is not named.
 const AnyAgency = "*"
 
-// decode reads entries, of which a bare one is for all agencies.
-func (p *PerAgency) decode(text string, s *shape) error {
+// decode reads entries, of which one without an agency is for all agencies.
+func (p *PerAgency) decode(text string, s shape) error {
 	*p = PerAgency{values: map[string]Secret{}, shape: s}
 	entries := s.entries(text)
-	if len(entries) > MostAgencies {
-		return advise("has more than %d entries; leave some out", MostAgencies)
-	}
 	for i, entry := range entries {
-		agency, value, named := strings.Cut(entry, "=")
-		if !named || s.isBare(entry) {
-			if len(entries) > 1 {
-				return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1,
-					s.noun, s.noun)
-			}
-			agency, value = AnyAgency, entry
-		}
-		agency, value = strings.TrimSpace(agency), strings.TrimSpace(value)
+		agency, value, named := cut(entry)
 		_, double := p.values[agency]
 		switch odd := CheckAgencyID(agency); {
+		case !named && len(entries) > 1:
+			return advise("entry %d names no agency; write A100=%s, or one %[2]s for all", i+1, s.noun)
 		case agency != AnyAgency && odd != nil:
 			return advise("entry %d: what stands before the = is not an agency id: %v", i+1, odd)
 		case value == "":
@@ -213,16 +147,18 @@ func (p *PerAgency) decode(text string, s *shape) error {
 }
 
 // entries returns the entries of a text without blanks and remarks. What follows a comma and begins
-// no entry belongs to the one before it.
-func (s *shape) entries(text string) []string {
+// no entry belongs to the one before it, unless it is a key.
+func (s shape) entries(text string) []string {
 	var entries []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
+		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		for i, piece := range strings.Split(line, ",") {
-			if i > 0 && s.loose && !s.begins(piece) {
+			agency, _, named := cut(piece)
+			begins := named && (agency == AnyAgency || CheckAgencyID(agency) == nil)
+			if i > 0 && !begins && s.noun != keys {
 				entries[len(entries)-1] += "," + piece
 			} else {
 				entries = append(entries, piece)
@@ -235,24 +171,20 @@ func (s *shape) entries(text string) []string {
 	return slices.DeleteFunc(entries, func(e string) bool { return e == "" })
 }
 
-func (s *shape) isBare(entry string) bool { return s.bare != nil && s.bare(strings.TrimSpace(entry)) }
+var bare = regexp.MustCompile(`^[^=]*(://|@)|^(/|whsec_)`)
 
-// begins reports whether an agency and = stand at the beginning.
-func (s *shape) begins(piece string) bool {
-	agency, _, found := strings.Cut(piece, "=")
-	agency = strings.TrimSpace(agency)
-	return found && !s.isBare(piece) && (agency == AnyAgency || CheckAgencyID(agency) == nil)
-}
-
-// shortWord quotes what is too short to be a secret in the wrong place.
-func shortWord(text string) string {
-	if len(text) > 8 || !plain(text) {
-		return "something"
+// cut splits an entry at the = behind its agency. An entry that begins as an address, a path or a
+// webhook's secret does is a value for all agencies, and may hold a = too.
+func cut(entry string) (agency, value string, named bool) {
+	entry = strings.TrimSpace(entry)
+	agency, value, named = strings.Cut(entry, "=")
+	if !named || bare.MatchString(entry) {
+		return AnyAgency, entry, false
 	}
-	return strconv.Quote(text)
+	return strings.TrimSpace(agency), strings.TrimSpace(value), true
 }
 
-// Of returns the value of an agency: its own, else everybody's, else zero.
+// Of returns the value of an agency: its own, else that for all others, else zero.
 func (p PerAgency) Of(agency string) Secret {
 	if v, own := p.values[agency]; own {
 		return v
@@ -273,10 +205,10 @@ func (p PerAgencyPeople) People(agency string) events.People {
 	return events.People(p.Revealed(agency))
 }
 
-// IsZero reports whether nobody has a value.
+// IsZero reports whether no agency has a value.
 func (p PerAgency) IsZero() bool { return len(p.values) == 0 }
 
-// All are the agencies by name, as written, and then * for everybody else.
+// All are the agencies by name, as written, and then * for all others.
 func (p PerAgency) All() iter.Seq2[string, Secret] {
 	return func(yield func(string, Secret) bool) {
 		for _, agency := range append(slices.Clip(p.Named), AnyAgency) {
@@ -287,11 +219,18 @@ func (p PerAgency) All() iter.Seq2[string, Secret] {
 	}
 }
 
-// Masked shows who has a value, and what may be seen of it.
+// Masked shows which agencies have a value, and what may be seen of it. Of an address that is the
+// host, beside what distinguishes it from others there.
 func (p PerAgency) Masked() string {
 	var parts []string
 	for agency, v := range p.All() {
-		parts = append(parts, agency+"="+p.shape.show(v))
+		text := v.Fingerprint()
+		if u, err := url.Parse(v.Reveal()); p.shape.open {
+			text = v.Reveal()
+		} else if err == nil && strings.HasPrefix(u.Scheme, "http") {
+			text = fmt.Sprintf("%s(%s)", u.Host, text)
+		}
+		parts = append(parts, agency+"="+text)
 	}
 	return strings.Join(parts, ",")
 }
@@ -299,9 +238,12 @@ func (p PerAgency) Masked() string {
 // perAgency returns what the types that embed it have in common.
 func (p PerAgency) perAgency() PerAgency { return p }
 
-// isOpen reports whether its values are no secrets.
-func (p PerAgency) isOpen() bool {
-	return p.shape.show(NewSecret("x")) == "x"
+// perAgency returns the value by agency. One that does not differ by agency is for all.
+func (s *Setting) perAgency() PerAgency {
+	if p, is := s.value.Interface().(interface{ perAgency() PerAgency }); is {
+		return p.perAgency()
+	}
+	return PerAgency{values: map[string]Secret{AnyAgency: NewSecret(s.value.String())}}
 }
 
 // NamedIn are the agencies that any of these names, each once.
@@ -312,13 +254,4 @@ func NamedIn(any ...PerAgency) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// shownAddress is the host of an address, and what distinguishes it from others there.
-func shownAddress(v Secret) string {
-	u, err := url.Parse(v.Reveal())
-	if err != nil || u.Host == "" {
-		return v.Fingerprint()
-	}
-	return u.Host + "(" + v.Fingerprint() + ")"
 }

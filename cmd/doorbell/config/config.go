@@ -84,7 +84,7 @@ type Poll struct {
 	APIKeys           PerAgency       `split_words:"true" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
 	CAFile            string          `split_words:"true" desc:"File with certificate authorities of the API in PEM form, which count beside the system's."`
 	Baseline          string          `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
-	People            PerAgencyPeople `split_words:"true" default:"full" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
+	People            PerAgencyPeople `split_words:"true" default:"full" choice:"full,contact,none" desc:"What of a person goes into events, for all or by agency, like A100=none,*=full: full is all that the API says; contact leaves out the message, and the API's record, which holds it; none leaves out the whole person, so that references, ids, times and score remain. A changed file is picked up within 30 s; what is in the log and in streams already stays as it is."`
 	RequestsPerSecond float64         `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
 	PollInterval      time.Duration   `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
 	MaxStaleness      AutoDuration    `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
@@ -110,12 +110,12 @@ type Forward struct {
 	TeamsPeople    string            `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Teams gets to see, as DOORBELL_SLACK_PEOPLE."`
 	EmailSMTP      Address           `split_words:"true" desc:"Server that takes mail: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
 	EmailPassword  Secret            `split_words:"true" desc:"Password of the user."`
-	EmailFrom      Mailbox           `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
+	EmailFrom      string            `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
 	EmailTo        PerAgencyMail     `split_words:"true" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
 	EmailAlertsTo  PerAgencyMail     `split_words:"true" desc:"Other recipients for access.* and watch.*; where there are none, they go to the one for all of DOORBELL_EMAIL_TO. watch.baselined is not mailed."`
 	EmailReportTo  PerAgencyMail     `split_words:"true" desc:"Recipients of the report of each week, on Monday at 7 in DOORBELL_TIMEZONE, as DOORBELL_EMAIL_TO: what became of the leads, without persons, with a table attached."`
 	EmailOpenimmo  bool              `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
-	Language       PerAgencyLanguage `split_words:"true" default:"en" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency: en, de, fr or it. Alerts are in English."`
+	Language       PerAgencyLanguage `split_words:"true" default:"en" choice:"en,de,fr,it" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency. Alerts are in English."`
 	RoutesFile     string            `split_words:"true" desc:"File with the table of routes: CSV with the columns agency, reference, postal_code, offer_type, min_score, types and to. Of each kind of receiver the first line that fits an event wins; the addresses of these settings are its last lines. Read again within 30 s."`
 	AgencyNames    PerAgencyName     `split_words:"true" desc:"What people call an agency, shown beside its id: A100=Muster Immobilien AG,B200=…, one a line in the file form."`
 	WebhookURL     PerAgencyURL      `split_words:"true" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents say: one for all, or by agency as DOORBELL_SLACK_URL."`
@@ -175,13 +175,15 @@ func Read(environ []string, further ...group) (*Config, error) {
 	c := &Config{}
 	r.read(GroupBase, &c.Base)
 	r.read(GroupNATS, &c.NATS)
-	if slices.Contains(further, GroupPoll) {
+	poll, forward := slices.Contains(further, GroupPoll), slices.Contains(further, GroupForward)
+	if poll {
 		r.read(GroupPoll, &c.Poll)
 	}
-	if slices.Contains(further, GroupForward) {
+	if forward {
 		r.read(GroupForward, &c.Forward)
 	}
-	r.check(c)
+	r.check(c, poll, forward)
+	r.warnStrangers(c.Agencies)
 	r.checkNames()
 	c.Warnings, c.Settings = r.warnings, r.shown()
 	if len(r.problems) > 0 {

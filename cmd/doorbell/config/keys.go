@@ -20,10 +20,8 @@ var (
 		`(?:[a-z_][a-z0-9_]*["']?\s*=\s*[^=\s]|` +
 		`(?:authorization|x-api-key|api[_-]?keys?)["']?\s*:|` +
 		`(?:apikey|bearer|basic|token|key)\s)`)
-	// namedKeys are keys by agency with the name of a variable before them, which would be an
-	// agency.
-	namedKeys = regexp.MustCompile(`(?im)^[\s"'{]*(?:export\s+|set\s+)?["']?` +
-		`(?:doorbell_[a-z0-9_]+|api[_-]?keys?)["']?\s*[:=]`)
+	// namedKeys are keys by agency with the name of a variable where an agency should be.
+	namedKeys = regexp.MustCompile(`(?im)^[^=\n]*(?:doorbell_\w+|api[_-]?keys?)["']?\s*[:=]`)
 )
 
 // agencies pairs agencies and keys, and reports which have none.
@@ -31,8 +29,8 @@ func (r *reader) agencies(p Poll) []Agency {
 	const watched = "DOORBELL_AGENCIES"
 	forAll := p.APIKeys.values[AnyAgency]
 	r.wrongIf(p.isAgency(forAll.Reveal()) || usualAgency.MatchString(forAll.Reveal()), keyOfEach,
-		"has for all agencies what looks "+
-			"like an agency without its key; write A100=key, or the key for all into DOORBELL_API_KEY")
+		"has for all agencies what looks like an agency without its key; "+
+			"write A100=key, or the key for all into DOORBELL_API_KEY")
 	r.checkForAll(p, keyOfEach, forAll, " without = between; write A100=key")
 	r.checkForAll(p, oneKey, p.APIKey, "; write the key alone, or A100=key into DOORBELL_API_KEYS")
 	r.wrongIf(!forAll.IsZero() && !p.APIKey.IsZero(), keyOfEach,
@@ -46,16 +44,12 @@ func (r *reader) agencies(p Poll) []Agency {
 	if len(ids) == 0 {
 		ids = p.APIKeys.Named
 	}
-	if len(ids) == 0 && r.good(watched, keyOfEach) {
-		if !p.APIKeys.IsZero() {
-			r.wrong(keyOfEach,
-				"names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
-			return nil
-		}
-		r.wrong(watched,
-			"is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
-		r.checkMissing([]string{"A100"}, r.set(oneKey) || r.set(keyOfEach))
-	}
+	r.wrongIf(len(ids) == 0 && !p.APIKeys.IsZero(), keyOfEach,
+		"names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
+	r.wrongIf(len(ids) == 0 && r.good(keyOfEach), watched,
+		"is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
+	r.wrongIf(!r.set(oneKey) && !r.set(keyOfEach), oneKey, "is not set; "+
+		"write the key for all agencies, or one for each into DOORBELL_API_KEYS, like A100=key")
 	if !r.good(watched, keyOfEach, oneKey) {
 		return nil
 	}
@@ -71,7 +65,15 @@ func (r *reader) agencies(p Poll) []Agency {
 		}
 		list = append(list, a)
 	}
-	r.checkMissing(missing, len(missing) == 0)
+	if len(missing) == 0 {
+		return list
+	}
+	names := strings.Join(missing[:min(len(missing), 10)], ", ")
+	if more := len(missing) - 10; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	r.wrong(keyOfEach, "has no key for "+names+"; add "+missing[0]+
+		"=key, or set DOORBELL_API_KEY for all agencies")
 	return list
 }
 
@@ -81,9 +83,8 @@ func (r *reader) checkForAll(p Poll, name string, key Secret, remedy string) {
 	parts := agencyAndKey.FindStringSubmatch(key.Reveal())
 	r.wrongIf(parts != nil && p.isAgency(parts[1]), name,
 		"holds what looks like an agency and its key"+remedy)
-	r.wrongIf(namedKey.MatchString(key.Reveal()), name,
-		"holds a name or a scheme before the key, such as DOORBELL_API_KEY= or "+
-			"ApiKey; write the key alone")
+	r.wrongIf(namedKey.MatchString(key.Reveal()), name, "holds a name or a scheme before the key, "+
+		"such as DOORBELL_API_KEY= or ApiKey; write the key alone")
 	if r.good(name) {
 		r.checkKey(name, "", key)
 	}
@@ -98,50 +99,27 @@ func (p Poll) isAgency(text string) bool {
 	return slices.ContainsFunc(p.Agencies, func(id string) bool { return strings.EqualFold(id, text) })
 }
 
-// checkMissing reports all agencies without a key in one sentence, of which the first ten are
-// named.
-func (r *reader) checkMissing(ids []string, none bool) {
-	switch more := len(ids) - 10; {
-	case none:
-	case !r.set(oneKey) && !r.set(keyOfEach):
-		r.wrong(oneKey,
-			"is not set; write the key for all agencies, or one for each into DOORBELL_API_KEYS, like "+ids[0]+"=key")
-	default:
-		names := strings.Join(ids[:min(len(ids), 10)], ", ")
-		if more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
-		r.wrong(keyOfEach,
-			"has no key for "+names+"; add "+ids[0]+"=key, or set DOORBELL_API_KEY for all agencies")
+// checkKey reports a key that no header can carry, and one that is more than a key. It shows
+// nothing of it.
+func (r *reader) checkKey(name, whose string, key Secret) {
+	text, what := key.Reveal(), ""
+	switch at := unfitForHeader(text); {
+	case namedKey.MatchString(text):
+		what = " with a name or a scheme before it"
+	case at >= 0:
+		what = fmt.Sprintf(" that no header can carry: byte %d is a space, "+
+			"a control character or not ASCII", at+1)
+	case strings.ContainsAny(text, "{}"):
+		what = " in braces"
+	case len(text) > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[len(text)-1]:
+		what = " in quotes"
+	}
+	if what != "" {
+		r.wrong(name, "holds a key"+whose+what+"; write the key alone")
 	}
 }
 
-// checkKey reports a key that no header can carry. It says where the key is wrong and shows nothing
-// of it.
-func (r *reader) checkKey(name, whose string, key Secret) {
-	text := key.Reveal()
-	at := strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
-	n := len(text)
-	for _, one := range []struct {
-		is   bool
-		text string
-	}{
-		{n > 1000, " of more than 1000 characters"},
-		{namedKey.MatchString(text), " with a name or a scheme before it"},
-		{
-			at >= 0,
-			fmt.Sprintf(" that no header can carry: byte %d is a space, a control character or not ASCII", at+1),
-		},
-		{strings.Contains(text, "|"), " with a | in it: an agency has one key"},
-		{strings.ContainsAny(text, "{}"), " in braces"},
-		{
-			n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1],
-			" in quotes",
-		},
-	} {
-		if one.is {
-			r.wrong(name, "holds a key"+whose+one.text+"; write the key alone")
-			return
-		}
-	}
+// unfitForHeader returns the place of the first byte that no header can carry; -1: there is none.
+func unfitForHeader(text string) int {
+	return strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 }

@@ -8,14 +8,14 @@ import (
 )
 
 func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
-	const refused = " is no longer supported: doorbells do not share agencies; unset it, and run several doorbells " +
+	const gone = " is no longer supported: doorbells do not share agencies; unset it, and run several doorbells " +
 		"with disjoint DOORBELL_AGENCIES on one stream instead"
 	for _, tt := range []struct {
 		environ           string
 		warning, sentence string // empty: none
 	}{
-		{"DOORBELL_CLUSTER=leads", "", "DOORBELL_CLUSTER" + refused},
-		{"DOORBELL_CLUSTER_FILE=/none", "", "DOORBELL_CLUSTER_FILE" + refused},
+		{"DOORBELL_CLUSTER=leads", "", "DOORBELL_CLUSTER" + gone},
+		{"DOORBELL_CLUSTER_FILE=/none", "", "DOORBELL_CLUSTER_FILE" + gone},
 		{"DOORBELL_CLUSTER= ", "", ""},
 		{
 			"DOORBELL_EMAIL_MIN_SCORE=50", "", "DOORBELL_EMAIL_MIN_SCORE is no longer supported; unset it, write the table of routes " +
@@ -65,9 +65,14 @@ func TestARemovedSettingThatIsStillSetIsNamed(t *testing.T) {
 			t.Errorf("%s: the error is %q, want %q", tt.environ, got, tt.sentence)
 		}
 	}
-	for _, s := range removed {
-		if s.text == "" || slices.Contains(knownNames(), s.name) {
-			t.Errorf("%s is a setting, or nothing says what takes its place", s.name)
+	for name := range refused {
+		if removed[name] != "" || slices.Contains(knownNames(), name) {
+			t.Errorf("%s is a setting, or both refused and ignored", name)
+		}
+	}
+	for name := range removed {
+		if slices.Contains(knownNames(), name) {
+			t.Errorf("%s is a setting", name)
 		}
 	}
 }

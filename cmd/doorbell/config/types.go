@@ -25,7 +25,8 @@ type Size int64
 
 // sizeUnits are what may follow the number; without one it counts bytes.
 var sizeUnits = map[string]int64{
-	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
 // Decode reads a whole number with a unit.
@@ -47,12 +48,11 @@ func ParseDuration(text string) (time.Duration, error) {
 		return time.ParseDuration(text)
 	}
 	n, err := strconv.ParseUint(days, 10, 16)
-	d := time.Duration(n) * 24 * time.Hour
-	if err != nil || rest == "" {
-		return d, err
+	if err != nil {
+		return 0, err
 	}
-	more, err := time.ParseDuration(rest)
-	return d + more, err
+	more, err := time.ParseDuration(rest + "0s")
+	return time.Duration(n)*24*time.Hour + more, err
 }
 
 // AutoDuration is a duration, or 0 for auto.
@@ -60,12 +60,8 @@ type AutoDuration time.Duration
 
 // Decode takes "auto" or a duration other than 0.
 func (d *AutoDuration) Decode(text string) error {
-	if text == "auto" {
-		*d = 0
-		return nil
-	}
 	v, err := ParseDuration(text)
-	if err != nil || v == 0 {
+	if text != "auto" && (err != nil || v == 0) {
 		return advice("is neither auto nor a duration; write it like 10m or 2h")
 	}
 	*d = AutoDuration(v)
@@ -76,12 +72,10 @@ func (d *AutoDuration) Decode(text string) error {
 type Zone struct{ *time.Location }
 
 // Decode looks the name up in the zones that are built in.
-func (z *Zone) Decode(text string) error {
-	l, err := time.LoadLocation(text)
-	if err != nil {
+func (z *Zone) Decode(text string) (err error) {
+	if z.Location, err = time.LoadLocation(text); err != nil {
 		return advice("is not a time zone; write a name of the IANA list, like Europe/Zurich or UTC")
 	}
-	z.Location = l
 	return nil
 }
 
@@ -94,43 +88,42 @@ func (a Address) Masked() string {
 	if a == "" {
 		return ""
 	}
-	parts := strings.Split(string(a), ",")
-	for i, p := range parts {
-		parts[i] = maskURL(p)
+	var parts []string
+	for text := range strings.SplitSeq(string(a), ",") {
+		u, err := parseServer(text)
+		if err != nil {
+			return Redacted
+		}
+		user := ""
+		if u.User != nil {
+			user = "***@"
+		}
+		parts = append(parts, u.Scheme+"://"+user+u.Host+u.EscapedPath())
 	}
 	return strings.Join(parts, ",")
 }
 
-func maskURL(text string) string {
-	if !strings.Contains(text, "://") {
-		text = "nats://" + strings.TrimSpace(text)
+// parseServer reads one address. That of a NATS server may lack its scheme.
+func parseServer(text string) (*url.URL, error) {
+	if text = strings.TrimSpace(text); !strings.Contains(text, "://") {
+		text = "nats://" + text
 	}
-	u, err := url.Parse(strings.TrimSpace(text))
-	if err != nil {
-		return Redacted
-	}
-	if u.User != nil {
-		u.User = url.User("***")
-	}
-	return strings.ReplaceAll((&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: u.Path}).String(), "%2A%2A%2A", "***")
+	return url.Parse(text)
 }
 
 // Names are field names, separated by commas.
 type Names []string
 
-// Decode refuses empty, double and long names, and more than 20.
+// Decode refuses empty and double names.
 func (n *Names) Decode(text string) error {
-	names, err := list(text, 20)
-	if err != nil {
-		return err
-	}
+	names, err := list(text)
 	for i, name := range names {
-		if len(name) > 100 || slices.Contains(names[:i], name) {
-			return advise("entry %d is too long, or there twice; write each name once", i+1)
+		if slices.Contains(names[:i], name) {
+			return advise("entry %d is there twice; write each name once", i+1)
 		}
 	}
 	*n = names
-	return nil
+	return err
 }
 
 // Hosts are lower-case host names without scheme or port.
@@ -138,17 +131,15 @@ type Hosts []string
 
 // Decode refuses what is more than a host name.
 func (h *Hosts) Decode(text string) error {
-	hosts, err := list(strings.ToLower(text), 100)
-	if err != nil {
-		return err
-	}
+	hosts, err := list(strings.ToLower(text))
 	for i, host := range hosts {
 		if strings.ContainsAny(host, "/@*? ") || strings.Count(host, ":") == 1 {
-			return advise("entry %d is more than a host name; write the name alone, without scheme and port", i+1)
+			return advise("entry %d is more than a host name; "+
+				"write the name alone, without scheme and port", i+1)
 		}
 	}
 	*h = hosts
-	return nil
+	return err
 }
 
 // Filter is the query that narrows the list of insertions.
@@ -164,10 +155,11 @@ func (f *Filter) Decode(text string) error {
 	}
 	for name, values := range query {
 		if !slices.Contains(filterNames, name) {
-			return advise("names a filter that the API does not have; it has %s", strings.Join(filterNames, ", "))
+			return advise("names a filter that the API does not have; it has %s",
+				strings.Join(filterNames, ", "))
 		}
-		if len(values) != 1 || values[0] == "" || len(values[0]) > 500 {
-			return advise("gives %s no value, a very long one or several; write one", name)
+		if len(values) != 1 || values[0] == "" {
+			return advise("gives %s no value, or several; write one", name)
 		}
 	}
 	*f = Filter(query)
@@ -179,29 +171,27 @@ type Pointers struct{ Insertion, ContactRequest []string }
 
 // Decode reads "insertion:/views,contact_request:/read".
 func (p *Pointers) Decode(text string) error {
-	entries, err := list(text, 200)
-	if err != nil {
-		return err
-	}
-	*p = Pointers{}
+	entries, err := list(text)
 	for i, entry := range entries {
 		kind, pointer, _ := strings.Cut(entry, ":")
-		of := map[string]*[]string{"insertion": &p.Insertion, "contact_request": &p.ContactRequest}[kind]
 		// The whole document, which is the empty pointer, is no part of a record.
-		if of == nil || len(pointer) < 2 || len(pointer) > 500 || !jsontext.Pointer(pointer).IsValid() {
-			return advise("entry %d is not a pointer; write insertion:/path or contact_request:/path, separated by commas", i+1)
+		valid := len(pointer) > 1 && jsontext.Pointer(pointer).IsValid()
+		switch {
+		case valid && kind == "insertion":
+			p.Insertion = append(p.Insertion, pointer)
+		case valid && kind == "contact_request":
+			p.ContactRequest = append(p.ContactRequest, pointer)
+		default:
+			return advise("entry %d is not a pointer; write insertion:/path or "+
+				"contact_request:/path, separated by commas", i+1)
 		}
-		*of = append(*of, pointer)
 	}
-	return nil
+	return err
 }
 
-// list splits at commas and trims; empty entries and more than most are refused.
-func list(text string, most int) ([]string, error) {
+// list splits at commas and trims; empty entries are refused.
+func list(text string) ([]string, error) {
 	entries := strings.Split(text, ",")
-	if len(entries) > most {
-		return nil, advise("has more than %d entries; leave some out", most)
-	}
 	for i := range entries {
 		entries[i] = strings.TrimSpace(entries[i])
 		if entries[i] == "" {

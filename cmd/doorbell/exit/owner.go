@@ -2,14 +2,13 @@ package exit
 
 import (
 	"os"
-	"os/user"
 	"strconv"
 	"syscall"
 )
 
-// Owner is who owns a file, by name where there is one, and whether that is not who runs this
-// program: what is made by the superuser in the data directory, the daemon cannot open.
-func Owner(path string) (name string, other bool) {
+// Owner is the number of the user that owns a file, and whether that is not who runs this program:
+// what is made by the superuser in the data directory, the daemon cannot open.
+func Owner(path string) (uid string, other bool) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", false
@@ -18,9 +17,5 @@ func Owner(path string) (name string, other bool) {
 	if !ok || int(stat.Uid) == os.Geteuid() {
 		return "", false
 	}
-	name = strconv.Itoa(int(stat.Uid))
-	if u, err := user.LookupId(name); err == nil {
-		name = u.Username
-	}
-	return name, true
+	return strconv.Itoa(int(stat.Uid)), true
 }

@@ -4,8 +4,8 @@ package options
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,17 +25,13 @@ func Poller(c *config.Config, version string) poller.Options {
 		API: listings.Options{
 			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, Version: c.Base.Agent(version),
 			TimeZone: p.Timezone.Location, CAs: c.CAs,
+			InsertionsPath:      strings.Join(p.RecordsPath.Insertion, ""), // one or none
+			ContactRequestsPath: strings.Join(p.RecordsPath.ContactRequest, ""),
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor,
 		Filter: p.Filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
 		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,
-	}
-	if path := p.RecordsPath.Insertion; len(path) > 0 {
-		o.API.InsertionsPath = path[0]
-	}
-	if path := p.RecordsPath.ContactRequest; len(path) > 0 {
-		o.API.ContactRequestsPath = path[0]
 	}
 	for _, a := range c.Agencies {
 		o.Agencies = append(o.Agencies, poller.AgencyKeys{
@@ -69,17 +65,12 @@ const Patience = 3 * time.Second
 func Connected(ctx context.Context, nc *nats.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !nc.IsConnected() {
-		if errors.Is(nc.LastError(), nats.ErrAuthorization) {
-			return false
-		}
+	connected := nc.StatusChanged(nats.CONNECTED)
+	if !nc.IsConnected() {
 		select {
-		case <-look.C:
+		case <-connected:
 		case <-ctx.Done():
-			return false
 		}
 	}
-	return true
+	return nc.IsConnected()
 }

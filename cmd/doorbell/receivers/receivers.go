@@ -93,17 +93,6 @@ func (s *Set) Lines() []Line { return s.lines }
 // Routes returns the lines with their receivers opened.
 func (s *Set) Routes() []forward.Route { return s.routes }
 
-// Unserved returns the first agency whose leads may match no line; empty: there is none.
-func (s *Set) Unserved(agencies []string) string {
-	for _, id := range agencies {
-		lead := events.Event{AgencyID: id, Type: events.TypeContactRequestCreated, Data: []byte("{}")}
-		if len(s.Matching(lead)) == 0 {
-			return id
-		}
-	}
-	return ""
-}
-
 // Matching returns the lines that send an event somewhere: for each kind the first that fits.
 func (s *Set) Matching(e events.Event) (lines []Line) {
 	taken := map[string]bool{}

@@ -299,12 +299,6 @@ func TestTheFirstLineOfEachKindWins(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
-	if id := s.Unserved([]string{"A100", "B200"}); id != "" {
-		t.Errorf("%s is served", id)
-	}
-	if id := open(t, "DOORBELL_SLACK_URL=A100=https://h.example/all").Unserved([]string{"A100", "B200"}); id != "B200" {
-		t.Errorf("%q is not served, want B200", id)
-	}
 }
 
 func TestAnAddressThatMayBeASecretIsShownAsItsHost(t *testing.T) {

@@ -52,10 +52,6 @@ func (a Address) String() string {
 	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
 }
 
-// Unsigned reports whether it is a webhook for which no secret is set, nor a template with
-// credentials.
-func (a Address) Unsigned() bool { return a.Kind == "webhook" && a.secrets == "" && a.template == "" }
-
 // mistake is an error in a routes file and its position. It quotes no cell: any may hold a secret.
 type mistake struct {
 	line, cell int    // both from 1

@@ -1,9 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"net/mail"
 	"slices"
-	"strconv"
 	"strings"
 
 	"doorbell/events"
@@ -11,33 +11,15 @@ import (
 
 // TypeHint names the type or group of types that may have been meant. People say lead.
 func TypeHint(name string) string {
-	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()); nearest != "" {
+	var known []string
+	for _, t := range events.Types {
+		group, _, _ := strings.Cut(string(t), ".")
+		known = append(known, string(t), group+".>")
+	}
+	if nearest := Nearest(strings.Replace(name, "lead", "contact_request", 1), known); nearest != "" {
 		return "did you mean " + nearest + "?"
 	}
 	return "schemas/README.md lists them"
-}
-
-func typesAndGroups() (names []string) {
-	for _, t := range events.Types {
-		names = append(names, string(t))
-		group, _, _ := strings.Cut(string(t), ".")
-		if group += ".>"; !slices.Contains(names, group) {
-			names = append(names, group)
-		}
-	}
-	return names
-}
-
-// Mailbox is an address of mail, with or without a name.
-type Mailbox string
-
-// Decode refuses what is none.
-func (m *Mailbox) Decode(text string) error {
-	if _, err := mail.ParseAddress(text); err != nil {
-		return advice("is not an email address; write it like leads@agency.example or Leads <leads@agency.example>")
-	}
-	*m = Mailbox(text)
-	return nil
 }
 
 // AlertPattern says whether a type or pattern means alerts alone.
@@ -74,17 +56,15 @@ func RecipientsTrouble(text string) string {
 	case len(all) == 0:
 		return "names no recipient; write email addresses with ; between them"
 	case len(all) > mostRecipients:
-		return "names more than " + strconv.Itoa(mostRecipients) + " recipients; write the address of a mailing list instead"
+		return fmt.Sprintf("names more than %d recipients; "+
+			"write the address of a mailing list instead", mostRecipients)
 	}
 	for i, one := range all {
 		a, err := mail.ParseAddress(one)
-		if err == nil {
-			_, domain, _ := strings.Cut(a.Address, "@")
-			if plain(one) && !strings.ContainsAny(domain, " ,") {
-				continue
-			}
+		if err != nil || !plain(one) || strings.ContainsAny(a.Address[strings.LastIndex(a.Address, "@"):], " ,") {
+			return fmt.Sprintf("entry %d is not an email address; "+
+				"write it like nora@agency.example, with ; between several", i+1)
 		}
-		return "entry " + strconv.Itoa(i+1) + " is not an email address; write it like nora@agency.example, with ; between several"
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ type agencyRow struct {
 	latency    float64
 }
 
-func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) agencyList {
+func (h *handler) agencies(s ops.Status, c chart, q url.Values) agencyList {
 	l := agencyList{Query: ops.Short(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
 	order := sortings[0]
 	if n := slices.IndexFunc(sortings, func(o sorting) bool { return o.Name == q.Get("sort") }); n >= 0 {
@@ -70,11 +70,10 @@ func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) 
 	for _, r := range s.Relay {
 		waiting[r.AgencyID] = r.Pending
 	}
-	tones := agencyTones(list)
 	for _, a := range ops.InOrder(s.Watch.Agencies) {
 		r := newAgencyRow(a, s.Watch.At)
 		r.Name = strings.TrimSpace(strings.TrimPrefix(h.name(a.AgencyID), r.ID))
-		if r.State.Tone == well && tones[r.ID] != "" {
+		if r.State.Tone == well && ops.Ill(a) {
 			r.Note = "see above"
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
@@ -94,21 +93,9 @@ func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) 
 	return l
 }
 
-// agencyTones are the worst problems of agencies.
-func agencyTones(list []problem) map[string]tone {
-	tones := map[string]tone{}
-	for _, t := range list {
-		tones[t.agency] = worse(tones[t.agency], t.Tone)
-		for _, one := range t.Items {
-			tones[one.agency] = worse(tones[one.agency], one.Tone)
-		}
-	}
-	return tones
-}
-
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
-		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), State: stateBadge(a.State),
+		Key: "a-" + events.Token(a.AgencyID), ID: ops.Short(a.AgencyID, 64), State: newBadge(ops.StateOf(a).Level, ops.StateOf(a).Word),
 		Insertions: insertionsText(a.Insertions, ops.Known(a)), insertions: a.Insertions, LeftOut: ops.LeftOut(a),
 		Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}

@@ -27,19 +27,13 @@ func (h headline) Title() string {
 	return strings.TrimSpace(mark[h.Shape]+" "+h.title) + " – " + h.Name
 }
 
-// newHeadline takes the state of everything, with the colour and shape of the worst problem.
-func newHeadline(s ops.Status, list []problem) headline {
+// newHeadline takes the state of everything.
+func newHeadline(s ops.Status) headline {
 	now := ops.NewHeadline(s)
-	h := headline{Tone: well, Shape: "disc", Text: ops.Short(now.Text, 400), Sub: now.Sub, title: ops.Short(now.Title, 100), Name: strings.TrimSpace("doorbell " + ops.Short(s.Instance, 40))}
-	if now.Busy {
-		h.Tone, h.Shape = busy, "ring"
+	return headline{
+		Tone: tone(now.Level), Shape: shapes[now.Level], Text: ops.Short(now.Text, 400), Sub: now.Sub,
+		title: ops.Short(now.Title, 100), Name: strings.TrimSpace("doorbell " + ops.Short(s.Instance, 40)),
 	}
-	for _, t := range list {
-		if worse(h.Tone, t.Tone) != h.Tone {
-			h.Tone, h.Shape = t.Tone, t.Shape
-		}
-	}
-	return h
 }
 
 // uptime is how long the daemon has run.

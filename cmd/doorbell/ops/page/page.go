@@ -32,9 +32,9 @@ type Options struct {
 	// Recent returns the newest events of all agencies, the oldest of them first. nil: there are
 	// none.
 	Recent func() []events.Event
-	// Subscribe returns what comes from now on, until the function that it returns is called. A
-	// closed channel ends the reader's stream; it comes again. nil: there is no live tail.
-	Subscribe func() (<-chan events.Event, func())
+	// After returns the events that follow a position, in order, and the position to ask with for the
+	// next ones. nil: there is no live tail.
+	After func(position uint64) (list []events.Event, next uint64, err error)
 	// ShowPeople: the data of people are shown. Else names, messages and the API's records are
 	// masked.
 	ShowPeople bool

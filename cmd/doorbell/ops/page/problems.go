@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -21,8 +20,6 @@ type problem struct {
 	Run   string    // the command that ends it
 	Items []problem // of several that are one: the single ones
 	More  int       // that are not even listed
-
-	agency string
 }
 
 // mostListed bounds the single ones of a problem: a key may be that of any number of agencies.
@@ -35,7 +32,7 @@ func problems(s ops.Status) (list []problem) {
 		for _, one := range p.Of[:min(len(p.Of), mostListed)] {
 			item := newProblem(one, s.Watch.At)
 			item.Title = ops.Short(one.Label, 160)
-			if one.Do.Verb == "" {
+			if one.Command == p.Command {
 				item.Run = ""
 			}
 			all.Items = append(all.Items, item)
@@ -46,19 +43,15 @@ func problems(s ops.Status) (list []problem) {
 	return list
 }
 
-// shapes of kinds that have another than a triangle.
-var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "held": "diamond", "waiting": "ring"}
-
 func newProblem(p ops.Problem, now time.Time) problem {
-	v := problem{
-		Key: key(p.Key), Tone: warn, Shape: cmp.Or(shapes[p.Kind], "triangle"), agency: ops.Short(p.Agency, 64), Since: at(p.Since, now),
-		Title: ops.Short(p.Title, 200), Text: ops.Short(p.Text, 600), Error: ops.Short(p.Error, 300),
-		Run: ops.Short(p.Do.Command, 400),
-	}
+	level := ops.Warn
 	if p.Bad {
-		v.Tone = bad
+		level = ops.Bad
 	}
-	return v
+	return problem{
+		Key: key(p.Title, p.Label), Tone: tone(level), Shape: shapes[level], Since: at(p.Since, now),
+		Title: ops.Short(p.Title, 200), Text: ops.Short(p.Text, 600), Error: ops.Short(p.Error, 300), Run: ops.Short(p.Command, 400),
+	}
 }
 
 // key names a thing, so that the script knows it again.

@@ -42,17 +42,17 @@ func (h *handler) view(s ops.Status, q url.Values) *view {
 	}
 	v := &view{
 		At: at(s.Watch.At, s.Watch.At), Version: ops.Short(s.Version, 40), Up: uptime(s), BaseURL: ops.Short(s.Watch.BaseURL, 120), DataDir: ops.Short(s.DataDir, 120),
-		Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
+		Live: h.o.After != nil, People: h.o.ShowPeople,
 	}
 	v.Problems = problems(s)
-	v.Headline = newHeadline(s, v.Problems)
+	v.Headline = newHeadline(s)
 	v.Steps = steps(s)
 	v.Chart = newChart(s)
 	v.Figures = h.figures(s, v.Chart)
 	if lead := v.Figures[0]; len(v.Problems) > 0 && lead.Value != unknown {
 		v.Headline.Sub = strings.TrimSuffix("Last lead "+lead.Value+": "+lead.Sub, ": ")
 	}
-	v.Agencies = h.agencies(s, v.Problems, v.Chart, q)
+	v.Agencies = h.agencies(s, v.Chart, q)
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
 	return v
@@ -314,16 +314,11 @@ type forwarderRow struct {
 func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	for _, f := range s.Forwarders {
 		r := forwarderRow{
-			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: ops.Short(f.Name+" "+f.Kind, 60), Destination: ops.Middle(s.To(f), 80), State: badge{well, "disc", "works"},
+			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: ops.Short(f.Name+" "+f.Kind, 60), Destination: ops.Middle(f.To(), 80), State: badge{well, "disc", "works"},
 			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}
-		switch {
-		case !f.FailingSince.IsZero():
-			r.State = badge{warn, "triangle", "delivery fails"}
-		case f.Problem != "":
-			r.State = badge{warn, "triangle", "waits"}
-		case f.Waits(s.Watch.At):
-			r.State = badge{warn, "triangle", "waits"}
+		if trouble := f.Trouble(s.Watch.At); trouble != "" {
+			r.State = badge{warn, "triangle", trouble}
 		}
 		rows = append(rows, r)
 	}

@@ -34,23 +34,11 @@ type badge struct {
 	Word  string
 }
 
-// states say in plain words what poller.AgencyStatus.State means.
-var states = map[string]badge{
-	"starting":           {busy, "ring", "first walk"},
-	"baselining":         {busy, "ring", "learning"},
-	"watching":           {well, "disc", "watching"},
-	"held":               {warn, "diamond", "change held"},
-	"backing_off":        {warn, "triangle", "API fails"},
-	"stale":              {bad, "triangle", "no good answer"},
-	"halted":             {bad, "square", "halted"},
-	"waiting_for_stream": {warn, "ring", "waits for NATS"},
-}
+// shapes say the same as the levels, for those who see no colours.
+var shapes = map[ops.Level]string{ops.Well: "disc", ops.Busy: "ring", ops.Warn: "triangle", ops.Bad: "square"}
 
-func stateBadge(state string) badge {
-	if b, ok := states[state]; ok {
-		return b
-	}
-	return badge{warn, "triangle", ops.Short(state, 30)}
+func newBadge(level ops.Level, word string) badge {
+	return badge{tone(level), shapes[level], ops.Short(word, 30)}
 }
 
 // partials say why a walk was not complete.

@@ -47,9 +47,24 @@ const (
 	mostShown = 16 << 10
 )
 
-// NewFollower does nothing yet.
+// NewFollower notes when the agencies of a store were watched last; the caller has not begun to.
 func NewFollower(s *store.Store) *Follower {
-	return &Follower{Every: followEvery, store: s, hours: map[string]*agencyHours{}}
+	f := &Follower{Every: followEvery, store: s, hours: map[string]*agencyHours{}}
+	agencies, _ := s.Agencies() // Run reports what keeps it from reading
+	_ = s.View(func(tx *store.Tx) error {
+		for _, id := range agencies {
+			state, _ := tx.Agency(id)
+			hours := &agencyHours{left: state.LastCompleteWalk, back: time.Now()}
+			for _, op := range state.Operations {
+				if op.LastGood.After(hours.left) {
+					hours.left = op.LastGood
+				}
+			}
+			f.hours[id] = hours
+		}
+		return nil
+	})
+	return f
 }
 
 // Run follows the log until ctx ends, and returns nil then; another end is that of the store. It
@@ -195,7 +210,12 @@ func (f *Follower) After(position uint64) (list []events.Event, next uint64, err
 const keptHours = 24
 
 // agencyHours counts by the hour. The zero value has counted nothing.
-type agencyHours [keptHours]hourCount
+type agencyHours struct {
+	counts [keptHours]hourCount
+	// Between its last good answer that the store has and the start of this follower the agency was
+	// not watched.
+	left, back time.Time
+}
 
 type hourCount struct {
 	number        int64 // since 1970
@@ -207,7 +227,7 @@ func (a *agencyHours) add(e events.Event, now time.Time) {
 	if number < 0 || number > now.Unix()/3600 {
 		return // the clock was wrong
 	}
-	at := &a[number%keptHours]
+	at := &a.counts[number%keptHours]
 	if number < at.number {
 		return // older than a day
 	}
@@ -226,7 +246,8 @@ func (a *agencyHours) list(now time.Time) []Hour {
 	list := make([]Hour, 0, keptHours)
 	for number := last - keptHours + 1; number <= last; number++ {
 		hour := Hour{At: time.Unix(number*3600, 0).UTC()}
-		if at := a[number%keptHours]; at.number == number {
+		hour.Away = !a.left.IsZero() && !hour.At.Before(a.left) && !hour.At.Add(time.Hour).After(a.back)
+		if at := a.counts[number%keptHours]; at.number == number {
 			hour.Leads, hour.Events = at.leads, at.events
 		}
 		list = append(list, hour)

@@ -37,15 +37,16 @@ func LineAfter(head string, e events.Event, people bool, width int) string {
 type Telling struct {
 	What   string   // what happened, as in "New lead"
 	Title  string   // of the insertion; may be empty
-	Detail []string // who and where, what has changed, and the rest
+	Detail []string // who and where, and what has changed
+	Rest   []string
 }
 
 // parts returns what a line contains of it after What.
 func (t Telling) parts() []string {
 	if t.Title == "" {
-		return t.Detail
+		return slices.Concat(t.Detail, t.Rest)
 	}
-	return append(slices.Clip(t.Detail), "“"+t.Title+"”")
+	return slices.Concat(t.Detail, []string{"“" + t.Title + "”"}, t.Rest)
 }
 
 // whats names the types for people.
@@ -80,7 +81,7 @@ func Tell(e events.Event, people bool) Telling {
 	if t.What == "" {
 		t.What = Short(string(e.Type), 40)
 	}
-	add := func(format string, args ...any) { t.Detail = append(t.Detail, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
 	created := e.Type == events.TypeContactRequestCreated
 	who := Short(v.Insertion.Locality, 30)
 	if people && created {
@@ -90,14 +91,13 @@ func Tell(e events.Event, people bool) Telling {
 		}
 	}
 	if who != "" {
-		add("%s", who)
+		t.Detail = append(t.Detail, who)
 	}
-	for n, c := range v.Changes {
-		if n == mostChanges {
-			add("… and %d more", len(v.Changes)-n)
-			break
-		}
-		add("%s", changed(c))
+	for _, c := range v.Changes[:min(len(v.Changes), mostChanges)] {
+		t.Detail = append(t.Detail, changed(c))
+	}
+	if more := len(v.Changes) - mostChanges; more > 0 {
+		t.Detail = append(t.Detail, fmt.Sprintf("… and %d more", more))
 	}
 	if v.Erased {
 		add("erased")

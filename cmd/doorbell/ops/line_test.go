@@ -109,7 +109,7 @@ func TestALineIsAsWideAsTheTerminalAndEndsWithTheInsertion(t *testing.T) {
 			`"contact":{"fullName":"Nora Beispiel","message":"<p>Guten Abend,<br>ist ein <b>Parkplatz</b> dabei &amp; ab wann?</p>"}}`),
 	}
 	const head = "00:00:00  A100   New lead           Nora Beispiel, Bern: "
-	want := head + "Guten Abend, ist ein Parkplatz dabei & ab wann?  score 7.5  “Bright flat with 4 rooms”  seefeld#1203#H2#0032"
+	want := head + "Guten Abend, ist ein Parkplatz dabei & ab wann?  “Bright flat with 4 rooms”  score 7.5  seefeld#1203#H2#0032"
 	if got := Line(e, true, 0); got != want {
 		t.Errorf("in a file:\n%s, want\n%s", got, want)
 	}

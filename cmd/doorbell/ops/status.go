@@ -121,6 +121,7 @@ type Hour struct {
 	At     time.Time `json:"at"`    // its beginning
 	Leads  int       `json:"leads"` // contact_request.created that are news
 	Events int       `json:"events"`
+	Away   bool      `json:"away,omitempty"` // no daemon watched the agency
 }
 
 // StoreStatus is how much of what it may the store holds.

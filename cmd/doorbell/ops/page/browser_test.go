@@ -185,10 +185,9 @@ func TestThePageInARealBrowser(t *testing.T) {
 	}{
 		{"no scene makes the browser complain, or overflows a phone", scenesFit},
 		{"all text has contrast, light and dark", textHasContrast},
-		{"events appear as they happen, and wait while it is paused", tailMoves},
+		{"events appear as they happen", tailMoves},
 		{"what ends a halt is printed, and the end is seen", haltEnds},
-		{"renewing keeps what a person has typed, opened and scrolled to", renewingKeeps},
-		{"agencies are found while typing", findingWorks},
+		{"renewing keeps what a person has focused, opened and scrolled to", renewingKeeps},
 		{"a doorbell that is gone is said, and one that is back too", lossIsSaid},
 		{"without a script it is whole", worksWithoutScript},
 	} {

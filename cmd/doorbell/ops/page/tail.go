@@ -22,43 +22,28 @@ const (
 
 // tailLine is an event as the page has it.
 type tailLine struct {
-	ID, Type, Group string
-	telling
-	At  moment
-	Old bool // was there before the watch
-}
+	ID, Type, Group, What, Title, Agency, Detail, Reference string
 
-// telling is what the page says of an event, and the stream with it.
-type telling struct {
-	What      string `json:"what"`
-	Title     string `json:"title,omitempty"`
-	Agency    string `json:"agency"`
-	Reference string `json:"reference,omitempty"`
-	Detail    string `json:"detail,omitempty"`
-}
-
-func (h *handler) tell(e events.Event) telling {
-	t := ops.Tell(e, h.o.ShowPeople)
-	return telling{ops.Short(t.What, 64), ops.Short(t.Title, 80), h.name(e.AgencyID), ops.Short(e.Reference, 120), ops.Short(strings.Join(t.Detail, "  "), 400)}
+	At   moment
+	Lead bool
+	Old  bool // was there before the watch
 }
 
 // recent are the newest events, the newest first.
 func (h *handler) recent(now time.Time) (list []tailLine) {
-	if h.o.Recent == nil {
-		return nil
-	}
-	for _, e := range slices.Backward(h.o.Recent()) {
-		l := tailLine{
-			ID: ops.Short(e.ID, 64), Type: ops.Short(string(e.Type), 64), Group: group(e.Type), telling: h.tell(e), Old: e.Origin == events.OriginBaseline,
-			At: at(e.RecordedTime, now),
-		}
-		l.At.Form, l.At.Text = "ago", l.At.Ago
-		list = append(list, l)
+	for _, e := range slices.Backward(h.newest()) {
+		t := ops.Tell(e, h.o.ShowPeople)
+		list = append(list, tailLine{
+			ID: ops.Short(e.ID, 64), Type: ops.Short(string(e.Type), 64), Group: group(e.Type), What: ops.Short(t.What, 64),
+			Title: ops.Short(t.Title, 80), Agency: h.name(e.AgencyID), Detail: ops.Short(strings.Join(slices.Concat(t.Detail, t.Rest), " · "), 400),
+			Reference: ops.Short(e.Reference, 120), At: at(e.RecordedTime, now),
+			Lead: e.Type == events.TypeContactRequestCreated, Old: e.Origin == events.OriginBaseline,
+		})
 	}
 	return list
 }
 
-// group says how an event is coloured, here and in page.js. What is over wants no look.
+// group says how an event is coloured. What is over wants no look.
 func group(t events.Type) string {
 	first, _, _ := strings.Cut(string(t), ".")
 	switch first = ops.Short(first, 32); t {
@@ -66,11 +51,6 @@ func group(t events.Type) string {
 		return first + " over"
 	}
 	return first
-}
-
-// line is what an event says behind time, agency and type.
-func (h *handler) line(e events.Event) string {
-	return ops.Short(strings.Join(ops.Told(e, h.o.ShowPeople), "  "), 400)
 }
 
 // stream sends the newest events and what follows as server-sent events: CloudEvents JSON, with the
@@ -137,16 +117,10 @@ func (h *handler) newest() []events.Event {
 	return h.o.Recent()
 }
 
-// cloudEvent is an event as CloudEvents JSON in one line, with what the page says of it; masked
+// cloudEvent is an event as CloudEvents JSON in one line, with what it says for people; masked
 // unless people are shown.
 func (h *handler) cloudEvent(e events.Event) ([]byte, bool) {
-	told, err := json.Marshal(struct {
-		telling
-		Line string `json:"line"`
-	}{h.tell(e), h.line(e)})
-	if err != nil {
-		return nil, false
-	}
+	line, _ := json.Marshal(ops.Short(strings.Join(ops.Told(e, h.o.ShowPeople), "  "), 400))
 	if !h.o.ShowPeople {
 		var ok bool
 		if e, ok = ops.Masked(e); !ok {
@@ -157,5 +131,5 @@ func (h *handler) cloudEvent(e events.Event) ([]byte, bool) {
 	if err != nil || len(data) < 2 {
 		return nil, false
 	}
-	return append(append(data[:len(data)-1], ','), told[1:]...), true
+	return fmt.Appendf(data[:len(data)-1], `,"line":%s}`, line), true
 }

@@ -198,7 +198,7 @@ func (f *Follower) Recent() (all []events.Event) {
 }
 
 // After returns events that follow a position, in order, and the position to ask with for the next
-// ones. It reads nothing where nothing was committed since the last time.
+// ones.
 func (f *Follower) After(position uint64) (list []events.Event, next uint64, err error) {
 	list, next, err = f.store.EventsAfter("", position, followPage, followBytes)
 	for n := range list {

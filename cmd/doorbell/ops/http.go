@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -32,7 +31,7 @@ import (
 // Everything else that the commands do (a backup, to forget a person, a replay) is served at the
 // socket alone.
 
-// HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
+// HTTPOptions configure ServeHTTP.
 type HTTPOptions struct {
 	Page    http.Handler // GET / and below. Its live stream is GET /events
 	Metrics http.Handler // GET /metrics
@@ -53,7 +52,6 @@ const (
 	headerLimit  = 10 * time.Second // until the header has come
 	requestLimit = 20 * time.Second // until all of it has come
 	idleLimit    = 2 * time.Minute
-	goodbye      = 500 * time.Millisecond // for what is being answered when the server stops
 
 	mostHeader      = 16 << 10
 	mostBody        = 8 << 10
@@ -63,7 +61,6 @@ const (
 // ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l
 // until ctx ends, then returns nil.
 func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &http.Server{
 		Handler:           httpRoutes(o, loopback(l.Addr().String())),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -72,56 +69,38 @@ func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-		defer cancel()
-		if s.Shutdown(limited) != nil {
-			s.Close()
-		}
-	})
-	err := s.Serve(netutil.LimitListener(paced{l}, mostConnections))
-	if !stop() {
-		<-ended
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.Serve(netutil.LimitListener(paced{l}, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // httpRoutes is everything that is served. What is not named here is the page's.
 func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	g := &guard{local: local, log: o.Log}
-	verbs, page := Handler(o.Verbs), there(o.Page)
+	verbs := Handler(o.Verbs)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
-	mux.Handle("GET /metrics", there(o.Metrics))
+	mux.Handle("GET /metrics", o.Metrics)
 	mux.HandleFunc("GET /schemas", func(w http.ResponseWriter, _ *http.Request) {
 		// Relative, so that it works below any path of a reverse proxy. The mux would make it absolute.
 		w.Header().Set("Location", "schemas/")
 		w.WriteHeader(http.StatusSeeOther)
 	})
-	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
-	mux.Handle("GET /", g.admit(gzhttp.GzipHandler(page), false, o.Token))
-	mux.Handle("GET /events", g.admit(page, false, o.Token))
+	mux.Handle("GET /schemas/", gzhttp.GzipHandler(o.Schemas))
+	mux.Handle("GET /", g.admit(gzhttp.GzipHandler(o.Page), false, o.Token))
+	mux.Handle("GET /events", g.admit(o.Page, false, o.Token))
 	mux.Handle("GET /debug/pprof/", g.admit(http.HandlerFunc(pprof.Index), false, o.Token))
 	mux.Handle("GET /debug/pprof/profile", g.admit(http.HandlerFunc(pprof.Profile), false, o.Token))
 	mux.Handle("GET /v1/status", g.admit(gzhttp.GzipHandler(verbs), false, o.Token))
-	mux.Handle("GET /v1/events", g.admit(there(o.Feed), false, o.Token, o.FeedToken))
+	mux.Handle("GET /v1/events", g.admit(o.Feed, false, o.Token, o.FeedToken))
 	for _, verb := range []string{Poll.route, Resume.route, Approve.route} {
 		mux.Handle(verb, g.admit(verbs, true, o.Token))
 	}
 	return withHeaders(mux)
-}
-
-func there(h http.Handler) http.Handler {
-	if h == nil {
-		return http.NotFoundHandler()
-	}
-	return h
 }
 
 // contentPolicy lets the page use only what comes from here, and keeps it out of frames.

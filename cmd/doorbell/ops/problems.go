@@ -146,8 +146,8 @@ func haltProblem(id string, h poller.HaltStatus) Problem {
 		p.Title = "Contact requests of " + id + " are halted: " + why
 		p.Many = "Contact requests of %s agencies are halted: " + why
 	case events.ScopeInsertion:
-		p.Label = id + " " + Middle(h.PropertyReferenceID, 80)
-		p.Title = "An insertion of " + id + " is halted: " + Middle(h.PropertyReferenceID, 80)
+		p.Label = id + " " + Short(h.PropertyReferenceID, 80)
+		p.Title = "An insertion of " + id + " is halted: " + Short(h.PropertyReferenceID, 80)
 		p.Many = "%s insertions are halted: " + why
 	default:
 		p.Title, p.Many = id+" is halted: "+why, "%s agencies are halted: "+why
@@ -210,8 +210,8 @@ func alarmProblem(a poller.AgencyStatus, l poller.Alarm) Problem {
 	case l.Kind == "stale":
 		p.Bad, p.Error = true, a.LastError
 	case l.PropertyReferenceID != "":
-		p.Label = id + " " + Middle(l.PropertyReferenceID, 80)
-		what += " of " + Middle(l.PropertyReferenceID, 80)
+		p.Label = id + " " + Short(l.PropertyReferenceID, 80)
+		what += " of " + Short(l.PropertyReferenceID, 80)
 	}
 	p.Title, p.Many = fmt.Sprintf(words.one, id, what), fmt.Sprintf(words.many, operation(l.Operation))
 	return p
@@ -294,7 +294,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 			p.Command, p.All = "doorbell routes ls", "doorbell routes ls"
 		}
 		if to := f.To(); to != "" {
-			p.Title += " (" + Middle(to, 60) + ")"
+			p.Title += " (" + Short(to, 60) + ")"
 		}
 		if trouble == deliveryFails {
 			p.Many = f.Name + ": delivery of leads and alerts fails (" + f.Destination + ")"

@@ -231,7 +231,7 @@ func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompl
 func LeftOut(a poller.AgencyStatus) string {
 	var members []string
 	for _, v := range a.Volatile {
-		members = append(members, Middle(v.Path, 80)+" of "+strings.ReplaceAll(v.Operation, "_", " "))
+		members = append(members, Short(v.Path, 80)+" of "+strings.ReplaceAll(v.Operation, "_", " "))
 	}
 	return strings.Join(members, ", ")
 }

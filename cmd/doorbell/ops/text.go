@@ -166,18 +166,6 @@ func BytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Middle cuts a text in the middle, for names whose end matters as much as their beginning.
-func Middle(text string, n int) string {
-	if len(text) > 8*n {
-		text = text[:4*n] + text[len(text)-4*n:]
-	}
-	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
-	if len(runes) <= n {
-		return string(runes)
-	}
-	return string(runes[:n/2]) + "…" + string(runes[len(runes)-n/2+1:])
-}
-
 // Shell quotes a word so that it can be pasted into a command line.
 func Shell(word string) string {
 	simple := func(r rune) bool {

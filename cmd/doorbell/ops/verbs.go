@@ -226,9 +226,6 @@ type line[A any] struct {
 	Done  bool   `json:"done,omitempty"`
 }
 
-// flushEvery is how long a value may wait for others before it goes out.
-const flushEvery = 100 * time.Millisecond
-
 // serve answers with what work sends. The header goes out at once: the other side then knows that
 // the work has begun.
 func (l lines[Q, A]) serve(mux *http.ServeMux, work func(context.Context, Q, func(A) error) error) {
@@ -239,15 +236,11 @@ func (l lines[Q, A]) serve(mux *http.ServeMux, work func(context.Context, Q, fun
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		out, flush, flushed := json.NewEncoder(w), http.NewResponseController(w).Flush, time.Now()
+		out, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
 		out.SetEscapeHTML(false) // payloads arrive as they are in the log
 		_ = flush()              // a client that hung up is noticed when it is written to
 		err = work(r.Context(), q, func(a A) error {
-			err := out.Encode(line[A]{Value: &a})
-			if time.Since(flushed) > flushEvery {
-				err, flushed = errors.Join(err, flush()), time.Now()
-			}
-			return err
+			return errors.Join(out.Encode(line[A]{Value: &a}), flush())
 		})
 		last := line[A]{Done: err == nil}
 		if err != nil {

@@ -54,7 +54,7 @@ func NewFollower(s *store.Store) *Follower {
 	_ = s.View(func(tx *store.Tx) error {
 		for _, id := range agencies {
 			state, _ := tx.Agency(id)
-			hours := &agencyHours{left: state.LastCompleteWalk, back: time.Now()}
+			hours := &agencyHours{map[int64]Hour{}, state.LastCompleteWalk, time.Now()}
 			for _, op := range state.Operations {
 				if op.LastGood.After(hours.left) {
 					hours.left = op.LastGood
@@ -147,11 +147,11 @@ func (f *Follower) count(agencies []string, list []events.Event) {
 	}
 	for _, agency := range agencies {
 		if f.hours[agency] == nil {
-			f.hours[agency] = &agencyHours{}
+			f.hours[agency] = &agencyHours{counts: map[int64]Hour{}}
 		}
 	}
 	for _, e := range list {
-		f.hours[e.AgencyID].add(e, time.Now())
+		f.hours[e.AgencyID].add(e)
 		f.recent = append(f.recent, e.Sequence)
 		if isNews(e) {
 			f.lastLead = e.Sequence
@@ -209,47 +209,32 @@ func (f *Follower) After(position uint64) (list []events.Event, next uint64, err
 
 const keptHours = 24
 
-// agencyHours counts by the hour. The zero value has counted nothing.
+// agencyHours counts by the hour.
 type agencyHours struct {
-	counts [keptHours]hourCount
+	counts map[int64]Hour // by the hours since 1970
 	// Between its last good answer that the store has and the start of this follower the agency was
 	// not watched.
 	left, back time.Time
 }
 
-type hourCount struct {
-	number        int64 // since 1970
-	leads, events int
-}
-
-func (a *agencyHours) add(e events.Event, now time.Time) {
+func (a *agencyHours) add(e events.Event) {
 	number := e.RecordedTime.Unix() / 3600
-	if number < 0 || number > now.Unix()/3600 {
-		return // the clock was wrong
-	}
-	at := &a.counts[number%keptHours]
-	if number < at.number {
-		return // older than a day
-	}
-	if number > at.number {
-		*at = hourCount{number: number}
-	}
-	at.events++
+	hour := a.counts[number]
+	hour.Events++
 	if isNews(e) {
-		at.leads++
+		hour.Leads++
 	}
+	a.counts[number] = hour
 }
 
-// list are the last 24 hours, the one that runs being the last.
+// list are the last 24 hours, the one that runs being the last. Older ones are forgotten.
 func (a *agencyHours) list(now time.Time) []Hour {
-	last := now.Unix() / 3600
-	list := make([]Hour, 0, keptHours)
+	last, list := now.Unix()/3600, make([]Hour, 0, keptHours)
+	maps.DeleteFunc(a.counts, func(number int64, _ Hour) bool { return number <= last-keptHours || number > last })
 	for number := last - keptHours + 1; number <= last; number++ {
-		hour := Hour{At: time.Unix(number*3600, 0).UTC()}
+		hour := a.counts[number]
+		hour.At = time.Unix(number*3600, 0).UTC()
 		hour.Away = !a.left.IsZero() && !hour.At.Before(a.left) && !hour.At.Add(time.Hour).After(a.back)
-		if at := a.counts[number%keptHours]; at.number == number {
-			hour.Leads, hour.Events = at.leads, at.events
-		}
 		list = append(list, hour)
 	}
 	return list

@@ -316,18 +316,6 @@ func TestTheLastLeadIsShownAlsoBehindMuchElse(t *testing.T) {
 	})
 }
 
-func TestAClockThatWasWrongIsNotCountedWhereItIsNot(t *testing.T) {
-	inTime(t, func(t *testing.T, _ string) {
-		now := time.Now()
-		var a agencyHours
-		a.add(events.Event{RecordedTime: now.Add(24 * time.Hour)}, now)
-		a.add(events.Event{RecordedTime: now}, now)
-		if last := a.list(now)[keptHours-1]; last.Events != 1 {
-			t.Errorf("%d events in the hour that runs", last.Events)
-		}
-	})
-}
-
 func TestWhatFollowsAPositionIsReadInOrderAndShortened(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100")
 	large := appeared("A100", "large")
@@ -341,4 +329,26 @@ func TestWhatFollowsAPositionIsReadInOrderAndShortened(t *testing.T) {
 	if list, next, err := f.After(2); len(list) != 0 || next != 2 || err != nil {
 		t.Errorf("%d more up to %d, %v", len(list), next, err)
 	}
+}
+
+// TestHoursBeforeTheStartInWhichNoDaemonWatchedAreSaid: a store knows when it heard from the API last.
+func TestHoursBeforeTheStartInWhichNoDaemonWatchedAreSaid(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(90 * time.Minute)))
+		err := s.Update(func(tx *store.Tx) error {
+			return tx.PutAgency("A100", store.Agency{Operations: map[string]store.Operation{"insertions": {LastGood: time.Now()}}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		f, stop := following(t, s)
+		defer stop()
+		for n, h := range f.Hours()[0].Hours {
+			if want := n == 21 || n == 22; h.Away != want {
+				t.Errorf("%d hours ago: away %t", 23-n, h.Away)
+			}
+		}
+	})
 }

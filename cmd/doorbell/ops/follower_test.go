@@ -172,21 +172,6 @@ func TestHoursOfTheLogAreCountedFromTheStartAndGoOn(t *testing.T) {
 	})
 }
 
-func TestTheHourOfAYesterdayIsNotAddedToTodays(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		f, stop := following(t, s)
-		defer stop()
-		for day := range 3 {
-			say(t, s, lead("A100", fmt.Sprint(day), ""))
-			time.Sleep(24 * time.Hour)
-		}
-		say(t, s, lead("A100", "today", ""))
-		time.Sleep(followEvery)
-		wantCounted(t, f, "A100", "0:1/1 ")
-	})
-}
-
 func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100", "B200")
 	const size = 3*followPage + 1
@@ -211,22 +196,6 @@ func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
 	if got := count(); got != 2*size {
 		t.Errorf("%d of %d are counted", got, 2*size)
 	}
-}
-
-func TestWhatIsADayOldIsNotCountedInTheHourThatRuns(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		say(t, s, appeared("A100", "old"))
-		time.Sleep(24 * time.Hour)
-		var list []events.Payload
-		for n := range followPage + 10 { // the page before the last one holds both
-			list = append(list, appeared("A100", fmt.Sprint(n)))
-		}
-		say(t, s, list...)
-		f, stop := following(t, s)
-		defer stop()
-		wantCounted(t, f, "A100", fmt.Sprintf("0:0/%d ", len(list)))
-	})
 }
 
 func TestTheNewestOfAllAgenciesAreShownInOrder(t *testing.T) {

@@ -97,11 +97,3 @@ func TestALeadThatNoRouteTakesLeadsToTheTable(t *testing.T) {
 	}
 }
 
-func TestAForwarderThatGetsNothingFromNATSIsMindedByTheCheck(t *testing.T) {
-	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
-		{Name: "slack", Kind: "leads", Destination: "hooks_slack_com-1", Problem: "consumer doorbell-slack-leads: permissions violation"},
-	}}
-	if s.Summary() != "slack leads: nothing comes from NATS (hooks_slack_com-1)" {
-		t.Errorf("the check says %q", s.Summary())
-	}
-}

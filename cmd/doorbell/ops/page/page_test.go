@@ -144,13 +144,6 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	saysNot(t, page, "All is well", "<form method")
 }
 
-// TestThePagePrintsTheCommandAndHasNoForm that would do anything.
-func TestThePagePrintsTheCommandAndHasNoForm(t *testing.T) {
-	page := shown(t, of(troubledScene(now)), "/")
-	says(t, page, `<code>doorbell resume A100</code>`, `<code>doorbell approve B200</code>`, `<code>doorbell resume B200 --insertion &#34;altau##H1#0034&#34;</code>`)
-	saysNot(t, page, "actions/", `method="post"`, `type="hidden"`)
-}
-
 func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
 	s, list := manyScene(now, 200)
 	for n := range s.Watch.Agencies {
@@ -180,40 +173,6 @@ func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
 	says(t, words(page), "The API does not answer", "There is no connection to https://api.example.com", "connection refused")
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
-	}
-}
-
-// TestNothingThatIsTroubledIsCalledWell holds the page against Status.Summary, for each thing that can be wrong alone.
-func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
-	for name, spoil := range map[string]func(s *ops.Status, a *poller.AgencyStatus){
-		"down":  func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.Down = "soon" },
-		"alarm": func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Alarm = true },
-		"full":  func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Full, s.Store.Alarm = true, true },
-		"halt": func(_ *ops.Status, a *poller.AgencyStatus) {
-			a.Halts = []poller.HaltStatus{{Scope: events.ScopeInsertion}}
-		},
-		"held":        func(_ *ops.Status, a *poller.AgencyStatus) { a.Held = &poller.HeldStatus{} },
-		"stale":       func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "stale"}} },
-		"new alarm":   func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "unheard_of"}} },
-		"backing off": func(_ *ops.Status, a *poller.AgencyStatus) { a.State = "backing_off" },
-		"waits":       func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].Attempts = 2 },
-		"failing":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].FailingSince = now.Add(-6 * time.Minute) },
-		"not at work": func(s *ops.Status, _ *poller.AgencyStatus) {
-			s.Forwarders = []ops.ForwarderStatus{{Name: "slack", Problem: "no state"}}
-		},
-	} {
-		s, _ := busyScene(now)
-		spoil(&s, &s.Watch.Agencies[1])
-		if s.Summary() == "" {
-			t.Errorf("%s: no trouble, so this test says nothing", name)
-		}
-		page := shown(t, of(s, nil), "/")
-		if strings.Contains(page, "All is well") || !strings.Contains(page, "Needs attention") {
-			t.Errorf("%s: all is said to be well", name)
-		}
-		if strings.HasPrefix(title(page), "2 agencies") || strings.Contains(title(page), "%") {
-			t.Errorf("%s: the title is %q", name, title(page))
-		}
 	}
 }
 

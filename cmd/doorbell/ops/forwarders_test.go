@@ -96,4 +96,3 @@ func TestALeadThatNoRouteTakesLeadsToTheTable(t *testing.T) {
 		t.Errorf("no way to the table in:\n%s", text)
 	}
 }
-

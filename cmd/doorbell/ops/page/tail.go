@@ -77,6 +77,9 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "retry: 3000\n\n") //nolint:errcheck // the next one fails too
 	position, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
 	if all := h.newest(); err != nil && len(all) > 0 {
+		if len(all) > 1 && all[1].Sequence > all[0].Sequence+1 {
+			all = all[1:] // the first one is an old lead
+		}
 		position = all[0].Sequence - 1
 	}
 	control, look, quiet := http.NewResponseController(w), time.NewTicker(lookEvery), 0

@@ -70,6 +70,22 @@ func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 	})
 }
 
+// TestAStreamDoesNotBeginWithAnOldLead: thousands of events may have come since the last one.
+func TestAStreamDoesNotBeginWithAnOldLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := someEvents(time.Now(), 5)
+		o := Options{
+			Recent: func() []events.Event { return []events.Event{list[0], list[3], list[4]} },
+			After:  func(at uint64) ([]events.Event, uint64, error) { return after(list, at) },
+		}
+		sent, leave := streamed(t, o, "")
+		if text := sent(); strings.Count(text, "\nid: ") != 2 || !strings.Contains(text, "id: 4\n") {
+			t.Errorf("it sent %s", text)
+		}
+		leave()
+	})
+}
+
 func TestAQuietStreamBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent, leave := streamed(t, of(busyScene(now)), "1000")

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,14 +117,20 @@ func (a *Daemon) ping(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// leastLately is how old the last good answer may be at least. Where walks are rare, it is longer.
-const leastLately = 15 * time.Minute
-
-// well says why not all is well.
+// well says why not all is well: what the headline of the status says, or what keeps the daemon from
+// being ready.
 func (a *Daemon) well() error {
 	s, err := a.status()
 	if err != nil {
 		return err
 	}
-	return ops.Well(a.Health(), s, max(leastLately, 3*a.o.Poller.WalkInterval, 3*a.o.Poller.PollInterval))
+	for _, c := range a.Health().Checks {
+		if !c.OK {
+			return fmt.Errorf("%s: %s", c.Name, c.Text)
+		}
+	}
+	if summary := s.Summary(); summary != "" {
+		return errors.New(summary + "; see doorbell status")
+	}
+	return nil
 }

@@ -81,7 +81,7 @@ func addressOf(l net.Listener) (netip.AddrPort, bool) {
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
 	return a.answerHTTP(ctx, page.Options{
-		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
+		Status: a.status, Recent: a.follower.Recent, After: a.follower.After,
 		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
 	}, a.Health, a.Verbs())
 }

@@ -172,21 +172,6 @@ func TestHoursOfTheLogAreCountedFromTheStartAndGoOn(t *testing.T) {
 	})
 }
 
-func TestTheHourOfAYesterdayIsNotAddedToTodays(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		f, stop := following(t, s)
-		defer stop()
-		for day := range 3 {
-			say(t, s, lead("A100", fmt.Sprint(day), ""))
-			time.Sleep(24 * time.Hour)
-		}
-		say(t, s, lead("A100", "today", ""))
-		time.Sleep(followEvery)
-		wantCounted(t, f, "A100", "0:1/1 ")
-	})
-}
-
 func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100", "B200")
 	const size = 3*followPage + 1
@@ -213,38 +198,6 @@ func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsADayOldIsNotCountedInTheHourThatRuns(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		say(t, s, appeared("A100", "old"))
-		time.Sleep(24 * time.Hour)
-		var list []events.Payload
-		for n := range followPage + 10 { // the page before the last one holds both
-			list = append(list, appeared("A100", fmt.Sprint(n)))
-		}
-		say(t, s, list...)
-		f, stop := following(t, s)
-		defer stop()
-		wantCounted(t, f, "A100", fmt.Sprintf("0:0/%d ", len(list)))
-	})
-}
-
-func TestALookBackThatWasCutShortBeginsAnew(t *testing.T) {
-	s := openLog(t, t.TempDir(), "A100")
-	say(t, s, lead("A100", "1", ""))
-	f := NewFollower(s)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := f.RunOnce(ended); err != nil {
-		t.Fatal(err)
-	}
-	followNow(t, f)
-	followNow(t, f)
-	if n := f.Hours()[0].Hours[23].Events; n != 1 {
-		t.Errorf("%d events are counted of one", n)
-	}
-}
-
 func TestTheNewestOfAllAgenciesAreShownInOrder(t *testing.T) {
 	inTime(t, func(t *testing.T, dir string) {
 		s := openLog(t, dir, "A100", "B200")
@@ -262,97 +215,10 @@ func TestTheNewestOfAllAgenciesAreShownInOrder(t *testing.T) {
 		}
 		say(t, s, appeared("A100", "new"))
 		time.Sleep(followEvery)
-		if got := names(f.Recent()); !slices.Equal(got[len(got)-2:], []string{"B200/199", "A100/new"}) {
+		if got := names(f.Recent()); !slices.Equal(got[len(got)-2:], []string{"B200/119", "A100/new"}) {
 			t.Errorf("the last two are %v", got)
 		}
 	})
-}
-
-func TestLeadsAreShownAlsoBehindMuchElse(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		for n := range 2 * keptLeads {
-			say(t, s, lead("A100", fmt.Sprint(n), ""))
-			time.Sleep(time.Second)
-		}
-		for n := range 2 * keptRecent {
-			say(t, s, appeared("A100", fmt.Sprint(n)))
-			time.Sleep(time.Second)
-		}
-		f, stop := following(t, s)
-		defer stop()
-		leads := slices.DeleteFunc(f.Recent(), func(e events.Event) bool { return e.Type != events.TypeContactRequestCreated })
-		if got := f.Recent(); len(got) != keptLeads+keptRecent || len(leads) != keptLeads {
-			t.Errorf("%d are shown, %d leads", len(got), len(leads))
-		}
-	})
-}
-
-func TestWhoSubscribesSeesWhatComesWithinASecond(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		say(t, s, appeared("A100", "before"))
-		f, stop := following(t, s)
-		live, leave := f.Subscribe()
-		defer leave()
-		synctest.Wait()
-		say(t, s, lead("A100", "1", ""), appeared("A100", "after"))
-		began := time.Now()
-		first, second := <-live, <-live
-		if first.Type != events.TypeContactRequestCreated || second.Reference != "after" || time.Since(began) > 2*followWatched {
-			t.Errorf("%s and %q came after %s", first.Type, second.Reference, time.Since(began))
-		}
-		stop()
-		if _, open := <-live; open {
-			t.Error("the end of the follower does not end the subscription")
-		}
-		leave()
-	})
-}
-
-func TestAReaderWhoIsTooSlowIsCutOffAndNobodyElse(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		f, stop := following(t, s)
-		defer stop()
-		slow, leaveSlow := f.Subscribe()
-		quick, leave := f.Subscribe()
-		defer leave()
-		for n := range subscriberRoom + 1 {
-			say(t, s, appeared("A100", fmt.Sprint(n)))
-			if n%100 == 99 || n == subscriberRoom {
-				time.Sleep(followEvery)
-				for len(quick) > 0 {
-					<-quick
-				}
-			}
-		}
-		seen := 0
-		for range slow {
-			seen++
-		}
-		if seen != subscriberRoom {
-			t.Errorf("the slow one has seen %d", seen)
-		}
-		leaveSlow() // closed already
-		say(t, s, appeared("A100", "last"))
-		if e := <-quick; e.Reference != "last" {
-			t.Errorf("the quick one sees %q", e.Reference)
-		}
-	})
-}
-
-func TestOneSubscriberTooManyIsCutOffAtOnce(t *testing.T) {
-	f := NewFollower(openLog(t, t.TempDir()))
-	for range mostSubscribers {
-		_, leave := f.Subscribe()
-		defer leave()
-	}
-	c, leave := f.Subscribe()
-	defer leave()
-	if _, open := <-c; open {
-		t.Error("there is room for one too many")
-	}
 }
 
 func TestALargeEventIsShownShortened(t *testing.T) {
@@ -389,66 +255,6 @@ func TestATrimmedLogIsFollowedOn(t *testing.T) {
 	})
 }
 
-func TestWhatWasRecordedBeforeTheMachineSleptIsStillNews(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		f := NewFollower(s)
-		followNow(t, f)
-		live, leave := f.Subscribe()
-		defer leave()
-		say(t, s, appeared("A100", "last thing"))
-		time.Sleep(9 * time.Hour)
-		followNow(t, f)
-		if len(live) != 1 {
-			t.Errorf("%d are shown", len(live))
-		}
-	})
-}
-
-func TestWhatANewAgencySaysAtOnceIsNews(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		s := openLog(t, dir, "A100")
-		say(t, s, appeared("A100", "old"))
-		f := NewFollower(s)
-		live, leave := f.Subscribe()
-		defer leave()
-		followNow(t, f)
-		if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("B200", store.Agency{}) }); err != nil {
-			t.Fatal(err)
-		}
-		say(t, s, appeared("B200", "new"))
-		followNow(t, f)
-		if n := len(live); n != 1 || (<-live).AgencyID != "B200" {
-			t.Errorf("%d are shown", n)
-		}
-	})
-}
-
-func TestAClockThatWasWrongHidesNothing(t *testing.T) {
-	inTime(t, func(t *testing.T, dir string) {
-		now := time.Now()
-		var a agencyHours
-		a.add(events.Event{RecordedTime: now.Add(24 * time.Hour)}, now.Add(24*time.Hour))
-		a.add(events.Event{RecordedTime: now}, now)
-		if last := a.list(now)[keptHours-1]; last.Events != 1 {
-			t.Errorf("%d events in the hour that runs", last.Events)
-		}
-
-		ahead := 30 * time.Hour
-		s := openLogAt(t, dir, func() time.Time { return time.Now().Add(ahead) }, "A100")
-		for n := range keptRecent {
-			say(t, s, appeared("A100", fmt.Sprint("ahead ", n)))
-		}
-		ahead = 0
-		say(t, s, appeared("A100", "now"))
-		f := NewFollower(s)
-		followNow(t, f)
-		if got := names(f.Recent()); !slices.Equal(got, []string{"A100/now"}) {
-			t.Errorf("the newest are %v", got)
-		}
-	})
-}
-
 func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100")
 	f := NewFollower(s)
@@ -456,4 +262,62 @@ func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { followNow(t, f) }); n > 1 { // the sign of life
 		t.Errorf("%v allocations", n)
 	}
+}
+
+func TestTheLastLeadIsShownAlsoBehindMuchElse(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		say(t, s, lead("A100", "1", ""), lead("A100", "2", ""), lead("A100", "old", events.OriginBaseline))
+		for n := range 2 * keptRecent {
+			say(t, s, appeared("A100", fmt.Sprint(n)))
+		}
+		f := NewFollower(s)
+		followNow(t, f)
+		list := f.Recent()
+		if len(list) != keptRecent+1 || list[0].Sequence != 2 || list[1].Type != events.TypeInsertionAppeared {
+			t.Errorf("%d are shown, from %d on", len(list), list[0].Sequence)
+		}
+		say(t, s, lead("A100", "3", ""))
+		followNow(t, f)
+		if list := f.Recent(); len(list) != keptRecent || list[keptRecent-1].Type != events.TypeContactRequestCreated {
+			t.Errorf("%d are shown", len(list))
+		}
+	})
+}
+
+func TestWhatFollowsAPositionIsReadInOrderAndShortened(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100")
+	large := appeared("A100", "large")
+	large.Record = []byte(`"` + string(slices.Repeat([]byte("x"), 1<<20)) + `"`)
+	say(t, s, appeared("A100", "first"), large)
+	f := NewFollower(s)
+	list, next, err := f.After(1)
+	if err != nil || len(list) != 1 || list[0].Reference != "large" || len(list[0].Data) > mostShown || next != 2 {
+		t.Errorf("%d events up to %d, %v", len(list), next, err)
+	}
+	if list, next, err := f.After(2); len(list) != 0 || next != 2 || err != nil {
+		t.Errorf("%d more up to %d, %v", len(list), next, err)
+	}
+}
+
+// TestHoursBeforeTheStartInWhichNoDaemonWatchedAreSaid: a store knows when it heard from the API last.
+func TestHoursBeforeTheStartInWhichNoDaemonWatchedAreSaid(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(90 * time.Minute)))
+		err := s.Update(func(tx *store.Tx) error {
+			return tx.PutAgency("A100", store.Agency{Operations: map[string]store.Operation{"insertions": {LastGood: time.Now()}}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		f, stop := following(t, s)
+		defer stop()
+		for n, h := range f.Hours()[0].Hours {
+			if want := n == 21 || n == 22; h.Away != want {
+				t.Errorf("%d hours ago: away %t", 23-n, h.Away)
+			}
+		}
+	})
 }

@@ -1,11 +1,6 @@
 package ops
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-	"time"
-)
+import "time"
 
 // ForwarderStatus is the state of one worker of the daemon's forwarders: for one kind of events and
 // one destination. Counters start at 0 with the process.
@@ -29,55 +24,29 @@ type ForwarderStatus struct {
 	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 }
 
-// To names the destination of a forwarder for people, with its address where another one is for the
-// same agencies.
-func (s Status) To(f ForwarderStatus) string {
-	if f.Whose != "" && f.Destination != "" && slices.ContainsFunc(s.Forwarders, func(o ForwarderStatus) bool {
-		return o.Name == f.Name && o.Kind == f.Kind && o.Whose == f.Whose && o.Destination != "" && o.Destination != f.Destination
-	}) {
-		return f.Whose + ", " + f.Destination
+// To names its destination for people: "hooks.slack.com 3fa1c2 for A100".
+func (f ForwarderStatus) To() string {
+	if f.Whose == "" {
+		return f.Destination
 	}
-	return cmp.Or(f.Whose, f.Destination)
+	return f.Destination + " for " + f.Whose
 }
 
-// ill reports whether it needs a person's attention.
-func (f ForwarderStatus) ill(now time.Time) bool {
-	return f.Problem != "" || f.Waits(now) || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > hiccup
-}
+const deliveryFails = "delivery fails"
 
-// Waits reports whether a message waits for too long: at least its second attempt is under way, or
-// it has waited for a minute, or no route takes it.
-func (f ForwarderStatus) Waits(now time.Time) bool {
-	return f.Attempts >= 2 || f.Lost > 0 || f.Waiting > 0 && !f.WaitingSince.IsZero() && now.Sub(f.WaitingSince) > patience
-}
-
-// tried ends a sentence, with the number of attempts if there were any.
-func (f ForwarderStatus) tried() string {
-	if f.Attempts == 0 {
-		return "."
+// Trouble is what is wrong with a forwarder, in words; empty: it works. A first attempt that fails
+// is no trouble yet.
+func (f ForwarderStatus) Trouble(now time.Time) string {
+	long := func(since time.Time) bool { return !since.IsZero() && now.Sub(since) > patience }
+	switch {
+	case long(f.FailingSince):
+		return deliveryFails
+	case f.Problem != "":
+		return "nothing comes from NATS"
+	case f.Lost > 0:
+		return "no route takes a lead"
+	case f.Attempts >= 2, f.Waiting > 0 && long(f.WaitingSince):
+		return "a message waits"
 	}
-	return "; " + Counted(f.Attempts, "attempt") + " so far."
-}
-
-// patience is how long a message may wait before it is shown as a problem.
-const patience = time.Minute
-
-// forwarderTable returns the lines of the table of forwarders, none if there are no forwarders.
-func (s Status) forwarderTable(o TextOptions) []string {
-	if len(s.Forwarders) == 0 {
-		return nil
-	}
-	t := table{}
-	t.add(Bold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "REJECTED")
-	for _, f := range s.Forwarders {
-		if f.Destination == "" {
-			continue
-		}
-		style := styleNone
-		if f.ill(s.Watch.At) {
-			style = Red
-		}
-		t.add(style, f.Name, f.Kind, s.To(f), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
-	}
-	return append([]string{""}, t.lines(o)...)
+	return ""
 }

@@ -25,8 +25,8 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	got := strings.Join(strings.Fields(text()), " ")
 	for _, want := range []string{
 		"812 requests (17 in the last minute), at most 5 (2.5 now, throttled by the API) a second",
-		"A100 28s 1m30s 1 0 15s 28s 95 % of 20",
-		"B200 starting – none yet 0 0",
+		"A100 watching 8 none yet 28s 15s 0 0",
+		"B200 first walk – none yet – – 0 0",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, text())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -63,50 +62,35 @@ func NewHealth(checks ...Check) Health {
 	return h
 }
 
-// healthAnswer is the body of /livez and /readyz?verbose.
-type healthAnswer struct {
-	Status string  `json:"status"` // ok or failing
-	Checks []Check `json:"checks"`
-}
-
-// serveHealth answers whether it is alive, or ready, with a word and what is wrong; with ?verbose,
-// or if only JSON is accepted, with all checks.
+// serveHealth answers whether it is alive, or ready, with a word and a line for each thing that is
+// wrong; with ?verbose, or if only JSON is accepted, with all checks.
 func serveHealth(health func() Health, ready bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := health()
-		ok, a := h.Live, healthAnswer{Status: "ok", Checks: []Check{}}
-		if ready {
-			ok = h.Ready
+		code, word, wrong, checks := http.StatusOK, "ok", "", []Check{}
+		if ready && !h.Ready || !h.Live {
+			code, word = http.StatusServiceUnavailable, "failing"
 		}
 		for _, c := range h.Checks {
 			if ready || c.Live {
-				a.Checks = append(a.Checks, c)
+				checks = append(checks, c)
 			}
-		}
-		code := http.StatusOK
-		if !ok {
-			a.Status, code = "failing", http.StatusServiceUnavailable
+			if (ready || c.Live) && !c.OK {
+				wrong += c.Name + ": " + c.Text + "\n"
+			}
 		}
 		if r.URL.Query().Has("verbose") || r.Header.Get("Accept") == "application/json" {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
-			json.NewEncoder(w).Encode(a) //nolint:errcheck // a client that hung up
+			//nolint:errcheck // a client that hung up
+			json.NewEncoder(w).Encode(struct {
+				Status string  `json:"status"` // ok or failing
+				Checks []Check `json:"checks"`
+			}{word, checks})
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)
-		io.WriteString(w, a.text()) //nolint:errcheck // as above
+		io.WriteString(w, word+"\n"+wrong) //nolint:errcheck // as above
 	}
-}
-
-// text is a word, and a line for each thing that is wrong.
-func (a healthAnswer) text() string {
-	var b strings.Builder
-	fmt.Fprintln(&b, a.Status)
-	for _, c := range a.Checks {
-		if !c.OK {
-			fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Text)
-		}
-	}
-	return b.String()
 }

@@ -1,9 +1,7 @@
 package ops
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"log/slog"
@@ -33,7 +31,7 @@ import (
 // Everything else that the commands do (a backup, to forget a person, a replay) is served at the
 // socket alone.
 
-// HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
+// HTTPOptions configure ServeHTTP.
 type HTTPOptions struct {
 	Page    http.Handler // GET / and below. Its live stream is GET /events
 	Metrics http.Handler // GET /metrics
@@ -54,7 +52,6 @@ const (
 	headerLimit  = 10 * time.Second // until the header has come
 	requestLimit = 20 * time.Second // until all of it has come
 	idleLimit    = 2 * time.Minute
-	goodbye      = 500 * time.Millisecond // for what is being answered when the server stops
 
 	mostHeader      = 16 << 10
 	mostBody        = 8 << 10
@@ -64,86 +61,55 @@ const (
 // ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l
 // until ctx ends, then returns nil.
 func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &http.Server{
-		Handler:           httpRoutes(o, isLoopback(l.Addr())),
+		Handler:           httpRoutes(o, loopback(l.Addr().String())),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes:               mostHeader,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-		defer cancel()
-		if s.Shutdown(limited) != nil {
-			s.Close()
-		}
-	})
-	err := s.Serve(netutil.LimitListener(l, mostConnections))
-	if !stop() {
-		<-ended
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.Serve(netutil.LimitListener(paced{l}, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// isLoopback reports whether only this machine can reach an address.
-func isLoopback(a net.Addr) bool {
-	at, err := netip.ParseAddrPort(a.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
+	return nil
 }
 
 // httpRoutes is everything that is served. What is not named here is the page's.
 func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	g := &guard{local: local, log: o.Log}
-	operator, feed := newToken(o.Token), newToken(o.FeedToken)
 	verbs := Handler(o.Verbs)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
-	mux.Handle("GET /metrics", there(o.Metrics))
-	mux.Handle("GET /schemas", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seeOther(w, "schemas/") }))
-	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
-	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page)), operator))
-	mux.Handle("GET /events", g.reads(there(o.Page), operator))
-	mux.Handle("GET /debug/pprof/", g.reads(profiles(), operator))
-	mux.Handle("GET /v1/status", g.reads(gzhttp.GzipHandler(verbs), operator))
-	mux.Handle("GET /v1/events", g.reads(there(o.Feed), operator, feed))
+	mux.Handle("GET /metrics", o.Metrics)
+	mux.HandleFunc("GET /schemas", func(w http.ResponseWriter, _ *http.Request) {
+		// Relative, so that it works below any path of a reverse proxy. The mux would make it absolute.
+		w.Header().Set("Location", "schemas/")
+		w.WriteHeader(http.StatusSeeOther)
+	})
+	mux.Handle("GET /schemas/", gzhttp.GzipHandler(o.Schemas))
+	mux.Handle("GET /", g.admit(gzhttp.GzipHandler(o.Page), false, o.Token))
+	mux.Handle("GET /events", g.admit(o.Page, false, o.Token))
+	mux.Handle("GET /debug/pprof/", g.admit(http.HandlerFunc(pprof.Index), false, o.Token))
+	mux.Handle("GET /debug/pprof/profile", g.admit(http.HandlerFunc(pprof.Profile), false, o.Token))
+	mux.Handle("GET /v1/status", g.admit(gzhttp.GzipHandler(verbs), false, o.Token))
+	mux.Handle("GET /v1/events", g.admit(o.Feed, false, o.Token, o.FeedToken))
 	for _, verb := range []string{Poll.route, Resume.route, Approve.route} {
-		mux.Handle(verb, g.acts(verbs, operator))
+		mux.Handle(verb, g.admit(verbs, true, o.Token))
 	}
-	return paced(withHeaders(local, mux))
-}
-
-// profiles are those of the Go runtime, for `go tool pprof`.
-func profiles() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	return mux
-}
-
-func there(h http.Handler) http.Handler {
-	if h == nil {
-		return http.NotFoundHandler()
-	}
-	return h
+	return withHeaders(mux)
 }
 
 // contentPolicy lets the page use only what comes from here, and keeps it out of frames.
-const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
-	"base-uri 'none'; frame-ancestors 'none'"
+const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // withHeaders gives every answer what browsers should know. A handler may change what it knows
 // better.
-func withHeaders(local bool, next http.Handler) http.Handler {
+func withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
@@ -151,11 +117,7 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Cache-Control", "no-store")
-		if local { // elsewhere browsers ignore it over plain http, and complain
-			h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		}
 		if len(r.TransferEncoding) > 0 { // with both lengths, some proxies and we would see different requests
 			h.Set("Connection", "close")
 			refuse(w, errChunked)
@@ -165,6 +127,17 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 	})
 }
 
+var (
+	errWrongToken = errors.New("invalid token")
+	errNoToken    = errors.New("no token is configured for this: DOORBELL_HTTP_TOKEN is not set")
+	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, " +
+		"or as the password of any user")
+	errNotLocal = errors.New("without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: " +
+		"use 127.0.0.1 or localhost without a proxy, or set the token. Health, metrics and schemas are public")
+	errForeign = errors.New("the request comes from another site")
+	errChunked = errors.New("say how long the body is (Content-Length)")
+)
+
 // guard lets requests through, or answers them.
 type guard struct {
 	local   bool // the server stands on a loopback address
@@ -172,57 +145,61 @@ type guard struct {
 	log     *slog.Logger
 }
 
-// token is what opens something. The zero value opens nothing: it is not set.
-type token struct {
-	hash [sha256.Size]byte
-	set  bool
+// admit lets requests through that show one of the tokens. Where none is configured, what reads is
+// there for direct requests from this machine, and nothing acts. A page of another site is refused
+// also with the token: a browser shows it by itself, whatever page makes it ask.
+func (g *guard) admit(next http.Handler, acts bool, tokens ...string) http.Handler {
+	tokens = slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, err := g.shows(r, tokens)
+		switch {
+		case err != nil:
+		case acts && len(tokens) == 0:
+			err = errNoToken
+		case len(tokens) > 0 && !shown:
+			err = errNeedsToken
+		case len(tokens) == 0 && !(g.local && loopback(r.Host) && !proxied(r)):
+			err = errNotLocal
+		case acts && g.sameWeb.Check(r) != nil, !acts && embedded(r):
+			err = errForeign
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		if acts {
+			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
+			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
-
-func newToken(text string) token { return token{sha256.Sum256([]byte(text)), text != ""} }
-
-var (
-	errWrongToken = errors.New("invalid token")
-	errNoToken    = errors.New("no token is configured for this: DOORBELL_HTTP_TOKEN is not set")
-	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, or as the password of any user")
-	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: use 127.0.0.1 or localhost " +
-		"without a proxy, or set the token. Health, metrics and schemas are public")
-	errForeign = errors.New("the request comes from another site")
-	errChunked = errors.New("say how long the body is (Content-Length)")
-)
 
 // shows reports whether a request shows one of the tokens. A wrong one is no better than a missing
 // one.
-func (g *guard) shows(r *http.Request, tokens []token) (bool, error) {
+func (g *guard) shows(r *http.Request, tokens []string) (bool, error) {
 	shown := r.Header.Values("Authorization")
-	if len(shown) == 0 {
+	switch {
+	case len(shown) == 0:
 		return false, nil
-	}
-	if !anySet(tokens) {
+	case len(tokens) == 0:
 		return false, errNoToken
 	}
-	_, text, basic := r.BasicAuth()
-	if !basic {
-		scheme, rest, _ := strings.Cut(shown[0], " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return false, errWrongToken
-		}
-		text = rest
+	_, text, ok := r.BasicAuth()
+	if !ok {
+		var scheme string
+		scheme, text, _ = strings.Cut(shown[0], " ")
+		ok = strings.EqualFold(scheme, "Bearer")
 	}
-	hash, equal := sha256.Sum256([]byte(text)), 0
-	for _, t := range tokens {
-		if t.set {
-			equal |= subtle.ConstantTimeCompare(hash[:], t.hash[:])
-		}
+	equal := 0
+	for _, token := range tokens {
+		equal |= subtle.ConstantTimeCompare([]byte(text), []byte(token))
 	}
-	if len(shown) > 1 || equal != 1 {
+	if !ok || len(shown) > 1 || equal != 1 {
 		g.log.Warn("a wrong token was shown", "from", origin(r))
 		return false, errWrongToken
 	}
 	return true, nil
-}
-
-func anySet(tokens []token) bool {
-	return slices.ContainsFunc(tokens, func(t token) bool { return t.set })
 }
 
 // origin is where a request comes from.
@@ -231,101 +208,40 @@ func origin(r *http.Request) string {
 	return host
 }
 
-// reads admits requests that may read: with one of the tokens, or, where none of them is set,
-// directly from this machine.
-func (g *guard) reads(next http.Handler, tokens ...token) http.Handler {
-	known := anySet(tokens)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		may, err := g.shows(r, tokens)
-		switch {
-		case err != nil:
-			refuse(w, err)
-		case embedded(r):
-			refuse(w, errForeign)
-		case known && !may:
-			refuse(w, errNeedsToken)
-		case !known && !(g.local && loopbackName(r.Host) && !proxied(r)):
-			refuse(w, errNotLocal)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// acts admits the holder of the token, but no page of another site: a browser shows the token by
-// itself, whatever page makes it ask.
-func (g *guard) acts(next http.Handler, tokens ...token) http.Handler {
-	known := anySet(tokens)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		may, err := g.shows(r, tokens)
-		switch {
-		case err != nil:
-			refuse(w, err)
-		case !known:
-			refuse(w, errNoToken)
-		case !may:
-			refuse(w, errNeedsToken)
-		case otherSite(r), g.sameWeb.Check(r) != nil:
-			refuse(w, errForeign)
-		default:
-			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
-			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// otherSite reports whether a browser says that a page of another site made it ask.
-func otherSite(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "cross-site" || site == "same-site"
-}
-
 // embedded reports whether a page of another site asks for what it would show or load as a part of
 // itself. Links are no such thing.
 func embedded(r *http.Request) bool {
-	return otherSite(r) && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") &&
+		(r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
 }
 
-// loopbackName reports whether a Host header names this machine. No other site can make a browser
-// send such a header.
-func loopbackName(host string) bool {
+// loopback reports whether a host, with or without a port, names this machine. No other site can
+// make a browser send such a Host header.
+func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
 	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
 // proxied reports whether a request shows signs of a proxy, whose client may be anywhere. A proxy
 // may leave none: behind one, a token is needed.
 func proxied(r *http.Request) bool {
-	if !r.ProtoAtLeast(1, 1) { // nginx passes requests on as HTTP/1.0 unless configured otherwise; browsers and curl do not use it
+	if !r.ProtoAtLeast(1, 1) { // as nginx passes requests on by default; browsers and curl do not use it
 		return true
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
-		if len(r.Header.Values(name)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// seeOther redirects to a location relative to the request's path, so that it holds below any path
-// of a reverse proxy. [http.Redirect] would make it absolute.
-func seeOther(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
-	w.WriteHeader(http.StatusSeeOther)
+	names := []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
 // refuse answers with an error. A browser asks its person for the token.
 func refuse(w http.ResponseWriter, err error) {
 	if statusOf(err) == http.StatusUnauthorized {
-		w.Header().Add("WWW-Authenticate", `Basic realm="doorbell: any user, and DOORBELL_HTTP_TOKEN as the password", charset="UTF-8"`)
+		w.Header().Add("WWW-Authenticate",
+			`Basic realm="doorbell: any user, and DOORBELL_HTTP_TOKEN as the password", charset="UTF-8"`)
 		w.Header().Add("WWW-Authenticate", `Bearer realm="doorbell"`)
 	}
 	answer(w, 0, nil, err)

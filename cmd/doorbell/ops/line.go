@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"doorbell/events"
 	"doorbell/events/forward/message"
@@ -34,44 +33,20 @@ func LineAfter(head string, e events.Event, people bool, width int) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// Printable replaces control and bidirectional characters, which could rewrite a terminal.
-func Printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r) {
-			return r
-		}
-		return '\uFFFD'
-	}, line)
-}
-
 // Telling is an event in words for people.
 type Telling struct {
-	What                   string // what happened, as in "New lead"
-	Person, Place, Message string // who wrote what, and where the insertion is; may be empty
-	Title                  string // of the insertion; may be empty
-	Changes, Rest          []string
+	What   string   // what happened, as in "New lead"
+	Title  string   // of the insertion; may be empty
+	Detail []string // who and where, and what has changed
+	Rest   []string
 }
 
-// parts returns what a line contains of it: who, what has changed, the title and the rest.
-func (t Telling) parts() (parts []string) {
+// parts returns what a line contains of it after What.
+func (t Telling) parts() []string {
 	if t.Title == "" {
-		return t.Detail()
+		return slices.Concat(t.Detail, t.Rest)
 	}
-	return slices.Concat(t.who(), t.Changes, []string{"“" + t.Title + "”"}, t.Rest)
-}
-
-// Detail returns everything except What and the title, person and place first.
-func (t Telling) Detail() (parts []string) { return slices.Concat(t.who(), t.Changes, t.Rest) }
-
-func (t Telling) who() []string {
-	who := strings.Trim(t.Person+", "+t.Place, ", ")
-	if t.Message != "" {
-		who = strings.TrimPrefix(who+": "+t.Message, ": ")
-	}
-	if who == "" {
-		return nil
-	}
-	return []string{who}
+	return slices.Concat(t.Detail, []string{"“" + t.Title + "”"}, t.Rest)
 }
 
 // whats names the types for people.
@@ -93,6 +68,9 @@ var whats = map[events.Type]string{
 	events.TypeWatchChangeHeld:        "Large change held",
 }
 
+// mostChanges is how many changes of an insertion a line names.
+const mostChanges = 3
+
 // Tell puts an event into words. Without people it contains no person's data; with people, the name
 // in a new contact request and the beginning of its message.
 func Tell(e events.Event, people bool) Telling {
@@ -104,25 +82,28 @@ func Tell(e events.Event, people bool) Telling {
 		t.What = Short(string(e.Type), 40)
 	}
 	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
-	t.Place = Short(v.Insertion.Locality, 30)
-	if people && e.Type == events.TypeContactRequestCreated {
-		t.Person = Short(v.Contact.FirstName+" "+v.Contact.LastName+v.Contact.FullName, 50)
-		t.Message = Short(message.Untagged(v.Contact.Message), 200)
+	created := e.Type == events.TypeContactRequestCreated
+	who := Short(v.Insertion.Locality, 30)
+	if people && created {
+		who = strings.Trim(Short(v.Contact.FirstName+" "+v.Contact.LastName+v.Contact.FullName, 50)+", "+who, ", ")
+		if wrote := Short(message.Untagged(v.Contact.Message), 200); wrote != "" {
+			who = strings.TrimPrefix(who+": "+wrote, ": ")
+		}
+	}
+	if who != "" {
+		t.Detail = append(t.Detail, who)
+	}
+	for _, c := range v.Changes[:min(len(v.Changes), mostChanges)] {
+		t.Detail = append(t.Detail, changed(c))
+	}
+	if more := len(v.Changes) - mostChanges; more > 0 {
+		t.Detail = append(t.Detail, fmt.Sprintf("… and %d more", more))
 	}
 	if v.Erased {
 		add("erased")
 	}
-	if len(v.Score) > 0 && e.Type == events.TypeContactRequestCreated {
+	if len(v.Score) > 0 && created {
 		add("score %s", Short(string(v.Score), 20))
-	}
-	for n, c := range v.Changes {
-		text := fmt.Sprintf("%s %s → %s", message.Member(c.Path), amount(c.Path, c.Before), amount(c.Path, c.After))
-		if n == 3 {
-			text = fmt.Sprintf("… and %d more", len(v.Changes)-n)
-		}
-		if t.Changes = append(t.Changes, text); n == 3 {
-			break
-		}
 	}
 	if len(v.RedactedFields) > 0 {
 		add("%s", strings.Join(v.RedactedFields, ", "))
@@ -187,42 +168,27 @@ func (v *payload) aboutWatch(t events.Type) string {
 // lower starts a sentence with a lower-case letter, for use within a line.
 func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
 
-// ChangeText shows one change in short form, with the JSON pointer of the member.
-func ChangeText(c events.Change) string {
-	return fmt.Sprintf("%s: %s → %s", Short(c.Path, 120), side(c.Before), side(c.After))
+// changed shows a change as people write it: "rent gross 2'950 → 2'891".
+func changed(c events.Change) string {
+	return fmt.Sprintf("%s %s → %s", Short(message.Member(c.Path), 120), amount(c.Path, c.Before), amount(c.Path, c.After))
 }
 
-// amount shows one side of a change as people write it: a text without quotes, a price as 2'950.
+// amount shows one side of a change: a text without quotes, a price as 2'950.
 func amount(path string, v json.RawMessage) string {
-	text := side(v)
-	var plain string
-	if bytes.HasPrefix(v, []byte(`"`)) && json.Unmarshal(v, &plain) == nil {
-		text = Short(plain, 30)
+	if v == nil {
+		return "(none)"
 	}
+	var text string
+	if json.Unmarshal(v, &text) == nil {
+		return Short(text, 30)
+	}
+	text = Short(string(v), 20)
 	if _, err := strconv.ParseUint(text, 10, 64); err == nil && strings.Contains(strings.ToLower(path), "price") {
 		for i := len(text) - 3; i > 0; i -= 3 {
 			text = text[:i] + "'" + text[i:]
 		}
 	}
 	return text
-}
-
-// side shows one side of a change.
-func side(v json.RawMessage) string {
-	if v == nil {
-		return "(none)"
-	}
-	return Short(string(v), 20)
-}
-
-// Short makes a text from outside safe within a line: no line breaks, at most n characters, and
-// nothing that reverses or hides text.
-func Short(text string, n int) string {
-	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
-	if len(runes) <= n {
-		return string(runes)
-	}
-	return string(runes[:n-1]) + "…"
 }
 
 // shownWhole lists the members of contact requests that contain no person's data. A member that is
@@ -279,11 +245,11 @@ func shortChanges(value json.RawMessage) json.RawMessage {
 	if json.Unmarshal(value, &changes) != nil {
 		return json.RawMessage(hidden)
 	}
-	lines := make([]string, len(changes))
-	for i, c := range changes {
-		lines[i] = ChangeText(c)
+	short := make([]string, len(changes))
+	for n, c := range changes {
+		short[n] = changed(c)
 	}
-	return asJSON(lines)
+	return asJSON(short)
 }
 
 // asJSON encodes v as JSON that people can read, with < as <. Members of maps are sorted.

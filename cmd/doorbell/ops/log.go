@@ -1,9 +1,9 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -57,8 +57,8 @@ func ofType(t events.Type, wanted string) bool {
 
 // LoggedEvent is an event of the log.
 type LoggedEvent struct {
-	Event        events.Event
-	Acknowledged bool // the stream has confirmed it
+	Event        events.Event `json:"event"`
+	Acknowledged bool         `json:"acknowledged,omitempty"` // the stream has confirmed it
 }
 
 // EventCounts says how many events a query means.
@@ -73,19 +73,38 @@ type EventCounts struct {
 // some megabytes at a time, and no transaction while its caller works.
 type Log struct{ Store *store.Store }
 
+// Pages bound what is held of the log at a time.
+const (
+	pageEvents = 256
+	pageBytes  = 8 << 20
+)
+
 // Events yields the events that a query means, in the order of the log. An error is the last thing
 // that is yielded.
 func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
 		s, err := l.span(ctx, q)
+		for at := s.after; err == nil && at < s.upTo; {
+			limit := int(min(pageEvents, s.upTo-at)) // or a question for one event would decode a page of them
+			var list []events.Event
+			was := at
+			if list, at, err = l.Store.EventsAfter(q.AgencyID, at, limit, pageBytes); err == nil {
+				err = ctx.Err()
+			}
+			if err != nil || at == was {
+				break
+			}
+			for _, e := range list {
+				if e.Sequence > s.upTo {
+					return
+				}
+				if q.matches(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= s.acknowledged}, nil) {
+					return
+				}
+			}
+		}
 		if err != nil {
 			yield(LoggedEvent{}, err)
-			return
-		}
-		for e, err := range l.events(ctx, q, s) {
-			if !yield(e, err) {
-				return
-			}
 		}
 	}
 }
@@ -93,11 +112,11 @@ func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, er
 // CountEvents counts the events that a query means.
 func (l Log) CountEvents(ctx context.Context, q EventQuery) (c EventCounts, err error) {
 	s, err := l.span(ctx, q)
-	if err != nil {
+	c.UpTo = s.upTo
+	if q.ToSequence = s.upTo; err != nil || s.upTo == 0 {
 		return c, err
 	}
-	c.UpTo = s.upTo
-	for _, err := range l.events(ctx, q, s) {
+	for _, err := range l.Events(ctx, q) {
 		if err != nil {
 			return c, err
 		}
@@ -109,15 +128,6 @@ func (l Log) CountEvents(ctx context.Context, q EventQuery) (c EventCounts, err 
 // span is the part of the log in which a query looks: behind one position, up to another.
 type span struct{ after, upTo, acknowledged uint64 }
 
-// Pages bound what is held of the log at a time.
-const (
-	pageEvents = 256
-	pageBytes  = 8 << 20
-)
-
-// ErrNotLogged is returned for an agency of which there is no log.
-var ErrNotLogged = errors.New("the event log knows no such agency")
-
 // span is that of a query.
 func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 	agencies, err := l.Store.Agencies()
@@ -125,16 +135,13 @@ func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 		return s, err
 	}
 	if q.AgencyID != "" && !slices.Contains(agencies, q.AgencyID) {
-		return s, WithHint(fmt.Errorf("%w: %s", ErrNotLogged, q.AgencyID), "doorbell status lists the agencies")
+		return s, WithHint(errors.New("the event log knows no such agency: "+q.AgencyID), "doorbell status lists the agencies")
 	}
 	c, err := l.Store.Cursor()
 	if err != nil {
 		return s, err
 	}
 	last, err := l.Store.LastPosition()
-	if err != nil {
-		return s, err
-	}
 	s = span{max(q.FromSequence, 1) - 1, last, c.Highest}
 	if q.Published {
 		s.upTo = min(s.upTo, s.acknowledged)
@@ -142,66 +149,33 @@ func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 	if q.ToSequence > 0 {
 		s.upTo = min(s.upTo, q.ToSequence)
 	}
-	if q.Newest > 0 {
-		return s, l.narrow(ctx, q, &s)
+	if err == nil && q.Newest > 0 {
+		s.after, err = l.newest(ctx, q, s)
 	}
-	return s, nil
+	return s, err
 }
 
-// events yields what is meant, the oldest first.
-func (l Log) events(ctx context.Context, q EventQuery, s span) iter.Seq2[LoggedEvent, error] {
-	return func(yield func(LoggedEvent, error) bool) {
-		for at := s.after; at < s.upTo; {
-			limit := int(min(pageEvents, s.upTo-at)) // or a question for one event would decode a page of them
-			list, next, err := l.Store.EventsAfter(q.AgencyID, at, limit, pageBytes)
-			if err = failed(ctx, err); err != nil {
-				yield(LoggedEvent{}, err)
-				return
-			}
-			for _, e := range list {
-				if e.Sequence > s.upTo {
-					return
-				}
-				if q.matches(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= s.acknowledged}, nil) {
-					return
-				}
-			}
-			if next == at {
-				return
-			}
-			at = next
-		}
-	}
-}
-
-func failed(ctx context.Context, err error) error {
-	if err != nil {
-		return fmt.Errorf("event log: %w", err)
-	}
-	return ctx.Err()
-}
-
-// narrow moves the beginning of a span to the newest events that are meant. It reads backwards.
-func (l Log) narrow(ctx context.Context, q EventQuery, s *span) error {
+// newest is the position behind which the newest events of a span are that a query means. It reads
+// backwards.
+func (l Log) newest(ctx context.Context, q EventQuery, s span) (after uint64, err error) {
 	left := q.Newest
 	for before := s.upTo + 1; before > s.after+1; {
 		list, next, err := l.Store.EventsBefore(q.AgencyID, before, pageEvents, pageBytes)
-		if err = failed(ctx, err); err != nil {
-			return err
+		if err != nil || ctx.Err() != nil {
+			return s.after, cmp.Or(err, ctx.Err())
 		}
 		for _, e := range list {
 			if e.Sequence <= s.after {
-				return nil
+				return s.after, nil
 			}
 			if !q.matches(e) {
 				continue
 			}
 			if left--; left == 0 {
-				s.after = e.Sequence - 1
-				return nil
+				return e.Sequence - 1, nil
 			}
 		}
 		before = next
 	}
-	return nil
+	return s.after, nil
 }

@@ -236,37 +236,6 @@ func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 	}
 }
 
-func TestSoManyLongAnswersAtOnceAndNoMore(t *testing.T) {
-	busy, proceed := make(chan struct{}, mostStreams), make(chan struct{})
-	daemon := served(t, Verbs{CountEvents: func(context.Context, EventQuery) (EventCounts, error) {
-		busy <- struct{}{}
-		<-proceed
-		return EventCounts{Total: 1}, nil
-	}})
-	answers := make(chan error, mostStreams)
-	for range mostStreams {
-		go func() {
-			_, err := daemon.CountEvents(context.WithoutCancel(t.Context()), EventQuery{})
-			answers <- err
-		}()
-	}
-	for range mostStreams {
-		<-busy
-	}
-	if _, err := daemon.CountEvents(t.Context(), EventQuery{}); err == nil || !strings.Contains(err.Error(), "busy") {
-		t.Errorf("one more is answered with %v", err)
-	}
-	close(proceed)
-	for range mostStreams {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	if c, err := daemon.CountEvents(t.Context(), EventQuery{}); err != nil || c.Total != 1 {
-		t.Errorf("afterwards: %+v, %v", c, err)
-	}
-}
-
 // served is a client of a socket with these verbs.
 func served(t *testing.T, v Verbs) *Client {
 	t.Helper()

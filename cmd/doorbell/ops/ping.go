@@ -87,22 +87,3 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Well says why not all is well, in a sentence; nil if all is. lately is how old the last good
-// answer for an agency may be.
-func Well(h Health, s Status, lately time.Duration) error {
-	for _, c := range h.Checks {
-		if !c.OK {
-			return fmt.Errorf("%s: %s", c.Name, c.Text)
-		}
-	}
-	if summary := s.Summary(); summary != "" {
-		return errors.New(summary + "; see doorbell status")
-	}
-	for _, a := range s.Watch.Agencies {
-		if s.Watch.At.Sub(a.LastGoodAnswer) > lately {
-			return fmt.Errorf("%s: no good answer within %s", a.AgencyID, lately)
-		}
-	}
-	return nil
-}

@@ -83,10 +83,6 @@ func Shared(status func() (Status, error)) func() (Status, error) {
 	}
 }
 
-// WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked
-// before the stream was read.
-const WaitingForStream = "waiting_for_stream"
-
 // NATSStatus is where events go.
 type NATSStatus struct {
 	URL       string `json:"url,omitempty"` // without credentials; empty: in process only
@@ -125,6 +121,7 @@ type Hour struct {
 	At     time.Time `json:"at"`    // its beginning
 	Leads  int       `json:"leads"` // contact_request.created that are news
 	Events int       `json:"events"`
+	Away   bool      `json:"away,omitempty"` // no daemon watched the agency
 }
 
 // StoreStatus is how much of what it may the store holds.
@@ -148,52 +145,93 @@ func NewStoreStatus(is store.Space) StoreStatus {
 	return s
 }
 
-// InOrder returns the agencies as people see them, on the page and in the terminal: what is halted
-// first, then what else is ill, then what has just failed, then what begins, then the others;
-// within each as they are configured.
+// Level is how much something wants a person: all is well, it only takes its time, it wants a look,
+// or something does not work.
+type Level string
+
+// The levels; the page's style sheet knows them by these names.
+const (
+	Well Level = "well"
+	Busy Level = "busy"
+	Warn Level = "warn"
+	Bad  Level = "bad"
+)
+
+// WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked
+// before the stream was read.
+const WaitingForStream = "waiting_for_stream"
+
+// AgencyState is a state of an agency in the words of page and terminal.
+type AgencyState struct {
+	Name  string // in the status as JSON, in metrics and in heartbeats
+	Word  string
+	Level Level
+	Means string
+}
+
+// states are the states of agencies, those that want a person first.
+var states = []AgencyState{
+	{"halted", "halted", Bad, "The API refuses access, so nothing is requested."},
+	{"stale", "no good answer", Bad, "The API has failed for a while. doorbell keeps trying."},
+	{"held", "change held", Warn, "Too much has vanished at once to be believed yet."},
+	{"backing_off", "API fails", Warn, "doorbell waits longer after each failure and retries by itself."},
+	{WaitingForStream, "waits for NATS", Warn, "Polling begins when the stream was read."},
+	{"starting", "first walk", Busy, "The list of insertions is read for the first time."},
+	{"baselining", "learning", Busy, "What already exists is learned, not announced."},
+	{"watching", "watching", Well, "Anything new is announced."},
+}
+
+// StateOf returns the state of an agency.
+func StateOf(a poller.AgencyStatus) AgencyState {
+	for _, s := range states {
+		if s.Name == a.State {
+			return s
+		}
+	}
+	return AgencyState{Name: a.State, Word: a.State, Level: Warn}
+}
+
+// InOrder returns the agencies as people see them, on the page and in the terminal: by their states,
+// and of those that are watched the ones with problems first; within each as they are configured.
 func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
+	rank := func(a poller.AgencyStatus) int {
+		n := slices.Index(states, StateOf(a))
+		if n == len(states)-1 && Ill(a) || n < 0 {
+			return 1
+		}
+		return n
+	}
 	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int { return cmp.Compare(rank(x), rank(y)) })
+}
+
+// Ill reports whether a person should look at an agency.
+func Ill(a poller.AgencyStatus) bool {
+	level := StateOf(a).Level
+	return level == Bad || level == Warn || len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0
+}
+
+// Learning counts the agencies whose watch has not begun to announce.
+func Learning(list []poller.AgencyStatus) (n int) {
+	for _, a := range list {
+		if StateOf(a).Level == Busy || a.State == WaitingForStream {
+			n++
+		}
+	}
+	return n
 }
 
 // Unknown stands where nothing is known yet.
 const Unknown = "–"
 
-// Known says whether the insertions of an agency are known: a walk of it was complete, or the store
-// remembers them.
+// Known reports whether the insertions of an agency are known: a walk of it was complete, or the
+// store remembers them.
 func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
 
-// LeftOut names the members of an agency's records that change at each reading and are left out, by
-// operation. It is empty if there are none.
+// LeftOut names the members of an agency's records that change at each reading and are left out.
 func LeftOut(a poller.AgencyStatus) string {
-	var operations []string
-	paths := map[string][]string{}
+	var members []string
 	for _, v := range a.Volatile {
-		if paths[v.Operation] == nil {
-			operations = append(operations, v.Operation)
-		}
-		paths[v.Operation] = append(paths[v.Operation], Middle(v.Path, 80))
+		members = append(members, Short(v.Path, 80)+" of "+strings.ReplaceAll(v.Operation, "_", " "))
 	}
-	for n, op := range operations {
-		operations[n] = strings.Join(paths[op], ", ") + " of " + strings.ReplaceAll(op, "_", " ")
-	}
-	return strings.Join(operations, "; ")
-}
-
-// Ill says whether a person should look at an agency.
-func Ill(a poller.AgencyStatus) bool {
-	return len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0 || a.State == "backing_off"
-}
-
-func rank(a poller.AgencyStatus) int {
-	switch {
-	case a.State == "halted":
-		return 0
-	case Ill(a):
-		return 1
-	case a.LastError != "" || !a.LastWalk.Complete && a.LastWalk.Reason != "":
-		return 2
-	case a.State != "watching":
-		return 3
-	}
-	return 4
+	return strings.Join(members, ", ")
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -23,8 +24,7 @@ import (
 func Handler(status func() (ops.Status, error)) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{status: status, descs: describe()},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(status),
 	)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
@@ -35,12 +35,12 @@ type collector struct {
 	descs  map[*family]*prometheus.Desc
 }
 
-func describe() map[*family]*prometheus.Desc {
-	descs := make(map[*family]*prometheus.Desc, len(families))
+func newCollector(status func() (ops.Status, error)) *collector {
+	c := &collector{status, map[*family]*prometheus.Desc{}}
 	for _, f := range families {
-		descs[f] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
+		c.descs[f] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
 	}
-	return descs
+	return c
 }
 
 // Describe sends the descriptions of all metrics.
@@ -58,54 +58,113 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.NewInvalidMetric(c.descs[buildInfo], err)
 		return
 	}
-	out := sink{to, c.descs}
-	out.value(buildInfo, 1, s.Version, runtime.Version())
-	if s.Ready != nil {
-		out.truth(ready, *s.Ready)
-	}
-	out.api(s)
-	for _, a := range s.Watch.Agencies {
-		out.agency(a, s.Watch.At)
-	}
-	out.log(s)
-	out.nats(s.NATS)
-	out.forwarders(s)
-	out.store(s)
+	read(s, func(f *family, value float64, labels ...string) {
+		for n := range labels {
+			labels[n] = strings.ToValidUTF8(labels[n], "\uFFFD") // a name from a configuration need not be
+		}
+		// One odd label must not cost all figures, or the process.
+		if m, err := prometheus.NewConstMetric(c.descs[f], f.kind, value, labels...); err == nil {
+			to <- m
+		}
+	})
 	if m := s.Watch.Metrics; m != nil {
 		m.Collect(to)
 	}
 }
 
-// sink takes what a status says.
-type sink struct {
-	to    chan<- prometheus.Metric
-	descs map[*family]*prometheus.Desc
-}
-
-func (out sink) value(f *family, value float64, labels ...string) {
-	out.send(prometheus.NewConstMetric(out.descs[f], f.kind, value, valid(labels)...))
-}
-
-// send leaves out what the library does not like: one odd label must not cost all figures, or the
-// process.
-func (out sink) send(m prometheus.Metric, err error) {
-	if err == nil {
-		out.to <- m
+// read puts what a status says.
+func read(s ops.Status, put func(f *family, value float64, labels ...string)) {
+	put(buildInfo, 1, s.Version, runtime.Version())
+	if s.Ready != nil {
+		put(ready, truth(*s.Ready))
+	}
+	put(apiUp, truth(s.Watch.Down == ""))
+	put(budgetLimit, s.Watch.RequestsPerSecond)
+	put(budgetSpent, float64(s.Watch.Requests))
+	for _, a := range s.Watch.Agencies {
+		id := a.AgencyID
+		put(agencyState, 1, id, a.State)
+		halted := map[string]int{"agency": 0, "contact_requests": 0, "insertion": 0} // a 0 too, so that an end is seen
+		for _, h := range a.Halts {
+			halted[string(h.Scope)]++
+		}
+		for scope, n := range halted {
+			put(halts, float64(n), id, scope)
+		}
+		raised := map[string]int{"stale": 0, "schema_drifted": 0, "gap_detected": 0}
+		for _, l := range a.Alarms {
+			raised[l.Kind]++
+		}
+		for kind, n := range raised {
+			put(alarms, float64(n), id, kind)
+		}
+		put(alarms, truth(a.Held != nil), id, "change_held")
+		put(insertions, float64(a.Insertions), id)
+		if at := a.LastCompleteWalk; !at.IsZero() {
+			put(lastWalk, float64(at.UnixMilli())/1000, id)
+		}
+		if a.Freshness != nil {
+			put(oldestPoll, a.Freshness.OldestSeconds, id)
+		}
+	}
+	for _, e := range s.Events {
+		put(published, float64(e.Published), e.Type)
+	}
+	for _, r := range s.Relay {
+		put(pending, float64(r.Pending), r.AgencyID)
+		put(oldest, since(r.OldestWaiting, s.Watch.At), r.AgencyID)
+	}
+	for reason, n := range s.PublishFailures {
+		put(failures, float64(n), reason)
+	}
+	put(streamUsable, truth(s.NATS.Connected && s.NATS.Problem == ""))
+	readForwarders(s, put)
+	put(storeUsed, float64(s.Store.InUse))
+	if s.Store.Max > 0 {
+		put(storeLimit, float64(s.Store.Max))
 	}
 }
 
-// valid makes labels UTF-8, which a name from a configuration need not be.
-func valid(labels []string) []string {
-	for n := range labels {
-		labels[n] = strings.ToValidUTF8(labels[n], "\uFFFD")
+// readForwarders adds up the destinations of each forwarder and kind of events: their addresses are
+// no labels.
+func readForwarders(s ops.Status, put func(f *family, value float64, labels ...string)) {
+	type lane struct{ name, kind, reason string }
+	waiting, sent, dead, failed, waits := map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]float64{}
+	for _, f := range s.Forwarders {
+		l := lane{f.Name, f.Kind, ""}
+		if f.Destination == "" {
+			continue
+		}
+		waiting[l] += f.Waiting
+		sent[l] += f.Events
+		dead[l] += f.DeadLetters
+		waits[l] = max(waits[l], since(f.WaitingSince, s.Watch.At))
+		for reason, n := range f.Failed {
+			failed[lane{f.Name, f.Kind, reason}] += n
+		}
 	}
-	return labels
+	for l, wait := range waits {
+		put(forwarderWaiting, float64(waiting[l]), l.name, l.kind)
+		put(forwarderEvents, float64(sent[l]), l.name, l.kind)
+		put(forwarderDead, float64(dead[l]), l.name, l.kind)
+		put(forwarderWaits, wait, l.name, l.kind)
+	}
+	for l, n := range failed {
+		put(forwarderFailed, float64(n), l.name, l.kind, l.reason)
+	}
 }
 
-func (out sink) truth(f *family, is bool, labels ...string) {
-	value := 0.0
+func truth(is bool) float64 {
 	if is {
-		value = 1
+		return 1
 	}
-	out.value(f, value, labels...)
+	return 0
+}
+
+// since is how long ago something was; 0 where it was not.
+func since(at, now time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(at).Seconds())
 }

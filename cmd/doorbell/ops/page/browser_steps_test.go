@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 )
@@ -27,7 +25,7 @@ func scenesFit(t *testing.T, b context.Context) {
 	} {
 		s := newSite(t, first(scene()), second(scene()))
 		p := open(t, b, s.URL, size(360))
-		p.until("document.getElementById('tail-state').className.includes('on')")
+		p.until("document.getElementById('tail-state').classList.contains('on')")
 		p.text("document.querySelectorAll('details').forEach(d => d.open = true)")
 		for _, width := range []int64{360, 390, 768, 1280} {
 			p.do(size(width))
@@ -85,23 +83,9 @@ func tailMoves(t *testing.T, b context.Context) {
 	e := anEvent(7, time.Now())
 	s.happen(e)
 	p.until(count + " === 4 && " + newest + ".includes('" + e.Reference + "')")
-	if text := p.text(newest); !strings.Contains(text, "New lead") || !strings.Contains(text, "now") || strings.Contains(text, nobody) || strings.Contains(text, "Nora") {
+	if text := p.text(newest); !strings.Contains(text, "New lead") || strings.Contains(text, nobody) || strings.Contains(text, "Nora") {
 		t.Errorf("it says %q", text)
 	}
-	p.do(chromedp.Click(chromedp.CSS("#leads-only")))
-	if other := p.text("[...document.querySelectorAll('#tail-list li')].some(li => li.checkVisibility() !== li.className.includes('contact_request'))"); other != "false" {
-		t.Error("not the leads alone are shown")
-	}
-	p.do(chromedp.Click(chromedp.CSS("#leads-only")))
-	p.do(chromedp.Click(chromedp.CSS("#pause")))
-	s.happen(anEvent(8, time.Now()))
-	p.until("document.getElementById('pause').textContent === 'Go on (1)' && " + count + " === 4")
-	p.do(chromedp.Click(chromedp.CSS("#pause")))
-	p.until(count + " === 5")
-	p.renew() // comes again, and gets all once more
-	p.until("document.getElementById('tail-state').textContent === 'connected'")
-	s.happen(anEvent(9, time.Now()))
-	p.until(count + " === 6")
 }
 
 // halted is a site with one halted agency.
@@ -134,7 +118,7 @@ func renewingKeeps(t *testing.T, b context.Context) {
 	status, list := manyScene(now, 200)
 	s := newSite(t, status, list)
 	p := open(t, b, s.URL, size(1280))
-	p.text("document.querySelector('.problem details').open = true, document.getElementById('token'), scrollTo(0, 900), window.row = document.getElementById('a-A190')")
+	p.text("document.querySelector('.problem details').open = true, scrollTo(0, 900)")
 	p.text("document.querySelector('.problem summary').focus({preventScroll: true}), 0")
 	before := p.text("scrollY + ' ' + document.activeElement.textContent")
 	s.mu.Lock()
@@ -145,21 +129,9 @@ func renewingKeeps(t *testing.T, b context.Context) {
 	if after := p.text("scrollY + ' ' + document.activeElement.textContent"); after != before {
 		t.Errorf("%q became %q", before, after)
 	}
-	if kept := p.text("document.querySelector('.problem details').open && window.row === document.getElementById('a-A190') && window.row.isConnected"); kept != "true" {
-		t.Error("what was open is closed, or what had not changed was made anew")
+	if kept := p.text("document.querySelector('.problem details').open"); kept != "true" {
+		t.Error("what was open is closed")
 	}
-}
-
-func findingWorks(t *testing.T, b context.Context) {
-	status, list := manyScene(time.Now(), 200)
-	p := open(t, b, newSite(t, status, list).URL, size(1280))
-	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "halted"))
-	p.until("document.querySelectorAll('.agencies tbody tr').length === 7 && document.getElementById('found').textContent === '7 of 200' && location.search === '?q=halted'")
-	if text := p.text("document.activeElement.id + ' ' + document.activeElement.value + ' ' + location.search"); text != "q halted ?q=halted" {
-		t.Errorf("%q", text)
-	}
-	p.do(chromedp.SendKeys(chromedp.CSS("#q"), " nothing"))
-	p.until("document.getElementById('agencies').textContent.includes('No agency is like that')")
 }
 
 func lossIsSaid(t *testing.T, b context.Context) {
@@ -187,11 +159,8 @@ func lossIsSaid(t *testing.T, b context.Context) {
 
 func worksWithoutScript(t *testing.T, b context.Context) {
 	s := halted(t)
-	p := open(t, b, s.URL+"/?q=a100&sort=name", withoutScript, size(390))
-	if text := p.text("document.body.innerText"); !strings.Contains(text, "A100 is halted") || !strings.Contains(text, "Reload to see what is new") || strings.Contains(text, "Pause") {
+	p := open(t, b, s.URL, withoutScript, size(390))
+	if text := p.text("document.body.innerText"); !strings.Contains(text, "A100 is halted") || !strings.Contains(text, "Reload to see what is new") {
 		t.Errorf("it says %q", text)
-	}
-	if rows := p.text("document.querySelectorAll('.agencies tbody tr').length"); rows != "1" {
-		t.Errorf("%s agencies are found", rows)
 	}
 }

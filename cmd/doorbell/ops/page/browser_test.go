@@ -29,13 +29,12 @@ type site struct {
 	mu     sync.Mutex
 	status ops.Status
 	list   []events.Event
-	news   []chan events.Event
 }
 
 func newSite(t *testing.T, status ops.Status, list []events.Event) *site {
 	t.Helper()
 	s := &site{status: status, list: list}
-	page := Handler(Options{Status: s.now, Recent: s.recent, Subscribe: s.subscribe})
+	page := Handler(Options{Status: s.now, Recent: s.recent, After: s.after})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -63,12 +62,8 @@ func (s *site) recent() []events.Event {
 	return s.list
 }
 
-func (s *site) subscribe() (<-chan events.Event, func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := make(chan events.Event, 100)
-	s.news = append(s.news, c)
-	return c, func() {}
+func (s *site) after(position uint64) ([]events.Event, uint64, error) {
+	return after(s.recent(), position)
 }
 
 // happen appends an event.
@@ -76,9 +71,6 @@ func (s *site) happen(e events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, e)
-	for _, c := range s.news {
-		c <- e
-	}
 }
 
 // browser is a real Chromium, for the length of a test. DOORBELL_TEST_CHROMIUM names another than the one in PATH.
@@ -193,10 +185,9 @@ func TestThePageInARealBrowser(t *testing.T) {
 	}{
 		{"no scene makes the browser complain, or overflows a phone", scenesFit},
 		{"all text has contrast, light and dark", textHasContrast},
-		{"events appear as they happen, and wait while it is paused", tailMoves},
+		{"events appear as they happen", tailMoves},
 		{"what ends a halt is printed, and the end is seen", haltEnds},
-		{"renewing keeps what a person has typed, opened and scrolled to", renewingKeeps},
-		{"agencies are found while typing", findingWorks},
+		{"renewing keeps what a person has focused, opened and scrolled to", renewingKeeps},
 		{"a doorbell that is gone is said, and one that is back too", lossIsSaid},
 		{"without a script it is whole", worksWithoutScript},
 	} {

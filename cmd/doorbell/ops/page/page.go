@@ -32,9 +32,9 @@ type Options struct {
 	// Recent returns the newest events of all agencies, the oldest of them first. nil: there are
 	// none.
 	Recent func() []events.Event
-	// Subscribe returns what comes from now on, until the function that it returns is called. A
-	// closed channel ends the reader's stream; it comes again. nil: there is no live tail.
-	Subscribe func() (<-chan events.Event, func())
+	// After returns the events that follow a position, in order, and the position to ask with for the
+	// next ones. nil: there is no live tail.
+	After func(position uint64) (list []events.Event, next uint64, err error)
 	// ShowPeople: the data of people are shown. Else names, messages and the API's records are
 	// masked.
 	ShowPeople bool
@@ -42,14 +42,13 @@ type Options struct {
 	AgencyName func(agencyID string) string
 }
 
-// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and
-// /assets/, and responds to /favicon.ico with no content. All links are relative, so the page works
-// below any path of a reverse proxy.
+// Handler serves GET / (the page), /events (server-sent events) and /assets/, and responds to
+// /favicon.ico with no content. All links are relative, so the page works below any path of a reverse
+// proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "page") })
-	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
+	mux.HandleFunc("GET /{$}", h.serve)
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
 	// A browser asks for it beside /v1/status and every other document that names no icon of its
@@ -73,22 +72,14 @@ func (h *handler) name(agencyID string) string {
 	return strings.TrimSpace(id + " " + ops.Short(h.o.AgencyName(agencyID), 80))
 }
 
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
-	status := h.o.Status // and not as of a moment ago: a person has just opened it
-	if name == "fragment" {
-		status = h.shared
-	}
-	s, err := status()
+func (h *handler) serve(w http.ResponseWriter, _ *http.Request) {
+	s, err := h.shared()
 	if err != nil {
 		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
 		return
 	}
-	v := h.view(s, r.URL.Query())
-	if name == "page" {
-		v.Tail = h.recent(s.Watch.At)
-	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
+	if err := templates.ExecuteTemplate(&b, "page", h.view(s)); err != nil {
 		http.Error(w, "doorbell cannot draw its page", http.StatusInternalServerError)
 		return
 	}
@@ -100,7 +91,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 //go:embed page.html
 var pageHTML string
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"asset": assetURL}).Parse(pageHTML))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"asset": assetURL, "shape": func(l ops.Level) string { return shapes[l] },
+}).Parse(pageHTML))
 
 //go:embed assets
 var assetFiles embed.FS

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -51,22 +50,37 @@ func streamed(t *testing.T, o Options, last string) (sent func() string, leave f
 
 func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		past := someEvents(time.Now(), 5)
-		news := make(chan events.Event, 10)
-		o := Options{Recent: func() []events.Event { return past }, Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}
-		next := anEvent(6, time.Now())
-		news <- past[4] // came between the two looks
-		news <- next
+		list := someEvents(time.Now(), 5)
+		o := Options{Recent: func() []events.Event { return list }, After: func(at uint64) ([]events.Event, uint64, error) { return after(list, at) }}
 		sent, leave := streamed(t, o, "")
-		for _, e := range append(past, next) {
-			if n := strings.Count(sent(), "id: "+e.ID+"\n"); n != 1 {
-				t.Errorf("%s was sent %d times", e.ID, n)
+		sent()
+		list = append(list, anEvent(6, time.Now()))
+		time.Sleep(lookEvery)
+		for _, e := range list {
+			if n := strings.Count(sent(), fmt.Sprintf("id: %d\n", e.Sequence)); n != 1 {
+				t.Errorf("%d was sent %d times", e.Sequence, n)
 			}
 		}
 		leave()
-		sent, leave = streamed(t, o, past[3].ID)
-		if text := sent(); strings.Count(text, "\ndata: ") != 1 || !strings.Contains(text, past[4].ID) {
-			t.Errorf("who had all but the last one got %s", text)
+		sent, leave = streamed(t, o, fmt.Sprint(list[4].Sequence))
+		if text := sent(); strings.Count(text, "\ndata: ") != 1 || !strings.Contains(text, list[5].ID) {
+			t.Errorf("a reader that had all but the last one got %s", text)
+		}
+		leave()
+	})
+}
+
+// TestAStreamDoesNotBeginWithAnOldLead: thousands of events may have come since the last one.
+func TestAStreamDoesNotBeginWithAnOldLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := someEvents(time.Now(), 5)
+		o := Options{
+			Recent: func() []events.Event { return []events.Event{list[0], list[3], list[4]} },
+			After:  func(at uint64) ([]events.Event, uint64, error) { return after(list, at) },
+		}
+		sent, leave := streamed(t, o, "")
+		if text := sent(); strings.Count(text, "\nid: ") != 2 || !strings.Contains(text, "id: 4\n") {
+			t.Errorf("it sent %s", text)
 		}
 		leave()
 	})
@@ -74,35 +88,19 @@ func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 
 func TestAQuietStreamBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left := false
-		o := Options{Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() { left = true } }}
-		sent, leave := streamed(t, o, "")
+		sent, leave := streamed(t, of(busyScene(now)), "1000")
 		before := sent()
-		time.Sleep(heartbeat + time.Second)
+		time.Sleep((beatEvery + 1) * lookEvery)
 		if beat := strings.TrimPrefix(sent(), before); beat != ": \n\n" {
-			t.Errorf("after %s it said %q", heartbeat, beat)
+			t.Errorf("it said %q", beat)
 		}
-		if leave(); !left {
-			t.Error("it is still subscribed after its reader has left")
-		}
-	})
-}
-
-func TestAReaderWhoIsCutOffIsLetGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		news := make(chan events.Event)
-		close(news)
-		w := httptest.NewRecorder()
-		Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/events", nil))
-		if !strings.HasPrefix(w.Body.String(), "retry: ") { // it has returned
-			t.Errorf("%q", w.Body)
-		}
+		leave()
 	})
 }
 
 func TestReadersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() {} }})
+		h := Handler(of(busyScene(now)))
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		for range mostReaders {
@@ -129,20 +127,17 @@ func TestReadersAreBounded(t *testing.T) {
 }
 
 func TestEventsArriveOverHTTPWhenTheyHappen(t *testing.T) {
-	news := make(chan events.Event, 1)
-	server := httptest.NewServer(Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}))
+	server := httptest.NewServer(Handler(of(busyScene(now))))
 	defer server.Close()
 	answer, err := http.Get(server.URL + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	e := anEvent(1, time.Now())
-	news <- e
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			if !strings.Contains(data, fmt.Sprintf("%q:%q", "id", e.ID)) || answer.Header.Get("Content-Type") != "text/event-stream" {
+			if !strings.Contains(data, fmt.Sprintf("%q:%q", "id", someEvents(now, 40)[0].ID)) || answer.Header.Get("Content-Type") != "text/event-stream" {
 				t.Errorf("%s, %s", answer.Header.Get("Content-Type"), data)
 			}
 			return
@@ -152,26 +147,12 @@ func TestEventsArriveOverHTTPWhenTheyHappen(t *testing.T) {
 }
 
 func TestWhatIsOverIsNotColouredLikeTrouble(t *testing.T) {
-	script, err := assetFiles.ReadFile("assets/page.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`over = /(\S+)/\.test\(type\)`).FindSubmatch(script)
-	if found == nil {
-		t.Fatal("the script has no rule")
-	}
-	over := regexp.MustCompile(string(found[1]))
 	for name, want := range map[events.Type]string{
 		events.TypeAccessHalted: "access", events.TypeAccessResumed: "access over", events.TypeWatchStale: "watch", events.TypeWatchRecovered: "watch over",
 		events.TypeWatchBaselined: "watch over", events.TypeContactRequestCreated: "contact_request",
 	} {
 		if got := group(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
-		}
-	}
-	for _, name := range events.Types {
-		if page := strings.HasSuffix(group(name), " over"); page != over.MatchString(string(name)) {
-			t.Errorf("%s: over is %t on the page, and not so in the script", name, page)
 		}
 	}
 }

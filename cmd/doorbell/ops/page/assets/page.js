@@ -1,254 +1,113 @@
-// The page is whole without this. With it, it renews itself and shows events as they come.
+// The page is whole without this. With it, it renews its main part when something happens.
 'use strict';
 (() => {
-  const every = 5000, kept = 100, retry = 5000;
+  const every = 5000;
   const $ = id => document.getElementById(id);
-  const title = () => document.title.replace(/^○ not answering – /, '');
 
   // Times are rendered in UTC and told in the zone of the reader.
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const forms = {
-    clock: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' }),
-    minute: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
-    day: new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
-  };
-  const ago = at => {
+  const clock = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+  const minute = new Intl.DateTimeFormat(undefined, clock);
+  const second = new Intl.DateTimeFormat(undefined, { ...clock, second: '2-digit' });
+  const day = new Intl.DateTimeFormat('en', { ...clock, month: 'short', day: 'numeric' });
+  const told = (at, ago) => {
     const s = Math.max(0, Math.round((Date.now() - at) / 1000));
-    if (s < 2) return 'now';
-    if (s < 100) return s + ' s ago';
-    if (s < 6000) return Math.floor(s / 60) + ' min ago';
-    return s < 72000 ? forms.minute.format(at) : forms.day.format(at);
+    if (ago && s < 2) return 'now';
+    if (ago && s < 100) return s + ' s ago';
+    if (ago && s < 6000) return Math.floor(s / 60) + ' min ago';
+    if (ago) return s < 172800 ? Math.floor(s / 3600) + ' h ago' : Math.floor(s / 86400) + ' days ago';
+    return (s < 72000 ? minute : day).format(at);
   };
   const local = root => {
-    for (const t of root.querySelectorAll('time[data-form]')) {
-      const at = new Date(t.dateTime), form = forms[t.dataset.form];
-      if (isNaN(at) || !form && t.dataset.form !== 'ago') continue;
-      const text = form ? form.format(at) : ago(at);
-      if (t.textContent !== text) t.textContent = text;
+    for (const t of root.querySelectorAll('time')) {
+      const at = new Date(t.dateTime);
+      if (!isNaN(at)) t.textContent = t.closest('#asof') ? second.format(at) : told(at, t.classList.contains('ago'));
     }
   };
 
-  // morph makes one tree like another and keeps what is the same, so that focus, scrolling and what is open stay.
-  const morph = (have, want) => {
-    if (have.nodeType !== Node.ELEMENT_NODE) {
-      if (have.nodeValue !== want.nodeValue) have.nodeValue = want.nodeValue;
-      return;
-    }
-    if (have.hasAttribute('data-keep') || have.isEqualNode(want)) return;
-    for (const a of [...have.attributes]) if (!want.hasAttribute(a.name) && a.name !== 'open') have.removeAttribute(a.name);
-    for (const a of want.attributes) if (have.getAttribute(a.name) !== a.value) have.setAttribute(a.name, a.value);
-    children(have, want);
+  const tell = (text, kind) => {
+    $('tail-state').textContent = text;
+    $('tail-state').className = 'small ' + kind;
   };
-  const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && !a.id && !b.id;
-  const children = (have, want) => {
-    const known = new Map();
-    for (const c of have.children) if (c.id) known.set(c.id, c);
-    let at = have.firstChild;
-    for (const w of [...want.childNodes]) {
-      const h = w.id ? known.get(w.id) : at && alike(at, w) ? at : null;
-      if (!h) {
-        have.insertBefore(document.importNode(w, true), at);
-      } else {
-        if (h === at) at = at.nextSibling;
-        else if (have.moveBefore) have.moveBefore(h, at);
-        else have.insertBefore(h, at);
-        morph(h, w);
-      }
-    }
-    while (at) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
+  const lost = text => {
+    $('lost').hidden = !text;
+    $('lost').textContent = text;
+    if (text) document.title = '○ not answering – ' + document.title.replace(/^○ not answering – /, '');
   };
 
-  // What people type and choose stays theirs.
-  const show = text => {
-    const next = new DOMParser().parseFromString(text, 'text/html');
-    const live = next.getElementById('live');
-    if (!live) throw new Error('no page');
-    local(live);
-    const focused = document.activeElement, before = $('headline-text').textContent;
-    dress(live);
-    morph($('live'), live);
-    if (focused && focused !== document.body && focused !== document.activeElement) {
-      if (focused.isConnected) focused.focus({ preventScroll: true });
-      else $('headline').focus({ preventScroll: true });
-    }
-    const icon = next.getElementById('icon');
-    if ($('icon').getAttribute('href') !== icon.getAttribute('href')) $('icon').setAttribute('href', icon.getAttribute('href'));
+  // What people have opened, scrolled or focused stays so.
+  const show = next => {
+    const main = $('main'), now = next.getElementById('main');
+    if (!now) throw new Error('no page');
+    const key = e => e.closest('article')?.querySelector('h3').textContent ?? e.id;
+    const open = new Set([...main.querySelectorAll('details[open]')].map(key));
+    const held = main.contains(document.activeElement) ? [document.activeElement.nodeName, key(document.activeElement)] : null;
+    const scrolled = $('tail-list')?.scrollTop ?? 0, state = $('tail-state'), said = $('headline-text').textContent;
+    local(now);
+    for (const d of now.querySelectorAll('details')) d.open = open.has(key(d));
+    main.replaceWith(document.adoptNode(now));
+    $('tail-state').replaceWith(state);
+    if ($('tail-list')) $('tail-list').scrollTop = scrolled;
+    if (held) [...now.querySelectorAll(held[0])].find(e => key(e) === held[1])?.focus({ preventScroll: true });
+    $('asof').replaceChildren(...next.getElementById('asof').childNodes);
+    local($('asof'));
+    if ($('icon').href !== next.getElementById('icon').href) $('icon').href = next.getElementById('icon').getAttribute('href');
     document.title = next.title;
-    if ($('headline-text').textContent !== before) $('said').textContent = $('headline-text').textContent;
-  };
-  const dress = root => {
-    const go = root.querySelector('#go');
-    if (go) go.hidden = true;
+    if ($('headline-text').textContent !== said) $('said').textContent = $('headline-text').textContent;
   };
 
   let timer = 0, asked = 0;
-  const lost = text => {
-    $('lost').hidden = !text;
-    if ($('lost').textContent !== text) $('lost').textContent = text;
-    $('renewing').className = text ? '' : 'on';
-    if (text) document.title = '○ not answering – ' + title();
-  };
-  const query = () => {
-    const q = new URLSearchParams();
-    if ($('q') && $('q').value) q.set('q', $('q').value);
-    if ($('sort') && $('sort').value !== 'state') q.set('sort', $('sort').value);
-    return q;
-  };
   const renew = async () => {
     clearTimeout(timer);
-    const mine = ++asked, q = query();
+    const mine = ++asked;
     try {
-      const answer = await fetch('fragment?' + q, { cache: 'no-store', signal: AbortSignal.timeout(10000) });
+      const answer = await fetch('./', { cache: 'no-store', signal: AbortSignal.timeout(10000) });
       if (answer.status === 401 || answer.status === 403) return location.reload();
       if (!answer.ok) throw new Error(answer.status);
-      const text = await answer.text();
+      const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
       if (mine !== asked) return;
-      show(text);
-      local(list);
+      if (getSelection().isCollapsed) show(next); // or somebody is about to copy a command
       lost('');
     } catch {
-      if (mine !== asked) return;
-      lost('doorbell does not answer. What you see is as it was at ' + $('live').querySelector('.asof time').textContent + '.');
+      if (mine === asked) lost('doorbell does not answer. What you see is as it was at ' + $('asof').textContent + '.');
     }
+    if (mine === asked && !document.hidden) soon(every);
+  };
+  const soon = wait => {
     clearTimeout(timer);
-    if (!document.hidden) timer = setTimeout(renew, every);
+    timer = setTimeout(renew, wait);
   };
 
-  // Finding and sorting ask the server, as the form would.
-  let typing = 0;
-  const find = () => {
-    const q = query().toString();
-    history.replaceState(null, '', q ? '?' + q : './');
-    renew();
-  };
-  document.addEventListener('input', e => {
-    if (e.target.id !== 'q') return;
-    clearTimeout(typing);
-    typing = setTimeout(find, 150);
-  });
-  document.addEventListener('change', e => { if (e.target.id === 'sort') find(); });
-  document.addEventListener('submit', e => {
-    if (e.target.id !== 'find') return;
-    e.preventDefault();
-    find();
-  });
-
-  // The tail.
-  const list = $('tail-list'), state = $('tail-state'), pause = $('pause');
-  let source = null, again = 0, paused = false, waiting = [], drawing = false;
-  const seen = new Set([...list.children].map(li => li.dataset.id));
-  const tell = (text, kind) => {
-    if (state.textContent !== text) state.textContent = text;
-    state.className = 'soft ' + kind;
-  };
-  const element = (name, kind, text) => {
-    const e = document.createElement(name);
-    if (kind) e.className = kind;
-    if (text !== undefined) e.textContent = text;
-    return e;
-  };
-  const line = e => {
-    const type = String(e.type), over = /\.(resumed|recovered|baselined)$/.test(type) ? ' over' : '';
-    const li = element('li', type.split('.')[0].replace(/[^a-z_]/g, '') + over + ' fresh');
-    const at = element('time'), main = element('span', 'tail-main'), what = element('b', 'what', e.what), text = element('span', 'tail-text');
-    li.dataset.id = e.id;
-    what.title = type.slice(0, 64);
-    at.dateTime = e.recordedtime;
-    at.dataset.form = 'ago';
-    at.title = String(e.recordedtime).replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
-    main.append(what);
-    if (e.title) main.append(' · ', element('span', 'title', e.title));
-    main.append(' · ', e.agency, ' · ', at);
-    if (e.origin === 'baseline') main.append(' · ', element('span', 'old', 'was there before'));
-    if (e.reference) text.append(element('span', 'ref', e.reference), ' ');
-    if (e.detail) text.append(e.detail);
-    li.append(main, text);
-    local(main);
-    return li;
-  };
-  const draw = () => {
-    drawing = false;
-    if (paused) {
-      pause.textContent = waiting.length ? 'Go on (' + waiting.length + (waiting.length === kept ? '+' : '') + ')' : 'Go on';
-      return;
-    }
-    const reading = list.scrollTop > 0, height = list.scrollHeight;
-    for (const e of waiting) list.prepend(line(e));
-    waiting = [];
-    for (const of of ['.contact_request', ':not(.contact_request)']) {
-      for (const li of [...list.querySelectorAll('li' + of)].slice(kept)) li.remove();
-    }
-    for (const n of [...list.childNodes]) if (n.nodeType !== Node.ELEMENT_NODE) n.remove();
-    if (reading) list.scrollTop += list.scrollHeight - height;
-    $('tail-empty').hidden = list.children.length > 0;
-  };
-  const take = message => {
-    let e;
-    try { e = JSON.parse(message.data); } catch { return; }
-    if (!e.id || seen.has(e.id)) return;
-    seen.add(e.id);
-    if (seen.size > 2000) for (const id of [...seen].slice(0, 1000)) seen.delete(id);
-    waiting.push(e);
-    if (waiting.length > kept) waiting.shift();
-    if (!drawing) {
-      drawing = true;
-      requestAnimationFrame(draw);
-    }
+  let source = null, again = 0;
+  const close = () => {
+    clearTimeout(again);
+    source?.close();
+    source = null;
   };
   const open = () => {
     close();
-    if (state.textContent === 'not live') return;
+    if ($('tail-state').textContent === 'not live') return;
     source = new EventSource('events');
     source.onopen = () => tell('connected', 'on');
-    source.onmessage = take;
+    source.onmessage = () => soon(1100); // a status is shared for a second
     source.onerror = () => {
       tell('not connected; retrying', 'off');
-      if (source && source.readyState === EventSource.CLOSED) again = setTimeout(open, retry);
+      if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, every);
     };
   };
-  const close = () => {
-    clearTimeout(again);
-    if (source) source.close();
-    source = null;
-  };
-  const only = $('leads-only');
-  only.addEventListener('click', () => {
-    only.setAttribute('aria-pressed', String(list.classList.toggle('leads-only')));
-    list.scrollTop = 0;
-  });
-  pause.addEventListener('click', () => {
-    paused = !paused;
-    pause.setAttribute('aria-pressed', String(paused));
-    pause.textContent = paused ? 'Go on' : 'Pause';
-    draw();
-  });
 
   // While nobody looks, nothing is asked.
-  document.addEventListener('visibilitychange', () => {
+  const look = () => {
     clearTimeout(timer);
-    if (document.hidden) {
-      close();
-      tell('paused while this tab is hidden', '');
-      return;
-    }
+    if (document.hidden) return close();
     renew();
     open();
-  });
-  window.addEventListener('pagehide', close);
-  window.addEventListener('pageshow', e => { if (e.persisted) { renew(); open(); } });
+  };
+  document.addEventListener('visibilitychange', look);
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', e => { if (e.persisted) look(); });
 
-  $('zone').textContent = 'Times are those of your zone (' + zone + ').';
-  pause.hidden = state.textContent === 'not live';
-  only.hidden = false;
-  dress(document);
+  $('zone').textContent = 'Times are those of your zone (' + Intl.DateTimeFormat().resolvedOptions().timeZone + ').';
   local(document);
-  $('renewing').className = 'on';
-  if (!document.hidden) {
-    timer = setTimeout(renew, every);
-    open();
-  }
+  soon(every);
+  open();
 })();

@@ -1,0 +1,178 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// answerLimit is how long a reader may take nothing of an answer, however long all of it takes. As
+// long as a backup is under way, for instance, the store's file can only grow.
+const answerLimit = 30 * time.Second
+
+// paced is a listener whose connections give each part of an answer its own time.
+type paced struct{ net.Listener }
+
+func (l paced) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return pacedConn{c}, err
+}
+
+type pacedConn struct{ net.Conn }
+
+func (c pacedConn) Write(p []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(answerLimit)) // of a closed one Write says so
+	return c.Conn.Write(p)
+}
+
+// maxSocketPath is what every system takes for the path of a unix socket.
+const maxSocketPath = 100
+
+// CheckPath says whether a socket can stand at path, without touching anything.
+func CheckPath(path string) error {
+	if len(path) > maxSocketPath {
+		return fmt.Errorf("the path of the socket, %s, is longer than the %d bytes that systems allow; "+
+			"choose a shorter data directory", path, maxSocketPath)
+	}
+	return nil
+}
+
+// Listen opens the socket, for its owner only. It replaces one that a killed daemon left behind, so
+// the caller must hold the store's lock.
+func Listen(path string) (net.Listener, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return paced{l}, nil
+}
+
+// Client asks a daemon over its socket.
+type Client struct{ http http.Client }
+
+// NewClient returns a client of the socket at path.
+func NewClient(path string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// ErrNoAnswer is returned when no daemon answers at the socket.
+var ErrNoAnswer = errors.New("no daemon answers")
+
+// Status asks how the daemon is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return getStatus.Ask(ctx, c, Nothing{})
+}
+
+// Events yields the events of the daemon's log that a query means; see Log.Events.
+func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
+	return readEvents.ask(ctx, c, q)
+}
+
+// CountEvents counts the events of the daemon's log that a query means.
+func (c *Client) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
+	return countEvents.Ask(ctx, c, q)
+}
+
+// Replay lets the daemon publish events of its log once more. It reports its progress, at the end
+// for the last time. The replay stops when ctx ends.
+func (c *Client) Replay(ctx context.Context, q ReplayRequest, progress func(ReplayProgress) error) error {
+	for p, err := range replay.ask(ctx, c, q) {
+		if err == nil {
+			err = progress(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first with
+// the number of bytes, and may refuse them.
+func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(answerLimit, cancel) // it begins at once, and then takes as long as it takes
+	response, err := c.open(ctx, http.MethodGet, "/backup", nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	late.Stop()
+	if err := sized(response.ContentLength); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("copy from the daemon: %w", err)
+	}
+	return nil
+}
+
+// mostAnswer is the longest answer that is read whole.
+const mostAnswer = 64 << 20
+
+// open asks and waits for the beginning of an answer that is a success.
+func (c *Client) open(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://doorbell"+path, bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	if response.StatusCode/100 != 2 {
+		defer response.Body.Close()
+		return nil, refusal(response)
+	}
+	return response, nil
+}
+
+// refusal is what an answer that is no success says.
+func refusal(response *http.Response) error {
+	var p errorBody
+	err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&p)
+	if err != nil || p.Error == "" {
+		return fmt.Errorf("the daemon answered %s", response.Status)
+	}
+	for _, s := range statuses {
+		if s.code == response.StatusCode {
+			return &said{p.Error, s.err}
+		}
+	}
+	return WithHint(errors.New(p.Error), p.Hint)
+}
+
+// said is an error of another process in its own words, which is one that is known here.
+type said struct {
+	words string
+	known error
+}
+
+func (e *said) Error() string { return e.words }
+
+func (e *said) Unwrap() error { return e.known }

@@ -67,7 +67,7 @@ func compacted(p *people.Places, r people.Receipt) (people.Receipt, error) {
 		return r, exit.Store(err, p.Dir)
 	}
 	p.Store = kept
-	if _, _, err := p.Overdue(); err != nil { // notes the compaction
+	if _, err := p.EraseAgain(); err != nil { // notes the compaction
 		return r, err
 	}
 	return people.ReadReceipt(p.Path(r))

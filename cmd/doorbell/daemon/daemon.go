@@ -14,14 +14,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
@@ -29,9 +25,9 @@ import (
 	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/poller"
 	"doorbell/store"
+	"github.com/nats-io/nats.go"
 )
 
 // What stands in the data directory.
@@ -122,14 +118,14 @@ type Daemon struct {
 
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
-	agencies     agencies
-	erasing      erasing
+	erasing      atomic.Bool // an erasure may be unfinished
 	forwarding   forwarding
 	deadLetters  atomic.Uint64 // as counted last
 
-	mu    sync.Mutex
-	conn  stream.Conn // without a Conn until it is made
-	relay *relay.Relay
+	publisher  atomic.Pointer[publisher]
+	watched    atomic.Pointer[watched]
+	configured chan []poller.AgencyKeys // takes the place of what is watched
+	steering   sync.RWMutex             // held for writing while the poller is replaced, for reading while a command changes what it does
 
 	closers []func() // last in, first out
 }
@@ -141,8 +137,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
-	a.agencies.open(o.Poller.Agencies)
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, configured: make(chan []poller.AgencyKeys)}
+	if o.Receivers != nil {
+		a.forwarding.routes, a.forwarding.read = o.Receivers.Routes(), a.started
+	}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -151,11 +149,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := a.checkSocket(); err != nil {
 		return nil, err
 	}
-	first := []func(context.Context) error{a.checkPorts, a.openStore} // a fresh data directory is made only if the ports are free
-	if _, err := os.Stat(filepath.Join(o.DataDir, StoreFile)); err == nil {
-		first = []func(context.Context) error{a.openStore, a.checkPorts} // a doorbell that holds it has the ports, too
-	}
-	for _, open := range append(first, a.eraseAgain, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
+	for _, open := range []func(context.Context) error{
+		a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
+	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
 				return nil, a.ended(err)
@@ -219,11 +215,8 @@ func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
 
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
-	a.mu.Lock()
-	conn := a.conn
-	a.mu.Unlock()
-	if conn.Conn != nil {
-		HangUp(conn)
+	if p := a.publisher.Load(); p != nil {
+		HangUp(p.conn)
 	}
 	a.release()
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -246,78 +239,72 @@ func (a *Daemon) release() {
 // until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.Renew(time.Now())
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
-	defer context.AfterFunc(watching, func() { time.AfterFunc(a.o.Drain, stopPublishing) })()
-
-	var relays errgroup.Group
-	relays.Go(func() error {
-		defer stop()
-		return a.publish(publishing)
-	})
-	relays.Go(func() error { // it talks on the same connection, and may be held up with it
-		defer stop()
-		return a.beat(watching)
-	})
-	var forwarding sync.WaitGroup
-	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serveSocket, a.probeStore, a.watchdog, a.storeFails}
-	if a.o.Keys != nil {
-		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
-	}
-	if t := a.o.Turn; t != nil {
-		parts = append(parts, func(ctx context.Context) error { return t.Copy(ctx, a.store) })
-	}
-	if a.web != nil {
-		parts = append(parts, a.serveHTTP)
-	}
-	if a.o.PingURL != "" {
-		parts = append(parts, a.ping)
-	}
-	if len(a.o.ReportTo) > 0 {
-		parts = append(parts, a.mailReports)
-	}
-	if a.server != nil {
-		parts = append(parts, a.superviseNATS)
-	}
-	var watch errgroup.Group
-	for _, part := range parts {
-		watch.Go(func() error {
-			defer stop()
-			return part(watching)
-		})
+	var relay, parts sync.WaitGroup
+	relay.Go(func() { stop(a.publish(publishing)) })
+	for _, p := range []struct {
+		wanted bool
+		run    func(context.Context) error
+	}{
+		{true, a.poll},
+		{a.o.Keys != nil, a.readKeys},
+		{true, a.housekeeping.Run},
+		{true, a.follower.Run},
+		{true, a.probeStore},
+		{true, a.storeFails},
+		{a.server != nil, a.server.Run},
+		{true, a.beat},
+		{true, a.keepDeadLetters},
+		{a.o.Receivers != nil, a.forward},
+		{len(a.o.ReportTo) > 0, a.mailReports},
+		{a.o.Turn != nil, a.copyStore},
+		{true, a.serveSocket},
+		{a.web != nil, a.serveHTTP},
+		{a.o.PingURL != "", a.ping},
+		{true, a.watchdog},
+	} {
+		if p.wanted {
+			parts.Go(func() { stop(p.run(working)) })
+		}
 	}
 	if err := a.o.Notify.ready(); err != nil {
 		a.notNotified(err)
 	}
-	err := a.wait(&watch)
+	<-working.Done()
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
 		if err := a.o.Notify.stopping(); err != nil {
 			a.notNotified(err)
 		}
 	}
-	ended := make(chan error, 1)
+	time.AfterFunc(a.o.Drain, stopPublishing)
+	ended := make(chan struct{})
 	go func() {
-		if err := a.currentRelay().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
+		parts.Wait()                                                                             // what is being sent comes to its end
+		if err := a.publisher.Load().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
-		forwarding.Wait() // what is being sent comes to its end
 		stopPublishing()
-		ended <- relays.Wait()
+		relay.Wait()
+		close(ended)
 	}()
-	<-publishing.Done()
 	select {
-	case publishErr := <-ended:
-		err = errors.Join(err, publishErr)
-	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
-		a.o.Log.Warn("NATS does not release the relay's connection; unacknowledged events stay in the event log for the next start")
+	case <-ended:
+	case <-time.After(a.o.Drain + letGo): // writing to a server that does not read can take a minute, whatever the context says
+		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
 	}
 	a.handOver()
-	return a.ended(err)
+	return a.ended(context.Cause(working))
 }
+
+func (a *Daemon) readKeys(ctx context.Context) error {
+	return a.o.Keys(ctx, func(k []poller.AgencyKeys) error { return a.setAgencies(ctx, k) })
+}
+
+func (a *Daemon) copyStore(ctx context.Context) error { return a.o.Turn.Copy(ctx, a.store) }
 
 // handOver writes the last copy for the doorbell that takes over.
 func (a *Daemon) handOver() {
@@ -338,23 +325,6 @@ func (a *Daemon) storeFails(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-a.store.Failed():
-		return a.store.Failure()
-	}
-}
-
-// wait waits for all parts; but not for long for those that a failed store holds up.
-func (a *Daemon) wait(watch *errgroup.Group) error {
-	done := make(chan error, 1)
-	go func() { done <- watch.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-a.store.Failed():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(a.o.Drain):
 		return a.store.Failure()
 	}
 }
@@ -382,27 +352,15 @@ func (a *Daemon) ended(err error) error {
 // publish keeps a relay running: a connection that was closed for good is replaced. Other errors
 // end it.
 func (a *Daemon) publish(ctx context.Context) (ended error) {
-	closed := false
 	retry(ctx, func(ctx context.Context) error {
-		if closed {
-			if err := a.connect(); err != nil {
-				return err
-			}
-		}
-		err := a.currentRelay().Run(ctx)
-		if closed = errors.Is(err, relay.ErrClosed); !closed || ctx.Err() != nil {
+		err := a.publisher.Load().Run(ctx)
+		if !errors.Is(err, relay.ErrClosed) || ctx.Err() != nil {
 			ended = err
 			return nil
 		}
-		return err
+		return errors.Join(err, a.connect())
 	}, func(err error) { a.o.Log.Error("publishing failed; retrying", "err", err) })
 	return ended
-}
-
-func (a *Daemon) currentRelay() *relay.Relay {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.relay
 }
 
 // watchdog reports to systemd that the process is alive as long as /livez does.

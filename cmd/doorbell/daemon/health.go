@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/relay"
 	"doorbell/store"
 )
 
@@ -43,16 +44,17 @@ func (a *Daemon) Health() ops.Health {
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, last, a.ran.Last(), limit)
 	}
-	polls, staleness := a.agencies.poller.Load().Turned()
-	if made := a.agencies.replaced.Last(); polls.IsZero() || staleness.IsZero() { // of a poller that has just been made
-		polls, staleness = made, made
+	now := a.watched.Load()
+	polls, staleness := now.poller.Turned()
+	if polls.IsZero() || staleness.IsZero() { // of a poller that has just been made
+		polls, staleness = now.made, now.made
 	}
-	publisher := a.currentRelay().Status()
+	relay := a.publisher.Load().Status()
 	checks := []ops.Check{
 		alive("store", a.storeAnswered.Last(), storeLimit),
 		alive("polling", polls, pollsLimit),
 		alive("staleness", staleness, stalenessLimit),
-		alive("relay", publisher.Turned, relayLimit),
+		alive("relay", relay.Turned, relayLimit),
 		alive("follower", a.follower.Turned(), followerLimit),
 		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
 		alive("heartbeat", a.beaten.Last(), beatsLimit),
@@ -60,7 +62,7 @@ func (a *Daemon) Health() ops.Health {
 	if a.o.Receivers != nil {
 		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderLimit))
 	}
-	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.agencies.check())
+	checks = append(checks, a.space(), a.natsCheck(relay), now.check())
 	return ops.NewHealth(checks...)
 }
 
@@ -73,9 +75,9 @@ func (a *Daemon) space() ops.Check {
 	return c
 }
 
-// publisher is fine if NATS is connected and its stream takes events.
-func (a *Daemon) publisher(open bool, problem string) ops.Check {
-	c := ops.Check{Name: "NATS", OK: open, Text: problem}
+// natsCheck is fine if NATS is connected and its stream takes events.
+func (a *Daemon) natsCheck(r relay.Status) ops.Check {
+	c := ops.Check{Name: "NATS", OK: r.Open, Text: r.Problem}
 	if a.server != nil {
 		if is := a.server.Status(); is.Problem != "" {
 			c.OK, c.Text = false, is.Problem
@@ -88,8 +90,8 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 }
 
 // check is fine if no agency waits for the stream. A halted agency does not matter.
-func (d *agencies) check() ops.Check {
-	if n := len(d.waiting()); n > 0 {
+func (w *watched) check() ops.Check {
+	if n := len(w.waiting); n > 0 {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}
 	}
 	return ops.Check{Name: "watch", OK: true}

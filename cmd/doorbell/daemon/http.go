@@ -97,39 +97,7 @@ func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func
 
 // events is a client of the stream of events, over the connection as it is now.
 func (a *Daemon) events() stream.Client {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
+	return stream.Client{Conn: a.publisher.Load().conn, Stream: a.o.Stream, Wait: 5 * time.Second}
 }
-
-// portPatience is how long a port may be in use at the start: by a doorbell that is just ending,
-// for instance. A supervisor does not try again what is refused as configuration.
-const portPatience = 2 * time.Second
 
 var errInUse = errors.New("in use by another program")
-
-// checkPorts waits for ports in use, and refuses one that stays so.
-func (a *Daemon) checkPorts(ctx context.Context) error {
-	try := func() error {
-		if a.o.NATS.URL == "" {
-			if err := TryNATS(a.o.NATSListen); err != nil {
-				return err
-			}
-		}
-		if a.o.HTTPListen == "" {
-			return nil
-		}
-		return TryHTTP(a.o.HTTPListen)
-	}
-	err := try()
-	if errors.Is(err, errInUse) {
-		a.o.Log.Warn(err.Error() + "; it is tried again for " + portPatience.String())
-	}
-	for end := time.Now().Add(portPatience); errors.Is(err, errInUse) && time.Now().Before(end) && ctx.Err() == nil; err = try() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return err
-}

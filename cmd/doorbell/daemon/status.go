@@ -29,7 +29,7 @@ func (a *Daemon) beatOnce() {
 	a.beaten.Renew(time.Now())
 	for _, agency := range a.watch().Agencies {
 		a.beaten.Renew(time.Now())
-		if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
+		if err := a.publisher.Load().Heartbeat(agency.AgencyID, agency.State); err != nil {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 		}
 	}
@@ -44,15 +44,13 @@ func (a *Daemon) status() (ops.Status, error) {
 			return ops.Status{}, err
 		}
 	}
-	a.mu.Lock()
-	publisher, conn := a.relay, a.conn
-	a.mu.Unlock()
+	publisher := a.publisher.Load()
 	r := publisher.Status()
 	s := ops.Status{
 		Standby: a.standby(), Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
 		Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		Hours: hoursOf(a.follower.Hours(), w.Agencies),
-		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
+		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: publisher.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	a.forwarderStatus(&s)
 	if a.server != nil {

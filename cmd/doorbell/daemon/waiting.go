@@ -24,7 +24,8 @@ import (
 // status, which name the holder of the lease, and the feed, which needs no store. It refuses
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
-	w := &waiting{Daemon: &Daemon{o: o, conn: conn, started: time.Now()}, pair: pair, working: working}
+	w := &waiting{Daemon: &Daemon{o: o, started: time.Now()}, pair: pair, working: working}
+	w.publisher.Store(&publisher{conn: conn})
 	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
 			w.release()

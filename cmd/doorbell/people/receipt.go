@@ -37,7 +37,7 @@ type Receipt struct {
 	Attempts int `json:"attempts"`
 	// Problem is why the last attempt failed.
 	Problem string `json:"problem,omitempty"`
-	// OutOfReach is what doorbell cannot erase, in words: the operator's.
+	// OutOfReach is what doorbell cannot erase, in words: it is the operator's.
 	OutOfReach []string `json:"outOfReach"`
 }
 
@@ -118,19 +118,4 @@ func replace(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// aside returns the files and folders in the data directory that are not in use and may hold
-// people.
-func (p *Places) aside() (names []string) {
-	for _, pattern := range []string{"*.db", "doorbell.db?*", "*.damaged-*", "jetstream/*.damaged-*"} {
-		found, _ := filepath.Glob(filepath.Join(p.Dir, pattern)) // the pattern is well formed
-		for _, path := range found {
-			if name, err := filepath.Rel(p.Dir, path); err == nil && name != "doorbell.db" {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -119,33 +119,12 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 	s := doorbelltest.NewScene(t, "A100")
 	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
 		words := []string{setting, l.Addr().String(), "set " + setting + " to a free address"}
-		fresh := filepath.Join(s.Dir, "data")
-		mustBeRefused(t, s.With("DOORBELL_DATA_DIR="+fresh, setting+"="+l.Addr().String()), words...)
-		if _, err := os.Stat(fresh); !os.IsNotExist(err) {
-			t.Errorf("%s was made", fresh)
-		}
+		mustBeRefused(t, s.With(setting+"="+l.Addr().String()), words...)
 	}
 	usedBefore(s, t)
 	before := doorbelltest.Tree(t, s.Dir)
 	mustBeRefused(t, s.With("DOORBELL_NATS_LISTEN="+l.Addr().String()), "set DOORBELL_NATS_LISTEN to a free address")
 	mustBeUntouched(t, s.Dir, before)
-}
-
-func TestRunWaitsForAPortThatIsInUseForAMoment(t *testing.T) {
-	t.Parallel()
-	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		s := doorbelltest.NewScene(t, "A100")
-		d := doorbelltest.Launch(t, s.With(setting+"="+l.Addr().String()), "run")
-		d.Stderr.Await(t, setting+".* is in use by another program; .*tried again")
-		l.Close()
-		doorbelltest.NatsURL(t, s.Dir)
-		d.Stop(t)
-	}
 }
 
 // usedBefore makes the data directory one of a daemon that has run.

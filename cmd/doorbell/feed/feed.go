@@ -43,11 +43,8 @@ const (
 	readingAtOnce = 4   // each holds some megabytes
 	mostRequests  = 100 // most of them wait for an event
 
-	// While a request waits, the stream is read when something is published, at most every soonest,
-	// and then less and less often, since the stream may not have it yet. Otherwise it is read
-	// every latest, for a connection that core NATS does not reach.
-	soonest = 50 * time.Millisecond
-	latest  = 2 * time.Second
+	// readEvery is how often the stream is read for a request that waits.
+	readEvery = 500 * time.Millisecond
 
 	// patience is how long a response may take beside the wait: for its turn, and for NATS.
 	patience = 30 * time.Second
@@ -65,13 +62,12 @@ func Handler(o Options) http.Handler {
 }
 
 func newFeed(o Options) *feed {
-	return &feed{o, make(chan struct{}, readingAtOnce), make(chan struct{}, mostRequests), latest}
+	return &feed{o, make(chan struct{}, readingAtOnce), make(chan struct{}, mostRequests)}
 }
 
 type feed struct {
 	o                Options
 	reading, serving chan struct{}
-	latest           time.Duration
 }
 
 var (
@@ -248,11 +244,9 @@ func (b *batch) write(w io.Writer) {
 func (f *feed) await(ctx context.Context, q query) (b batch, err error) {
 	reading, cancel := context.WithTimeout(ctx, q.timeout+patience)
 	defer cancel()
-	end := time.NewTimer(q.timeout)
-	defer end.Stop()
-	var published <-chan struct{}
-	wait, over := f.latest, q.timeout == 0
+	end := time.Now().Add(q.timeout)
 	for reset := false; ; {
+		over := !time.Now().Before(end)
 		b, err = f.read(reading, q)
 		reset = reset || b.reset
 		b.reset = reset
@@ -262,30 +256,11 @@ func (f *feed) await(ctx context.Context, q query) (b batch, err error) {
 		if err != nil || len(b.events) > 0 || !b.end || over {
 			return b, err
 		}
-		if q.after = b.cursor; published == nil {
-			signal, stop, err := f.o.Client().Signal(q.filter)
-			if err != nil {
-				return b, err
-			}
-			defer stop()
-			published = signal // and what came before is read now
-			continue
-		}
-		again := time.NewTimer(wait)
+		q.after = b.cursor
 		select {
-		case <-published:
-			wait = soonest
-			select {
-			case <-time.After(soonest):
-			case <-ctx.Done():
-			}
-		case <-again.C:
-			wait = min(2*wait, f.latest)
-		case <-end.C:
-			over = true
+		case <-time.After(min(readEvery, time.Until(end))):
 		case <-ctx.Done():
 		}
-		again.Stop()
 	}
 }
 

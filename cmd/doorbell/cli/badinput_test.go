@@ -119,7 +119,11 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 	s := doorbelltest.NewScene(t, "A100")
 	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
 		words := []string{setting, l.Addr().String(), "set " + setting + " to a free address"}
-		mustBeRefused(t, s.With(setting+"="+l.Addr().String()), words...)
+		fresh := filepath.Join(s.Dir, "data")
+		mustBeRefused(t, s.With("DOORBELL_DATA_DIR="+fresh, setting+"="+l.Addr().String()), words...)
+		if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+			t.Errorf("%s was made", fresh)
+		}
 	}
 	usedBefore(s, t)
 	before := doorbelltest.Tree(t, s.Dir)

@@ -150,7 +150,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{
-		a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
+		a.tryAddresses, a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
 	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -98,6 +100,23 @@ func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func
 // events is a client of the stream of events, over the connection as it is now.
 func (a *Daemon) events() stream.Client {
 	return stream.Client{Conn: a.publisher.Load().conn, Stream: a.o.Stream, Wait: 5 * time.Second}
+}
+
+// tryAddresses keeps a start that cannot listen from making a data directory. Where there is a
+// store, the lock on it comes first: a doorbell that holds it has the addresses, too.
+func (a *Daemon) tryAddresses(context.Context) error {
+	if _, err := os.Stat(filepath.Join(a.o.DataDir, StoreFile)); err == nil {
+		return nil
+	}
+	if a.o.NATS.URL == "" {
+		if err := TryNATS(a.o.NATSListen); err != nil {
+			return err
+		}
+	}
+	if a.o.HTTPListen == "" {
+		return nil
+	}
+	return TryHTTP(a.o.HTTPListen)
 }
 
 var errInUse = errors.New("in use by another program")

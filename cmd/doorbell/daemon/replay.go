@@ -47,12 +47,13 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, progress func(
 		}
 	})
 	err = stream.Explain(conn, err)
+	text := "replay ends"
 	if ctx.Err() != nil { // the command has ended
-		err = ctx.Err()
+		text, err = "replay stopped", ctx.Err()
 	} else if err == nil || !last.IsZero() {
 		err = errors.Join(err, report(p))
 	}
-	a.o.Log.Info("replay ends", "job", q.Job, "published", p.Published, "already_there", p.AlreadyThere, "err", err)
+	a.o.Log.Info(text, "job", q.Job, "published", p.Published, "already_there", p.AlreadyThere, "err", err)
 	return err
 }
 

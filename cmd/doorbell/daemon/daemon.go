@@ -114,7 +114,6 @@ type Daemon struct {
 
 	ran           ops.Liveness // when Run began
 	storeAnswered ops.Liveness
-	beaten        ops.Liveness // heartbeats on core NATS
 
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower

@@ -147,13 +147,8 @@ func (a *Daemon) forwardOnce(ctx context.Context) error {
 
 // publishesLate reports whether events older than a minute still wait to be published.
 func (a *Daemon) publishesLate() bool {
-	progress, err := a.store.Progress()
-	for _, p := range progress {
-		if p.Unsent > 0 && time.Since(p.Oldest) > time.Minute {
-			return true
-		}
-	}
-	return err != nil
+	n, oldest, err := a.store.Unsent()
+	return err != nil || n > 0 && time.Since(oldest) > time.Minute
 }
 
 // ForwardOptions returns the options that the daemon's forwarder and a separate one have in common.

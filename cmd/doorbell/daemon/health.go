@@ -13,17 +13,14 @@ import (
 // probeEvery is how often the store is asked whether it answers.
 const probeEvery = 10 * time.Second
 
-// How long a loop may be without a heartbeat: several times what it takes at most where all is
-// well, whatever the API and NATS do. It hangs then, and a restart is the only thing that helps.
-// Loops that may rightly wait longer have none.
+// How long what keeps leads coming may be without a heartbeat: several times what it takes at most
+// where all is well, whatever the API and NATS do. It hangs then, and a restart is the only thing
+// that helps.
 const (
-	storeLimit        = time.Minute
-	pollsLimit        = 5 * time.Minute
-	stalenessLimit    = 10 * time.Minute // it may commit for every agency
-	relayLimit        = 5 * time.Minute
-	followerLimit     = 5 * time.Minute
-	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
-	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
+	storeLimit     = time.Minute
+	pollsLimit     = 5 * time.Minute
+	stalenessLimit = 10 * time.Minute // it may commit for every agency
+	relayLimit     = 5 * time.Minute
 	// forwarderLimit is more than a receiver can ask two workers to wait, one after the other.
 	forwarderLimit = 3 * time.Hour
 )
@@ -55,9 +52,6 @@ func (a *Daemon) Health() ops.Health {
 		alive("polling", polls, pollsLimit),
 		alive("staleness", staleness, stalenessLimit),
 		alive("relay", relay.Turned, relayLimit),
-		alive("follower", a.follower.Turned(), followerLimit),
-		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
-		alive("heartbeat", a.beaten.Last(), beatsLimit),
 	}
 	if a.o.Receivers != nil {
 		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderLimit))

@@ -125,8 +125,6 @@ type Daemon struct {
 	watched    atomic.Pointer[watched]
 	configured chan []poller.AgencyKeys // takes the place of what is watched
 	steering   sync.RWMutex             // held for writing while the poller is replaced, for reading while a command changes what it does
-
-	closers []func() // last in, first out
 }
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all
@@ -189,11 +187,6 @@ func (a *Daemon) openStore(context.Context) error {
 	}
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
-	a.onClose(func() {
-		if err := s.Close(); err != nil {
-			a.o.Log.Error("close store", "err", err)
-		}
-	})
 	return nil
 }
 
@@ -210,18 +203,20 @@ func (a *Daemon) openSocket(context.Context) error {
 	return nil
 }
 
-func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
-
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
 	if p := a.publisher.Load(); p != nil {
 		HangUp(p.conn)
 	}
 	a.release()
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		a.closers[i]()
+	if a.server != nil {
+		a.server.Shutdown()
 	}
-	a.closers = nil
+	if a.store != nil {
+		if err := a.store.Close(); err != nil {
+			a.o.Log.Error("close store", "err", err)
+		}
+	}
 }
 
 // release gives back socket and address.
@@ -269,15 +264,11 @@ func (a *Daemon) Run(ctx context.Context) error {
 			parts.Go(func() { stop(p.run(working)) })
 		}
 	}
-	if err := a.o.Notify.ready(); err != nil {
-		a.notNotified(err)
-	}
+	a.notify("READY=1")
 	<-working.Done()
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
-		if err := a.o.Notify.stopping(); err != nil {
-			a.notNotified(err)
-		}
+		a.notify("STOPPING=1")
 	}
 	time.AfterFunc(a.o.Drain, stopPublishing)
 	ended := make(chan struct{})
@@ -364,10 +355,20 @@ func (a *Daemon) publish(ctx context.Context) (ended error) {
 
 // watchdog reports to systemd that the process is alive as long as /livez does.
 func (a *Daemon) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.notNotified)
+	a.o.Notify.run(ctx, func() {
+		if a.Health().Live {
+			a.notify("WATCHDOG=1")
+		}
+	})
+	return nil
 }
 
-func (a *Daemon) notNotified(err error) { a.o.Log.Warn("sd_notify failed", "err", err) }
+// notify tells systemd how the program is.
+func (a *Daemon) notify(state string) {
+	if err := a.o.Notify.send(state); err != nil {
+		a.o.Log.Warn("sd_notify failed", "err", err)
+	}
+}
 
 func (a *Daemon) serveSocket(ctx context.Context) error {
 	return serve(ctx, a.socket, ops.Handler(a.Verbs()))

@@ -69,7 +69,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
-	a.onClose(s.Shutdown)
 	a.o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
 	return nil
 }

@@ -33,12 +33,13 @@ func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working
 		}
 	}
 	defer w.release()
-	if err := o.Notify.ready(); err != nil {
-		w.notNotified(err)
-	}
+	w.notify("READY=1")
 	var parts errgroup.Group
 	parts.Go(func() error { return serve(ctx, w.socket, ops.Handler(w.verbs())) })
-	parts.Go(func() error { return o.Notify.run(ctx, func() bool { return true }, w.notNotified) })
+	parts.Go(func() error {
+		o.Notify.run(ctx, func() { w.notify("WATCHDOG=1") })
+		return nil
+	})
 	if w.web != nil {
 		parts.Go(func() error { return w.answerHTTP(ctx, page.Options{Status: w.status}, w.health, w.verbs()) })
 	}

@@ -258,7 +258,7 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(w, found); r.ID == "" {
+	if r, err = p.Begin(w, found.Requests); r.ID == "" {
 		return r, err
 	}
 	err = errors.Join(err, p.Finish(ctx, &r))

@@ -81,7 +81,7 @@ func serviceOf(client *ops.Client) *service {
 			return ops.Export.Ask(ctx, client, w)
 		},
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
-			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
+			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests})
 		},
 		close: func() {},
 	}

@@ -233,7 +233,8 @@ func (a *Daemon) release() {
 // until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.Renew(time.Now())
-	working, stop := context.WithCancelCause(ctx)
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
+	defer context.AfterFunc(ctx, func() { stop(nil) })()
 	defer stop(nil)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()

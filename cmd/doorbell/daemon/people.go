@@ -79,17 +79,19 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	if err := q.Check(); err != nil {
 		return r, err
 	}
-	found := people.Found{Requests: q.Requests, Events: q.Events}
-	if len(q.Requests) == 0 {
-		if found, err = a.find(ctx, q.Wanted); err != nil {
+	requests := q.Requests
+	if len(requests) == 0 {
+		found, err := a.find(ctx, q.Wanted)
+		if err != nil {
 			return r, err
 		}
+		requests = found.Requests
 	}
-	if len(found.Requests) == 0 {
+	if len(requests) == 0 {
 		return r, people.ErrNothing
 	}
 	ctx = context.WithoutCancel(ctx)
-	r, err = p.Begin(q.Wanted, found)
+	r, err = p.Begin(q.Wanted, requests)
 	if r.ID == "" {
 		return r, err
 	}

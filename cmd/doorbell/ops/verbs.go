@@ -80,7 +80,6 @@ type (
 type ForgetRequest struct {
 	people.Wanted
 	Requests []people.Request `json:"requests,omitempty"`
-	Events   map[string]int   `json:"events,omitempty"` // as they were found
 }
 
 // DropLetterRequest is the body of POST /dlq/drop.

@@ -27,10 +27,10 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure of what was found, and takes the person out of the log.
+// Begin writes the receipt of an erasure of contact requests that were found, and takes the person out of the log.
 // Once the receipt is written the erasure will be finished, whatever happens: an error beside a
 // receipt is for FinishAll to make good.
-func (p *Places) Begin(w Wanted, found Found) (Receipt, error) {
+func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
@@ -38,10 +38,10 @@ func (p *Places) Begin(w Wanted, found Found) (Receipt, error) {
 	now := time.Now().UTC()
 	r := Receipt{
 		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: Searched{By: w.By(), AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
+		AgencyID: w.AgencyID, Requests: requests, Erased: map[string]int{},
 		OutOfReach: []string{outOfReach},
 	}
-	for agency := range byAgency(found.Requests) {
+	for agency := range byAgency(requests) {
 		if !slices.Contains(agencies, agency) {
 			r.OutOfReach = append(r.OutOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
 		}
@@ -120,7 +120,7 @@ func (p *Places) eraseMessages(ctx context.Context, r *Receipt) error {
 	for _, one := range r.Requests {
 		wanted[one] = true
 	}
-	for _, m := range p.streams(r.Searched.AgencyID) {
+	for _, m := range p.streams(r.AgencyID) {
 		n, err := p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
 			if p.Progress != nil {
 				p.Progress()

@@ -68,7 +68,7 @@ func begun(t *testing.T, p *Places) Receipt {
 	if err != nil || len(found.Requests) != 2 {
 		t.Fatalf("%d contact requests, %v", len(found.Requests), err)
 	}
-	r, err := p.Begin(w, found)
+	r, err := p.Begin(w, found.Requests)
 	if err != nil {
 		t.Fatal(err)
 	}

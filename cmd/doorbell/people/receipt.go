@@ -20,15 +20,13 @@ type Receipt struct {
 	ID       string    `json:"id"`
 	Version  string    `json:"doorbell"`
 	StoreID  string    `json:"storeId"`
-	Searched Searched  `json:"searched"`
+	AgencyID string    `json:"agencyId,omitempty"` // that alone was searched
 	Begun    time.Time `json:"begun"`
 	Finished time.Time `json:"finished,omitzero"` // zero until everything is erased
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
-	// Held says for each place how many events held the person when it began.
-	Held map[string]int `json:"held"`
-	// Erased says how many of them lost the person, or were removed; without those of an attempt
-	// that was cut short.
+	// Erased says for each place how many events lost the person, or were removed; without those of
+	// an attempt that was cut short.
 	Erased map[string]int `json:"erased"`
 	// FreePages says whether free pages of the store's file may still hold the person: AtNextStart,
 	// or Compacted.
@@ -46,12 +44,6 @@ const (
 	Compacted   = "compacted"
 	AtNextStart = "until the next start"
 )
-
-// Searched is the kind of what was searched for. The address itself would be the person.
-type Searched struct {
-	By       string `json:"by"`
-	AgencyID string `json:"agencyId,omitempty"`
-}
 
 // Receipts returns those in a data directory, the oldest first. Where a file is not one, it is an
 // ErrNoReceipt beside the others.

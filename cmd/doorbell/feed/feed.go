@@ -139,39 +139,32 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 	q.limit = usualEvents
 	for name, list := range values {
 		text := list[0]
-		switch name {
-		case "agency":
-			for _, id := range commaSeparated(list) {
+		words := strings.FieldsFunc(strings.Join(list, ","), func(r rune) bool { return r == ',' })
+		switch {
+		case (name == "agency" || name == "type") && len(words) == 0:
+			err = fmt.Errorf("%s: name one, or leave it out for all", name)
+		case name == "agency":
+			for _, id := range words {
 				q.agencies = append(q.agencies, events.Token(id))
 			}
-			if len(q.agencies) == 0 {
-				return q, errors.New("agency: name one, or leave it out for all")
-			}
-			continue
-		case "type":
-			if q.types = commaSeparated(list); len(q.types) == 0 {
-				return q, errors.New("type: name one, or leave it out for all")
-			}
-			continue
-		case "after":
-			if text != "" {
-				q.after, err = parseCursor(text)
-			}
-		case "timeout":
+		case name == "type":
+			q.types = words
+		case len(list) > 1:
+			err = errors.New("only agency and type may be given more than once")
+		case name == "after" && text != "":
+			q.after, err = parseCursor(text)
+		case name == "timeout":
 			if q.timeout, err = time.ParseDuration(text); err != nil || q.timeout < 0 {
 				err = errors.New("timeout: write a duration like 30s; at most a minute is waited")
 			}
 			q.timeout = min(q.timeout, mostTimeout)
-		case "limit":
+		case name == "limit":
 			if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 {
 				err = fmt.Errorf("limit: write a number from 1 to %d", mostEvents)
 			}
 			q.limit = min(q.limit, mostEvents)
-		default:
+		case name != "after":
 			err = errors.New("the feed knows the parameters after, timeout, agency, type and limit")
-		}
-		if err == nil && len(list) > 1 {
-			err = fmt.Errorf("%s is given more than once", name)
 		}
 		if err != nil {
 			return q, err
@@ -188,18 +181,6 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 		q.filter = q.prefix + one(q.agencies) + ".>"
 	}
 	return q, nil
-}
-
-// commaSeparated are the values of a parameter that may be repeated, or hold several.
-func commaSeparated(list []string) (all []string) {
-	for _, text := range list {
-		for word := range strings.SplitSeq(text, ",") {
-			if word != "" {
-				all = append(all, word)
-			}
-		}
-	}
-	return all
 }
 
 // one is the only one of a list, or a wildcard.

@@ -370,19 +370,17 @@ func sharesOf(named []string, of func(agency string) string) []share {
 	var shares []share
 	for _, agency := range named {
 		v := of(agency)
-		if v == rest.value {
-			continue
-		}
-		rest.except = append(rest.except, agency)
-		if v == "" {
-			continue
+		if v != rest.value {
+			rest.except = append(rest.except, agency)
 		}
 		at := slices.IndexFunc(shares, func(s share) bool { return s.value == v })
-		if at < 0 {
-			at = len(shares)
-			shares = append(shares, share{value: v})
+		switch {
+		case v == rest.value, v == "":
+		case at < 0:
+			shares = append(shares, share{value: v, agencies: []string{agency}})
+		default:
+			shares[at].agencies = append(shares[at].agencies, agency)
 		}
-		shares[at].agencies = append(shares[at].agencies, agency)
 	}
 	if rest.value == "" {
 		return shares

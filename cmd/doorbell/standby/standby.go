@@ -114,7 +114,7 @@ func (p *pair) await(ctx context.Context) (l *Lease, err error) {
 	}
 	stop()
 	if err := <-ended; err != nil && ctx.Err() == nil {
-		return nil, errors.Join(err, p.giveBack(l))
+		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
 }
@@ -126,20 +126,16 @@ func (p *pair) try(ctx context.Context) (*Lease, error) {
 			return nil, stream.Explain(p.Conn, err)
 		}
 	}
-	l, err := take(ctx, p.kv, p.Name, p.Holder.now())
-	if err != nil {
-		p.kv = nil // the bucket may have been deleted
-	}
-	if err != nil || l != nil {
-		return l, err
-	}
-	p.see(ctx)
-	return nil, nil
-}
-
-func (h Holder) now() Holder {
+	h := p.Holder
 	h.Since = time.Now().UTC()
-	return h
+	l, err := take(ctx, p.kv, p.Name, h)
+	switch {
+	case err != nil:
+		p.kv = nil // the bucket may have been deleted
+	case l == nil:
+		p.see(ctx)
+	}
+	return l, err
 }
 
 // see notes the process that holds the lease.
@@ -228,7 +224,7 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 	defer func() {
 		stop()
 		<-kept
-		_ = p.giveBack(l) // otherwise it expires
+		_ = l.release() // otherwise it expires
 	}()
 	if err := p.takeOver(working); err != nil {
 		if ctx.Err() == nil {
@@ -247,14 +243,6 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 		p.Log.Error("the lease is lost: another doorbell may work; this one waits", "pair", p.Name)
 	}
 	return err
-}
-
-// giveBack releases a lease, of a process that has not started to work or has ended.
-func (p *pair) giveBack(l *Lease) error {
-	if l == nil {
-		return nil
-	}
-	return l.release(context.Background())
 }
 
 // copyEvery is how old a copy may become, copyAgain the pause after one that failed.

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -115,15 +116,15 @@ type Notice struct {
 type counter struct {
 	from Source
 	Report
-	agencies map[string]map[string]*Listing
-	letters  map[string]bool // receiver and event
+	listings map[[2]string]*Listing // by agency and reference
+	letters  map[string]bool        // receiver and event
 }
 
 // New computes a report. It reads the events once and keeps none of them. The error is that of
 // Events; dead letters that cannot be read are a problem of the report.
 func New(s Source) (Report, error) {
 	c := counter{
-		from: s, agencies: map[string]map[string]*Listing{}, letters: map[string]bool{},
+		from: s, listings: map[[2]string]*Listing{}, letters: map[string]bool{},
 		Report: Report{
 			From: s.From.UTC(), To: s.To.UTC(), Zone: s.Zone.String(), Agencies: []Agency{},
 			Gaps: []Notice{}, Halts: []Notice{}, Rejected: []Notice{}, Problems: append([]string{}, s.Problems...),
@@ -153,15 +154,11 @@ func (c *counter) includes(agency string) bool {
 
 // listing returns the counts of a listing, and creates them.
 func (c *counter) listing(agency, reference string) *Listing {
-	if c.agencies[agency] == nil {
-		c.agencies[agency] = map[string]*Listing{}
+	key := [2]string{agency, reference}
+	if c.listings[key] == nil {
+		c.listings[key] = &Listing{AgencyID: agency, Reference: reference}
 	}
-	l := c.agencies[agency][reference]
-	if l == nil {
-		l = &Listing{AgencyID: agency, Reference: reference}
-		c.agencies[agency][reference] = l
-	}
-	return l
+	return c.listings[key]
 }
 
 // readLetters notes what receivers rejected. All letters count against deliveries; those of the
@@ -276,20 +273,21 @@ func (c *counter) finish() {
 	for _, list := range [][]Notice{c.Gaps, c.Halts, c.Rejected} {
 		slices.Reverse(list)
 	}
-	for id, listings := range c.agencies {
-		a := Agency{AgencyID: id, Listings: make([]Listing, 0, len(listings))}
-		for _, l := range listings {
-			a.add(l.Counts)
-			if l.Seen == 0 {
-				a.Without++
-			}
-			a.Listings = append(a.Listings, *l)
+	ordered := slices.SortedFunc(maps.Values(c.listings), func(a, b *Listing) int {
+		return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
+	})
+	for _, l := range ordered {
+		last := len(c.Agencies) - 1
+		if last < 0 || c.Agencies[last].AgencyID != l.AgencyID {
+			c.Agencies = append(c.Agencies, Agency{AgencyID: l.AgencyID})
+			last++
 		}
-		slices.SortFunc(a.Listings, func(a, b Listing) int {
-			return cmp.Or(cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
-		})
-		c.Total.add(a.Counts)
-		c.Agencies = append(c.Agencies, a)
+		a := &c.Agencies[last]
+		a.Listings = append(a.Listings, *l)
+		a.add(l.Counts)
+		c.Total.add(l.Counts)
+		if l.Seen == 0 {
+			a.Without++
+		}
 	}
-	slices.SortFunc(c.Agencies, func(a, b Agency) int { return cmp.Compare(a.AgencyID, b.AgencyID) })
 }

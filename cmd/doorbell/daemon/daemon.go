@@ -181,13 +181,15 @@ func (a *Daemon) openStore(context.Context) error {
 		return err
 	}
 	a.store = s
-	a.logOpened()
-	if err := a.openHousekeeping(); err != nil {
-		return err
+	if err := s.Compaction().Err; err != nil {
+		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
-	return nil
+	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
+		Store: s, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,
+	})
+	return a.housekeeping.Look() // a store that is full already stops polls from the beginning
 }
 
 func (a *Daemon) openSocket(context.Context) error {

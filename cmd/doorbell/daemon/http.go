@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -40,9 +39,6 @@ func (a *Daemon) openHTTP(context.Context) error {
 	}
 	a.web = l
 	a.o.Log.Info("status page", "url", a.httpURL())
-	if at, ok := addressOf(l); a.o.HTTPToken == "" && ok && !at.Addr().IsLoopback() {
-		a.o.Log.Warn("other machines see health, metrics and schemas only: DOORBELL_HTTP_TOKEN is not set")
-	}
 	return nil
 }
 
@@ -68,16 +64,11 @@ func (a *Daemon) httpURL() string {
 	if a.web == nil {
 		return ""
 	}
-	at, ok := addressOf(a.web)
-	if ok && at.Addr().IsUnspecified() {
-		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
+	at := a.web.Addr().String()
+	if host, port, err := net.SplitHostPort(at); err == nil && net.ParseIP(host).IsUnspecified() {
+		at = net.JoinHostPort("127.0.0.1", port)
 	}
-	return "http://" + at.String() + "/"
-}
-
-func addressOf(l net.Listener) (netip.AddrPort, bool) {
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), err == nil
+	return "http://" + at + "/"
 }
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.

@@ -47,13 +47,17 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, progress func(
 		}
 	})
 	err = stream.Explain(conn, err)
-	text := "replay ends"
-	if ctx.Err() != nil { // the command has ended
-		text, err = "replay stopped", ctx.Err()
-	} else if err == nil || !last.IsZero() {
+	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
+	switch {
+	case ctx.Err() != nil: // the command has ended
+		log.Info("replay stopped")
+		return ctx.Err()
+	case errors.Is(err, relay.ErrNotConnected):
+		err = ops.WithHint(err, "is NATS up? If it is not, --to - prints the events")
+	case err == nil || !last.IsZero():
 		err = errors.Join(err, report(p))
 	}
-	a.o.Log.Info(text, "job", q.Job, "published", p.Published, "already_there", p.AlreadyThere, "err", err)
+	log.Info("replay ends", "err", err)
 	return err
 }
 

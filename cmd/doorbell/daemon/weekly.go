@@ -92,7 +92,7 @@ func (w *weekly) mail(ctx context.Context, week time.Time) (problem, err error) 
 		if err := w.store.SetReported(done); err != nil {
 			return nil, err
 		}
-		w.log.Info("the report of the week is mailed", "recipient", to.Name)
+		w.log.Info("the report of the week is mailed")
 	}
 	if problem != nil {
 		return problem, nil

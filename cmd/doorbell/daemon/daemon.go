@@ -112,9 +112,6 @@ type Daemon struct {
 	socket  net.Listener
 	web     net.Listener // nil without HTTP
 
-	ran           ops.Liveness // when Run began
-	storeAnswered ops.Liveness
-
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
 	erasing      atomic.Bool // an erasure may be unfinished
@@ -143,11 +140,8 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			a.Close()
 		}
 	}()
-	if err := a.checkSocket(); err != nil {
-		return nil, err
-	}
 	for _, open := range []func(context.Context) error{
-		a.tryAddresses, a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
+		a.checkSocket, a.tryAddresses, a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
 	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
@@ -165,7 +159,7 @@ func (a *Daemon) Store() *store.Store { return a.store }
 // Server is the embedded NATS server, nil with an external one, for tests that let it fail.
 func (a *Daemon) Server() *natsd.Server { return a.server }
 
-func (a *Daemon) checkSocket() error {
+func (a *Daemon) checkSocket(context.Context) error {
 	if a.socket != nil {
 		return nil
 	}
@@ -234,7 +228,6 @@ func (a *Daemon) release() {
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
 // until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
-	a.ran.Renew(time.Now())
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
 	defer context.AfterFunc(ctx, func() { stop(nil) })()
 	defer stop(nil)
@@ -250,7 +243,6 @@ func (a *Daemon) Run(ctx context.Context) error {
 		{a.o.Keys != nil, a.readKeys},
 		{true, a.housekeeping.Run},
 		{true, a.follower.Run},
-		{true, a.probeStore},
 		{true, a.storeFails},
 		{a.server != nil, a.server.Run},
 		{true, a.beat},

@@ -7,17 +7,13 @@ import (
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/relay"
-	"doorbell/store"
 )
-
-// probeEvery is how often the store is asked whether it answers.
-const probeEvery = 10 * time.Second
 
 // How long what keeps leads coming may be without a heartbeat: several times what it takes at most
 // where all is well, whatever the API and NATS do. It hangs then, and a restart is the only thing
 // that helps.
 const (
-	storeLimit     = time.Minute
+	storeLimit     = 5 * time.Minute // a step of the housekeeping may take long on a slow disk
 	pollsLimit     = 5 * time.Minute
 	stalenessLimit = 10 * time.Minute // it may commit for every agency
 	relayLimit     = 5 * time.Minute
@@ -25,30 +21,17 @@ const (
 	forwarderLimit = 3 * time.Hour
 )
 
-// probeStore asks the store every few seconds whether it answers.
-func (a *Daemon) probeStore(ctx context.Context) error {
-	every(ctx, probeEvery, func() {
-		if err := a.store.View(func(*store.Tx) error { return nil }); err == nil {
-			a.storeAnswered.Renew(time.Now())
-		}
-	})
-	return nil
-}
-
 // Health reports whether the daemon lives, which depends on no other service, and whether it can
 // do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
-	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
-		return ops.Alive(name, last, a.ran.Last(), limit)
-	}
 	now := a.watched.Load()
-	polls, staleness := now.poller.Turned()
-	if polls.IsZero() || staleness.IsZero() { // of a poller that has just been made
-		polls, staleness = now.made, now.made
+	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
+		return ops.Alive(name, last, now.made, limit)
 	}
+	polls, staleness := now.poller.Turned()
 	relay := a.publisher.Load().Status()
 	checks := []ops.Check{
-		alive("store", a.storeAnswered.Last(), storeLimit),
+		alive("store", a.housekeeping.Turned(), storeLimit),
 		alive("polling", polls, pollsLimit),
 		alive("staleness", staleness, stalenessLimit),
 		alive("relay", relay.Turned, relayLimit),

@@ -33,9 +33,9 @@ func (a *Daemon) openHTTP(context.Context) error {
 	if a.o.HTTPListen == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", a.o.HTTPListen)
+	l, err := listenHTTP(a.o.HTTPListen)
 	if err != nil {
-		return httpListenError(a.o.HTTPListen, err)
+		return err
 	}
 	a.web = l
 	a.o.Log.Info("status page", "url", a.httpURL())
@@ -44,19 +44,23 @@ func (a *Daemon) openHTTP(context.Context) error {
 
 // TryHTTP reports whether an address can be taken, and gives it back.
 func TryHTTP(address string) error {
-	l, err := net.Listen("tcp", address)
+	l, err := listenHTTP(address)
 	if err != nil {
-		return httpListenError(address, err)
+		return err
 	}
 	return l.Close()
 }
 
-func httpListenError(address string, err error) error {
+func listenHTTP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
+		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
 	}
-	return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+	if err != nil {
+		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+	}
+	return l, nil
 }
 
 // httpURL is the address of the page on this machine; empty without HTTP.

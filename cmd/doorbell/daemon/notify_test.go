@@ -64,7 +64,7 @@ func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	socket, getenv := manager(t, filepath.Join(t.TempDir(), "notify"))
 	a, _ := open(t, "A100")
 	a.o.Notify = NewNotifier(getenv)
-	a.ran.Renew(time.Now().Add(-time.Hour))
+	a.watched.Load().made = time.Now().Add(-time.Hour)
 	ctx, stop := context.WithTimeout(t.Context(), 5*a.o.Notify.watchdog)
 	defer stop()
 	if err := a.watchdog(ctx); err != nil {

@@ -26,7 +26,7 @@ import (
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
 	w := &waiting{Daemon: &Daemon{o: o, started: time.Now()}, pair: pair, working: working}
 	w.publisher.Store(&publisher{conn: conn})
-	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
+	for _, open := range []func(context.Context) error{w.checkSocket, w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
 			w.release()
 			return err
@@ -56,9 +56,6 @@ type waiting struct {
 // checkDirectory refuses a data directory that another doorbell uses, whose socket this one would
 // take away.
 func (w *waiting) checkDirectory(ctx context.Context) error {
-	if err := w.checkSocket(); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(w.o.DataDir, 0o700); err != nil {
 		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}

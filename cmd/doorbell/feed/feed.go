@@ -40,8 +40,7 @@ const (
 )
 
 const (
-	readingAtOnce = 4   // each holds some megabytes
-	mostRequests  = 100 // most of them wait for an event
+	readingAtOnce = 4 // each holds some megabytes
 
 	// readEvery is how often the stream is read for a request that waits.
 	readEvery = 500 * time.Millisecond
@@ -62,17 +61,16 @@ func Handler(o Options) http.Handler {
 }
 
 func newFeed(o Options) *feed {
-	return &feed{o, make(chan struct{}, readingAtOnce), make(chan struct{}, mostRequests)}
+	return &feed{o, make(chan struct{}, readingAtOnce)}
 }
 
 type feed struct {
-	o                Options
-	reading, serving chan struct{}
+	o       Options
+	reading chan struct{} // holds one for each request that reads
 }
 
 var (
 	errAway = errors.New("the stream cannot be read now: NATS is away, or the stream is not made yet")
-	errBusy = errors.New("too many requests wait for events; try again")
 	errBody = errors.New("a request for events has no body")
 )
 
@@ -84,13 +82,6 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if q.after != (cursor{}) {
 		w.Header().Set(cursorHeader, q.after.String()) // for what is refused below
-	}
-	select {
-	case f.serving <- struct{}{}:
-		defer func() { <-f.serving }()
-	default:
-		refuse(w, http.StatusServiceUnavailable, errBusy)
-		return
 	}
 	b, err := f.await(r.Context(), q)
 	if err != nil {
@@ -206,19 +197,14 @@ type batch struct {
 	end    bool // of the stream, as of the moment it was read
 }
 
-// write writes one event after the other: on a slow line each has the server's limit for itself.
+// write writes the batch in parts: on a slow line each has the server's limit for itself.
 func (b *batch) write(w io.Writer) {
-	open := "["
-	for _, event := range b.events {
-		if _, err := w.Write(append([]byte(open), event...)); err != nil {
+	all := fmt.Appendf(nil, "[%s]\n", bytes.Join(b.events, []byte(",\n")))
+	for part := range slices.Chunk(all, 32<<10) {
+		if _, err := w.Write(part); err != nil {
 			return // a reader who left
 		}
-		open = ",\n"
 	}
-	if len(b.events) == 0 {
-		io.WriteString(w, open) //nolint:errcheck // a reader who left
-	}
-	io.WriteString(w, "]\n") //nolint:errcheck // a reader who left
 }
 
 // await reads until there is an event, or the time is over, or the reader leaves.

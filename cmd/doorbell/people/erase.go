@@ -39,7 +39,7 @@ func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 	r := Receipt{
 		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
 		AgencyID: w.AgencyID, Requests: requests, Erased: map[string]int{},
-		OutOfReach: []string{outOfReach},
+		OutOfReach: slices.Clone(outOfReach),
 	}
 	for agency := range byAgency(requests) {
 		if !slices.Contains(agencies, agency) {
@@ -53,8 +53,12 @@ func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 }
 
 // outOfReach is what no erasure reaches.
-const outOfReach = "what was sent (mails, chats, webhooks), what consumers of the stream and the portal have kept, backups and folders set aside, " +
-	"old blocks of disks, and the logs and mirrors of NATS servers of your own"
+var outOfReach = []string{
+	"mails, messages in Slack and Teams, and webhooks that were sent",
+	"what consumers of the stream and the portal have kept",
+	"backups, folders that were set aside, and old blocks of disks",
+	"logs and mirrors of NATS servers of your own",
+}
 
 // FinishAll finishes the erasures that have begun, the oldest first, up to one that fails. Nothing
 // may be on its way into the stream meanwhile.

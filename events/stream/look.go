@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -33,23 +32,6 @@ func (c Client) State(ctx context.Context) (State, error) {
 		Created: i.Created, First: i.State.FirstSeq, Last: i.State.LastSeq,
 		Alone: i.Config.Replicas <= 1 && i.Config.AllowDirect,
 	}, nil
-}
-
-// Signal reports when messages of a filter are published, until stop is called. It comes before the
-// stream has the message, and does not come at all where core NATS does not reach this connection:
-// it says when to look, never what is there.
-func (c Client) Signal(filter string) (published <-chan struct{}, stop func(), err error) {
-	signal := make(chan struct{}, 1)
-	s, err := c.Conn.Subscribe(filter, func(*nats.Msg) {
-		select {
-		case signal <- struct{}{}:
-		default:
-		}
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("subscribe: %w", err)
-	}
-	return signal, func() { _ = s.Unsubscribe() }, nil
 }
 
 // ID is the id under which a message was published; empty if it has none.

@@ -43,22 +43,3 @@ func TestTheStateOfAStreamSaysWhichOneItIsAndWhatItHolds(t *testing.T) {
 		t.Errorf("two streams were made at %v", created)
 	}
 }
-
-func TestASignalComesForWhatIsPublishedBelowItsFilterUntilItIsStopped(t *testing.T) {
-	js := natsdtest.Embedded(t)
-	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
-	published, stop, err := c.Signal("a.*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, subject := range []string{"b.1", "a.1", "a.2"} { // a second one is not kept
-		if err := js.Conn().Publish(subject, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-published
-	stop()
-	if n := js.Conn().NumSubscriptions(); n > 1 { // that of the replies
-		t.Errorf("%d subscriptions are left", n)
-	}
-}

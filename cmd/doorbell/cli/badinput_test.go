@@ -131,23 +131,6 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 	mustBeUntouched(t, s.Dir, before)
 }
 
-func TestRunWaitsForAPortThatIsInUseForAMoment(t *testing.T) {
-	t.Parallel()
-	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		s := doorbelltest.NewScene(t, "A100")
-		d := doorbelltest.Launch(t, s.With(setting+"="+l.Addr().String()), "run")
-		d.Stderr.Await(t, setting+".* is in use by another program; .*tried again")
-		l.Close()
-		doorbelltest.NatsURL(t, s.Dir)
-		d.Stop(t)
-	}
-}
-
 // usedBefore makes the data directory one of a daemon that has run.
 func usedBefore(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()

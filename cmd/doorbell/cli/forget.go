@@ -181,9 +181,6 @@ func printFound(p *program, found people.Found) error {
 	if n := len(found.Named); n > 0 {
 		below += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
 	}
-	if found.Unreadable > 0 {
-		below += fmt.Sprintf("\nMessages that stand where contact requests do and cannot be read: %d\n", found.Unreadable)
-	}
 	return p.printTable("", rows, below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n")
 }
 
@@ -254,14 +251,14 @@ func forgetStopped(ctx context.Context, p *people.Places, w people.Wanted, found
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
 	}
-	left, _, err := p.Overdue()
-	for _, one := range left {
-		err = errors.Join(err, p.Finish(ctx, &one))
+	_, err = p.EraseAgain()
+	if err == nil {
+		_, err = p.FinishAll(ctx)
 	}
 	if err != nil {
 		return r, err
 	}
-	if r, err = p.Begin(ctx, w, found, nil); r.ID == "" {
+	if r, err = p.Begin(w, found.Requests); r.ID == "" {
 		return r, err
 	}
 	err = errors.Join(err, p.Finish(ctx, &r))

@@ -75,7 +75,7 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 			t.Errorf("%s: %s", name, c.Text)
 		}
 	}
-	for _, name := range []string{"store", "polling", "staleness", "relay", "follower", "housekeeping", "heartbeat", "forwarders", "space", "NATS", "watch"} {
+	for _, name := range []string{"store", "polling", "staleness", "relay", "forwarders", "space", "NATS", "watch"} {
 		if _, ok := checks(t, url)[name]; !ok {
 			t.Errorf("nobody looks at %s", name)
 		}

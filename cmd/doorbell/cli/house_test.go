@@ -64,8 +64,8 @@ var house = map[string][]string{
 	"cmd/doorbell/cli": everything,
 	"cmd/doorbell":     {"cmd/doorbell/cli"},
 
-	"cmd/doorbell/doorbelltest":   everything, // but cli, whose tests import it
-	"cmd/doorbell/torture":        everything,
+	"cmd/doorbell/doorbelltest": everything, // but cli, whose tests import it
+	"cmd/doorbell/torture":      everything,
 
 	"poller/listings/listingstest": {},
 	"events/natsd/natsdtest":       {"events/natsd"},

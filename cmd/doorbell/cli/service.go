@@ -67,7 +67,7 @@ func compacted(p *people.Places, r people.Receipt) (people.Receipt, error) {
 		return r, exit.Store(err, p.Dir)
 	}
 	p.Store = kept
-	if _, _, err := p.Overdue(); err != nil { // notes the compaction
+	if _, err := p.EraseAgain(); err != nil { // notes the compaction
 		return r, err
 	}
 	return people.ReadReceipt(p.Path(r))
@@ -81,7 +81,7 @@ func serviceOf(client *ops.Client) *service {
 			return ops.Export.Ask(ctx, client, w)
 		},
 		forget: func(ctx context.Context, w people.Wanted, f people.Found) (people.Receipt, error) {
-			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests, Events: f.Events})
+			return ops.Forget.Ask(ctx, client, ops.ForgetRequest{Wanted: w, Requests: f.Requests})
 		},
 		close: func() {},
 	}

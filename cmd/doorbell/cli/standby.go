@@ -28,7 +28,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 	if err != nil {
 		return err
 	}
-	set.Close() // each turn opens them
+	defer set.Close()
 	host, _ := os.Hostname()
 	return standby.Run(ctx, standby.Options{
 		Conn: conn, Stream: b.Stream(), Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
@@ -36,14 +36,9 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 		Work: func(ctx context.Context, t *standby.Turn) error {
 			o := o
 			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
-			now, err := receivers.Open(c, release)
-			if err != nil {
+			if err := set.Reread(); err != nil {
 				log.Error("the changed table of routes is refused; the one before stays in force", "err", err)
-				if now, err = set.Again(); err != nil {
-					return err
-				}
 			}
-			set = now
 			return runDelivering(ctx, c, o, set)
 		},
 		Wait: func(ctx context.Context, working func() standby.Holder) error {

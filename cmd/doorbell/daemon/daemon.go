@@ -14,14 +14,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
@@ -29,9 +25,9 @@ import (
 	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/poller"
 	"doorbell/store"
+	"github.com/nats-io/nats.go"
 )
 
 // What stands in the data directory.
@@ -116,22 +112,16 @@ type Daemon struct {
 	socket  net.Listener
 	web     net.Listener // nil without HTTP
 
-	ran           ops.Liveness // when Run began
-	storeAnswered ops.Liveness
-	beaten        ops.Liveness // heartbeats on core NATS
-
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
-	agencies     agencies
-	erasing      erasing
+	erasing      atomic.Bool // an erasure may be unfinished
 	forwarding   forwarding
 	deadLetters  atomic.Uint64 // as counted last
 
-	mu    sync.Mutex
-	conn  stream.Conn // without a Conn until it is made
-	relay *relay.Relay
-
-	closers []func() // last in, first out
+	publisher  atomic.Pointer[publisher]
+	watched    atomic.Pointer[watched]
+	configured chan []poller.AgencyKeys // takes the place of what is watched
+	steering   sync.RWMutex             // held for writing while the poller is replaced, for reading while a command changes what it does
 }
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all
@@ -141,21 +131,18 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
-	a.agencies.open(o.Poller.Agencies)
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, configured: make(chan []poller.AgencyKeys)}
+	if o.Receivers != nil {
+		a.forwarding.routes, a.forwarding.read = o.Receivers.Routes(), a.started
+	}
 	defer func() {
 		if err != nil {
 			a.Close()
 		}
 	}()
-	if err := a.checkSocket(); err != nil {
-		return nil, err
-	}
-	first := []func(context.Context) error{a.checkPorts, a.openStore} // a fresh data directory is made only if the ports are free
-	if _, err := os.Stat(filepath.Join(o.DataDir, StoreFile)); err == nil {
-		first = []func(context.Context) error{a.openStore, a.checkPorts} // a doorbell that holds it has the ports, too
-	}
-	for _, open := range append(first, a.eraseAgain, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
+	for _, open := range []func(context.Context) error{
+		a.checkSocket, a.tryAddresses, a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
+	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
 				return nil, a.ended(err)
@@ -172,7 +159,7 @@ func (a *Daemon) Store() *store.Store { return a.store }
 // Server is the embedded NATS server, nil with an external one, for tests that let it fail.
 func (a *Daemon) Server() *natsd.Server { return a.server }
 
-func (a *Daemon) checkSocket() error {
+func (a *Daemon) checkSocket(context.Context) error {
 	if a.socket != nil {
 		return nil
 	}
@@ -188,18 +175,15 @@ func (a *Daemon) openStore(context.Context) error {
 		return err
 	}
 	a.store = s
-	a.logOpened()
-	if err := a.openHousekeeping(); err != nil {
-		return err
+	if err := s.Compaction().Err; err != nil {
+		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
-	a.onClose(func() {
-		if err := s.Close(); err != nil {
-			a.o.Log.Error("close store", "err", err)
-		}
+	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
+		Store: s, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,
 	})
-	return nil
+	return a.housekeeping.Look() // a store that is full already stops polls from the beginning
 }
 
 func (a *Daemon) openSocket(context.Context) error {
@@ -215,21 +199,20 @@ func (a *Daemon) openSocket(context.Context) error {
 	return nil
 }
 
-func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
-
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
-	a.mu.Lock()
-	conn := a.conn
-	a.mu.Unlock()
-	if conn.Conn != nil {
-		HangUp(conn)
+	if p := a.publisher.Load(); p != nil {
+		HangUp(p.conn)
 	}
 	a.release()
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		a.closers[i]()
+	if a.server != nil {
+		a.server.Shutdown()
 	}
-	a.closers = nil
+	if a.store != nil {
+		if err := a.store.Close(); err != nil {
+			a.o.Log.Error("close store", "err", err)
+		}
+	}
 }
 
 // release gives back socket and address.
@@ -245,79 +228,68 @@ func (a *Daemon) release() {
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
 // until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
-	a.ran.Renew(time.Now())
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
+	defer context.AfterFunc(ctx, func() { stop(nil) })()
+	defer stop(nil)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
-	defer context.AfterFunc(watching, func() { time.AfterFunc(a.o.Drain, stopPublishing) })()
-
-	var relays errgroup.Group
-	relays.Go(func() error {
-		defer stop()
-		return a.publish(publishing)
-	})
-	relays.Go(func() error { // it talks on the same connection, and may be held up with it
-		defer stop()
-		return a.beat(watching)
-	})
-	var forwarding sync.WaitGroup
-	forwarding.Go(func() { a.forward(watching) })
-	parts := []func(context.Context) error{a.poll, a.housekeeping.Run, a.follower.Run, a.admit, a.serveSocket, a.probeStore, a.watchdog, a.storeFails}
-	if a.o.Keys != nil {
-		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
+	var relay, parts sync.WaitGroup
+	relay.Go(func() { stop(a.publish(publishing)) })
+	for _, p := range []struct {
+		wanted bool
+		run    func(context.Context) error
+	}{
+		{true, a.poll},
+		{a.o.Keys != nil, a.readKeys},
+		{true, a.housekeeping.Run},
+		{true, a.follower.Run},
+		{true, a.storeFails},
+		{a.server != nil, a.server.Run},
+		{true, a.beat},
+		{true, a.keepDeadLetters},
+		{a.o.Receivers != nil, a.forward},
+		{len(a.o.ReportTo) > 0, a.mailReports},
+		{a.o.Turn != nil, a.copyStore},
+		{true, a.serveSocket},
+		{a.web != nil, a.serveHTTP},
+		{a.o.PingURL != "", a.ping},
+		{true, a.watchdog},
+	} {
+		if p.wanted {
+			parts.Go(func() { stop(p.run(working)) })
+		}
 	}
-	if t := a.o.Turn; t != nil {
-		parts = append(parts, func(ctx context.Context) error { return t.Copy(ctx, a.store) })
-	}
-	if a.web != nil {
-		parts = append(parts, a.serveHTTP)
-	}
-	if a.o.PingURL != "" {
-		parts = append(parts, a.ping)
-	}
-	if len(a.o.ReportTo) > 0 {
-		parts = append(parts, a.mailReports)
-	}
-	if a.server != nil {
-		parts = append(parts, a.superviseNATS)
-	}
-	var watch errgroup.Group
-	for _, part := range parts {
-		watch.Go(func() error {
-			defer stop()
-			return part(watching)
-		})
-	}
-	if err := a.o.Notify.ready(); err != nil {
-		a.notNotified(err)
-	}
-	err := a.wait(&watch)
+	a.notify("READY=1")
+	<-working.Done()
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
-		if err := a.o.Notify.stopping(); err != nil {
-			a.notNotified(err)
-		}
+		a.notify("STOPPING=1")
 	}
-	ended := make(chan error, 1)
+	time.AfterFunc(a.o.Drain, stopPublishing)
+	ended := make(chan struct{})
 	go func() {
-		if err := a.currentRelay().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
+		parts.Wait()                                                                             // what is being sent comes to its end
+		if err := a.publisher.Load().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
-		forwarding.Wait() // what is being sent comes to its end
 		stopPublishing()
-		ended <- relays.Wait()
+		relay.Wait()
+		close(ended)
 	}()
-	<-publishing.Done()
 	select {
-	case publishErr := <-ended:
-		err = errors.Join(err, publishErr)
-	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
-		a.o.Log.Warn("NATS does not release the relay's connection; unacknowledged events stay in the event log for the next start")
+	case <-ended:
+	case <-time.After(a.o.Drain + letGo): // writing to a server that does not read can take a minute, whatever the context says
+		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
 	}
 	a.handOver()
-	return a.ended(err)
+	return a.ended(context.Cause(working))
 }
+
+func (a *Daemon) readKeys(ctx context.Context) error {
+	return a.o.Keys(ctx, func(k []poller.AgencyKeys) error { return a.setAgencies(ctx, k) })
+}
+
+func (a *Daemon) copyStore(ctx context.Context) error { return a.o.Turn.Copy(ctx, a.store) }
 
 // handOver writes the last copy for the doorbell that takes over.
 func (a *Daemon) handOver() {
@@ -338,23 +310,6 @@ func (a *Daemon) storeFails(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-a.store.Failed():
-		return a.store.Failure()
-	}
-}
-
-// wait waits for all parts; but not for long for those that a failed store holds up.
-func (a *Daemon) wait(watch *errgroup.Group) error {
-	done := make(chan error, 1)
-	go func() { done <- watch.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-a.store.Failed():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(a.o.Drain):
 		return a.store.Failure()
 	}
 }
@@ -382,35 +337,33 @@ func (a *Daemon) ended(err error) error {
 // publish keeps a relay running: a connection that was closed for good is replaced. Other errors
 // end it.
 func (a *Daemon) publish(ctx context.Context) (ended error) {
-	closed := false
 	retry(ctx, func(ctx context.Context) error {
-		if closed {
-			if err := a.connect(); err != nil {
-				return err
-			}
-		}
-		err := a.currentRelay().Run(ctx)
-		if closed = errors.Is(err, relay.ErrClosed); !closed || ctx.Err() != nil {
+		err := a.publisher.Load().Run(ctx)
+		if !errors.Is(err, relay.ErrClosed) || ctx.Err() != nil {
 			ended = err
 			return nil
 		}
-		return err
+		return errors.Join(err, a.connect())
 	}, func(err error) { a.o.Log.Error("publishing failed; retrying", "err", err) })
 	return ended
 }
 
-func (a *Daemon) currentRelay() *relay.Relay {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.relay
-}
-
 // watchdog reports to systemd that the process is alive as long as /livez does.
 func (a *Daemon) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.notNotified)
+	a.o.Notify.run(ctx, func() {
+		if a.Health().Live {
+			a.notify("WATCHDOG=1")
+		}
+	})
+	return nil
 }
 
-func (a *Daemon) notNotified(err error) { a.o.Log.Warn("sd_notify failed", "err", err) }
+// notify tells systemd how the program is.
+func (a *Daemon) notify(state string) {
+	if err := a.o.Notify.send(state); err != nil {
+		a.o.Log.Warn("sd_notify failed", "err", err)
+	}
+}
 
 func (a *Daemon) serveSocket(ctx context.Context) error {
 	return serve(ctx, a.socket, ops.Handler(a.Verbs()))

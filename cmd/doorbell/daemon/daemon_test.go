@@ -97,7 +97,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // watching says whether the poller watches exactly these agencies.
 func (a *Daemon) watching(want ...string) func() bool {
 	return func() bool {
-		now := a.agencies.poller.Load().Status()
+		now := a.watched.Load().poller.Status()
 		var ids []string
 		for _, w := range now.Agencies {
 			ids = append(ids, w.AgencyID)
@@ -117,18 +117,18 @@ func (broken) Cursor() (events.Cursor, error) {
 func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testing.T) {
 	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{
-		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
+		Log: broken{a.store}, Conn: a.publisher.Load().conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.relay = r
+	a.publisher.Store(&publisher{r, a.publisher.Load().conn})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := a.Run(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("it goes on: %v", err)
 	}
-	if len(a.agencies.waiting()) != 1 {
+	if a.Waiting() != 1 {
 		t.Error("the watch begins")
 	}
 }
@@ -163,14 +163,13 @@ func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
 	if err := full.Look(); err != nil || !a.store.Full() {
 		t.Fatalf("it is not full: %v", err)
 	}
-	if err := a.setAgencies(listed("A100", "B200")); err != nil {
-		t.Errorf("added: %v", err)
-	}
-	if err := a.connect(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.askStream(t.Context()); err != nil || len(a.agencies.waiting()) > 0 {
-		t.Errorf("%v, and %v wait for the stream", err, a.agencies.waiting())
+	for _, waiting := range []int{2, 0} {
+		if err := a.replacePoller(listed("A100", "B200")); err != nil || a.Waiting() != waiting {
+			t.Errorf("added: %v, and %d wait for the stream", err, a.Waiting())
+		}
+		if _, err := a.admit(t.Context(), a.watched.Load()); err != nil {
+			t.Error(err)
+		}
 	}
 	if n := model.Requests(sandbox.Filter{}); n > 0 || a.store.Failure() != nil {
 		t.Errorf("%d requests, %v", n, a.store.Failure())
@@ -180,22 +179,14 @@ func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
-	began := func(ago time.Duration) {
-		a.ran.Renew(time.Now().Add(-ago))
-		a.agencies.replaced.Renew(time.Now().Add(-ago))
-	}
-	began(2 * time.Minute) // nothing runs
-	if h := a.Health(); h.Live || h.Ready {
-		t.Errorf("the store has not answered for two minutes: %+v", h)
-	}
-	began(time.Hour)
+	a.watched.Load().made = time.Now().Add(-time.Hour) // nothing runs
 	hang := map[string]bool{}
 	for _, c := range a.Health().Checks {
 		if c.Live && !c.OK {
 			hang[c.Name] = true
 		}
 	}
-	for _, name := range []string{"store", "polling", "staleness", "follower", "housekeeping", "heartbeat"} {
+	for _, name := range []string{"store", "polling", "staleness"} {
 		if !hang[name] {
 			t.Errorf("%s is said to be alive: %v", name, hang)
 		}
@@ -303,7 +294,7 @@ func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
 	for n := range next {
 		next[n].Key = listings.NewKey(otherKey)
 	}
-	if err := a.setAgencies(next); err != nil {
+	if err := a.setAgencies(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both agencies are watched", a.watching("A100", "B200"))
@@ -312,28 +303,10 @@ func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
 	if n := asked("key-1") - before; n > 0 {
 		t.Errorf("%d requests with the key before: its poller had not ended", n)
 	}
-	if err := a.setAgencies(next[1:]); err != nil {
+	if err := a.setAgencies(t.Context(), next[1:]); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "one agency is left", a.watching("B200"))
-}
-
-// TestAnAgencyThatWaitedWhenItWasTakenOutIsAdmittedWhenItComesBack lets the stream be asked in between.
-func TestAnAgencyThatWaitedWhenItWasTakenOutIsAdmittedWhenItComesBack(t *testing.T) {
-	t.Parallel()
-	a, _ := open(t, "A100")
-	runUntilTheEnd(t, a)
-	eventually(t, "one agency is watched", a.watching("A100"))
-	if err := a.await(listed("B200")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the stream was asked", func() bool { return len(a.agencies.waits) == 0 })
-	signal(a.agencies.waits) // is received when the stream was asked
-	eventually(t, "that is over", func() bool { return len(a.agencies.waits) == 0 })
-	if err := a.setAgencies(listed("A100", "B200")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "both agencies are watched", a.watching("A100", "B200"))
 }
 
 // silent is an event log that cannot be read for now.
@@ -345,17 +318,14 @@ func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{
-		Log: silent{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
+		Log: silent{a.store}, Conn: a.publisher.Load().conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.relay = r
-	if err := a.askStream(t.Context()); err == nil {
-		t.Fatal("the stream was asked")
-	}
-	if len(a.agencies.changed) > 0 {
-		t.Error("another poller is due, of the same agencies")
+	a.publisher.Store(&publisher{r, a.publisher.Load().conn})
+	if admitted, err := a.admit(t.Context(), a.watched.Load()); err == nil || admitted {
+		t.Errorf("another poller is due, of the same agencies: %t, %v", admitted, err)
 	}
 }
 
@@ -377,10 +347,7 @@ func TestATakeoverForgetsNoEarlierGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.agencies.mu.Lock()
-	d.agencies.admitted["A100"] = false
-	d.agencies.mu.Unlock()
-	if err := d.askStream(t.Context()); err != nil {
+	if _, err := d.admit(t.Context(), &watched{agencies: listed("A100"), waiting: map[string]time.Time{"A100": {}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.store.View(func(tx *store.Tx) error {

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
@@ -34,18 +31,6 @@ func retry(ctx context.Context, run func(context.Context) error, failed func(err
 		case <-time.After(retryAfter):
 		}
 	}
-}
-
-// connected is retry for a part with its own connection to NATS.
-func connected(ctx context.Context, dial func(...nats.Option) (stream.Conn, error), run func(context.Context, stream.Conn) error, failed func(error)) {
-	retry(ctx, func(ctx context.Context) error {
-		conn, err := dial()
-		if err != nil {
-			return err
-		}
-		defer HangUp(conn)
-		return run(ctx, conn)
-	}, failed)
 }
 
 // every calls do immediately and then at each interval, until ctx ends.
@@ -83,21 +68,14 @@ type forwarding struct {
 	refused string    // why the routes that were read last are not in force
 }
 
-func (f *forwarding) failed(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now, f.problem = nil, err.Error()
-}
-
 // open makes a forwarder with the present routes. It keeps the lock meanwhile, so that the
 // forwarder does not miss a change.
-func (f *forwarding) open(o forward.Options) (*forward.Forwarder, error) {
+func (f *forwarding) open(o forward.Options) (now *forward.Forwarder, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o.Routes, o.Since = f.routes, f.read
-	now, err := forward.New(o)
-	if err == nil {
-		f.now, f.problem = now, ""
+	if now, err = forward.New(o); err == nil {
+		f.now = now
 	}
 	return now, err
 }
@@ -131,48 +109,46 @@ func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused st
 
 // forward delivers events to the configured receivers. No failure in it ends the daemon or holds up
 // its other parts.
-func (a *Daemon) forward(ctx context.Context) {
-	var all sync.WaitGroup
-	if a.server != nil {
-		all.Go(func() { a.keepDeadLetters(ctx) })
-	}
-	if r := a.o.Receivers; r != nil {
-		log := a.o.Log.With("part", "forward")
-		a.forwarding.mu.Lock()
-		a.forwarding.routes, a.forwarding.read = r.Routes(), time.Now()
-		a.forwarding.mu.Unlock()
-		all.Go(func() {
-			r.Watch(ctx, func(routes []forward.Route, problem string) { a.forwarding.change(log, routes, problem) })
+func (a *Daemon) forward(ctx context.Context) error {
+	r, f := a.o.Receivers, &a.forwarding
+	defer r.Close()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() {
+		r.Watch(ctx, func(routes []forward.Route, problem string) {
+			f.change(a.o.Log.With("part", "forward"), routes, problem)
 		})
-		all.Go(func() { a.keepForwarding(ctx) })
-		all.Go(func() { a.countDeadLetters(ctx) })
-		defer r.Close()
-	}
-	all.Wait()
-}
-
-// keepForwarding keeps the forwarder running.
-func (a *Daemon) keepForwarding(ctx context.Context) {
-	f := &a.forwarding
-	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
-		o := a.o.ForwardOptions(conn)
-		o.Name, o.Forwarders, o.Untaken = "run", a.o.ForwarderNames, true
-		o.Agencies, o.Behind = a.agencies.ids, a.publishesLate
-		now, err := f.open(o)
-		if err != nil {
-			return err
-		}
-		return cmp.Or(now.Run(ctx), errors.New("it ended"))
-	}, func(err error) {
-		f.failed(err)
+	})
+	retry(ctx, a.forwardOnce, func(err error) {
+		f.mu.Lock()
+		f.now, f.problem = nil, err.Error()
+		f.mu.Unlock()
 		a.o.Log.Error("forwarders failed; retrying", "err", err.Error())
 	})
+	return nil
+}
+
+// forwardOnce runs a forwarder on a connection of its own.
+func (a *Daemon) forwardOnce(ctx context.Context) error {
+	conn, err := a.dial()
+	if err != nil {
+		return err
+	}
+	defer HangUp(conn)
+	o := a.o.ForwardOptions(conn)
+	o.Name, o.Forwarders, o.Untaken = "run", a.o.ForwarderNames, true
+	o.Agencies, o.Behind = a.ids, a.publishesLate
+	now, err := a.forwarding.open(o)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(now.Run(ctx), errors.New("it ended"))
 }
 
 // publishesLate reports whether events older than a minute still wait to be published.
 func (a *Daemon) publishesLate() bool {
-	progress, err := a.store.Progress()
-	for _, p := range progress {
+	all, err := a.store.Progress()
+	for _, p := range all {
 		if p.Unsent > 0 && time.Since(p.Oldest) > time.Minute {
 			return true
 		}
@@ -188,48 +164,42 @@ func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	}
 }
 
-// keepDeadLetters creates the stream of dead letters on the embedded server, also for forwarders
-// that run beside the daemon: they are guests there, and guests may not create streams.
-func (a *Daemon) keepDeadLetters(ctx context.Context) {
-	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
-		o := a.o
-		return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
-	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
+// keepDeadLetters counts the dead letters for the status; while NATS is away, the number stays. On
+// the embedded server it first makes their stream, also for forwarders that run beside the daemon:
+// they are guests there, and guests may not create streams.
+func (a *Daemon) keepDeadLetters(ctx context.Context) error {
+	o, made := a.o, a.server == nil
+	every(ctx, o.CountEvery, func() {
+		if !made {
+			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1)
+			err := forward.EnsureDeadLetters(ctx, a.publisher.Load().conn, c, true)
+			if made = err == nil; !made && ctx.Err() == nil {
+				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())
+			}
+		}
+		letters, err := a.letters()
+		if err != nil || o.Receivers == nil {
+			return
+		}
+		if n, err := letters.Count(ctx); err == nil {
+			a.deadLetters.Store(n)
+		}
+	})
+	return nil
 }
 
-// countDeadLetters keeps the number of dead letters for the status. While NATS is away, the number
-// stays.
-func (a *Daemon) countDeadLetters(ctx context.Context) {
-	connected(ctx, a.dial, func(ctx context.Context, conn stream.Conn) error {
-		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
-		if err != nil {
-			return err
-		}
-		every(ctx, a.o.CountEvery, func() {
-			if n, err := letters.Count(ctx); err == nil {
-				a.deadLetters.Store(n)
-			}
-		})
-		return nil
-	}, func(err error) { a.o.Log.Warn("dead letters cannot be counted; retrying", "err", err.Error()) })
+// letters are the dead letters.
+func (a *Daemon) letters() (*forward.DeadLetters, error) {
+	return forward.OpenDeadLetters(a.publisher.Load().conn, a.o.SubjectPrefix, a.o.Stream)
 }
 
 // dropLetter erases a dead letter for commands whose user of NATS may not do so.
 func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
-	conn, err := a.dial()
+	letters, err := a.letters()
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
-	if err != nil {
-		return err
-	}
-	err = letters.Drop(ctx, number)
-	if errors.Is(err, forward.ErrNoLetter) {
-		return fmt.Errorf("%w: %d", forward.ErrNoLetter, number)
-	}
-	return err
+	return letters.Drop(ctx, number)
 }
 
 // forwarderStatus adds the state of the forwarder, worker by worker.

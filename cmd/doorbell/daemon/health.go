@@ -7,61 +7,40 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/store"
+	"doorbell/events/relay"
 )
 
-// probeEvery is how often the store is asked whether it answers.
-const probeEvery = 10 * time.Second
-
-// How long a loop may be without a heartbeat: several times what it takes at most where all is
-// well, whatever the API and NATS do. It hangs then, and a restart is the only thing that helps.
-// Loops that may rightly wait longer have none.
+// How long what keeps leads coming may be without a heartbeat: several times what it takes at most
+// where all is well, whatever the API and NATS do. It hangs then, and a restart is the only thing
+// that helps.
 const (
-	storeLimit        = time.Minute
-	pollsLimit        = 5 * time.Minute
-	stalenessLimit    = 10 * time.Minute // it may commit for every agency
-	relayLimit        = 5 * time.Minute
-	followerLimit     = 5 * time.Minute
-	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
-	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
+	storeLimit     = 5 * time.Minute // a step of the housekeeping may take long on a slow disk
+	pollsLimit     = 5 * time.Minute
+	stalenessLimit = 10 * time.Minute // it may commit for every agency
+	relayLimit     = 5 * time.Minute
 	// forwarderLimit is more than a receiver can ask two workers to wait, one after the other.
 	forwarderLimit = 3 * time.Hour
 )
 
-// probeStore asks the store every few seconds whether it answers.
-func (a *Daemon) probeStore(ctx context.Context) error {
-	every(ctx, probeEvery, func() {
-		if err := a.store.View(func(*store.Tx) error { return nil }); err == nil {
-			a.storeAnswered.Renew(time.Now())
-		}
-	})
-	return nil
-}
-
 // Health reports whether the daemon lives, which depends on no other service, and whether it can
 // do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
+	now := a.watched.Load()
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
-		return ops.Alive(name, last, a.ran.Last(), limit)
+		return ops.Alive(name, last, now.made, limit)
 	}
-	polls, staleness := a.agencies.poller.Load().Turned()
-	if made := a.agencies.replaced.Last(); polls.IsZero() || staleness.IsZero() { // of a poller that has just been made
-		polls, staleness = made, made
-	}
-	publisher := a.currentRelay().Status()
+	polls, staleness := now.poller.Turned()
+	relay := a.publisher.Load().Status()
 	checks := []ops.Check{
-		alive("store", a.storeAnswered.Last(), storeLimit),
+		alive("store", a.housekeeping.Turned(), storeLimit),
 		alive("polling", polls, pollsLimit),
 		alive("staleness", staleness, stalenessLimit),
-		alive("relay", publisher.Turned, relayLimit),
-		alive("follower", a.follower.Turned(), followerLimit),
-		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
-		alive("heartbeat", a.beaten.Last(), beatsLimit),
+		alive("relay", relay.Turned, relayLimit),
 	}
 	if a.o.Receivers != nil {
 		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderLimit))
 	}
-	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.agencies.check())
+	checks = append(checks, a.space(), a.natsCheck(relay), now.check())
 	return ops.NewHealth(checks...)
 }
 
@@ -74,9 +53,9 @@ func (a *Daemon) space() ops.Check {
 	return c
 }
 
-// publisher is fine if NATS is connected and its stream takes events.
-func (a *Daemon) publisher(open bool, problem string) ops.Check {
-	c := ops.Check{Name: "NATS", OK: open, Text: problem}
+// natsCheck is fine if NATS is connected and its stream takes events.
+func (a *Daemon) natsCheck(r relay.Status) ops.Check {
+	c := ops.Check{Name: "NATS", OK: r.Open, Text: r.Problem}
 	if a.server != nil {
 		if is := a.server.Status(); is.Problem != "" {
 			c.OK, c.Text = false, is.Problem
@@ -89,8 +68,8 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 }
 
 // check is fine if no agency waits for the stream. A halted agency does not matter.
-func (d *agencies) check() ops.Check {
-	if n := len(d.waiting()); n > 0 {
+func (w *watched) check() ops.Check {
+	if n := len(w.waiting); n > 0 {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}
 	}
 	return ops.Check{Name: "watch", OK: true}

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -32,33 +33,34 @@ func (a *Daemon) openHTTP(context.Context) error {
 	if a.o.HTTPListen == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", a.o.HTTPListen)
+	l, err := listenHTTP(a.o.HTTPListen)
 	if err != nil {
-		return httpListenError(a.o.HTTPListen, err)
+		return err
 	}
 	a.web = l
 	a.o.Log.Info("status page", "url", a.httpURL())
-	if at, ok := addressOf(l); a.o.HTTPToken == "" && ok && !at.Addr().IsLoopback() {
-		a.o.Log.Warn("other machines see health, metrics and schemas only: DOORBELL_HTTP_TOKEN is not set")
-	}
 	return nil
 }
 
 // TryHTTP reports whether an address can be taken, and gives it back.
 func TryHTTP(address string) error {
-	l, err := net.Listen("tcp", address)
+	l, err := listenHTTP(address)
 	if err != nil {
-		return httpListenError(address, err)
+		return err
 	}
 	return l.Close()
 }
 
-func httpListenError(address string, err error) error {
+func listenHTTP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
+		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
 	}
-	return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+	if err != nil {
+		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+	}
+	return l, nil
 }
 
 // httpURL is the address of the page on this machine; empty without HTTP.
@@ -66,16 +68,11 @@ func (a *Daemon) httpURL() string {
 	if a.web == nil {
 		return ""
 	}
-	at, ok := addressOf(a.web)
-	if ok && at.Addr().IsUnspecified() {
-		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
+	at := a.web.Addr().String()
+	if host, port, err := net.SplitHostPort(at); err == nil && net.ParseIP(host).IsUnspecified() {
+		at = net.JoinHostPort("127.0.0.1", port)
 	}
-	return "http://" + at.String() + "/"
-}
-
-func addressOf(l net.Listener) (netip.AddrPort, bool) {
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), err == nil
+	return "http://" + at + "/"
 }
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
@@ -97,39 +94,24 @@ func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func
 
 // events is a client of the stream of events, over the connection as it is now.
 func (a *Daemon) events() stream.Client {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
+	return stream.Client{Conn: a.publisher.Load().conn, Stream: a.o.Stream, Wait: 5 * time.Second}
 }
 
-// portPatience is how long a port may be in use at the start: by a doorbell that is just ending,
-// for instance. A supervisor does not try again what is refused as configuration.
-const portPatience = 2 * time.Second
+// tryAddresses keeps a start that cannot listen from making a data directory. Where there is a
+// store, the lock on it comes first: a doorbell that holds it has the addresses, too.
+func (a *Daemon) tryAddresses(context.Context) error {
+	if _, err := os.Stat(filepath.Join(a.o.DataDir, StoreFile)); err == nil {
+		return nil
+	}
+	if a.o.NATS.URL == "" {
+		if err := TryNATS(a.o.NATSListen); err != nil {
+			return err
+		}
+	}
+	if a.o.HTTPListen == "" {
+		return nil
+	}
+	return TryHTTP(a.o.HTTPListen)
+}
 
 var errInUse = errors.New("in use by another program")
-
-// checkPorts waits for ports in use, and refuses one that stays so.
-func (a *Daemon) checkPorts(ctx context.Context) error {
-	try := func() error {
-		if a.o.NATS.URL == "" {
-			if err := TryNATS(a.o.NATSListen); err != nil {
-				return err
-			}
-		}
-		if a.o.HTTPListen == "" {
-			return nil
-		}
-		return TryHTTP(a.o.HTTPListen)
-	}
-	err := try()
-	if errors.Is(err, errInUse) {
-		a.o.Log.Warn(err.Error() + "; it is tried again for " + portPatience.String())
-	}
-	for end := time.Now().Add(portPatience); errors.Is(err, errInUse) && time.Now().Before(end) && ctx.Err() == nil; err = try() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return err
-}

@@ -52,6 +52,9 @@ func (a *Daemon) openNATS(ctx context.Context) error {
 
 func (a *Daemon) startServer(ctx context.Context) error {
 	o := a.o
+	if err := TryNATS(o.NATSListen); err != nil { // before anything is written
+		return err
+	}
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
@@ -66,17 +69,16 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
-	a.onClose(s.Shutdown)
 	a.o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
 	return nil
 }
 
-// superviseNATS looks after the embedded server.
-func (a *Daemon) superviseNATS(ctx context.Context) error { return a.server.Run(ctx) }
-
-// restartServer restarts the embedded server, which then knows the ids of all messages in the
-// window.
-func (a *Daemon) restartServer(ctx context.Context) error { return a.server.Restart(ctx) }
+// publisher is the relay with its connection. Another one takes its place where the connection was
+// closed for good.
+type publisher struct {
+	*relay.Relay
+	conn stream.Conn
+}
 
 // redacted erases in the store whom the stream names as redacted, and the store has not erased: it
 // was lost or set back.
@@ -118,15 +120,13 @@ func (a *Daemon) connect() error {
 	r, err := relay.New(relay.Options{
 		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Restart: a.restartServer, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
+		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
 	})
 	if err != nil {
 		conn.Close()
 		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX")
 	}
-	a.mu.Lock()
-	a.conn, a.relay = conn, r
-	a.mu.Unlock()
+	a.publisher.Store(&publisher{r, conn})
 	return nil
 }
 
@@ -143,14 +143,6 @@ func (a *Daemon) dial(opts ...nats.Option) (stream.Conn, error) {
 func Connect(d natsd.Dial, log *slog.Logger) (stream.Conn, error) {
 	conn, err := natsd.Connect(d, log)
 	return stream.Conn{Conn: conn, Domain: d.Domain, APIPrefix: d.APIPrefix}, err
-}
-
-// explained is an error of what needs NATS, over the relay's connection.
-func (a *Daemon) explained(err error) error {
-	a.mu.Lock()
-	conn := a.conn
-	a.mu.Unlock()
-	return stream.Explain(conn, err)
 }
 
 // HangUp closes a connection. What it does not close in time ends with the process: a write to a

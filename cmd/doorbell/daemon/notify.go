@@ -27,27 +27,12 @@ func NewNotifier(getenv func(string) string) Notifier {
 	return n
 }
 
-// ready says that the start is over.
-func (n Notifier) ready() error { return n.send("READY=1") }
-
-// stopping says that the drain has begun.
-func (n Notifier) stopping() error { return n.send("STOPPING=1") }
-
-// run sends a heartbeat twice per watchdog period while alive returns true, until ctx ends. failed
-// is called for one that could not be sent, which ends nothing.
-func (n Notifier) run(ctx context.Context, alive func() bool, failed func(error)) error {
-	if n.socket == "" || n.watchdog == 0 {
-		<-ctx.Done()
-		return nil
+// run calls beat twice per watchdog period until ctx ends.
+func (n Notifier) run(ctx context.Context, beat func()) {
+	if n.socket != "" && n.watchdog > 0 {
+		every(ctx, n.watchdog/2, beat)
 	}
-	every(ctx, n.watchdog/2, func() {
-		if alive() {
-			if err := n.send("WATCHDOG=1"); err != nil {
-				failed(err)
-			}
-		}
-	})
-	return nil
+	<-ctx.Done()
 }
 
 // send writes one datagram. net turns a leading @ into an abstract address.

@@ -39,60 +39,38 @@ func next(t *testing.T, c *net.UnixConn) string {
 func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
 	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@doorbell-test-" + strconv.Itoa(os.Getpid())} {
 		socket, getenv := manager(t, address)
-		n := NewNotifier(getenv)
-		if err := n.ready(); err != nil {
-			t.Fatal(err)
-		}
-		if got := next(t, socket); got != "READY=1" {
-			t.Errorf("heard %q", got)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- n.run(ctx, func() bool { return true }, func(err error) { t.Error(err) }) }()
-		for range 3 {
-			if got := next(t, socket); got != "WATCHDOG=1" {
-				t.Errorf("heard %q", got)
+		a, _ := open(t, "A100")
+		a.o.Notify = NewNotifier(getenv)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		heard := map[string]bool{}
+		for _, want := range []string{"READY=1", "WATCHDOG=1", "STOPPING=1"} {
+			for !heard[want] {
+				heard[next(t, socket)] = true
+			}
+			if want == "WATCHDOG=1" {
+				stop()
 			}
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if err := n.stopping(); err != nil {
-			t.Fatal(err)
-		}
-		for got := next(t, socket); got != "STOPPING=1"; got = next(t, socket) {
-			if got != "WATCHDOG=1" {
-				t.Errorf("heard %q", got)
-			}
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	}
 }
 
 func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	socket, getenv := manager(t, filepath.Join(t.TempDir(), "notify"))
-	n := NewNotifier(getenv)
-	ctx, cancel := context.WithCancel(t.Context())
-	asked := make(chan struct{}, 1)
-	done := make(chan error)
-	go func() {
-		done <- n.run(ctx, func() bool {
-			select {
-			case asked <- struct{}{}:
-			default:
-			}
-			return false
-		}, nil)
-	}()
-	<-asked
-	<-asked
-	cancel()
-	if err := <-done; err != nil {
+	a, _ := open(t, "A100")
+	a.o.Notify = NewNotifier(getenv)
+	a.watched.Load().made = time.Now().Add(-time.Hour)
+	ctx, stop := context.WithTimeout(t.Context(), 5*a.o.Notify.watchdog)
+	defer stop()
+	if err := a.watchdog(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.stopping(); err != nil {
-		t.Fatal(err)
-	}
+	a.notify("STOPPING=1")
 	if got := next(t, socket); got != "STOPPING=1" {
 		t.Errorf("heard %q", got)
 	}
@@ -104,43 +82,11 @@ func TestASignOfLifeThatCannotBeSentEndsNothing(t *testing.T) {
 	if err := errors.Join(socket.Close(), os.RemoveAll(address)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	unheard, done := make(chan error, 3), make(chan error, 1)
-	go func() {
-		done <- NewNotifier(getenv).run(ctx, func() bool { return true }, func(err error) {
-			select {
-			case unheard <- err:
-			default:
-			}
-		})
-	}()
-	for range 3 {
-		select {
-		case <-unheard:
-		case err := <-done:
-			t.Fatalf("it ended: %v", err)
-		}
-	}
+	a, _ := open(t, "A100")
+	a.o.Notify = NewNotifier(getenv)
+	runUntilTheEnd(t, a)
 	again, _ := manager(t, address)
-	if got := next(t, again); got != "WATCHDOG=1" {
-		t.Errorf("heard %q", got)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWithoutSystemdNothingIsSent(t *testing.T) {
-	n := NewNotifier(func(string) string { return "" })
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := n.ready(); err != nil {
-		t.Error(err)
-	}
-	if err := n.run(ctx, func() bool { t.Error("asked whether it is alive"); return true }, nil); err != nil {
-		t.Error(err)
+	for next(t, again) != "WATCHDOG=1" {
 	}
 }
 

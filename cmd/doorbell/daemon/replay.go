@@ -26,22 +26,9 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, progress func(
 	}
 	defer conn.Close()
 	a.o.Log.Info("replay begins", "job", q.Job)
-	p, err := a.replayOver(ctx, conn, q, progress)
-	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
-	switch {
-	case ctx.Err() != nil:
-		log.Info("replay stopped")
-	case err != nil:
-		log.Warn("replay ends early", "err", err.Error())
-	default:
-		log.Info("replay is done")
-	}
-	return err
-}
-
-func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) (relay.Replayed, error) {
-	o := a.o
+	o, last := a.o, time.Time{}
 	report := func(p relay.Replayed) error {
+		last = time.Now()
 		return progress(ops.ReplayProgress{
 			Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),
 			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
@@ -49,26 +36,29 @@ func (a *Daemon) replayOver(ctx context.Context, conn stream.Conn, q ops.ReplayR
 	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	next, begun := time.Now().Add(reportEvery), false
 	p, err := relay.Replay(running, relay.ReplayOptions{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: stream.Replays(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
 		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate, Erased: erasedIn(a.store),
 	}, eventsOf(ops.Log{Store: a.store}.Events(running, q.Query)), func(p relay.Replayed) {
-		if now := time.Now(); !begun || now.After(next) {
-			begun, next = true, now.Add(reportEvery)
+		if time.Since(last) >= reportEvery {
 			if err := report(p); err != nil {
 				stop(err)
 			}
 		}
 	})
-	if ctx.Err() != nil {
-		return p, ctx.Err() // the command has ended
+	err = stream.Explain(conn, err)
+	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
+	switch {
+	case ctx.Err() != nil: // the command has ended
+		log.Info("replay stopped")
+		return ctx.Err()
+	case errors.Is(err, relay.ErrNotConnected):
+		err = ops.WithHint(err, "is NATS up? If it is not, --to - prints the events")
+	case err == nil || !last.IsZero():
+		err = errors.Join(err, report(p))
 	}
-	err = hintOf(stream.Explain(conn, err), o.SubjectPrefix)
-	if err != nil && !begun {
-		return p, err
-	}
-	return p, errors.Join(err, report(p))
+	log.Info("replay ends", "err", err)
+	return err
 }
 
 // erasedIn reports whether the log has erased the person of an event since, or no longer has the
@@ -88,24 +78,4 @@ func eventsOf(logged iter.Seq2[ops.LoggedEvent, error]) iter.Seq2[events.Event, 
 			}
 		}
 	}
-}
-
-// hintOf gives an error of a replay what can be done about it, other than to run it again.
-func hintOf(err error, prefix string) error {
-	var hint string
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, relay.ErrNotConnected):
-		hint = "is NATS up? If it is not, --to - prints the events"
-	case errors.Is(err, stream.ErrMissing):
-		hint = "make it with the subjects " + prefix + ".replay.> and a max age of 24 hours, set DOORBELL_STREAM_MANAGE to auto, or print the events with --to -"
-	case errors.Is(err, stream.ErrUnfit):
-		hint = "the stream is not changed by doorbell; change it or remove it, or print the events with --to -"
-	case errors.Is(err, relay.ErrJob):
-		hint = "write 1 to 64 letters, digits, _ and -"
-	default:
-		return err
-	}
-	return ops.WithHint(err, hint)
 }

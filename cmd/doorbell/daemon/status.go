@@ -9,11 +9,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events"
 	"doorbell/events/natsd"
-	"doorbell/events/relay"
-	"doorbell/poller"
-	"doorbell/store"
 )
 
 const heartbeatEvery = time.Minute
@@ -26,10 +22,8 @@ func (a *Daemon) beat(ctx context.Context) error {
 
 // beatOnce publishes for each agency the state that the status has.
 func (a *Daemon) beatOnce() {
-	a.beaten.Renew(time.Now())
 	for _, agency := range a.watch().Agencies {
-		a.beaten.Renew(time.Now())
-		if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
+		if err := a.publisher.Load().Heartbeat(agency.AgencyID, agency.State); err != nil {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 		}
 	}
@@ -37,22 +31,33 @@ func (a *Daemon) beatOnce() {
 
 // status is the state of the daemon at this moment.
 func (a *Daemon) status() (ops.Status, error) {
-	w := a.watch()
-	for n := range w.Agencies {
-		var err error
-		if w.Agencies[n].LastSequence, err = a.store.Last(w.Agencies[n].AgencyID); err != nil {
-			return ops.Status{}, err
-		}
+	progress, err := a.store.Progress()
+	if err != nil {
+		return ops.Status{}, err
 	}
-	a.mu.Lock()
-	publisher, conn := a.relay, a.conn
-	a.mu.Unlock()
+	publisher, ready := a.publisher.Load(), a.Health().Ready
 	r := publisher.Status()
 	s := ops.Status{
-		Standby: a.standby(), Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
-		Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
-		Hours: hoursOf(a.follower.Hours(), w.Agencies),
-		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
+		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(),
+		Watch: a.watch(), Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(), Hours: a.follower.Hours(),
+		NATS:            ops.NATSStatus{Embedded: a.server != nil, Connected: publisher.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
+		PublishFailures: r.Failures, Ready: &ready,
+	}
+	for n := range s.Watch.Agencies {
+		w := &s.Watch.Agencies[n]
+		p := progress[w.AgencyID]
+		w.LastSequence, progress[w.AgencyID] = p.Acknowledged, p
+	}
+	for _, id := range slices.Sorted(maps.Keys(progress)) {
+		p := progress[id]
+		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest}
+		if p.Unsent > 0 {
+			one.Problem = r.Problem
+		}
+		s.Relay = append(s.Relay, one)
+	}
+	for _, t := range slices.Sorted(maps.Keys(r.Published)) {
+		s.Events = append(s.Events, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: r.Published[t]})
 	}
 	a.forwarderStatus(&s)
 	if a.server != nil {
@@ -62,52 +67,11 @@ func (a *Daemon) status() (ops.Status, error) {
 			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	s.Events, s.PublishFailures = eventCounts(r.Published), r.Failures
-	ready := a.Health().Ready
-	s.Ready = &ready
-	var err error
-	s.Relay, err = a.relayed(w.Agencies, r)
-	return s, err
-}
-
-// relayed is how far the events of the agencies are published.
-func (a *Daemon) relayed(watched []poller.AgencyStatus, r relay.Status) (list []ops.RelayStatus, err error) {
-	progress, err := a.store.Progress()
-	if err != nil {
-		return nil, err
+	if a.o.Turn != nil {
+		pair, h := a.o.Turn.Holder()
+		s.Standby = &ops.StandbyStatus{Pair: pair, Works: true, Holder: h.Name, Since: h.Since}
 	}
-	for _, w := range watched {
-		if _, logged := progress[w.AgencyID]; !logged {
-			progress[w.AgencyID] = store.Progress{}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(progress)) {
-		p := progress[id]
-		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest}
-		if p.Unsent > 0 {
-			one.Problem = r.Problem
-		}
-		list = append(list, one)
-	}
-	return list, nil
-}
-
-// eventCounts lists the types of which the stream took events, in the order of the contract.
-func eventCounts(published map[events.Type]uint64) (list []ops.EventCount) {
-	for _, t := range append(slices.Clone(events.Types), "") {
-		if n := published[t]; n > 0 {
-			list = append(list, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: n})
-		}
-	}
-	return list
-}
-
-// hoursOf leaves out agencies that are not watched any more and had no event in the last 24 hours.
-func hoursOf(all []ops.AgencyHours, watched []poller.AgencyStatus) []ops.AgencyHours {
-	return slices.DeleteFunc(all, func(h ops.AgencyHours) bool {
-		return !slices.ContainsFunc(watched, func(w poller.AgencyStatus) bool { return w.AgencyID == h.AgencyID }) &&
-			!slices.ContainsFunc(h.Hours, func(one ops.Hour) bool { return one.Events > 0 })
-	})
+	return s, nil
 }
 
 func (a *Daemon) natsURL() string {
@@ -115,13 +79,4 @@ func (a *Daemon) natsURL() string {
 		return a.server.ClientURL()
 	}
 	return natsd.Redact(a.o.NATS.URL)
-}
-
-// standby is that this one of several doorbells works; nil where it is alone.
-func (a *Daemon) standby() *ops.StandbyStatus {
-	if a.o.Turn == nil {
-		return nil
-	}
-	pair, h := a.o.Turn.Holder()
-	return &ops.StandbyStatus{Pair: pair, Works: true, Holder: h.Name, Since: h.Since}
 }

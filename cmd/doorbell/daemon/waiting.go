@@ -24,20 +24,22 @@ import (
 // status, which name the holder of the lease, and the feed, which needs no store. It refuses
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
-	w := &waiting{Daemon: &Daemon{o: o, conn: conn, started: time.Now()}, pair: pair, working: working}
-	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
+	w := &waiting{Daemon: &Daemon{o: o, started: time.Now()}, pair: pair, working: working}
+	w.publisher.Store(&publisher{conn: conn})
+	for _, open := range []func(context.Context) error{w.checkSocket, w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
 			w.release()
 			return err
 		}
 	}
 	defer w.release()
-	if err := o.Notify.ready(); err != nil {
-		w.notNotified(err)
-	}
+	w.notify("READY=1")
 	var parts errgroup.Group
 	parts.Go(func() error { return serve(ctx, w.socket, ops.Handler(w.verbs())) })
-	parts.Go(func() error { return o.Notify.run(ctx, func() bool { return true }, w.notNotified) })
+	parts.Go(func() error {
+		o.Notify.run(ctx, func() { w.notify("WATCHDOG=1") })
+		return nil
+	})
 	if w.web != nil {
 		parts.Go(func() error { return w.answerHTTP(ctx, page.Options{Status: w.status}, w.health, w.verbs()) })
 	}
@@ -54,9 +56,6 @@ type waiting struct {
 // checkDirectory refuses a data directory that another doorbell uses, whose socket this one would
 // take away.
 func (w *waiting) checkDirectory(ctx context.Context) error {
-	if err := w.checkSocket(); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(w.o.DataDir, 0o700); err != nil {
 		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}

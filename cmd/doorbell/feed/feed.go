@@ -40,14 +40,10 @@ const (
 )
 
 const (
-	readingAtOnce = 4   // each holds some megabytes
-	mostRequests  = 100 // most of them wait for an event
+	readingAtOnce = 4 // each holds some megabytes
 
-	// While a request waits, the stream is read when something is published, at most every soonest,
-	// and then less and less often, since the stream may not have it yet. Otherwise it is read
-	// every latest, for a connection that core NATS does not reach.
-	soonest = 50 * time.Millisecond
-	latest  = 2 * time.Second
+	// readEvery is how often the stream is read for a request that waits.
+	readEvery = 500 * time.Millisecond
 
 	// patience is how long a response may take beside the wait: for its turn, and for NATS.
 	patience = 30 * time.Second
@@ -65,18 +61,16 @@ func Handler(o Options) http.Handler {
 }
 
 func newFeed(o Options) *feed {
-	return &feed{o, make(chan struct{}, readingAtOnce), make(chan struct{}, mostRequests), latest}
+	return &feed{o, make(chan struct{}, readingAtOnce)}
 }
 
 type feed struct {
-	o                Options
-	reading, serving chan struct{}
-	latest           time.Duration
+	o       Options
+	reading chan struct{} // holds one for each request that reads
 }
 
 var (
 	errAway = errors.New("the stream cannot be read now: NATS is away, or the stream is not made yet")
-	errBusy = errors.New("too many requests wait for events; try again")
 	errBody = errors.New("a request for events has no body")
 )
 
@@ -88,13 +82,6 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if q.after != (cursor{}) {
 		w.Header().Set(cursorHeader, q.after.String()) // for what is refused below
-	}
-	select {
-	case f.serving <- struct{}{}:
-		defer func() { <-f.serving }()
-	default:
-		refuse(w, http.StatusServiceUnavailable, errBusy)
-		return
 	}
 	b, err := f.await(r.Context(), q)
 	if err != nil {
@@ -143,39 +130,32 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 	q.limit = usualEvents
 	for name, list := range values {
 		text := list[0]
-		switch name {
-		case "agency":
-			for _, id := range commaSeparated(list) {
+		words := strings.FieldsFunc(strings.Join(list, ","), func(r rune) bool { return r == ',' })
+		switch {
+		case (name == "agency" || name == "type") && len(words) == 0:
+			err = fmt.Errorf("%s: name one, or leave it out for all", name)
+		case name == "agency":
+			for _, id := range words {
 				q.agencies = append(q.agencies, events.Token(id))
 			}
-			if len(q.agencies) == 0 {
-				return q, errors.New("agency: name one, or leave it out for all")
-			}
-			continue
-		case "type":
-			if q.types = commaSeparated(list); len(q.types) == 0 {
-				return q, errors.New("type: name one, or leave it out for all")
-			}
-			continue
-		case "after":
-			if text != "" {
-				q.after, err = parseCursor(text)
-			}
-		case "timeout":
+		case name == "type":
+			q.types = words
+		case len(list) > 1:
+			err = errors.New("only agency and type may be given more than once")
+		case name == "after" && text != "":
+			q.after, err = parseCursor(text)
+		case name == "timeout":
 			if q.timeout, err = time.ParseDuration(text); err != nil || q.timeout < 0 {
 				err = errors.New("timeout: write a duration like 30s; at most a minute is waited")
 			}
 			q.timeout = min(q.timeout, mostTimeout)
-		case "limit":
+		case name == "limit":
 			if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 {
 				err = fmt.Errorf("limit: write a number from 1 to %d", mostEvents)
 			}
 			q.limit = min(q.limit, mostEvents)
-		default:
+		case name != "after":
 			err = errors.New("the feed knows the parameters after, timeout, agency, type and limit")
-		}
-		if err == nil && len(list) > 1 {
-			err = fmt.Errorf("%s is given more than once", name)
 		}
 		if err != nil {
 			return q, err
@@ -192,18 +172,6 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 		q.filter = q.prefix + one(q.agencies) + ".>"
 	}
 	return q, nil
-}
-
-// commaSeparated are the values of a parameter that may be repeated, or hold several.
-func commaSeparated(list []string) (all []string) {
-	for _, text := range list {
-		for word := range strings.SplitSeq(text, ",") {
-			if word != "" {
-				all = append(all, word)
-			}
-		}
-	}
-	return all
 }
 
 // one is the only one of a list, or a wildcard.
@@ -229,30 +197,23 @@ type batch struct {
 	end    bool // of the stream, as of the moment it was read
 }
 
-// write writes one event after the other: on a slow line each has the server's limit for itself.
+// write writes the batch in parts: on a slow line each has the server's limit for itself.
 func (b *batch) write(w io.Writer) {
-	open := "["
-	for _, event := range b.events {
-		if _, err := w.Write(append([]byte(open), event...)); err != nil {
+	all := fmt.Appendf(nil, "[%s]\n", bytes.Join(b.events, []byte(",\n")))
+	for part := range slices.Chunk(all, 32<<10) {
+		if _, err := w.Write(part); err != nil {
 			return // a reader who left
 		}
-		open = ",\n"
 	}
-	if len(b.events) == 0 {
-		io.WriteString(w, open) //nolint:errcheck // a reader who left
-	}
-	io.WriteString(w, "]\n") //nolint:errcheck // a reader who left
 }
 
 // await reads until there is an event, or the time is over, or the reader leaves.
 func (f *feed) await(ctx context.Context, q query) (b batch, err error) {
 	reading, cancel := context.WithTimeout(ctx, q.timeout+patience)
 	defer cancel()
-	end := time.NewTimer(q.timeout)
-	defer end.Stop()
-	var published <-chan struct{}
-	wait, over := f.latest, q.timeout == 0
+	end := time.Now().Add(q.timeout)
 	for reset := false; ; {
+		over := !time.Now().Before(end)
 		b, err = f.read(reading, q)
 		reset = reset || b.reset
 		b.reset = reset
@@ -262,30 +223,11 @@ func (f *feed) await(ctx context.Context, q query) (b batch, err error) {
 		if err != nil || len(b.events) > 0 || !b.end || over {
 			return b, err
 		}
-		if q.after = b.cursor; published == nil {
-			signal, stop, err := f.o.Client().Signal(q.filter)
-			if err != nil {
-				return b, err
-			}
-			defer stop()
-			published = signal // and what came before is read now
-			continue
-		}
-		again := time.NewTimer(wait)
+		q.after = b.cursor
 		select {
-		case <-published:
-			wait = soonest
-			select {
-			case <-time.After(soonest):
-			case <-ctx.Done():
-			}
-		case <-again.C:
-			wait = min(2*wait, f.latest)
-		case <-end.C:
-			over = true
+		case <-time.After(min(readEvery, time.Until(end))):
 		case <-ctx.Done():
 		}
-		again.Stop()
 	}
 }
 

@@ -89,7 +89,6 @@ type (
 	ForgetRequest struct {
 		people.Wanted
 		Requests []people.Request `json:"requests,omitempty"`
-		Events   map[string]int   `json:"events,omitempty"` // as they were found
 	}
 	DropLetterRequest struct {
 		Number uint64 `json:"number"`

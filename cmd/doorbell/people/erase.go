@@ -27,34 +27,53 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure of what was found, and takes the person out of the log.
-// Once the receipt is written the erasure will be finished, whatever happens: what Begin returns
-// beside an error is for Finish, unless it is the zero Receipt. outOfReach is what the caller knows
-// of where events went.
-func (p *Places) Begin(ctx context.Context, w Wanted, found Found, outOfReach []string) (Receipt, error) {
+// Begin writes the receipt of an erasure of contact requests that were found, and takes the person out of the log.
+// Once the receipt is written the erasure will be finished, whatever happens: an error beside a
+// receipt is for FinishAll to make good.
+func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err
 	}
-	for agency := range byAgency(found.Requests) {
-		if !slices.Contains(agencies, agency) {
-			outOfReach = append(outOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
-		}
-	}
-	if found.Unreadable > 0 {
-		outOfReach = append(outOfReach, fmt.Sprintf("messages below the subjects of contact requests that are no events and cannot be read: %d", found.Unreadable))
-	}
 	now := time.Now().UTC()
 	r := Receipt{
 		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		Searched: Searched{By: w.By(), AgencyID: w.AgencyID}, Requests: found.Requests, Held: found.Events, Erased: map[string]int{},
-		OutOfReach: append(outOfReach, p.outOfReach(ctx)...),
+		AgencyID: w.AgencyID, Requests: requests, Erased: map[string]int{},
+		OutOfReach: slices.Clone(outOfReach),
+	}
+	for agency := range byAgency(requests) {
+		if !slices.Contains(agencies, agency) {
+			r.OutOfReach = append(r.OutOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
+		}
 	}
 	if err := p.Save(r); err != nil {
 		return Receipt{}, err
 	}
-	err = p.eraseLogged(&r)
-	return r, err
+	return r, errors.Join(p.eraseLogged(&r), p.Save(r))
+}
+
+// outOfReach is what no erasure reaches.
+var outOfReach = []string{
+	"mails, messages in Slack and Teams, and webhooks that were sent",
+	"what consumers of the stream and the portal have kept",
+	"backups, folders that were set aside, and old blocks of disks",
+	"logs and mirrors of NATS servers of your own",
+}
+
+// FinishAll finishes the erasures that have begun, the oldest first, up to one that fails. Nothing
+// may be on its way into the stream meanwhile.
+func (p *Places) FinishAll(ctx context.Context) (finished []Receipt, err error) {
+	all, _ := Receipts(p.Dir) // EraseAgain reports those that cannot be read
+	for _, r := range all {
+		if !r.Finished.IsZero() {
+			continue
+		}
+		if err := p.Finish(ctx, &r); err != nil {
+			return finished, fmt.Errorf("receipt %s: %w", r.ID, err)
+		}
+		finished = append(finished, r)
+	}
+	return finished, nil
 }
 
 // Finish does what is left of an erasure. After an error it may be called again. Nothing may be on
@@ -105,7 +124,7 @@ func (p *Places) eraseMessages(ctx context.Context, r *Receipt) error {
 	for _, one := range r.Requests {
 		wanted[one] = true
 	}
-	for _, m := range p.streams(r.Searched.AgencyID) {
+	for _, m := range p.streams(r.AgencyID) {
 		n, err := p.client(m).Erase(ctx, m.filter, func(one *stream.Message) bool {
 			if p.Progress != nil {
 				p.Progress()
@@ -129,13 +148,12 @@ func (p *Places) noteFreePages(r *Receipt) error {
 	return err
 }
 
-// Overdue is called once the store is opened, and so compacted, before anything reads the log. It
-// returns the receipts that Finish has to finish: those that are not finished, and those whose
-// contact requests the store does not know as erased, because it was restored from a backup.
-// restored counts the latter. Their people are taken out of the log immediately. What could not be
-// read or written is an error beside what is returned, and no reason not to start, except
-// store.ErrUnknownOutcome and store.ErrDamaged.
-func (p *Places) Overdue() (left []Receipt, restored int, err error) {
+// EraseAgain is called once the store is opened, and so compacted, before anything reads the log.
+// Where the store does not know the contact requests of a receipt as erased, because it was
+// restored from a backup, it takes their people out of the log again, and leaves the rest to
+// FinishAll. It returns how many finished erasures that are. What could not be read or written is
+// an error, and no reason not to start, except store.ErrUnknownOutcome and store.ErrDamaged.
+func (p *Places) EraseAgain() (restored int, err error) {
 	all, err := Receipts(p.Dir)
 	for n := range all { // first: erasing again needs the next compaction
 		if r := &all[n]; r.FreePages == AtNextStart {
@@ -152,17 +170,16 @@ func (p *Places) Overdue() (left []Receipt, restored int, err error) {
 			erased, failed := p.Store.HasErased(agency, requests)
 			known, err = known && erased, errors.Join(err, failed)
 		}
+		if known && !r.Finished.IsZero() {
+			continue
+		}
 		if !r.Finished.IsZero() {
-			if known {
-				continue
-			}
 			restored++
 			r.Finished, r.Attempts, r.FreePages = time.Time{}, 0, ""
 		}
 		err = errors.Join(err, p.eraseLogged(&r), p.Save(r)) // a backup may be of the middle of an erasure
-		left = append(left, r)
 	}
-	return left, restored, err
+	return restored, err
 }
 
 // byAgency returns contact requests by agency.
@@ -172,42 +189,4 @@ func byAgency(requests []Request) map[string][]store.Request {
 		all[r.AgencyID] = append(all[r.AgencyID], store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
 	}
 	return all
-}
-
-// outOfReach is what no erasure reaches, as far as it is known here.
-func (p *Places) outOfReach(ctx context.Context) (list []string) {
-	list = append(list, "mails, messages in Slack and Teams, and webhooks that were sent",
-		"the portal, which may go on to show the person",
-		"backups that were made before, snapshots of disks, and old blocks that a disk has not used again")
-	if names := p.aside(); len(names) > 0 {
-		list = append(list, "in the data directory, set aside or copied before: "+strings.Join(names, ", "))
-	}
-	if !p.Embedded {
-		list = append(list, "files of the NATS servers: their logs of replication until they are compacted, mirrors, backups")
-	}
-	if names := p.consumers(ctx); len(names) > 0 {
-		list = append(list, "what consumers of the stream have kept; contact_request.redacted asks them to erase it, too: "+strings.Join(names, ", "))
-	}
-	return list
-}
-
-// consumers returns the names of those that remember how far they have read.
-func (p *Places) consumers(ctx context.Context) (names []string) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	js, err := p.Conn.JetStream()
-	if err != nil {
-		return nil
-	}
-	s, err := js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil
-	}
-	for c := range s.ListConsumers(ctx).Info() {
-		if c.Config.Durable != "" {
-			names = append(names, c.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

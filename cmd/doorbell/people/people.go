@@ -9,7 +9,7 @@
 // task until everything is done. First the log: its events stay and lose the person, and the
 // contact request is marked as erased. Then the streams: their messages are overwritten. Every step
 // may be repeated, so a later start finishes what was cut short, and erases again what a restored
-// backup brings back; see [Places.Overdue].
+// backup brings back; see [Places.EraseAgain].
 package people
 
 import (
@@ -72,9 +72,8 @@ func (p *Places) client(m messages) stream.Client {
 
 // heldEvent is an event that holds a person, and where it is.
 type heldEvent struct {
-	place      string
-	event      events.Event
-	unreadable bool // it is no event
+	place string
+	event events.Event
 }
 
 // Bounds of what is read of the log at a time.
@@ -83,8 +82,7 @@ const (
 	pageBytes  = 1 << 20
 )
 
-// held yields every event that holds a person, in the order of the places, and what is no event
-// there.
+// held yields every event that holds a person, in the order of the places.
 func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent, error] {
 	return func(yield func(heldEvent, error) bool) {
 		for at, done := uint64(0), false; !done; {
@@ -94,7 +92,7 @@ func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent,
 				return
 			}
 			for _, e := range list {
-				if e.HoldsPerson() && !yield(heldEvent{inLog, e, false}, nil) {
+				if e.HoldsPerson() && !yield(heldEvent{inLog, e}, nil) {
 					return
 				}
 			}
@@ -110,7 +108,7 @@ func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent,
 					return
 				}
 				e, err := events.Decode(one.Header, one.Data)
-				if (err != nil || e.HoldsPerson()) && !yield(heldEvent{m.place, e, err != nil}, nil) {
+				if err == nil && e.HoldsPerson() && !yield(heldEvent{m.place, e}, nil) {
 					return
 				}
 			}
@@ -147,8 +145,6 @@ type Found struct {
 	// Named are the requests that only name the address in a text: another person may have written
 	// them.
 	Named []Request `json:"named,omitempty"`
-	// Unreadable counts messages that are where contact requests are and are no events.
-	Unreadable int `json:"unreadable,omitempty"`
 }
 
 // Search finds what is held of a person: the contact requests of which any event is of the person,
@@ -166,10 +162,6 @@ func (p *Places) Search(ctx context.Context, w Wanted) (Found, error) {
 	for h, err := range p.held(ctx, w.AgencyID) {
 		if err != nil {
 			return Found{}, err
-		}
-		if h.unreadable {
-			f.Unreadable++
-			continue
 		}
 		r := all[requestOf(h.event)]
 		if r == nil {

@@ -68,7 +68,7 @@ func begun(t *testing.T, p *Places) Receipt {
 	if err != nil || len(found.Requests) != 2 {
 		t.Fatalf("%d contact requests, %v", len(found.Requests), err)
 	}
-	r, err := p.Begin(t.Context(), w, found, nil)
+	r, err := p.Begin(w, found.Requests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,22 +98,27 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 	if err := os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	left, restored, err := p.Overdue()
-	if len(left) != 1 || left[0].ID != r.ID || restored != 0 || !errors.Is(err, ErrNoReceipt) {
-		t.Fatalf("%d are overdue, %d restored, %v", len(left), restored, err)
+	if restored, err := p.EraseAgain(); restored != 0 || !errors.Is(err, ErrNoReceipt) {
+		t.Fatalf("%d restored, %v", restored, err)
 	}
 	if has, err := p.Store.HasErased("A100", []store.Request{{Reference: "house#1", ID: "id-1"}}); err != nil || !has {
 		t.Errorf("the log is not erased before anybody reads it: %v", err)
 	}
 	for attempt := range 2 { // the first is cut short as well
-		if err := p.Finish(t.Context(), &left[0]); err != nil {
+		r.Finished = time.Time{}
+		if err := p.Save(r); err != nil {
 			t.Fatal(err)
 		}
-		if told := slices.Contains(left[0].OutOfReach, cutShort); told != (attempt > 0) {
+		finished, err := p.FinishAll(t.Context())
+		if err != nil || len(finished) != 1 {
+			t.Fatalf("%d are finished, %v", len(finished), err)
+		}
+		r = finished[0]
+		if told := slices.Contains(r.OutOfReach, cutShort); told != (attempt > 0) {
 			t.Errorf("attempt %d: that the server was interrupted is reported: %t", attempt+1, told)
 		}
 	}
-	if left, _, _ := p.Overdue(); len(left) != 0 {
-		t.Errorf("%d are overdue when all is done", len(left))
+	if finished, err := p.FinishAll(t.Context()); err != nil || len(finished) != 0 {
+		t.Errorf("%d are finished again, %v", len(finished), err)
 	}
 }

@@ -20,15 +20,13 @@ type Receipt struct {
 	ID       string    `json:"id"`
 	Version  string    `json:"doorbell"`
 	StoreID  string    `json:"storeId"`
-	Searched Searched  `json:"searched"`
+	AgencyID string    `json:"agencyId,omitempty"` // that alone was searched
 	Begun    time.Time `json:"begun"`
 	Finished time.Time `json:"finished,omitzero"` // zero until everything is erased
 	// Requests are the contact requests of the person; their ids stay.
 	Requests []Request `json:"requests"`
-	// Held says for each place how many events held the person when it began.
-	Held map[string]int `json:"held"`
-	// Erased says how many of them lost the person, or were removed; without those of an attempt
-	// that was cut short.
+	// Erased says for each place how many events lost the person, or were removed; without those of
+	// an attempt that was cut short.
 	Erased map[string]int `json:"erased"`
 	// FreePages says whether free pages of the store's file may still hold the person: AtNextStart,
 	// or Compacted.
@@ -37,7 +35,7 @@ type Receipt struct {
 	Attempts int `json:"attempts"`
 	// Problem is why the last attempt failed.
 	Problem string `json:"problem,omitempty"`
-	// OutOfReach is what doorbell cannot erase, in words: the operator's.
+	// OutOfReach is what doorbell cannot erase, in words: it is the operator's.
 	OutOfReach []string `json:"outOfReach"`
 }
 
@@ -46,12 +44,6 @@ const (
 	Compacted   = "compacted"
 	AtNextStart = "until the next start"
 )
-
-// Searched is the kind of what was searched for. The address itself would be the person.
-type Searched struct {
-	By       string `json:"by"`
-	AgencyID string `json:"agencyId,omitempty"`
-}
 
 // Receipts returns those in a data directory, the oldest first. Where a file is not one, it is an
 // ErrNoReceipt beside the others.
@@ -118,19 +110,4 @@ func replace(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// aside returns the files and folders in the data directory that are not in use and may hold
-// people.
-func (p *Places) aside() (names []string) {
-	for _, pattern := range []string{"*.db", "doorbell.db?*", "*.damaged-*", "jetstream/*.damaged-*"} {
-		found, _ := filepath.Glob(filepath.Join(p.Dir, pattern)) // the pattern is well formed
-		for _, path := range found {
-			if name, err := filepath.Rel(p.Dir, path); err == nil && name != "doorbell.db" {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

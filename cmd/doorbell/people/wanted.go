@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"net/mail"
 	"regexp"
 	"strings"
 
@@ -44,29 +45,16 @@ func (w Wanted) Check() error {
 			given++
 		}
 	}
-	name, host, at := strings.Cut(w.email(), "@")
+	parsed, err := mail.ParseAddress(w.email())
 	switch {
 	case given != 1:
 		return ErrNobody
-	case w.Email != "" && (!at || name == "" || len(host) < 3 || strings.ContainsFunc(w.email(), func(r rune) bool { return r <= ' ' || strings.ContainsRune(`<>,;"@`, r) && r != '@' }) || strings.Contains(host, "@")):
+	case w.Email != "" && (err != nil || parsed.Address != w.email()):
 		return ErrEmail
 	case w.Phone != "" && len(digits(w.Phone)) < 6:
 		return ErrPhone
 	}
 	return nil
-}
-
-// By names the kind of search.
-func (w Wanted) By() string {
-	switch {
-	case w.Email != "":
-		return "email"
-	case w.Phone != "":
-		return "phone"
-	case w.ContactRequestID != "":
-		return "contactRequestId"
-	}
-	return "propertyReferenceId"
 }
 
 // email is the address in the form that is compared.
@@ -176,25 +164,9 @@ func numbers(s string) iter.Seq[string] {
 
 // mentions finds an address in a spelled text, but not as a part of a longer one.
 func mentions(address string) func(string) bool {
-	inName := func(r byte) bool { return isAlnum(r) || strings.IndexByte("._%+-", r) >= 0 }
-	return func(s string) bool {
-		for from := 0; ; {
-			n := strings.Index(s[from:], address)
-			if n < 0 {
-				return false
-			}
-			begin, end := from+n, from+n+len(address)
-			rest := strings.TrimLeft(s[end:], ".")
-			longer := end < len(s) && (isAlnum(s[end]) || s[end] == '-') || rest != s[end:] && rest != "" && isAlnum(rest[0])
-			if !longer && (begin == 0 || !inName(s[begin-1])) {
-				return true
-			}
-			from = begin + 1
-		}
-	}
+	const before, after = `(?:^|[^a-z0-9._%+-])`, `(?:$|[^a-z0-9.-]|\.+(?:$|[^a-z0-9.]))`
+	return regexp.MustCompile(before + regexp.QuoteMeta(address) + after).MatchString
 }
-
-func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
 // anyText returns the best match of the texts and numbers in a JSON value.
 func anyText(value json.RawMessage, is func(string) match) (best match) {

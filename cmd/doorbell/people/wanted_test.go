@@ -126,7 +126,7 @@ func TestWhoMeansNobodyIsRefusedWithoutAQuotation(t *testing.T) {
 
 func TestAReceiptComesBackAsItWasSaved(t *testing.T) {
 	p := Places{Dir: t.TempDir()}
-	r := Receipt{ID: "20261120T094107Z-abcdef", Searched: Searched{By: "email"}, Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
+	r := Receipt{ID: "20261120T094107Z-abcdef", Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
 	if err := p.Save(r); err != nil {
 		t.Fatal(err)
 	}

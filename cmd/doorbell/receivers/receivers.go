@@ -53,31 +53,27 @@ func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "
 // OpenKind opens only the receivers of one kind, for the forwarder with that name.
 func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
 	s := &Set{c: c, only: kind, name: name, version: c.Base.Agent(version), opened: map[Address]forward.Receiver{}}
-	var text string
-	if path := c.Forward.RoutesFile; path != "" {
-		var trouble string
-		if text, trouble = config.ReadFile(path); trouble != "" {
-			return nil, refused("names " + path + ", which " + trouble)
-		}
-	}
-	if err := s.take(text); err != nil {
+	if err := s.Reread(); err != nil {
 		s.Close()
-		if errors.As(err, new(*config.Error)) {
-			return nil, err
-		}
-		return nil, refused("names " + c.Forward.RoutesFile + ", which is refused: " + err.Error())
+		return nil, err
 	}
 	return s, nil
 }
 
-// Again opens a set with the table of routes that was last accepted, whatever its file says now.
-func (s *Set) Again() (*Set, error) {
-	again := &Set{c: s.c, only: s.only, name: s.name, version: s.version, opened: map[Address]forward.Receiver{}}
-	if err := again.take(s.text); err != nil {
-		again.Close()
-		return nil, err
+// Reread puts the table into force that its file holds now. After an error the one before stays.
+func (s *Set) Reread() error {
+	text, path := "", s.c.Forward.RoutesFile
+	if path != "" {
+		var trouble string
+		if text, trouble = config.ReadFile(path); trouble != "" {
+			return refused("names " + path + ", which " + trouble)
+		}
 	}
-	return again, nil
+	err := s.take(text)
+	if err != nil && !errors.As(err, new(*config.Error)) {
+		return refused("names " + path + ", which is refused: " + err.Error())
+	}
+	return err
 }
 
 func refused(text string) error {
@@ -141,22 +137,21 @@ func (s *Set) take(text string) error {
 		}
 	}
 	lines = append(lines, s.settings()...)
-	operators, secrets := s.operators(lines), map[string]Line{}
+	type webhook struct {
+		Address
+		line int
+	}
+	operators, webhooks := s.operators(lines), map[string]webhook{}
 	var routes []forward.Route
 	for n, l := range lines {
 		for _, a := range l.To {
 			if a.Kind == "webhook" {
-				other, known := secrets[a.Value]
-				wrong := func(text string) error {
-					return &mistake{max(l.Number, other.Number), 1, "", "an address gets two " + text + "; write another address for one of them (a query is enough)"}
+				other, known := webhooks[a.Value]
+				if known && other.Address != a {
+					return &mistake{max(l.Number, other.line), 1, "", "an address gets two secrets of DOORBELL_WEBHOOK_SECRET or two templates of DOORBELL_WEBHOOK_TEMPLATE_FILE; " +
+						"write another address for one of them (a query is enough)"}
 				}
-				if known && other.To[0].secrets != a.secrets {
-					return wrong("secrets of DOORBELL_WEBHOOK_SECRET")
-				}
-				if known && other.To[0].template != a.template {
-					return wrong("templates of DOORBELL_WEBHOOK_TEMPLATE_FILE")
-				}
-				secrets[a.Value] = Line{Number: l.Number, To: []Address{a}}
+				webhooks[a.Value] = webhook{a, l.Number}
 			}
 			if s.only != "" && s.only != a.Kind {
 				continue
@@ -364,19 +359,17 @@ func sharesOf(named []string, of func(agency string) string) []share {
 	var shares []share
 	for _, agency := range named {
 		v := of(agency)
-		if v == rest.value {
-			continue
-		}
-		rest.except = append(rest.except, agency)
-		if v == "" {
-			continue
+		if v != rest.value {
+			rest.except = append(rest.except, agency)
 		}
 		at := slices.IndexFunc(shares, func(s share) bool { return s.value == v })
-		if at < 0 {
-			at = len(shares)
-			shares = append(shares, share{value: v})
+		switch {
+		case v == rest.value, v == "":
+		case at < 0:
+			shares = append(shares, share{value: v, agencies: []string{agency}})
+		default:
+			shares[at].agencies = append(shares[at].agencies, agency)
 		}
-		shares[at].agencies = append(shares[at].agencies, agency)
 	}
 	if rest.value == "" {
 		return shares

@@ -107,7 +107,7 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different templates; write a line for each",
-		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: an address gets two templates of DOORBELL_WEBHOOK_TEMPLATE_FILE",
+		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: an address gets two secrets of DOORBELL_WEBHOOK_SECRET or two templates",
 	} {
 		c, err := config.Read([]string{routesFile(t, text), template}, config.GroupForward)
 		if err != nil {

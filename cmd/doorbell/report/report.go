@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,13 +27,13 @@ type Source struct {
 	Zone     *time.Location           // of the times in the renderings
 	Includes func(agency string) bool // nil: all agencies
 
-	Events       iter.Seq2[events.Event, error] // recorded from From on and before To, newest first
+	Events       iter.Seq2[events.Event, error] // recorded from From on and before To
 	Acknowledged uint64                         // the highest position that the stream has acknowledged
 	// Deliveries returns where a lead went. Nil: there are no receivers.
 	Deliveries func(events.Event) []forward.Delivered
 	Letters    iter.Seq2[forward.Letter, error]
-	Listings   iter.Seq2[Listing, error] // those that are published now
-	Problems   []string                  // why some figures may be too low
+	Listings   []Listing // those that are published now
+	Problems   []string  // why some figures may be too low
 }
 
 // Report is what became of the leads of some days.
@@ -46,9 +47,9 @@ type Report struct {
 	// last receiver had them. Checkpoints list the times of the newest deliveries only.
 	Seen      Delays   `json:"seenAfter"`
 	Delivered Delays   `json:"deliveredAfter"`
-	Gaps      Notices  `json:"gaps"`
-	Halts     Notices  `json:"halts"`
-	Rejected  Notices  `json:"rejected"`
+	Gaps      []Notice `json:"gaps"` // newest first, as the next two
+	Halts     []Notice `json:"halts"`
+	Rejected  []Notice `json:"rejected"`
 	Problems  []string `json:"problems"`
 }
 
@@ -102,14 +103,7 @@ type Delays struct {
 	all []time.Duration
 }
 
-// Notices are things of one kind that happened, the newest first. A list is bounded, its count is
-// not.
-type Notices struct {
-	Count  int      `json:"count"`
-	Newest []Notice `json:"newest"`
-}
-
-// Notice is one of them.
+// Notice is something that happened.
 type Notice struct {
 	At        time.Time `json:"at"`
 	AgencyID  string    `json:"agencyId,omitempty"`
@@ -118,34 +112,25 @@ type Notice struct {
 	Detail    string    `json:"detail"`
 }
 
-// mostNotices bounds a list of notices.
-const mostNotices = 200
-
 // counter is a report that is being computed.
 type counter struct {
 	from Source
 	Report
-	agencies map[string]map[string]*Listing
-	letters  map[string]bool // receiver and event
+	listings map[[2]string]*Listing // by agency and reference
+	letters  map[string]bool        // receiver and event
 }
 
 // New computes a report. It reads the events once and keeps none of them. The error is that of
-// Events or Listings; dead letters that cannot be read are a problem of the report.
+// Events; dead letters that cannot be read are a problem of the report.
 func New(s Source) (Report, error) {
 	c := counter{
-		from: s, agencies: map[string]map[string]*Listing{}, letters: map[string]bool{},
+		from: s, listings: map[[2]string]*Listing{}, letters: map[string]bool{},
 		Report: Report{
 			From: s.From.UTC(), To: s.To.UTC(), Zone: s.Zone.String(), Agencies: []Agency{},
-			Problems: append([]string{}, s.Problems...),
+			Gaps: []Notice{}, Halts: []Notice{}, Rejected: []Notice{}, Problems: append([]string{}, s.Problems...),
 		},
 	}
-	for _, n := range []*Notices{&c.Gaps, &c.Halts, &c.Rejected} {
-		n.Newest = []Notice{}
-	}
-	for l, err := range s.Listings {
-		if err != nil {
-			return c.Report, err
-		}
+	for _, l := range s.Listings {
 		if c.includes(l.AgencyID) {
 			*c.listing(l.AgencyID, l.Reference) = l
 		}
@@ -169,23 +154,16 @@ func (c *counter) includes(agency string) bool {
 
 // listing returns the counts of a listing, and creates them.
 func (c *counter) listing(agency, reference string) *Listing {
-	if c.agencies[agency] == nil {
-		c.agencies[agency] = map[string]*Listing{}
+	key := [2]string{agency, reference}
+	if c.listings[key] == nil {
+		c.listings[key] = &Listing{AgencyID: agency, Reference: reference}
 	}
-	l := c.agencies[agency][reference]
-	if l == nil {
-		l = &Listing{AgencyID: agency, Reference: reference}
-		c.agencies[agency][reference] = l
-	}
-	return l
+	return c.listings[key]
 }
 
 // readLetters notes what receivers rejected. All letters count against deliveries; those of the
 // period are listed.
 func (c *counter) readLetters() {
-	if c.from.Letters == nil {
-		return
-	}
 	for l, err := range c.from.Letters {
 		if err != nil {
 			c.Problems = append(c.Problems, "the dead letters cannot be read, and may count as delivered: "+err.Error())
@@ -193,12 +171,7 @@ func (c *counter) readLetters() {
 		}
 		c.letters[l.Forwarder+"."+l.Destination+"/"+l.ID] = true
 		if !l.At.Before(c.from.From) && l.At.Before(c.from.To) && (l.Unreadable || c.includes(l.AgencyID)) {
-			c.Rejected.Count++
-			c.Rejected.Newest = slices.Insert(c.Rejected.Newest, 0, Notice{
-				At: l.At, AgencyID: l.AgencyID, Reference: l.Reference, What: "rejected",
-				Detail: rejection(l),
-			})
-			c.Rejected.Newest = c.Rejected.Newest[:min(len(c.Rejected.Newest), mostNotices)]
+			c.Rejected = append(c.Rejected, Notice{l.At, l.AgencyID, l.Reference, "rejected", rejection(l)})
 		}
 	}
 }
@@ -211,12 +184,6 @@ func rejection(l forward.Letter) string {
 	return l.Forwarder + " " + l.Destination + ", " + string(l.Type) + ": " + l.Reason
 }
 
-func (n *Notices) add(e events.Event, what, detail string) {
-	if n.Count++; len(n.Newest) < mostNotices {
-		n.Newest = append(n.Newest, Notice{At: e.RecordedTime, AgencyID: e.AgencyID, Reference: e.Reference, What: what, Detail: detail})
-	}
-}
-
 func (c *counter) count(e events.Event) {
 	switch e.Type {
 	case events.TypeContactRequestCreated:
@@ -224,14 +191,18 @@ func (c *counter) count(e events.Event) {
 			c.lead(e)
 		}
 	case events.TypeWatchGapDetected, events.TypeAccessHalted, events.TypeAccessResumed:
+		n := Notice{At: e.RecordedTime, AgencyID: e.AgencyID, Reference: e.Reference}
 		p, _ := e.Payload()
 		switch p := p.(type) {
 		case *events.WatchGapDetected:
-			c.Gaps.add(e, "gap", p.Operation+", "+p.Reason)
+			n.What, n.Detail = "gap", p.Operation+", "+p.Reason
+			c.Gaps = append(c.Gaps, n)
 		case *events.AccessHalted:
-			c.Halts.add(e, "halted", string(p.Scope)+", "+p.ProbableReason)
+			n.What, n.Detail = "halted", string(p.Scope)+", "+p.ProbableReason
+			c.Halts = append(c.Halts, n)
 		case *events.AccessResumed:
-			c.Halts.add(e, "resumed", string(p.Scope)+", "+p.Cause)
+			n.What, n.Detail = "resumed", string(p.Scope)+", "+p.Cause
+			c.Halts = append(c.Halts, n)
 		}
 	}
 }
@@ -299,20 +270,24 @@ func (d *Delays) finish() {
 func (c *counter) finish() {
 	c.Seen.finish()
 	c.Delivered.finish()
-	for id, listings := range c.agencies {
-		a := Agency{AgencyID: id, Listings: make([]Listing, 0, len(listings))}
-		for _, l := range listings {
-			a.add(l.Counts)
-			if l.Seen == 0 {
-				a.Without++
-			}
-			a.Listings = append(a.Listings, *l)
-		}
-		slices.SortFunc(a.Listings, func(a, b Listing) int {
-			return cmp.Or(cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
-		})
-		c.Total.add(a.Counts)
-		c.Agencies = append(c.Agencies, a)
+	for _, list := range [][]Notice{c.Gaps, c.Halts, c.Rejected} {
+		slices.Reverse(list)
 	}
-	slices.SortFunc(c.Agencies, func(a, b Agency) int { return cmp.Compare(a.AgencyID, b.AgencyID) })
+	ordered := slices.SortedFunc(maps.Values(c.listings), func(a, b *Listing) int {
+		return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
+	})
+	for _, l := range ordered {
+		last := len(c.Agencies) - 1
+		if last < 0 || c.Agencies[last].AgencyID != l.AgencyID {
+			c.Agencies = append(c.Agencies, Agency{AgencyID: l.AgencyID})
+			last++
+		}
+		a := &c.Agencies[last]
+		a.Listings = append(a.Listings, *l)
+		a.add(l.Counts)
+		c.Total.add(l.Counts)
+		if l.Seen == 0 {
+			a.Without++
+		}
+	}
 }

@@ -6,13 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"doorbell/events/forward/message"
 )
-
-// Width is how wide a text is: it fits a terminal and a mail.
-const Width = 80
 
 // mostListed bounds the lists of a text. The CSV has all.
 const mostListed = 20
@@ -46,13 +42,13 @@ func (r Report) Headline() string {
 	return text + "."
 }
 
-// Text renders the report for people, 80 columns wide.
+// Text renders the report for people.
 func (r Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Leads from %s to %s (%s)\n\n", r.time(r.From), r.time(r.To), r.Zone)
-	paragraph(&b, r.Headline())
+	fmt.Fprintf(&b, "%s\n\n", r.Headline())
 	for _, p := range r.Problems {
-		paragraph(&b, "Incomplete: "+message.Line(p, 300))
+		fmt.Fprintf(&b, "Incomplete: %s\n\n", message.Line(p, 300))
 	}
 	if len(r.Agencies) > 0 {
 		const row = "%-16s %6v %10v %10v %8v %9v %12v\n"
@@ -62,8 +58,8 @@ func (r Report) Text() string {
 		}
 		b.WriteString("\n")
 	}
-	r.delays(&b, "From a person's request to its event", r.Seen)
-	r.delays(&b, "From a person's request to its last receiver", r.Delivered)
+	delays(&b, "From a person's request to its event", r.Seen)
+	delays(&b, "From a person's request to its last receiver", r.Delivered)
 	for _, a := range r.Agencies {
 		with := len(a.Listings) - a.Without
 		if with > 0 {
@@ -81,33 +77,6 @@ func (r Report) Text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// paragraph writes a sentence, and an empty line.
-func paragraph(b *strings.Builder, text string) {
-	wrap(b, text, "", "")
-	b.WriteString("\n")
-}
-
-// wrap writes a text, broken between words. The first line and the others begin with their indents.
-func wrap(b *strings.Builder, text, first, others string) {
-	b.WriteString(first)
-	column, begins := len(first), true
-	for word := range strings.SplitSeq(text, " ") {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case begins:
-		case column+1+n > Width:
-			b.WriteString("\n" + others)
-			column = len(others)
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(message.Cut(word, Width-len(others)))
-		column, begins = column+n, false
-	}
-	b.WriteString("\n")
-}
-
 func list(b *strings.Builder, listings []Listing, leads bool) {
 	defer b.WriteString("\n")
 	for n, l := range listings {
@@ -115,50 +84,38 @@ func list(b *strings.Builder, listings []Listing, leads bool) {
 			fmt.Fprintf(b, "  and %d more, which the CSV lists\n", len(listings)-n)
 			return
 		}
-		line := "  " + message.Line(l.Reference, 40) + "  " + message.Line(l.Title, Width)
 		if leads {
-			line = fmt.Sprintf("%5d%s", l.Seen, line)
+			fmt.Fprintf(b, "%5d", l.Seen)
 		}
-		b.WriteString(message.Cut(strings.TrimRight(line, " "), Width) + "\n")
+		fmt.Fprintf(b, "  %s  %s\n", message.Line(l.Reference, 40), message.Line(l.Title, 40))
 	}
 }
 
-func (r Report) delays(b *strings.Builder, what string, d Delays) {
+func delays(b *strings.Builder, what string, d Delays) {
 	if d.Leads == 0 {
 		return
 	}
-	paragraph(b, fmt.Sprintf("%s: median %s, longest %s (%s %s), of %s.", what,
-		seconds(d.MedianSeconds), seconds(d.LongestSeconds), message.Line(d.AgencyID, 16), message.Line(d.Reference, 60), counted(d.Leads, "lead")))
+	fmt.Fprintf(b, "%s: median %s, longest %s (%s %s); leads: %d.\n\n", what,
+		seconds(d.MedianSeconds), seconds(d.LongestSeconds), message.Line(d.AgencyID, 16), message.Line(d.Reference, 60), d.Leads)
 }
 
 func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// counted is a number of things.
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
-}
-
-func (r Report) notices(b *strings.Builder, what string, n Notices) {
-	if n.Count == 0 {
+func (r Report) notices(b *strings.Builder, what string, list []Notice) {
+	if len(list) == 0 {
 		b.WriteString(what + ": none\n\n")
 		return
 	}
-	defer b.WriteString("\n")
-	fmt.Fprintf(b, "%s: %d\n", what, n.Count)
-	for i, one := range n.Newest {
-		if i == mostListed {
-			fmt.Fprintf(b, "  and %d older ones\n", n.Count-i)
-			return
-		}
-		wrap(b, strings.Join([]string{
-			r.time(one.At), message.Line(one.AgencyID+" "+one.Reference, 32), one.What + ":", message.Line(one.Detail, 300),
-		}, " "), "  ", "    ")
+	fmt.Fprintf(b, "%s: %d\n", what, len(list))
+	for _, n := range list[:min(len(list), mostListed)] {
+		fmt.Fprintf(b, "  %s %s %s: %s\n", r.time(n.At), message.Line(n.AgencyID+" "+n.Reference, 32), n.What, message.Line(n.Detail, 300))
 	}
+	if older := len(list) - mostListed; older > 0 {
+		fmt.Fprintf(b, "  and %d older ones\n", older)
+	}
+	b.WriteString("\n")
 }
 
 // time renders a time in the zone of the report.
@@ -211,8 +168,8 @@ func (r Report) WriteCSV(w io.Writer) error {
 			row(d.what, d.AgencyID, d.Reference, "", nil, time.Time{}, seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
 		}
 	}
-	for _, all := range []Notices{r.Gaps, r.Halts, r.Rejected} {
-		for _, n := range all.Newest {
+	for _, all := range [][]Notice{r.Gaps, r.Halts, r.Rejected} {
+		for _, n := range all {
 			row(n.What, n.AgencyID, n.Reference, "", nil, n.At, n.Detail)
 		}
 	}

@@ -1,8 +1,7 @@
 package standby
 
 import (
-	"archive/tar"
-	"compress/gzip"
+	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,11 +17,11 @@ import (
 	"doorbell/store"
 )
 
-// A copy is a gzipped tar archive of the data directory without what the others do not need.
+// A copy is a zip archive of the data directory without what the others do not need.
 const (
 	storeFile = "doorbell.db"
-	outgoing  = storeFile + ".standby" // written by the store for a copy
-	incoming  = "standby"              // a folder into which a copy is unpacked
+	parts     = "standby" // a folder for what is packed and unpacked
+	incoming  = "copy.zip"
 )
 
 const (
@@ -34,21 +34,24 @@ const (
 	tidyLimit = 2 * time.Second
 )
 
-// folders are copied with the store: the forwarders' checkpoints and the receipts of erasures.
+// folders are copied with the store: the forwarders' checkpoints and the receipts of erasures. Other
+// files in them are locks.
 var folders = []string{"forward", "erasures"}
 
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
 
-// removeParts removes what a process that was killed has left of a copy. It would keep people who
-// are erased meanwhile until the next turn of this machine.
-func (p *pair) removeParts() {
-	_ = os.Remove(filepath.Join(p.Dir, outgoing))
-	_ = os.RemoveAll(filepath.Join(p.Dir, incoming))
+// empty makes the folder for the parts of a copy. What a process that was killed has left there
+// would keep people who are erased meanwhile.
+func (p *pair) empty() (dir string, err error) {
+	dir = filepath.Join(p.Dir, parts)
+	return dir, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700))
 }
 
 // CopyNow writes the copy of the store, unless the lease is over.
 func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
+	t.p.copying.Lock()
+	defer t.p.copying.Unlock()
 	if !t.Valid() {
 		return nil
 	}
@@ -56,13 +59,24 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(t.p.Dir, outgoing)
-	defer os.Remove(path)
-	if err := s.CopyUnpublished(path); err != nil {
+	from, err := t.p.empty()
+	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(from)
+	if err := s.CopyUnpublished(filepath.Join(from, storeFile)); err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := eachFile(t.p.Dir, from, folder, copyFile); err != nil {
+			return err
+		}
+	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(pack(w, t.p.Dir)) }()
+	go func() {
+		archive := zip.NewWriter(w)
+		w.CloseWithError(errors.Join(archive.AddFS(os.DirFS(from)), archive.Close()))
+	}()
 	defer r.Close()
 	// Put removes what it has written if it cannot read on, but not if its context has ended.
 	putting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -75,44 +89,27 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	return err
 }
 
-// pack writes the archive.
-func pack(w io.Writer, dir string) error {
-	zipped := gzip.NewWriter(w)
-	archive := tar.NewWriter(zipped)
-	err := add(archive, filepath.Join(dir, outgoing), storeFile)
-	for _, folder := range folders {
-		list, missing := os.ReadDir(filepath.Join(dir, folder))
-		if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
-			return missing
-		}
-		for _, f := range list {
-			if err == nil && f.Type().IsRegular() && filepath.Ext(f.Name()) == ".json" { // not the locks
-				err = add(archive, filepath.Join(dir, folder, f.Name()), folder+"/"+f.Name())
-				if errors.Is(err, fs.ErrNotExist) { // it is gone meanwhile
-					err = nil
-				}
-			}
+// eachFile brings the files of a folder from one directory to another. It may be missing, and a
+// file may be removed meanwhile.
+func eachFile(from, to, folder string, bring func(from, to string) error) error {
+	if err := os.MkdirAll(filepath.Join(to, folder), 0o700); err != nil {
+		return err
+	}
+	names, err := fs.Glob(os.DirFS(from), folder+"/*.json")
+	for _, name := range names {
+		if failed := bring(filepath.Join(from, name), filepath.Join(to, name)); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
-	return errors.Join(err, archive.Close(), zipped.Close())
+	return err
 }
 
-// add adds a file.
-func add(archive *tar.Writer, path, name string) error {
-	content, err := os.Open(path)
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	defer content.Close()
-	info, err := content.Stat()
-	if err != nil {
-		return err
-	}
-	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}); err != nil {
-		return err
-	}
-	_, err = io.CopyN(archive, content, info.Size())
-	return err
+	return os.WriteFile(to, text, 0o600)
 }
 
 // takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the
@@ -140,8 +137,8 @@ func (p *pair) takeOver(ctx context.Context) error {
 		return err
 	}
 	defer object.Close()
-	into := filepath.Join(p.Dir, incoming)
-	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o700)); err != nil {
+	into, err := p.empty()
+	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(into)
@@ -172,44 +169,29 @@ func ownStore(dir string) (string, error) {
 // install moves what was unpacked to its place. The store comes last: without it the next try
 // begins again.
 func (p *pair) install(from string) error {
-	if err := p.forgetReceivers(filepath.Join(from, "forward")); err != nil {
+	if err := p.forgetReceivers(from); err != nil {
 		return err
 	}
 	for _, folder := range folders {
-		list, err := os.ReadDir(filepath.Join(from, folder))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err := eachFile(from, p.Dir, folder, move); err != nil {
 			return err
-		}
-		if err := os.MkdirAll(filepath.Join(p.Dir, folder), 0o700); err != nil {
-			return err
-		}
-		for _, f := range list {
-			if err := os.Rename(filepath.Join(from, folder, f.Name()), filepath.Join(p.Dir, folder, f.Name())); err != nil {
-				return err
-			}
 		}
 	}
-	return os.Rename(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
+	syscall.Sync() // the checkpoints must not be behind the store
+	return move(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
 }
+
+// move moves a file, which only the owner may read then.
+func move(from, to string) error { return errors.Join(os.Chmod(from, 0o600), os.Rename(from, to)) }
 
 // forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other
 // doorbell has removed since this one worked. A forwarder would deliver again what they do not
 // list.
 func (p *pair) forgetReceivers(copied string) error {
-	own := filepath.Join(p.Dir, "forward")
-	list, err := os.ReadDir(own)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, f := range list {
-		if filepath.Ext(f.Name()) != ".json" {
-			continue
-		}
-		if _, missing := os.Stat(filepath.Join(copied, f.Name())); errors.Is(missing, fs.ErrNotExist) {
-			err = errors.Join(err, os.Remove(filepath.Join(own, f.Name())))
+	own, err := fs.Glob(os.DirFS(p.Dir), "forward/*.json")
+	for _, name := range own {
+		if _, missing := os.Stat(filepath.Join(copied, name)); errors.Is(missing, fs.ErrNotExist) {
+			err = errors.Join(err, os.Remove(filepath.Join(p.Dir, name)))
 		}
 	}
 	return err
@@ -217,41 +199,19 @@ func (p *pair) forgetReceivers(copied string) error {
 
 // unpack writes the files of an archive below a folder, and nowhere else.
 func unpack(r io.Reader, into string) error {
-	root, err := os.OpenRoot(into)
+	path := filepath.Join(into, incoming)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	zipped, err := gzip.NewReader(r)
+	_, err = io.Copy(file, r)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	archive, err := zip.OpenReader(path)
 	if err != nil {
 		return err
 	}
-	archive := tar.NewReader(zipped)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, zipped) // its checksum is behind the archive
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if err := write(root, h.Name, archive); err != nil {
-			return err
-		}
-	}
-}
-
-func write(root *os.Root, name string, r io.Reader) error {
-	if dir := filepath.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-	}
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Sync(), f.Close())
+	defer archive.Close()
+	return os.CopyFS(into, archive)
 }

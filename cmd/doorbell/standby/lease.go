@@ -53,10 +53,13 @@ func take(ctx context.Context, kv jetstream.KeyValue, key string, h Holder) (*Le
 	defer cancel()
 	l := &Lease{kv: kv, key: key, holder: h, value: value, good: time.Now()}
 	l.revision, err = kv.Create(ctx, key, value)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	switch {
+	case errors.Is(err, jetstream.ErrKeyExists):
 		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return l, err
+	return l, nil
 }
 
 // Valid reports whether its holder may begin another request. Of the monotonic clock and the wall
@@ -118,11 +121,11 @@ func (l *Lease) found(ctx context.Context) (uint64, time.Time) {
 }
 
 // release gives the lease back, so that a waiting process takes over immediately.
-func (l *Lease) release(ctx context.Context) error {
-	if !l.Valid() {
+func (l *Lease) release() error {
+	if l == nil || !l.Valid() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), replyLimit)
 	defer cancel()
 	return l.kv.Delete(ctx, l.key, jetstream.LastRevision(l.revision))
 }

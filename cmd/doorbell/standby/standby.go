@@ -15,15 +15,16 @@
 package standby
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/events/stream"
@@ -67,17 +68,17 @@ type pair struct {
 	Options
 	kv jetstream.KeyValue // nil: it has to be opened
 
+	copying sync.Mutex // held while a copy is written
+
 	mu      sync.Mutex
 	working Holder
 }
 
 // Run waits for the lease, works, and waits again if the lease is lost, until ctx ends.
 func Run(ctx context.Context, o Options) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &pair{Options: o}
-	p.removeParts()
+	_ = os.RemoveAll(filepath.Join(o.Dir, parts)) // of a process that was killed: it may hold people who are erased meanwhile
 	for ctx.Err() == nil {
 		l, err := p.await(ctx)
 		if err != nil || l == nil {
@@ -113,7 +114,7 @@ func (p *pair) await(ctx context.Context) (l *Lease, err error) {
 	}
 	stop()
 	if err := <-ended; err != nil && ctx.Err() == nil {
-		return nil, errors.Join(err, p.giveBack(l))
+		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
 }
@@ -125,20 +126,16 @@ func (p *pair) try(ctx context.Context) (*Lease, error) {
 			return nil, stream.Explain(p.Conn, err)
 		}
 	}
-	l, err := take(ctx, p.kv, p.Name, p.Holder.now())
-	if err != nil {
-		p.kv = nil // the bucket may have been deleted
-	}
-	if err != nil || l != nil {
-		return l, err
-	}
-	p.see(ctx)
-	return nil, nil
-}
-
-func (h Holder) now() Holder {
+	h := p.Holder
 	h.Since = time.Now().UTC()
-	return h
+	l, err := take(ctx, p.kv, p.Name, h)
+	switch {
+	case err != nil:
+		p.kv = nil // the bucket may have been deleted
+	case l == nil:
+		p.see(ctx)
+	}
+	return l, err
 }
 
 // see notes the process that holds the lease.
@@ -178,18 +175,8 @@ func (p *pair) open(ctx context.Context) error {
 			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", Replicas: replicas, TTL: ttl,
 		})
 	}
-	if err != nil {
-		return err
-	}
-	status, err := kv.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if status.TTL() != ttl {
-		return fmt.Errorf("the bucket %s keeps keys for %s instead of %s: delete it, doorbell makes it again", Bucket, status.TTL(), ttl)
-	}
 	p.kv = kv
-	return nil
+	return err
 }
 
 // copies opens the object store, and makes it if it is missing.
@@ -237,7 +224,7 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 	defer func() {
 		stop()
 		<-kept
-		_ = p.giveBack(l) // otherwise it expires
+		_ = l.release() // otherwise it expires
 	}()
 	if err := p.takeOver(working); err != nil {
 		if ctx.Err() == nil {
@@ -258,16 +245,11 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 	return err
 }
 
-// giveBack releases a lease, of a process that has not started to work or has ended.
-func (p *pair) giveBack(l *Lease) error {
-	if l == nil {
-		return nil
-	}
-	return l.release(context.Background())
-}
-
-// copyEvery is how old a copy may become.
-const copyEvery = 10 * time.Minute
+// copyEvery is how old a copy may become, copyAgain the pause after one that failed.
+const (
+	copyEvery = 10 * time.Minute
+	copyAgain = 10 * time.Second
+)
 
 // Copy keeps the copy of the store up to date until ctx ends: now, every ten minutes, and after
 // each commit whose loss could not be made up for. A failure is logged and tried again.
@@ -279,7 +261,6 @@ func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 		default:
 		}
 	})
-	again := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for {
 		wait := copyEvery
 		err := t.CopyNow(ctx, s)
@@ -287,10 +268,8 @@ func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 		case ctx.Err() != nil, s.Failure() != nil:
 			return nil
 		case err != nil:
-			wait = again.NextBackOff()
+			wait = copyAgain
 			t.p.Log.Warn("the copy for the doorbell that takes over cannot be written; trying again", "err", err.Error())
-		default:
-			again.Reset()
 		}
 		select {
 		case <-ctx.Done():

@@ -1,11 +1,11 @@
 package standby
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -141,7 +141,7 @@ func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 	if turn.Valid() {
 		t.Error("the lease of another process is relied on")
 	}
-	if err := turn.release(t.Context()); err != nil {
+	if err := turn.release(); err != nil {
 		t.Error(err)
 	}
 	if e, err := kv.Get(t.Context(), "pair"); err != nil || string(e.Value()) != `{"name":"other","id":"other"}` {
@@ -337,7 +337,7 @@ func TestADeletedBucketIsMadeAgain(t *testing.T) {
 // TestAStartRemovesWhatAKilledProcessLeftOfACopy is about people: the next turn may be far away.
 func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{outgoing, incoming + "/" + storeFile} {
+	for _, name := range []string{parts + "/" + storeFile, parts + "/" + incoming} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("Nora-zq7"), 0o600)); err != nil {
 			t.Fatal(err)
@@ -350,14 +350,6 @@ func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
-	}
-}
-
-// TestNoCopyIsWithoutItsStore is about a file that is taken away while a copy is written, from which no
-// doorbell could start.
-func TestNoCopyIsWithoutItsStore(t *testing.T) {
-	if err := pack(io.Discard, t.TempDir()); err == nil {
-		t.Error("a copy without a store was written")
 	}
 }
 
@@ -451,13 +443,21 @@ func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 }
 
 func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
-	dir := t.TempDir()
-	root, err := os.OpenRoot(filepath.Join(dir))
-	if err != nil {
+	var b bytes.Buffer
+	archive := zip.NewWriter(&b)
+	if _, err := archive.Create("../outside"); err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
-	if err := write(root, "../outside", nil); err == nil {
-		t.Error("a file outside the folder was written")
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	into := filepath.Join(dir, "into")
+	if err := os.Mkdir(into, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_ = unpack(&b, into)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("a file outside the folder was written: %v, %v", left, err)
 	}
 }

@@ -55,9 +55,9 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if cmd.JSON {
-		return firstError(p.printJSON(r), r.Err())
+		return cmp.Or(p.printJSON(r), r.Err())
 	}
-	return firstError(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
+	return cmp.Or(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
 }
 
 // key tests another key on the configured agencies.
@@ -86,7 +86,7 @@ func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) 
 		return err
 	}
 	var text bytes.Buffer
-	if err := firstError(f.Write(&text), os.WriteFile(cmd.Shape, text.Bytes(), 0o600)); err != nil {
+	if err := cmp.Or(f.Write(&text), os.WriteFile(cmd.Shape, text.Bytes(), 0o600)); err != nil {
 		return exit.IO(err, "choose another file")
 	}
 	return p.print(fmt.Sprintf("The form of %s is in %s. It holds no value of a response; read it before you hand it on.",
@@ -111,11 +111,11 @@ func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 	}
 	p.warn(cfg.Warnings)
 	if c.JSON {
-		return firstError(p.printJSON(cfg.Settings), err)
+		return cmp.Or(p.printJSON(cfg.Settings), err)
 	}
 	rows := []string{"VARIABLE\tVALUE\tSOURCE"}
 	for _, s := range cfg.Settings {
 		rows = append(rows, s.Name+"\t"+cmp.Or(ops.Printable(s.Value), "-")+"\t"+s.Source)
 	}
-	return firstError(p.printTable(rows), err)
+	return cmp.Or(p.printTable(rows), err)
 }

@@ -208,11 +208,11 @@ func (d *demo) summary() {
 // pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
 // two doorbells in processes of their own, one of which is killed.
 type pairDemo struct {
-	out    io.Writer
-	dir    string
-	api    madeUp
-	urls   string // of the servers
-	stream stream.Client
+	out  io.Writer
+	dir  string
+	api  madeUp
+	urls string // of the servers
+	conn stream.Conn
 }
 
 // before and after are how long the demo goes on before and after the kill.
@@ -232,7 +232,7 @@ func (d *pairDemo) run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	d.urls, d.stream = urls, stream.Client{Conn: conn, Stream: demoStream, Wait: 5 * time.Second}
+	d.urls, d.conn = urls, conn
 	js, err := conn.JetStream()
 	if err != nil {
 		return err
@@ -321,13 +321,20 @@ func (d *pairDemo) asks(ctx context.Context, name string) error {
 	return nil
 }
 
-// compare compares the stream with what the API knows. It waits for what was created last.
+// compare compares the stream with what the API knows. It reads on for a while, for what was created
+// last.
 func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
-	until := time.Now()
-	if err := sleep(ctx, after); err != nil {
-		return 0, 0, 0, err
-	}
-	times, err := d.created(ctx)
+	until, times := time.Now(), map[string]int{}
+	ctx, stop := context.WithTimeout(ctx, after)
+	defer stop()
+	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: events.TypeContactRequestCreated, All: true}
+	err = tail(ctx, d.conn, o, func(e ops.LoggedEvent) error {
+		body, err := e.Event.Payload()
+		if c, is := body.(*events.ContactRequestCreated); is {
+			times[e.Event.AgencyID+" "+c.ContactRequestID]++
+		}
+		return err
+	}, func(string, ...any) {})
 	for _, c := range d.api.model.Truth().ContactRequests {
 		if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
 			continue
@@ -341,22 +348,4 @@ func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, d
 		}
 	}
 	return leads, lost, doubled, err
-}
-
-// created counts the events of each contact request in the stream.
-func (d *pairDemo) created(ctx context.Context) (map[string]int, error) {
-	times := map[string]int{}
-	filter := demoPrefix + ".v1.*." + string(events.TypeContactRequestCreated)
-	_, err := d.stream.ReadToEnd(ctx, filter, 0, func(m *stream.Message) error {
-		e, err := events.Decode(m.Header, m.Data)
-		if err != nil {
-			return err
-		}
-		body, err := e.Payload()
-		if c, is := body.(*events.ContactRequestCreated); is {
-			times[e.AgencyID+" "+c.ContactRequestID]++
-		}
-		return err
-	})
-	return times, err
 }

@@ -264,7 +264,7 @@ func (EventsTailCmd) Help() string {
 }
 
 func (c *EventsTailCmd) Validate() error {
-	return firstError(validType(c.Type), validAgency("--agency", c.Agency), validSince(c.Since))
+	return cmp.Or(validType(c.Type), validAgency("--agency", c.Agency), validSince(c.Since))
 }
 
 // Run prints events of the stream as they arrive.
@@ -342,7 +342,7 @@ func (f *EventFilter) valid() error {
 	case !since.IsZero() && !until.IsZero() && !since.Before(until):
 		return errors.New("--until: is not after --since")
 	}
-	return firstError(validType(f.Type), validAgency("--agency", f.Agency), validSince(f.Since))
+	return cmp.Or(validType(f.Type), validAgency("--agency", f.Agency), validSince(f.Since))
 }
 
 func validType(name string) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (f *PersonFlags) valid() error {
 	case err != nil:
 		err = fmt.Errorf("--phone: %w", err)
 	}
-	return firstError(err, validAgency("--agency", f.Agency))
+	return cmp.Or(err, validAgency("--agency", f.Agency))
 }
 
 // ForgetCmd is `doorbell forget`.
@@ -107,7 +108,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	case n > 1 && c.Request != "":
 		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", requests), "add --insertion and --agency, as the table above has them")
 	}
-	err = p.confirm(ctx, c.Yes, "the person in "+requests+" would be erased", "Erase the person in "+requests+"? Nobody can undo it.")
+	err = p.confirm(ctx, c.Yes, "the person in "+requests+" would be erased for good")
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func printFound(p *program, found people.Found) error {
 	if found.Unreadable > 0 {
 		below += fmt.Sprintf("\nMessages that stand where contact requests do and cannot be read: %d\n", found.Unreadable)
 	}
-	return firstError(p.printTable(rows), p.print(below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n"))
+	return cmp.Or(p.printTable(rows), p.print(below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n"))
 }
 
 // perPlace are the counts of the places, in words.

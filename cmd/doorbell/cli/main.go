@@ -189,16 +189,16 @@ func (p *program) warn(sentences []string) {
 	}
 }
 
-// confirm asks a person at the terminal. Without a terminal it refuses, with would in the error, and
+// confirm asks a person at the terminal about what would be done. Without a terminal it refuses, and
 // --yes is needed. It is nil for a yes, and where ctx ends.
-func (p *program) confirm(ctx context.Context, yes bool, would, question string) error {
+func (p *program) confirm(ctx context.Context, yes bool, would string) error {
 	switch {
 	case yes:
 		return nil
 	case !isTerminal(p.stdin):
 		return exit.Usage(would+", and there is nobody to ask", "--yes does it")
 	}
-	return confirmed(ctx, p.stdin, p.stderr, question+" [y/N] ")
+	return confirmed(ctx, p.stdin, p.stderr, would+". Go on? [y/N] ")
 }
 
 func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string) error {
@@ -218,15 +218,6 @@ func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string
 		}
 	}
 	return exit.Failed(errors.New("nothing was done"), "")
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // lookup finds variables in a list as os.Environ gives it.

@@ -87,8 +87,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.To == "-" {           // needs no confirmation
 		return c.print(ctx, p, log, q)
 	}
-	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total),
-		fmt.Sprintf("%d events will be replayed. Go on?", counts.Total))
+	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total))
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -187,5 +186,5 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.Eve
 	if c.JSON {
 		return err
 	}
-	return firstError(p.print(fmt.Sprintf("%s sent to %s; refused: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused)), err)
+	return cmp.Or(p.print(fmt.Sprintf("%s sent to %s; refused: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused)), err)
 }

@@ -32,10 +32,8 @@ func (BackupCmd) Help() string {
 
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
 func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
-		return exit.Usage("FILE is a folder", "add the name that the backup gets in it")
-	}
-	if same(c.File, filepath.Join(cfg.Base.DataDir, daemon.StoreFile)) {
+	there, _ := os.Stat(c.File)
+	if own, err := os.Stat(filepath.Join(cfg.Base.DataDir, daemon.StoreFile)); err == nil && there != nil && os.SameFile(there, own) {
 		return exit.Usage("FILE is the store itself", "give a backup another name, best on another disk")
 	}
 	from, err := open(ctx, cfg.Base)
@@ -53,13 +51,6 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return err
 	}
 	return p.printResult(c.JSON, r, "%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r))
-}
-
-// same says whether two paths are one file.
-func same(a, b string) bool {
-	one, err := os.Stat(a)
-	two, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(one, two)
 }
 
 // backup receives a verified copy of the store in a file, unless that would fill its disk.
@@ -118,9 +109,9 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), advice)
 	}
 	if c.JSON {
-		return firstError(p.printJSON(map[string]store.Report{"store": r}), err)
+		return cmp.Or(p.printJSON(map[string]store.Report{"store": r}), err)
 	}
-	return firstError(printReport(p, r), err)
+	return cmp.Or(printReport(p, r), err)
 }
 
 const adviceOnCopy = "do not start from this file: take another backup, which `doorbell verify --file` calls sound"

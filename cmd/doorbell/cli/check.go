@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -46,7 +45,7 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	switch {
 	case err == nil:
 		if r, err = check.Run(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr}); err != nil {
-			return exit.Failed(errors.New("interrupted"), "")
+			return err
 		}
 	case cmd.JSON:
 		r = check.Refused(err)
@@ -67,16 +66,11 @@ func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) er
 		return err
 	}
 	refused, err := check.Key(ctx, check.Options{Config: other, Version: release, Progress: p.stderr}, p.stdout)
-	switch {
-	case ctx.Err() != nil:
-		return exit.Failed(errors.New("interrupted"), "")
-	case err != nil:
-		return err
-	case refused > 0:
+	if err == nil && refused > 0 {
 		return exit.Failed(fmt.Errorf("the key in %s does not open %s", cmd.APIKeyFile, ops.Counted(refused, "agency")),
 			"leave the configured key in place, and ask the provider's account manager")
 	}
-	return nil
+	return err
 }
 
 // shape writes the form of real responses into a file that can be handed on.

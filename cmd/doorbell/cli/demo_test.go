@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,29 +25,6 @@ func mustLeaveNothing(t *testing.T, dir string) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-}
-
-func TestTheDemoShowsContactRequestsAndEndsByItself(t *testing.T) {
-	t.Parallel()
-	d, dir := startDemo(t, "--for", "8s")
-	if code := d.Exit(t); code != exit.Done {
-		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
-	}
-	text := d.Stdout.String()
-	doorbelltest.Has(t, text, "The listings API   http://127.0.0.1:", "nats --server nats://127.0.0.1:", "Watching", " events in ", "The first contact request arrived ")
-	shown := 0
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, "  New lead  ") && strings.Contains(line, "-zq7") {
-			shown++
-		}
-	}
-	if shown == 0 {
-		t.Errorf("no contact request was shown:\n%s", text)
-	}
-	if d.Stderr.String() != "" {
-		t.Errorf("complains:\n%s", d.Stderr.String())
-	}
-	mustLeaveNothing(t, dir)
 }
 
 func TestTheDemoRingsWithinTenSecondsAndStopsAtOnce(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 
 	"doorbell/cmd/doorbell/exit"
@@ -181,36 +180,6 @@ func TestARefusedTableLeavesTheOneBeforeInForce(t *testing.T) {
 	if take(nil, ""); changes != 1 {
 		t.Errorf("%d tables are in force", changes)
 	}
-}
-
-func TestADeadLetterIsDropped(t *testing.T) {
-	t.Parallel()
-	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	p.Answer(http.StatusRequestEntityTooLarge)
-	a, said := inProcess(t, s.With(p.Webhook()), func(o *daemon.Options) { o.CountEvery = 100 * time.Millisecond })
-	endsInTime := runs(t, a)
-	said.Await(t, "moved to the dead letters") // the alert that the watch has begun
-	doorbelltest.Eventually(t, "status tells", func() bool {
-		return strings.Contains(doorbelltest.Run(t, s.Environ, "status").Stdout, "doorbell dlq ls")
-	})
-	got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "7")
-	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.Stderr, "1 of 1 dead letters stay, or were not there") {
-		t.Errorf("one that is not there: %+v", got)
-	}
-	if got := doorbelltest.Run(t, s.With(p.Environ()...), "dlq", "retry", "1", "--json"); got.Code != exit.CodeFailed ||
-		!strings.Contains(got.Stdout, `"outcome": "failed"`) || !strings.Contains(got.Stderr, "1 of 1 dead letters stay") {
-		t.Errorf("retry: %+v", got)
-	}
-	if got := doorbelltest.Run(t, s.Environ, "dlq", "drop", "1"); got.Code != exit.Done || got.Stdout != "1 dropped\n" {
-		t.Errorf("drop: %+v", got)
-	}
-	if got := doorbelltest.Run(t, s.Environ, "dlq", "ls", "--json"); got.Stdout != "[]\n" {
-		t.Errorf("afterwards: %+v", got)
-	}
-	doorbelltest.Eventually(t, "status tells of none", func() bool {
-		return !strings.Contains(doorbelltest.Run(t, s.Environ, "status").Stdout, "doorbell dlq ls")
-	})
-	endsInTime()
 }
 
 func TestAReceiverThatIsGoneIsTroubleAndTheWatchGoesOn(t *testing.T) {

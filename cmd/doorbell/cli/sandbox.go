@@ -159,7 +159,8 @@ func (c *SandboxCmd) open(ctx context.Context) (m madeUp, err error) {
 		return m, err
 	case play:
 		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Speed: c.Speed, Model: model})
-		return madeUp{handler: p.Handler, model: p.Model, play: p, agencies: scenario.Agencies, settings: scenarioSettings(scenario.Name)}, nil
+		settings := strings.Fields("DOORBELL_REQUESTS_PER_SECOND=50 " + scenarioSettings[scenario.Name])
+		return madeUp{handler: p.Handler, model: p.Model, play: p, agencies: scenario.Agencies, settings: settings}, nil
 	}
 	return flow(ctx, sandbox.NewModel(model), sandbox.GeneratorOptions{
 		Seed: 1, Agencies: c.Agencies, Insertions: int(c.Insertions), History: int(c.History),
@@ -191,15 +192,9 @@ func shapedAPI(path string, agencies []string) (http.Handler, error) {
 }
 
 // scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.
-func scenarioSettings(name string) []string {
-	settings := []string{"DOORBELL_REQUESTS_PER_SECOND=50"}
-	switch name {
-	case "mass-vanish":
-		settings = append(settings, "DOORBELL_HOLD_FOR=2m")
-	case "monday-upload":
-		settings = append(settings, "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt")
-	}
-	return settings
+var scenarioSettings = map[string]string{
+	"mass-vanish":   "DOORBELL_HOLD_FOR=2m",
+	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
 }
 
 // environ are the variables of a client that watches.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ func daemonError(err error, b config.Base) error {
 // printResult prints the result of a command: an object for programs, a sentence for people.
 func (p *program) printResult(asJSON bool, object any, sentence string, args ...any) error {
 	if asJSON {
-		return p.printJSON(object)
+		return json.NewEncoder(p.stdout).Encode(object)
 	}
 	return p.print(fmt.Sprintf(sentence+"\n", args...))
 }
@@ -159,7 +160,7 @@ func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		return daemonError(err, cfg.Base)
 	}
 	if c.JSON {
-		err = p.printJSON(s)
+		err = json.NewEncoder(p.stdout).Encode(s)
 	} else {
 		_, err = fmt.Fprintln(p.stdout, strings.Join(s.Lines(p.terminalOf(p.stdout).TextOptions), "\n"))
 	}
@@ -189,7 +190,7 @@ func (c *ReportCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	case err != nil:
 		return err
 	case c.JSON:
-		return p.printJSON(r)
+		return json.NewEncoder(p.stdout).Encode(r)
 	case c.CSV:
 		return r.WriteCSV(p.stdout)
 	}

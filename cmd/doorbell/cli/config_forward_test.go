@@ -267,7 +267,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_TEAMS_PEOPLE=full"}, "DOORBELL_TEAMS_PEOPLE has no effect without DOORBELL_TEAMS_URL"},
 		{[]string{"DOORBELL_SLACK_PEOPLE=full"}, "DOORBELL_SLACK_PEOPLE has no effect without DOORBELL_SLACK_URL"},
 		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
-		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},
+		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: the receiver"},
 		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook + "2", "DOORBELL_WEBHOOK_SECRET=A100=" + doorbelltest.Whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
 		{[]string{"DOORBELL_WEBHOOK_TEMPLATE_FILE=" + templateFile(t, `{"body": 1}`)}, "DOORBELL_WEBHOOK_TEMPLATE_FILE has no effect without DOORBELL_WEBHOOK_URL"},
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},

@@ -105,8 +105,8 @@ func TestTheLogIsFiltered(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 100, false)
 	for args, want := range map[string]int{
-		"--limit 0":                                     101,
-		"--type access.>":                               1,
+		"--limit 0":       101,
+		"--type access.>": 1,
 		"--from-sequence 11 --to-sequence 20 --limit 0": 10,
 		"--since 1h --limit 0":                          101,
 		"--until 1h":                                    0,
@@ -141,24 +141,6 @@ func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
 		if one.Stdout != text+"\n" || two.Stdout != text+"\n" || one.Code != 0 || one.Stderr+two.Stderr != "" {
 			t.Errorf("event %d is shown as another one: %s%s", n+1, one.Stderr, two.Stderr)
 		}
-	}
-}
-
-func TestAnEventIsShownWholeWithoutPeople(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 9, false)
-	for agency, waits := range map[string]bool{"A100": false, "B200": true} {
-		which := map[string]string{"A100": "3", "B200": "8"}[agency]
-		got := doorbelltest.Run(t, environ, "events", "show", which)
-		if got.Code != 0 || !strings.Contains(got.Stdout, "0000000000000000000"+which) {
-			t.Fatalf("got %+v", got)
-		}
-		doorbelltest.Has(t, got.Stdout, "contact_request.created of "+agency, "urn:doorbell:schema:contact_request.created:v1",
-			`"contactRequestId": "id-`, `"title": "Ruhig & <zentral>"`, `"firstName": "***"`, `"message": "***"`, `"record": "***"`)
-		if strings.Contains(got.Stdout, "(waits)") != waits {
-			t.Errorf("%s says of its stream:\n%s", which, got.Stdout)
-		}
-		doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -167,35 +166,6 @@ func TestAReplayWhoseNATSIsAwayAdvisesStandardOutput(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	doorbelltest.Has(t, got.Stderr, "no connection to NATS at", "--to -")
-}
-
-func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 9, true)
-	was := doorbelltest.Lines(doorbelltest.Run(t, environ, "events", "ls", "--json").Stdout)
-	for _, flag := range [][]string{{"--to", "-"}, {"--to=-", "--json"}} {
-		got := doorbelltest.Run(t, environ, append([]string{"replay"}, flag...)...)
-		if got.Code != 0 || got.Stderr != "" {
-			t.Fatalf("%v: got %+v", flag, got)
-		}
-		want := make([]string, len(was))
-		for i, text := range was {
-			want[i] = strings.ReplaceAll(text, `"origin":"live"`, `"origin":"replay"`)
-		}
-		if !slices.Equal(doorbelltest.Lines(got.Stdout), want) {
-			t.Errorf("%v: other lines", flag)
-		}
-	}
-	one := doorbelltest.Run(t, environ, "replay", "--to", "-", "--insertion", "see#1##", "--agency", "B200")
-	for _, text := range doorbelltest.Lines(one.Stdout) {
-		var e events.Event
-		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Origin != events.OriginReplay || e.Reference != "see#1##" || e.AgencyID != "B200" {
-			t.Errorf("%v, %v", e.Header(), err)
-		}
-	}
-	if len(doorbelltest.Lines(one.Stdout)) != 2 {
-		t.Errorf("%d lines", len(doorbelltest.Lines(one.Stdout)))
-	}
 }
 
 func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {

@@ -130,7 +130,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 func resume(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()
 	got := doorbelltest.Run(t, s.Environ, "resume", "B200")
-	if got.Code != exit.Done || !strings.Contains(got.Stdout, "one halt ended") {
+	if got.Code != exit.Done || !strings.Contains(got.Stdout, "1 halt ended") {
 		t.Fatalf("resume: %+v", got)
 	}
 }

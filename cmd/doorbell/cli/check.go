@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"os"
 
 	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/receivers"
 )
 
 // CheckCmd is `doorbell check`.
@@ -19,11 +22,10 @@ type CheckCmd struct {
 }
 
 func (CheckCmd) Help() string {
-	return "Reads the configuration of run, requests the list of every agency once and contact requests at most twice, checks NATS and disk, " +
-		"and changes nothing. Beside a running daemon it begins at most one request a second.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, or the daemon does not, " +
-		"69 the daemon holds the store and does not answer.\n\nWith --api-key-file it requests the list of every agency once with that key, beside the requests of a running daemon, and " +
-		"exits with 1 if an agency refuses it.\n\nWith --shape it requests each operation once or twice and writes paths, types, lengths and patterns of the responses, so that you can " +
-		"show others what the API responds without showing anybody's data. A refusal is written too. `doorbell sandbox --shape` serves made-up responses of that form.\n\nExamples:\n  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key\n  doorbell check --shape shape.json"
+	return "Changes nothing. Beside a running daemon it begins at most one request a second.\n\n" +
+		"Exit codes: 0 run would work (warnings allowed), 78 and 74 it would end with that, 1 something\n" +
+		"else would not work.\n\n69: the daemon holds the store and does not answer.\n\nExamples:\n" +
+		"  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key\n  doorbell check --shape shape.json"
 }
 
 // Run says whether `doorbell run` would work, with this configuration, here and now. It leaves
@@ -43,7 +45,7 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	switch {
 	case err == nil:
 		if r, err = check.Run(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr}); err != nil {
-			return exit.Failed(errors.New("interrupted"), "")
+			return err
 		}
 	case cmd.JSON:
 		r = check.Refused(err)
@@ -52,9 +54,9 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if cmd.JSON {
-		return firstError(p.printJSON(r), r.Err())
+		return cmp.Or(p.printJSON(r), r.Err())
 	}
-	return firstError(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
+	return cmp.Or(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
 }
 
 // key tests another key on the configured agencies.
@@ -64,14 +66,50 @@ func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) er
 		return err
 	}
 	refused, err := check.Key(ctx, check.Options{Config: other, Version: release, Progress: p.stderr}, p.stdout)
-	switch {
-	case ctx.Err() != nil:
-		return exit.Failed(errors.New("interrupted"), "")
-	case err != nil:
-		return err
-	case refused > 0:
+	if err == nil && refused > 0 {
 		return exit.Failed(fmt.Errorf("the key in %s does not open %s", cmd.APIKeyFile, ops.Counted(refused, "agency")),
 			"leave the configured key in place, and ask the provider's account manager")
 	}
-	return nil
+	return err
+}
+
+// shape writes the form of real responses into a file that can be handed on.
+func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) error {
+	f, err := check.Shape(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr})
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := cmp.Or(f.Write(&text), os.WriteFile(cmd.Shape, text.Bytes(), 0o600)); err != nil {
+		return exit.IO(err, "choose another file")
+	}
+	return p.print(fmt.Sprintf("The form of %s is in %s. It holds no value of a response; read it before you hand it on.",
+		ops.Counted(len(f.Responses), "response"), cmd.Shape))
+}
+
+// ConfigCmd is `doorbell config`.
+type ConfigCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (ConfigCmd) Help() string {
+	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
+}
+
+// Run prints what is in effect, also when it is not good enough to run; then the problems follow as
+// the error.
+func (c *ConfigCmd) Run(_ context.Context, p *program) error {
+	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
+	if err == nil {
+		_, err = receivers.Open(cfg, release)
+	}
+	p.warn(cfg.Warnings)
+	if c.JSON {
+		return cmp.Or(p.printJSON(cfg.Settings), err)
+	}
+	rows := []string{"VARIABLE\tVALUE\tSOURCE"}
+	for _, s := range cfg.Settings {
+		rows = append(rows, s.Name+"\t"+cmp.Or(ops.Printable(s.Value), "-")+"\t"+s.Source)
+	}
+	return cmp.Or(p.printTable(rows), err)
 }

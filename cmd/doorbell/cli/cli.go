@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 )
 
@@ -65,35 +62,29 @@ var groups = kong.Groups{
 }
 
 // Moment is a point in time, given as such or as a duration before now. The zero Moment is none.
-type Moment struct {
-	at  time.Time
-	ago time.Duration
-}
+type Moment time.Time
 
 // UnmarshalText reads RFC 3339, a day, or a positive duration.
 func (m *Moment) UnmarshalText(text []byte) error {
-	if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
-		*m = Moment{at: at}
-		return nil
-	}
-	if at, err := time.Parse(time.DateOnly, string(text)); err == nil {
-		*m = Moment{at: at}
-		return nil
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, string(text)); err == nil {
+			*m = Moment(at)
+			return nil
+		}
 	}
 	ago, err := config.ParseDuration(string(text))
 	if err != nil || ago <= 0 {
 		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h or 5d")
 	}
-	*m = Moment{ago: ago}
+	*m = Moment(time.Now().Add(-ago))
 	return nil
 }
 
-// Time returns the moment as seen from now, zero for none.
-func (m Moment) Time(now time.Time) time.Time {
-	if m.ago > 0 {
-		return now.Add(-m.ago)
+func validSince(m Moment) error {
+	if time.Time(m).After(time.Now()) {
+		return errors.New("--since: lies in the future")
 	}
-	return m.at
+	return nil
 }
 
 // validAgency refuses an id that cannot be. One that is not given is the parser's to miss.
@@ -113,7 +104,6 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	answered := false // --help has printed and wants to exit
 	parser, err := newParser(
 		kong.Writers(p.stdout, p.stderr),
-		kong.Help(p.help),
 		kong.Exit(func(int) { answered = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
@@ -135,41 +125,18 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	return command.Run()
 }
 
-// help prints what the parser knows, at most as wide as the terminal: the parser itself breaks no
-// lists, no examples and not its last line.
-func (p *program) help(o kong.HelpOptions, c *kong.Context) error {
-	columns, _ := strconv.Atoi(lookup(p.environ)("COLUMNS"))
-	o.WrapUpperBound = min(cmp.Or(columns, p.terminalOf(p.stdout).Width, usualWidth), usualWidth)
-	var b strings.Builder
-	c.Stdout = &b
-	if err := kong.DefaultHelpPrinter(o, c); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		column := strings.LastIndex(line, "  ") + 2 // the last one
-		indent := max(column, len(line)-len(strings.TrimLeft(line, " "))+2)
-		if _, err := fmt.Fprintln(p.stdout, strings.Join(ops.Fit(strings.TrimRight(line, "\n"), indent, o.WrapUpperBound), "\n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func newParser(more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(new(grammar), append(more,
 		kong.Name("doorbell"),
 		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, Teams, mail or a webhook."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: usualWidth}),
 		groups,
 		kong.Vars{
 			"scenarios": strings.Join(scenarioNames(), ","),
-			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"), "receivers_text": receiverKinds,
+			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"),
 		},
 	)...)
 }
-
-// receiverKinds names the kinds of receivers in a sentence.
-var receiverKinds = strings.Join(receivers.Kinds[:len(receivers.Kinds)-1], ", ") + " or " + receivers.Kinds[len(receivers.Kinds)-1]
 
 // normalizeArgs takes what people type at other programs for what it is here.
 func normalizeArgs(args []string) []string {

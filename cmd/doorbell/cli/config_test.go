@@ -288,7 +288,7 @@ func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
 			}{&ConfigCmd{}, &ConfigCmd{JSON: true}, &RunCmd{}} { // not by a command line, which takes longer than they do
 				var stdout, stderr strings.Builder
 				p := &program{stdout: &stdout, stderr: &stderr, environ: doorbelltest.Fit(append([]string{"DOORBELL_DATA_DIR=" + dir}, tt.environ...)...)}
-				got := doorbelltest.Result{Code: report(&stderr, Terminal{}, command.Run(ctx, p)), Stdout: stdout.String(), Stderr: stderr.String()}
+				got := doorbelltest.Result{Code: report(&stderr, command.Run(ctx, p)), Stdout: stdout.String(), Stderr: stderr.String()}
 				if _, runs := command.(*RunCmd); got.Code != exit.CodeConfig || runs && got.Stdout != "" {
 					t.Fatalf("%T: exit code %d, want %d:\n%s%s", command, got.Code, exit.CodeConfig, got.Stdout, got.Stderr)
 				}

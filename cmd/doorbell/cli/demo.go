@@ -7,7 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,17 +20,14 @@ import (
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
-	"doorbell/poller"
-	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 )
 
 // DemoCmd is `doorbell demo`. It reads no environment.
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
-	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
-	Standby    bool          `help:"Show a takeover instead: two doorbells and three NATS servers, and the doorbell that works is killed. Takes about 50 s."`
-	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
+	Standby    bool          `xor:"what" help:"Show a takeover instead: two doorbells and three NATS servers, and the doorbell that works is killed. Takes about 50 s."`
+	JSON       bool          `name:"json" xor:"what" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
@@ -42,8 +40,10 @@ func (c *DemoCmd) Validate() error {
 	if c.For < 0 {
 		return errors.New("--for: must not be negative")
 	}
-	if c.Standby && c.JSON {
-		return errors.New("--standby and --json exclude each other")
+	for _, address := range []string{c.NATSListen, c.HTTPListen} {
+		if host, _, err := net.SplitHostPort(address); err != nil || !config.Loopback(host) {
+			return errors.New("--nats-listen, --http-listen: the demo lets nobody in from other machines; give an address like 127.0.0.1:0")
+		}
 	}
 	return nil
 }
@@ -61,14 +61,23 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 		return exit.IO(err, "")
 	}
 	defer os.RemoveAll(dir)
+	api, err := demoAPI(ctx)
+	if err != nil {
+		return exit.IO(err, "")
+	}
 	if c.Standby {
-		return (&pairDemo{out: p.stdout, dir: dir}).run(ctx, uint64(c.Seed))
+		d := pairDemo{out: p.stdout, dir: dir, api: api}
+		return d.run(ctx)
 	}
-	d := &demo{out: p.stdout, counts: map[events.Type]int{}, began: time.Now()}
+	d := &demo{out: p.stdout, api: api, began: time.Now()}
 	if c.JSON {
-		d.out, d.objects = p.stderr, p.stdout
+		d.out = p.stderr
 	}
-	d.terminal = p.terminalOf(d.out)
+	if d.put, err = (EventForm{JSON: c.JSON}).printer(p, func(e ops.LoggedEvent, width int) string {
+		return ops.Line(e.Event, true, width) // its people are made up
+	}); err != nil {
+		return err
+	}
 	if err := d.open(ctx, dir, c); err != nil {
 		return err
 	}
@@ -77,76 +86,78 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	return err
 }
 
-// demo is one run of it.
-type demo struct {
-	out      io.Writer // for people
-	objects  io.Writer // for programs; nil: there are none
-	terminal Terminal
-	api      madeUp
-	daemon   *daemon.Daemon
-	nats     string // URL
-	page     string // URL
-	began    time.Time
-
-	counts    map[events.Type]int
-	latencies []time.Duration
-	first     time.Duration // until the first contact request arrived
-}
-
-func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
+// demoAPI serves a made-up API on a free port.
+func demoAPI(ctx context.Context) (m madeUp, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return exit.IO(err, "")
+		return m, err
 	}
-	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), l, sandbox.GeneratorOptions{
-		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
+	m = flow(ctx, sandbox.NewModel(sandbox.Options{Seed: 1}), sandbox.GeneratorOptions{
+		Seed: 1, Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
 		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})
-	natsListen, err := freeAddress(d.out, "NATS", "--nats-listen", c.NATSListen)
-	if err != nil {
-		return err
-	}
-	httpListen, err := freeAddress(d.out, "the status page", "--http-listen", c.HTTPListen)
-	if err != nil {
-		return err
-	}
-	o := demoOptions(dir, d.api.url, d.api.agencies)
-	o.NATSListen, o.HTTPListen = natsListen, httpListen
-	d.daemon, err = daemon.New(ctx, o)
-	if err != nil {
-		return err
-	}
-	s, err := d.daemon.Verbs().Status()
-	d.nats, d.page = s.NATS.URL, s.Page
-	return err
+	m.url = "http://" + l.Addr().String()
+	go serveUntil(ctx, l, m.handler)
+	return m, nil
+}
+
+// demo is one run of it.
+type demo struct {
+	out    io.Writer // for people
+	put    func(ops.LoggedEvent) error
+	api    madeUp
+	daemon *daemon.Daemon
+	nats   string // URL
+	began  time.Time
+
+	count int           // of events
+	first time.Duration // until the first contact request arrived
 }
 
 // Where the events of a demo are.
 const demoPrefix, demoStream = "listings", "LISTINGS"
 
-// demoOptions are those of a daemon that watches agencies of a made-up API.
-func demoOptions(dir, url string, agencies []string) daemon.Options {
-	o := daemon.Options{
-		DataDir: dir, Version: release, ShowPeople: true, SubjectPrefix: demoPrefix, Stream: demoStream, ManageStream: true, Retention: 24 * time.Hour,
-		StreamMax: 1 << 30, Log: discardLog(),
-		Poller: poller.Options{
-			API: listings.Options{BaseURL: url}, RequestsPerSecond: 50, PollInterval: time.Second, WalkInterval: 2 * time.Second,
-		},
+func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
+	natsListen, err := freeAddress(d.out, "NATS", c.NATSListen)
+	if err != nil {
+		return err
 	}
-	for _, id := range agencies {
-		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
+	httpListen, err := freeAddress(d.out, "the status page", c.HTTPListen)
+	if err != nil {
+		return err
 	}
-	return o
+	cfg, err := config.Read(append(d.api.fast(dir), "DOORBELL_NATS_LISTEN="+natsListen, "DOORBELL_HTTP_LISTEN="+httpListen, "DOORBELL_SHOW_PEOPLE=true", "DOORBELL_STREAM_MAX=1GiB"), config.GroupPoll)
+	if err != nil {
+		return err
+	}
+	if d.daemon, err = daemon.New(ctx, DaemonOptions(cfg, discardLog())); err != nil {
+		return err
+	}
+	s, err := d.daemon.Verbs().Status()
+	d.nats = s.NATS.URL
+	fmt.Fprintf(d.out, `doorbell demo: everything here is made up, and gone when it ends.
+
+  The listings API   %s (agencies %s)
+  NATS               %s (stream LISTINGS)
+  The status page    %s
+
+Subscribe from another terminal, with the nats command or any NATS client:
+
+  nats --server %s sub 'listings.v1.*.contact_request.created'
+
+What was there before is learned first and not announced. Then, as it happens:
+
+`, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, s.Page, d.nats)
+	return err
+}
+
+// fast is the environment of a doorbell that watches it closely.
+func (m madeUp) fast(dir string) []string {
+	return append(m.environ(), "DOORBELL_DATA_DIR="+dir, "DOORBELL_REQUESTS_PER_SECOND=50", "DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=2s")
 }
 
 // freeAddress returns the address, or one with a free port if it is in use, and says so.
-func freeAddress(w io.Writer, what, flag, address string) (string, error) {
-	if address == "off" {
-		return "", exit.Usage(flag+": the demo needs an address", "leave it out, or give one like 127.0.0.1:0")
-	}
-	if host, _, err := net.SplitHostPort(address); err == nil && !config.Loopback(host) {
-		return "", exit.Usage(flag+": the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
-	}
+func freeAddress(w io.Writer, what, address string) (string, error) {
 	l, err := listen(w, what, address)
 	if err != nil {
 		return "", err
@@ -161,7 +172,6 @@ func (d *demo) run(ctx context.Context) error {
 		return exit.Failed(err, "")
 	}
 	defer nc.Close()
-	d.greet()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -171,70 +181,171 @@ func (d *demo) run(ctx context.Context) error {
 	return errors.Join(printErr, <-ended)
 }
 
-func (d *demo) greet() {
-	fmt.Fprintf(d.out, `doorbell demo: everything here is made up, and gone when it ends.
-
-  The listings API   %s (agencies %s)
-  NATS               %s (stream LISTINGS)
-  The status page    %s
-
-Subscribe from another terminal, with the nats command or any NATS client:
-
-  nats --server %s sub 'listings.v1.*.contact_request.created'
-
-What was there before is learned first and not announced. Then, as it happens:
-
-`, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, d.page, d.nats)
-}
-
 // print reads the stream as any subscriber would, and shows each event as it arrives, until ctx
 // ends.
 func (d *demo) print(ctx context.Context, nc stream.Conn) error {
 	for !d.daemon.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
 		time.Sleep(10 * time.Millisecond)
 	}
-	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}) {
-		if err != nil && ctx.Err() != nil {
-			return nil // it ended before it had begun
+	return tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}, d.show, func(string, ...any) {})
+}
+
+func (d *demo) show(e ops.LoggedEvent) error {
+	d.count++
+	if d.first == 0 && e.Event.Type == events.TypeContactRequestCreated {
+		d.first = time.Since(d.began)
+	}
+	return d.put(e)
+}
+
+func (d *demo) summary() {
+	fmt.Fprintf(d.out, "\n%d events in %s\n", d.count, time.Since(d.began).Round(100*time.Millisecond))
+	if d.first > 0 {
+		fmt.Fprintf(d.out, "The first contact request arrived %s after the start.\n", d.first.Round(100*time.Millisecond))
+	}
+}
+
+// pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
+// two doorbells in processes of their own, one of which is killed.
+type pairDemo struct {
+	out  io.Writer
+	dir  string
+	api  madeUp
+	urls string // of the servers
+	conn stream.Conn
+}
+
+// before and after are how long the demo goes on before and after the kill.
+const before, after = 10 * time.Second, 10 * time.Second
+
+// takeoverLimit is more than a takeover and the start of a process take.
+const takeoverLimit = time.Minute
+
+func (d *pairDemo) run(ctx context.Context) error {
+	urls, stop, err := natsd.StartThree(ctx, filepath.Join(d.dir, "nats"))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	conn, err := connectTo(ctx, natsd.Dial{URL: urls})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	d.urls, d.conn = urls, conn
+	js, err := conn.JetStream()
+	if err != nil {
+		return err
+	}
+	made := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: 24 * time.Hour, Replicas: 3}.StreamConfig()
+	if _, err := js.CreateStream(ctx, made); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "doorbell demo: three NATS servers and two doorbells, one and two. Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
+	if err := d.story(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// story kills the doorbell that works, and compares the stream at the end.
+func (d *pairDemo) story(ctx context.Context) error {
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(d.out, "  %5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, args...)...)
+	}
+	one, err := d.launch(ctx, "one")
+	if err != nil {
+		return err
+	}
+	defer endProcess(one)
+	if err := d.asks(ctx, "one"); err != nil {
+		return err
+	}
+	two, err := d.launch(ctx, "two")
+	if err != nil {
+		return err
+	}
+	defer endProcess(two)
+	say("one works, two waits")
+	since := time.Now()
+	if err := sleep(ctx, before); err != nil {
+		return err
+	}
+	endProcess(one)
+	killed := time.Now()
+	say("one is killed")
+	if err := d.asks(ctx, "two"); err != nil {
+		return err
+	}
+	say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
+	leads, lost, doubled, err := d.compare(ctx, since)
+	if err != nil {
+		return err
+	}
+	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
+	if lost+doubled > 0 {
+		return errors.New("the stream does not hold each contact request once")
+	}
+	return nil
+}
+
+// launch starts a doorbell like a user does.
+func (d *pairDemo) launch(ctx context.Context, name string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, program, "run")
+	c.Args[0] = os.Args[0] // a program may be called by another name than its file has
+	c.Env = append(d.api.fast(filepath.Join(d.dir, name)), "NATS_URL="+d.urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
+	return c, c.Start()
+}
+
+func endProcess(c *exec.Cmd) {
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+// asks waits until a doorbell sends its next request.
+func (d *pairDemo) asks(ctx context.Context, name string) error {
+	asked, limit := d.api.model.Requests(sandbox.Filter{}), time.Now().Add(takeoverLimit)
+	for d.api.model.Requests(sandbox.Filter{}) == asked {
+		if time.Now().After(limit) {
+			return fmt.Errorf("doorbell %s sends no request", name)
 		}
-		if err == nil {
-			err = d.show(e)
-		}
-		if err != nil {
-			return exit.Failed(err, "")
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (d *demo) show(e events.Event) error {
-	d.counts[e.Type]++
-	if e.Type == events.TypeContactRequestCreated {
-		if d.first == 0 {
-			d.first = time.Since(d.began)
+// compare compares the stream with what the API knows. It reads on for a while, for what was created
+// last.
+func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
+	until, times := time.Now(), map[string]int{}
+	ctx, stop := context.WithTimeout(ctx, after)
+	defer stop()
+	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: events.TypeContactRequestCreated, All: true}
+	err = tail(ctx, d.conn, o, func(e ops.LoggedEvent) error {
+		body, err := e.Event.Payload()
+		if c, is := body.(*events.ContactRequestCreated); is {
+			times[e.Event.AgencyID+" "+c.ContactRequestID]++
 		}
-		d.latencies = append(d.latencies, time.Since(e.Time))
-	}
-	if d.objects != nil {
-		return printJSONEvent(d.objects, e)
-	}
-	return printEvent(d.out, d.terminal, e, false, ops.Line(e, true, d.terminal.Width)) // its people are made up
-}
-
-func (d *demo) summary() {
-	total := 0
-	for _, n := range d.counts {
-		total += n
-	}
-	fmt.Fprintf(d.out, "\n%d events in %s\n", total, time.Since(d.began).Round(100*time.Millisecond))
-	for _, t := range events.Types {
-		if n := d.counts[t]; n > 0 {
-			fmt.Fprintf(d.out, "  %5d  %s\n", n, t)
+		return err
+	}, func(string, ...any) {})
+	for _, c := range d.api.model.Truth().ContactRequests {
+		if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
+			continue
+		}
+		leads++
+		switch n := times[c.AgencyID+" "+c.ID]; {
+		case n == 0:
+			lost++
+		case n > 1:
+			doubled++
 		}
 	}
-	if len(d.latencies) > 0 {
-		slices.Sort(d.latencies)
-		fmt.Fprintf(d.out, "The first contact request arrived %s after the start; half of them within %s of being made.\n",
-			d.first.Round(100*time.Millisecond), d.latencies[len(d.latencies)/2].Round(10*time.Millisecond))
-	}
+	return leads, lost, doubled, err
 }

@@ -112,12 +112,11 @@ func TestTheImageIsPinnedAndHoldsTheProgramAlone(t *testing.T) {
 // parsing says of one command line after the other whether it exists: words behind the name of the program.
 func parsing(t *testing.T) (parses func(args []string) error) {
 	t.Helper()
-	parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(args []string) error {
-		_, err := parser.Parse(args)
+	return func(args []string) error { // a parser remembers the flags of a parse
+		parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
+		if err == nil {
+			_, err = parser.Parse(args)
+		}
 		return err
 	}
 }

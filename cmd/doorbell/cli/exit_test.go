@@ -32,7 +32,7 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		{errors.New("a\x1b[2J\nb\u202e"), 1, "doorbell: a\uFFFD[2J\uFFFDb\uFFFD\n"},
 	} {
 		var out bytes.Buffer
-		if code := report(&out, Terminal{}, tt.err); code != tt.code || out.String() != tt.text {
+		if code := report(&out, tt.err); code != tt.code || out.String() != tt.text {
 			t.Errorf("%v: code %d and %q, want %d and %q", tt.err, code, out.String(), tt.code, tt.text)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,10 +49,8 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // What is logged about one thing again and again is bounded: of lines with the same message about
-// the same thing, a few in a row are written and then one every dedupeEvery, with how many there
-// were in between. The same words twice are one every dedupeEvery from the beginning. The last line
-// is never lost, it may come late: so the end of a failure is seen even if it came and went all
-// day.
+// the same thing dedupeBurst are written, and then one every dedupeEvery, the newest, with how many
+// there were before it. So the last line is never lost, it may come late.
 const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 4
@@ -70,21 +67,13 @@ const toldOnce = "scope"
 
 // dedupeHandler is a slog.Handler that keeps a lasting failure from filling the log.
 type dedupeHandler struct {
-	next  slog.Handler
+	slog.Handler
 	about string // attributes of a With that are in sameThing
 	all   *deduped
 }
 
-func NewDedupe(next slog.Handler) *dedupeHandler {
-	return &dedupeHandler{next: next, all: &deduped{things: map[string]*repeatedLine{}}}
-}
-
-// loud is the same log without the bound: for the effects of what a person does, again each time.
-func loud(log *slog.Logger) *slog.Logger {
-	if h, ok := log.Handler().(*dedupeHandler); ok {
-		return slog.New(h.next)
-	}
-	return log
+func NewDedupe(next slog.Handler) slog.Handler {
+	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
 // deduped is what was logged, by message and thing. It is shared by all loggers that come from one.
@@ -96,143 +85,89 @@ type deduped struct {
 // repeatedLine is what was logged about one thing.
 type repeatedLine struct {
 	limit *rate.Limiter
-	last  time.Time // when a line was written
-	words string    // of that line
-
-	held      *slog.Record // the newest line that was not written
-	heldWords string
-	next      slog.Handler // writes it
-	unwritten int          // lines since the last one
-	timer     *time.Timer
-}
-
-// Enabled is that of the next handler.
-func (h *dedupeHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return h.next.Enabled(ctx, l)
+	held  *slog.Record // the newest line that was not written
+	next  slog.Handler // writes it
+	more  int          // lines before it that were not
 }
 
 // WithAttrs remembers what the lines will be about.
 func (h *dedupeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
-	c.next = h.next.WithAttrs(attrs)
+	c.Handler = h.Handler.WithAttrs(attrs)
 	for _, a := range attrs {
-		if slices.Contains(sameThing, a.Key) {
-			c.about += "\x00" + a.Key + "=" + a.Value.String()
-		}
+		c.about += aboutOf(a)
 	}
 	return &c
 }
 
-// WithGroup is that of the next handler: nothing of ours makes groups.
-func (h *dedupeHandler) WithGroup(name string) slog.Handler {
-	c := *h
-	c.next = h.next.WithGroup(name)
-	return &c
+func aboutOf(a slog.Attr) string {
+	if !slices.Contains(sameThing, a.Key) {
+		return ""
+	}
+	return "\x00" + a.Key + "=" + a.Value.String()
 }
 
 // Handle writes a line, or keeps it for later.
 func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelInfo || isToldOnce(r) { // debug lines are all wanted
-		return h.next.Handle(ctx, r)
-	}
-	about, words := h.split(r)
-	h.all.mu.Lock()
-	t := h.all.thing(about, r.Time)
-	kept := r.Clone()
-	t.held, t.heldWords, t.next = &kept, words, h.next
-	t.unwritten++
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-	if wait := t.wait(words, r.Time); wait > 0 {
-		t.timer = time.AfterFunc(wait, func() { h.all.release(t) })
-		h.all.mu.Unlock()
-		return nil
-	}
-	r = t.take(r.Time)
-	h.all.mu.Unlock()
-	return h.next.Handle(ctx, r)
-}
-
-func isToldOnce(r slog.Record) (is bool) {
+	about, once := r.Level.String()+"\x00"+r.Message+h.about, false
 	r.Attrs(func(a slog.Attr) bool {
-		is = a.Key == toldOnce
-		return !is
-	})
-	return is
-}
-
-// split is what a line is about, and what it says of that.
-func (h *dedupeHandler) split(r slog.Record) (about, words string) {
-	var a, w strings.Builder
-	a.WriteString(r.Level.String() + "\x00" + r.Message + h.about)
-	r.Attrs(func(attr slog.Attr) bool {
-		b := &w
-		if slices.Contains(sameThing, attr.Key) {
-			b = &a
-		}
-		b.WriteString("\x00" + attr.Key + "=" + attr.Value.Resolve().String())
+		about += aboutOf(a)
+		once = once || a.Key == toldOnce
 		return true
 	})
-	return a.String(), w.String()
+	if r.Level < slog.LevelInfo || once { // debug lines are all wanted
+		return h.Handler.Handle(ctx, r)
+	}
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	t := h.all.thing(about)
+	if t.held == nil {
+		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
+		if wait <= 0 {
+			return h.Handler.Handle(ctx, r)
+		}
+		time.AfterFunc(wait, func() { h.all.release(t) })
+	} else {
+		t.more++
+	}
+	kept := r.Clone()
+	t.held, t.next = &kept, h.Handler
+	return nil
 }
 
-// thing finds what was logged about something, and forgets what is long ago where there is too much
-// of it.
-func (c *deduped) thing(about string, now time.Time) *repeatedLine {
+// thing finds what was logged about something, and forgets everything where that is too much.
+func (c *deduped) thing(about string) *repeatedLine {
 	if c.things[about] == nil {
 		if len(c.things) >= mostDeduped {
-			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil && t.limit.TokensAt(now) >= dedupeBurst })
+			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
 		}
 		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), dedupeBurst)}
 	}
 	return c.things[about]
 }
 
-// wait is how long a line has to wait.
-func (t *repeatedLine) wait(words string, now time.Time) time.Duration {
-	wait := time.Duration((1 - t.limit.TokensAt(now)) * float64(dedupeEvery))
-	if words == t.words && !t.last.IsZero() {
-		wait = max(wait, dedupeEvery-now.Sub(t.last))
-	}
-	return wait
-}
-
-// take is the line that is kept, with how many were not written before it. It is written now.
-func (t *repeatedLine) take(now time.Time) slog.Record {
-	r := *t.held
-	if t.unwritten > 1 {
-		r.AddAttrs(slog.Int("repeated", t.unwritten-1))
-	}
-	t.limit.ReserveN(now, 1)
-	t.words, t.last, t.unwritten, t.held = t.heldWords, now, 0, nil
-	return r
-}
-
-// release writes the line that is kept, if any, at its own time.
-func (c *deduped) release(t *repeatedLine) {
+// release writes the lines that are kept, if any, at their own time.
+func (c *deduped) release(things ...*repeatedLine) {
 	c.mu.Lock()
-	if t.held == nil {
-		c.mu.Unlock()
-		return
+	defer c.mu.Unlock()
+	for _, t := range things {
+		if t.held == nil {
+			continue
+		}
+		if t.more > 0 {
+			t.held.AddAttrs(slog.Int("repeated", t.more))
+		}
+		_ = t.next.Handle(context.Background(), *t.held) // there is no other place to report it
+		t.held, t.more = nil, 0
 	}
-	r, next := t.take(time.Now()), t.next
-	c.mu.Unlock()
-	_ = next.Handle(context.Background(), r) // there is no other place to report it
 }
 
 // flushLog writes what is still kept: the process is about to end.
 func flushLog(log *slog.Logger) {
-	h, ok := log.Handler().(*dedupeHandler)
-	if !ok {
-		return
-	}
-	h.all.mu.Lock()
-	kept := slices.Collect(maps.Values(h.all.things))
-	kept = slices.DeleteFunc(kept, func(t *repeatedLine) bool { return t.held == nil })
-	slices.SortFunc(kept, func(a, b *repeatedLine) int { return a.held.Time.Compare(b.held.Time) })
-	h.all.mu.Unlock()
-	for _, t := range kept {
-		h.all.release(t)
+	if h, ok := log.Handler().(*dedupeHandler); ok {
+		h.all.mu.Lock()
+		kept := slices.Collect(maps.Values(h.all.things))
+		h.all.mu.Unlock()
+		h.all.release(kept...)
 	}
 }

@@ -4,7 +4,11 @@
 package cli
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -12,9 +16,14 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
 )
 
 // Process runs the command line of this process and returns its exit code.
@@ -28,7 +37,25 @@ func Process() int {
 // the exit code. It touches no global state, so that several of them can run in one process.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
-	return report(stderr, p.terminalOf(stderr), p.execute(ctx, args))
+	return report(stderr, p.execute(ctx, args))
+}
+
+// report prints an error as people see it and returns its exit code.
+func report(w io.Writer, err error) int {
+	code, sentences, hint := exit.Outcome(err)
+	switch {
+	case errors.Is(err, poller.ErrUnknownAgency):
+		hint = "doorbell status lists the agencies; upper and lower case differ"
+	case errors.Is(err, poller.ErrHalted):
+		hint = "doorbell status says why, and what ends it"
+	}
+	for _, s := range sentences {
+		fmt.Fprintln(w, "doorbell: "+ops.Printable(s))
+	}
+	if hint = cmp.Or(hint, ops.Hint(err)); hint != "" {
+		fmt.Fprintln(w, "  "+ops.Printable(hint))
+	}
+	return code
 }
 
 // program is what a command may use of the world.
@@ -57,7 +84,6 @@ func untilSignal(parent context.Context) context.Context {
 type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a tree with changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -69,16 +95,10 @@ var release = "1.0.0"
 // readVersion adds what the Go command wrote into the program.
 func readVersion() Version {
 	v := Version{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
+	info, _ := debug.ReadBuildInfo()
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
+		if s.Key == "vcs.revision" {
 			v.Revision = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
 		}
 	}
 	return v
@@ -102,4 +122,112 @@ func (c *VersionCmd) Run(_ context.Context, p *program) error {
 	}
 	_, err := fmt.Fprintf(p.stdout, "doorbell %s (%s)\n", v.Version, build)
 	return err
+}
+
+// usualWidth is that of a terminal whose width is unknown.
+const usualWidth = 80
+
+// Terminal is what is known of the screen that a command writes to; the zero value is a file.
+type Terminal struct {
+	ops.TextOptions
+	is bool // a person reads
+}
+
+// terminalOf looks at w. NO_COLOR and TERM are honoured as all programs do.
+func (p *program) terminalOf(w io.Writer) Terminal {
+	if !isTerminal(w) {
+		return Terminal{}
+	}
+	value := lookup(p.environ)
+	t := Terminal{is: true}
+	t.Width, t.Color = usualWidth, value("NO_COLOR") == "" && value("TERM") != "dumb"
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil {
+		t.Width = cmp.Or(width, usualWidth)
+	}
+	return t
+}
+
+// isTerminal reports whether a person sits at a reader or writer.
+func isTerminal(rw any) bool {
+	f, ok := rw.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// print writes lines for people.
+func (p *program) print(text string) error { return printLines(p.stdout, text) }
+
+// note says something beside the output.
+func (p *program) note(format string, args ...any) {
+	_ = printLines(p.stderr, fmt.Sprintf(format, args...)) // there is no other place to report it
+}
+
+// printLines leaves out what could rewrite a terminal, whoever it comes from.
+func printLines(w io.Writer, text string) error {
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Fprintln(w, ops.Printable(strings.TrimRight(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTable prints rows, whose cells have tabs between them.
+func (p *program) printTable(rows []string) error { return p.print(ops.Aligned(rows, 0)) }
+
+// printJSON prints a value as JSON with indentation.
+func (p *program) printJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// warn prints sentences about what is odd but not wrong, for commands that have no log.
+func (p *program) warn(sentences []string) {
+	for _, s := range sentences {
+		p.note("doorbell: warning: %s", s)
+	}
+}
+
+// confirm asks a person at the terminal about what would be done. Without a terminal it refuses, and
+// --yes is needed. It is nil for a yes, and where ctx ends.
+func (p *program) confirm(ctx context.Context, yes bool, would string) error {
+	switch {
+	case yes:
+		return nil
+	case !isTerminal(p.stdin):
+		return exit.Usage(would+", and there is nobody to ask", "--yes does it")
+	}
+	return confirmed(ctx, p.stdin, p.stderr, would+". Go on? [y/N] ")
+}
+
+func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string) error {
+	fmt.Fprint(out, question)
+	answer := make(chan string, 1)
+	go func() { // it may outlive the question: a read cannot be ended
+		text, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return nil
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+	}
+	return exit.Failed(errors.New("nothing was done"), "")
+}
+
+// lookup finds variables in a list as os.Environ gives it.
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		for _, v := range environ {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
 }

@@ -107,7 +107,7 @@ func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *t
 			r.change(bad)
 			r.wants()
 		}
-		if n := strings.Count(r.log.String(), "is refused"); n != 6 {
+		if n := strings.Count(r.log.String(), "is refused"); n != dedupeBurst {
 			t.Errorf("%d lines about six bad files:\n%s", n, r.log.String())
 		}
 		if err := os.Remove(r.file); err != nil {

@@ -15,7 +15,6 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -65,7 +64,7 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 	if got.Code != 0 || got.Stdout != "4 events replayed to listings.replay.crm-2.>, stream LISTINGS_REPLAY; already present: 0\n" {
 		t.Fatalf("got %+v", got)
 	}
-	doorbelltest.Has(t, got.Stderr, "replaying 4 events to listings.replay.crm-2.>, job crm-2")
+	doorbelltest.Has(t, got.Stderr, "replaying 4 events, job crm-2")
 	all := replayed(t, url)
 	if len(all) != 4 {
 		t.Fatalf("%d messages", len(all))
@@ -169,35 +168,6 @@ func TestAReplayWhoseNATSIsAwayAdvisesStandardOutput(t *testing.T) {
 	doorbelltest.Has(t, got.Stderr, "no connection to NATS at", "--to -")
 }
 
-func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 9, true)
-	was := doorbelltest.Lines(doorbelltest.Run(t, environ, "events", "ls", "--json").Stdout)
-	for _, flag := range [][]string{{"--to", "-"}, {"--to=-", "--json", "--rate", "1000"}} {
-		got := doorbelltest.Run(t, environ, append([]string{"replay"}, flag...)...)
-		if got.Code != 0 || got.Stderr != "" {
-			t.Fatalf("%v: got %+v", flag, got)
-		}
-		want := make([]string, len(was))
-		for i, text := range was {
-			want[i] = strings.ReplaceAll(text, `"origin":"live"`, `"origin":"replay"`)
-		}
-		if !slices.Equal(doorbelltest.Lines(got.Stdout), want) {
-			t.Errorf("%v: other lines", flag)
-		}
-	}
-	one := doorbelltest.Run(t, environ, "replay", "--to", "-", "--insertion", "see#1##", "--agency", "B200")
-	for _, text := range doorbelltest.Lines(one.Stdout) {
-		var e events.Event
-		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Origin != events.OriginReplay || e.Reference != "see#1##" || e.AgencyID != "B200" {
-			t.Errorf("%v, %v", e.Header(), err)
-		}
-	}
-	if len(doorbelltest.Lines(one.Stdout)) != 2 {
-		t.Errorf("%d lines", len(doorbelltest.Lines(one.Stdout)))
-	}
-}
-
 func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	environ := append(logged(t, 1000, true), "NATS_URL="+doorbelltest.StartNATS(t, server.RANDOM_PORT)) // and a halt
@@ -218,7 +188,7 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	}
 	for answer, yes := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
 		var out strings.Builder
-		if err := ask(t.Context(), strings.NewReader(answer), &out, "Go on? "); (err == nil) != yes || out.String() != "Go on? " {
+		if err := confirmed(t.Context(), strings.NewReader(answer), &out, "Go on? "); (err == nil) != yes || out.String() != "Go on? " {
 			t.Errorf("%q: %v, %q", answer, err, out.String())
 		}
 	}
@@ -231,8 +201,8 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job a.b":                             "--job: write 1 to 64 letters, digits, _ and -",
 		"--job >":                               "--job: write 1 to 64",
 		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
-		"--job a --to -":                        "--job: has a meaning for NATS alone",
-		"--to kafka":                            "--to: write nats, -, slack, teams, email or webhook",
+		"--job a --to -":                        "--job and --rate: have a meaning for NATS alone",
+		"--to kafka":                            `--to must be one of "nats","-","slack","teams","email","webhook"`,
 		"--rate=-1":                             "--rate: write a number from",
 		"--rate NaN":                            "--rate: write a number from",
 		"--rate Inf":                            "--rate: write a number from",

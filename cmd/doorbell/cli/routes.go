@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
 	"doorbell/events/forward"
@@ -31,9 +31,7 @@ type RoutesLsCmd struct {
 }
 
 func (RoutesLsCmd) Help() string {
-	return "For each kind of receiver the first line that fits an event wins. An address that may be a secret is shown " +
-		"as a host and a fingerprint. A running daemon rereads DOORBELL_ROUTES_FILE within 30 s.\n\n" +
-		"Example:\n  doorbell routes ls"
+	return "For each kind of receiver the first line that fits an event wins.\n\nExample:\n  doorbell routes ls"
 }
 
 // routeLine is a line of the table in the form in which it is printed.
@@ -42,15 +40,18 @@ type routeLine struct {
 	Setting string   `json:"setting,omitempty"` // of a line that a setting makes
 	To      []string `json:"to"`
 	forward.Filter
-	Place string `json:"-"`
 }
 
-func shownLine(l receivers.Line) routeLine {
-	shown := routeLine{Line: l.Number, Setting: l.Setting, Filter: l.Filter, Place: l.Place()}
-	for _, a := range l.To {
-		shown.To = append(shown.To, a.String())
+func shownLines(list []receivers.Line) []routeLine {
+	all := []routeLine{}
+	for _, l := range list {
+		one := routeLine{Line: l.Number, Setting: l.Setting, Filter: l.Filter}
+		for _, a := range l.To {
+			one.To = append(one.To, a.String())
+		}
+		all = append(all, one)
 	}
-	return shown
+	return all
 }
 
 func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
@@ -59,31 +60,29 @@ func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
 		return err
 	}
 	defer set.Close()
-	lines := []routeLine{}
-	rows := []string{"LINE\tAGENCY\tREFERENCE\tPOSTAL CODE\tOFFER TYPE\tMIN SCORE\tTYPES\tTO"}
-	for _, l := range set.Lines() {
-		shown := shownLine(l)
-		lines = append(lines, shown)
-		score := ""
-		if l.Filter.MinScore != nil {
-			score = strconv.FormatFloat(*l.Filter.MinScore, 'g', -1, 64)
-		}
-		cells := []string{
-			strings.TrimPrefix(shown.Place, "line "), l.Filter.Whose(), l.Filter.Reference, strings.Join(l.Filter.PostalCodes, ","),
-			strings.Join(l.Filter.OfferTypes, ","), score, strings.Join(l.Filter.Types, ","), strings.Join(shown.To, " "),
-		}
-		for n := range cells {
-			cells[n] = cmp.Or(printable(cells[n]), "-")
-		}
-		rows = append(rows, strings.Join(cells, "\t"))
-	}
+	lines := shownLines(set.Lines())
 	switch {
 	case c.JSON:
 		return p.printJSON(lines)
 	case len(lines) == 0:
-		return p.print("no routes: events go to NATS alone\n")
+		return p.print("no routes: events go to NATS alone")
 	}
-	return p.printTable("", rows, "")
+	rows := []string{"LINE\tAGENCY\tREFERENCE\tPOSTAL CODE\tOFFER TYPE\tMIN SCORE\tTYPES\tTO"}
+	for n, l := range lines {
+		score := ""
+		if l.MinScore != nil {
+			score = strconv.FormatFloat(*l.MinScore, 'g', -1, 64)
+		}
+		cells := []string{
+			strings.TrimPrefix(set.Lines()[n].Place(), "line "), l.Whose(), l.Reference, strings.Join(l.PostalCodes, ","),
+			strings.Join(l.OfferTypes, ","), score, strings.Join(l.Types, ","), strings.Join(l.To, " "),
+		}
+		for n := range cells {
+			cells[n] = cmp.Or(ops.Printable(cells[n]), "-")
+		}
+		rows = append(rows, strings.Join(cells, "\t"))
+	}
+	return p.printTable(rows)
 }
 
 // RoutesTestCmd is `doorbell routes test`.
@@ -119,26 +118,22 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	tested := []routeLine{}
-	for _, l := range set.Matching(e) {
-		shown := shownLine(l)
-		tested = append(tested, shown)
-		for _, to := range shown.To {
+	matching := set.Matching(e)
+	if c.JSON {
+		err = p.printJSON(shownLines(matching))
+	}
+	for _, l := range matching {
+		for _, to := range l.To {
 			if !c.JSON {
-				fmt.Fprintln(p.stdout, printable(to+" by "+shown.Place))
+				err = errors.Join(err, p.print(to.String()+" by "+l.Place()))
 			}
 		}
 	}
-	if c.JSON {
-		if err := p.printJSON(tested); err != nil {
-			return err
-		}
-	}
-	if len(tested) == 0 {
-		return exit.Failed(errors.New("no line takes it"),
+	if err == nil && len(matching) == 0 {
+		err = exit.Failed(errors.New("no line takes it"),
 			"doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
 	}
-	return nil
+	return err
 }
 
 // event returns the event that the flags describe, or without flags the newest one of the

@@ -1,17 +1,25 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/receivers"
+	"doorbell/cmd/doorbell/standby"
+	"doorbell/poller"
 )
 
 // RunCmd is `doorbell run`.
@@ -42,25 +50,46 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	o.Moved = flags.Moved
 	keys := newKeyReader(p.environ, c, hup, log)
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), keys.run
-	if c.Base.Standby != "" {
-		return runStandby(ctx, c, o, keys)
-	}
-	return runDaemon(ctx, c, o)
-}
-
-// runDaemon opens the receivers and a daemon, and runs it until ctx ends.
-func runDaemon(ctx context.Context, c *config.Config, o daemon.Options) error {
 	set, err := receivers.Open(c, release)
 	if err != nil {
 		return err
 	}
-	return runDelivering(ctx, c, o, set)
+	if c.Base.Standby != "" {
+		return runStandby(ctx, c, o, keys, set)
+	}
+	return runDaemon(ctx, c, o, set)
 }
 
-// runDelivering is runDaemon with receivers that are open.
-func runDelivering(ctx context.Context, c *config.Config, o daemon.Options, set *receivers.Set) error {
+// runStandby waits until this one of a pair of doorbells may work, and runs a daemon in each of its
+// turns.
+func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *keyReader, set *receivers.Set) error {
+	b, log := c.Base, o.Log
+	conn, err := daemon.Connect(options.NATS(c.NATS), log.With("part", "standby"))
+	if err != nil {
+		return exit.Config(fmt.Errorf("NATS: %w", err), "check the NATS_* settings")
+	}
+	defer daemon.HangUp(conn)
+	host, _ := os.Hostname()
+	return standby.Run(ctx, standby.Options{
+		Conn: conn, Stream: b.Stream(), Keep: b.Retention, Name: b.Standby, Dir: b.DataDir, Log: log,
+		Holder: standby.Holder{Name: cmp.Or(host, "another machine"), ID: rand.Text()},
+		Work: func(ctx context.Context, t *standby.Turn) error {
+			o := o
+			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
+			if err := set.Reread(); err != nil {
+				log.Error("the changed table of routes is refused; the one before stays in force", "err", err)
+			}
+			return runDaemon(ctx, c, o, set)
+		},
+		Wait: func(ctx context.Context, working func() standby.Holder) error {
+			return daemon.Wait(ctx, o, conn, b.Standby, working)
+		},
+	})
+}
+
+// runDaemon runs a daemon with these receivers until ctx ends.
+func runDaemon(ctx context.Context, c *config.Config, o daemon.Options, set *receivers.Set) (err error) {
 	log := o.Log
-	var err error
 	if !set.IsEmpty() {
 		o.Receivers, o.ForwarderNames = set, receivers.Kinds
 	}
@@ -96,4 +125,92 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 		o.HTTPListen = b.HTTPListen
 	}
 	return o
+}
+
+// readKeysEvery is how often the configuration is read again. What two readings in a row say alike
+// counts: half a file names fewer agencies than the whole.
+const readKeysEvery = 10 * time.Second
+
+// keyReader passes agencies and keys to the poller when a file has changed, and on SIGHUP. If the
+// configuration is wrong, as while a file is being replaced, it logs that, and keeps the one before.
+type keyReader struct {
+	environ []string
+	hup     <-chan os.Signal
+	log     *slog.Logger
+
+	seen  keyReading // the last one
+	acted keyReading // the last one that went to the poller, or to the log
+	used  []poller.AgencyKeys
+}
+
+// keyReading is what the configuration said once.
+type keyReading struct {
+	agencies []poller.AgencyKeys
+	problem  string // why it cannot be used
+}
+
+func (r keyReading) equal(other keyReading) bool {
+	return r.problem == other.problem && slices.Equal(r.agencies, other.agencies)
+}
+
+func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
+	now := keyReading{agencies: options.Poller(c, release).Agencies}
+	return &keyReader{environ: environ, hup: hup, log: log, seen: now, acted: now, used: now.agencies}
+}
+
+func (r *keyReader) read() keyReading {
+	c, err := config.Read(r.environ, config.GroupPoll)
+	if err != nil {
+		return keyReading{problem: err.Error()}
+	}
+	return keyReading{agencies: options.Poller(c, release).Agencies}
+}
+
+// accepted acts on a reading: it says what is used from now on, which is what was used before if
+// the configuration is wrong.
+func (r *keyReader) accepted(now keyReading) []poller.AgencyKeys {
+	r.seen, r.acted = now, now
+	if now.problem != "" {
+		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", now.problem)
+		return r.used
+	}
+	return now.agencies
+}
+
+// begin returns what a daemon starts with that takes its turn long after the configuration was
+// read. run goes on from there.
+func (r *keyReader) begin() []poller.AgencyKeys {
+	r.used = r.accepted(r.read())
+	return r.used
+}
+
+// run reads until ctx ends. Only set can fail.
+func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
+	tick := time.NewTicker(readKeysEvery)
+	defer tick.Stop()
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.hup:
+			asked = true
+		case <-tick.C:
+		}
+		now := r.read()
+		settled := now.equal(r.seen)
+		r.seen = now
+		if !asked && (!settled || now.equal(r.acted)) {
+			continue
+		}
+		list := r.accepted(now)
+		if slices.Equal(list, r.used) {
+			continue
+		}
+		if err := set(list); err != nil {
+			return err
+		}
+		r.used = list
+		r.log.Info("agencies and keys were reloaded", "agencies", len(list))
+	}
 }

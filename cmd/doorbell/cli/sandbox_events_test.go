@@ -23,7 +23,7 @@ import (
 func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	t.Parallel()
 	url := doorbelltest.StartNATS(t, -1)
-	got := doorbelltest.Run(t, []string{"NATS_URL=" + url, "DOORBELL_NATS_URL=nats://127.0.0.1:1"}, "sandbox", "--events")
+	got := doorbelltest.Run(t, []string{"NATS_URL=nats://127.0.0.1:1"}, "sandbox", "--events", "--nats", url)
 	if got.Code != exit.Done {
 		t.Fatalf("%+v", got)
 	}

@@ -193,7 +193,7 @@ func TestRunWatchesTheFormOfAnAPI(t *testing.T) {
 	defer original.Close()
 	path, _ := shapeOf(t, s, doorbelltest.RunEnviron(s.Dir, original.URL, doorbelltest.TestKey, "A100"))
 	served := doorbelltest.Launch(t, nil, "sandbox", "--shape", path, "--listen", "127.0.0.1:0", "--agencies", "A100")
-	url := served.Stdout.Await(t, `are at (http://\S+), for agency A100`)[1]
+	url := served.Stdout.Await(t, `API is at (http://\S+), for agencies A100`)[1]
 	dir := doorbelltest.ShortDir(t)
 	environ := append(doorbelltest.RunEnviron(dir, url, madeUpKey, "A100"), "DOORBELL_BASELINE=emit")
 	d := doorbelltest.Launch(t, environ, "run")

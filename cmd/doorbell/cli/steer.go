@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"time"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
@@ -21,6 +24,23 @@ type OneAgency struct {
 
 func (c *OneAgency) Validate() error { return validAgency("AGENCY", c.Agency) }
 
+// ask asks the daemon of the data directory. Without one it says whether it hangs or does not run.
+func ask[Q, A any](ctx context.Context, b config.Base, v ops.Verb[Q, A], q Q) (A, error) {
+	a, err := v.Ask(ctx, options.Client(b), q)
+	return a, daemonError(err, b)
+}
+
+func daemonError(err error, b config.Base) error {
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		return err
+	}
+	kept, err := readStopped(b)
+	if err != nil {
+		return err
+	}
+	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+}
+
 // printResult prints the result of a command: an object for programs, a sentence for people.
 func (p *program) printResult(asJSON bool, object any, sentence string, args ...any) error {
 	if asJSON {
@@ -36,17 +56,15 @@ type PollCmd struct {
 }
 
 func (PollCmd) Help() string {
-	return "The daemon walks the agency's list now and polls its insertions next, within the budget: at most as many as " +
-		"the budget allows in a minute. With a reference it polls that insertion before anything else; a reference that it " +
-		"does not know starts a walk, once a minute at most. The command does not wait for the polls.\n\n" +
+	return "The polls go on within the budget; the command does not wait for them.\n\n" +
 		"Examples:\n  doorbell poll A100\n  doorbell poll A100 'seefeld#1203#H2#0305'"
 }
 
 // Run has the daemon poll an agency now.
 func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	done, err := ops.Poll.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Reference})
+	done, err := ask(ctx, cfg.Base, ops.Poll, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Reference})
 	if err != nil {
-		return daemonError(err, cfg.Base)
+		return err
 	}
 	return p.printResult(c.JSON, done, "%s", polledNow(c.Agency, c.Reference, done))
 }
@@ -57,30 +75,8 @@ func polledNow(agencyID, reference string, done poller.PolledNow) string {
 		return fmt.Sprintf("%q of %s is polled next", reference, agencyID)
 	case reference != "":
 		return fmt.Sprintf("%s is walked now: %q is not among its insertions, and is polled when the walk finds it", agencyID, reference)
-	case done.Of == 0:
-		return agencyID + " is walked now; no insertion of it is known yet"
-	case done.Insertions < done.Of:
-		return fmt.Sprintf("%s is walked now; %d of its %d insertions, those that have waited the longest, are polled next",
-			agencyID, done.Insertions, done.Of)
 	}
-	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
-}
-
-// daemonError explains why a verb failed: no daemon runs, or it hangs, or it refused.
-func daemonError(err error, b config.Base) error {
-	switch {
-	case errors.Is(err, poller.ErrUnknownAgency):
-		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
-	case errors.Is(err, poller.ErrHalted):
-		return exit.Failed(err, "doorbell status says why, and what ends it")
-	case !errors.Is(err, ops.ErrNoAnswer):
-		return err
-	}
-	kept, err := readStopped(b)
-	if err != nil {
-		return err
-	}
-	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Insertions)
 }
 
 // ResumeCmd is `doorbell resume`.
@@ -107,28 +103,20 @@ func (c *ResumeCmd) Validate() error {
 
 // Run ends halts.
 func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	if c.All {
-		c.Agency = poller.AllAgencies
-	}
-	done, err := ops.Resume.Ask(ctx, options.Client(cfg.Base),
-		ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
-	if err != nil {
-		return daemonError(err, cfg.Base)
-	}
-	what, halts := c.Agency, "one halt"
+	what := c.Agency
 	if c.Insertion != "" {
 		what += fmt.Sprintf(" %q", c.Insertion)
 	}
 	if c.All {
-		what = "every agency"
+		c.Agency, what = poller.AllAgencies, "every agency"
 	}
-	if done.Ended > 1 {
-		halts = fmt.Sprintf("%d halts", done.Ended)
-	}
+	done, err := ask(ctx, cfg.Base, ops.Resume, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
 	switch {
+	case err != nil:
+		return err
 	case done.Ended > 0:
 		return p.printResult(c.JSON, done,
-			"%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
+			"%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, ops.Counted(done.Ended, "halt"))
 	case c.All:
 		return p.printResult(c.JSON, done, "no agency is halted")
 	}
@@ -139,19 +127,73 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 type ApproveCmd struct{ OneAgency }
 
 func (ApproveCmd) Help() string {
-	return "Check the agency's list first: what is missing from it is announced as disappeared, and people who are " +
-		"missing as redacted.\n\nExample:\n  doorbell approve A100"
+	return "What is missing from the agency's list is then announced.\n\nExample:\n  doorbell approve A100"
 }
 
 // Run approves a held change.
 func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	done, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
+	done, err := ask(ctx, cfg.Base, ops.Approve, ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
-		return daemonError(err, cfg.Base)
+		return err
 	}
 	sentence := "nothing is held for %s"
 	if done.Held {
 		sentence = "the change of %s is announced by the next complete walk or poll that still shows it"
 	}
 	return p.printResult(c.JSON, done, sentence, c.Agency)
+}
+
+// StatusCmd is `doorbell status`.
+type StatusCmd struct {
+	JSON  bool `name:"json" help:"Print JSON."`
+	Check bool `help:"Exit with 1 unless the headline is \"All is well\", or if no daemon runs."`
+}
+
+func (StatusCmd) Help() string {
+	return "Exits with 1 if no daemon runs.\n\nExamples:\n  doorbell status\n" +
+		"  doorbell status --check || echo look at it\n  watch doorbell status"
+}
+
+func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	s, err := options.Client(cfg.Base).Status(ctx)
+	if err != nil {
+		return daemonError(err, cfg.Base)
+	}
+	if c.JSON {
+		err = json.NewEncoder(p.stdout).Encode(s)
+	} else {
+		_, err = fmt.Fprintln(p.stdout, strings.Join(s.Lines(p.terminalOf(p.stdout).TextOptions), "\n"))
+	}
+	if err == nil && c.Check && s.Summary() != "" {
+		err = exit.Failed(errors.New(s.Summary()), "doorbell status shows the details, and the commands that help")
+	}
+	return err
+}
+
+// ReportCmd is `doorbell report`.
+type ReportCmd struct {
+	Since Moment `default:"7d" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 12h or 7d for that long ago. Default 7d."`
+	JSON  bool   `name:"json" xor:"form" help:"Print JSON."`
+	CSV   bool   `name:"csv" xor:"form" help:"Print CSV for a spreadsheet, with every listing."`
+}
+
+func (ReportCmd) Help() string {
+	return "It names no person. Delivered is what every receiver of this daemon accepted.\n\n" +
+		"Examples:\n  doorbell report\n  doorbell report --since 30d --csv > leads.csv"
+}
+
+func (c *ReportCmd) Validate() error { return validSince(c.Since) }
+
+func (c *ReportCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	r, err := ask(ctx, cfg.Base, ops.Report, ops.ReportRequest{Since: time.Time(c.Since)})
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(r)
+	case c.CSV:
+		return r.WriteCSV(p.stdout)
+	}
+	_, err = io.WriteString(p.stdout, r.Text())
+	return err
 }

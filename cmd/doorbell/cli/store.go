@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/options"
 	"doorbell/store"
 )
 
@@ -25,78 +26,55 @@ type BackupCmd struct {
 }
 
 func (BackupCmd) Help() string {
-	return "The copy is consistent, and verified before it gets its name. It holds people's data. To use it: stop the daemon, copy it to " +
-		"doorbell.db in the data directory, and start the daemon again.\n\nExample:\n  doorbell backup /backup/doorbell-$(date +%F).db"
+	return "The copy is verified before it gets its name. It holds people's data.\n\n" +
+		"Example:\n  doorbell backup /backup/doorbell-$(date +%F).db"
 }
 
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
 func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
-		return exit.Usage("FILE is a folder", "add the name that the backup gets in it")
-	}
-	if same(c.File, filepath.Join(cfg.Base.DataDir, daemon.StoreFile)) {
+	there, _ := os.Stat(c.File)
+	if own, err := os.Stat(filepath.Join(cfg.Base.DataDir, daemon.StoreFile)); err == nil && there != nil && os.SameFile(there, own) {
 		return exit.Usage("FILE is the store itself", "give a backup another name, best on another disk")
 	}
-	r, err := store.ReceiveBackup(ctx, c.File, c.Force, func(w io.Writer) error {
-		return copyStore(ctx, cfg.Base, w, filepath.Dir(c.File))
-	})
+	from, err := open(ctx, cfg.Base)
 	if err != nil {
-		sayOfStore(err, cfg.Base)
-		return backupError(err, c.File)
+		return err
+	}
+	defer from.close()
+	r, err := from.backup(ctx, cfg.Base, c.File, c.Force)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return exit.Failed(fmt.Errorf("%s already exists", c.File), "give another name, or replace it with --force")
+	case err != nil && !errors.As(err, new(*exit.Error)):
+		return exit.IO(err, "no backup was made; look at the disk of "+filepath.Dir(c.File))
+	case err != nil:
+		return err
 	}
 	return p.printResult(c.JSON, r, "%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r))
 }
 
-// same says whether two paths are one file.
-func same(a, b string) bool {
-	one, err := os.Stat(a)
-	two, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(one, two)
+// backup receives a verified copy of the store in a file, unless that would fill its disk.
+func (o *opened) backup(ctx context.Context, b config.Base, file string, replace bool) (store.Report, error) {
+	r, err := store.ReceiveBackup(ctx, file, replace, func(w io.Writer) error {
+		var short error
+		err := o.Backup(untilError(func(p []byte) (int, error) {
+			if err := cmp.Or(short, ctx.Err()); err != nil {
+				return 0, err
+			}
+			return w.Write(p)
+		}), func(bytes int64) { short = needSpace(filepath.Dir(file), bytes) })
+		return cmp.Or(short, err)
+	})
+	var damage *store.DamagedError
+	if errors.As(err, &damage) { // it is that of the store: the copy is gone
+		damage.Path = filepath.Join(b.DataDir, daemon.StoreFile)
+	}
+	return r, err
 }
 
-func backupError(err error, path string) error {
-	var known *exit.Error
-	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.Is(err, fs.ErrExist):
-		return exit.Failed(fmt.Errorf("%s already exists", path), "give another name, or replace it with --force")
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return exit.IO(err, "give a file in a directory that is there and may be written")
-	}
-	return exit.IO(err, "no backup was made; look at the disk of "+filepath.Dir(path))
-}
+type untilError func([]byte) (int, error)
 
-// copyStore writes a copy of the store to w, which stands in a directory.
-func copyStore(ctx context.Context, b config.Base, w io.Writer, dir string) error {
-	room := func(bytes int64) error { return needSpace(dir, bytes) }
-	err := options.Client(b).Backup(ctx, w, room)
-	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return err
-	}
-	kept, err := readStopped(b)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	var short error
-	err = kept.Backup(stopped{ctx, &short, w}, func(bytes int64) { short = room(bytes) })
-	return errors.Join(short, err)
-}
-
-// stopped writes until its context ends or an error is there.
-type stopped struct {
-	ctx context.Context
-	err *error
-	io.Writer
-}
-
-func (w stopped) Write(p []byte) (int, error) {
-	if err := errors.Join(*w.err, w.ctx.Err()); err != nil {
-		return 0, err
-	}
-	return w.Writer.Write(p)
-}
+func (f untilError) Write(p []byte) (int, error) { return f(p) }
 
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
@@ -106,31 +84,87 @@ func needSpace(dir string, bytes int64) error {
 	return nil
 }
 
-// openStopped opens the store of a daemon that does not run. It never makes a new one.
-func openStopped(b config.Base) (*store.Store, error) {
-	_, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, stoppedError(err, b.DataDir)
+// VerifyCmd is `doorbell verify`.
+type VerifyCmd struct {
+	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
+	JSON bool   `name:"json" help:"Print JSON."`
+}
+
+func (VerifyCmd) Help() string {
+	return "Reads every page and value of the store, beside a daemon of a copy, and changes nothing.\n\n" +
+		"Examples:\n  doorbell verify\n  doorbell verify --file /backup/doorbell.db"
+}
+
+// Run says whether a store is sound.
+func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	look, advice := c.own, exit.AdviceOnDamage(filepath.Join(cfg.Base.DataDir, daemon.StoreFile))
+	if c.File != "" {
+		look, advice = c.other, adviceOnCopy
 	}
-	s, err := store.Open(store.Options{Dir: b.DataDir})
-	return s, stoppedError(err, b.DataDir)
-}
-
-// readStopped opens it without touching it.
-func readStopped(b config.Base) (*store.Store, error) {
-	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir})
-	return s, stoppedError(err, b.DataDir)
-}
-
-// stoppedError is exit.Store of a command that has found no daemon: one that holds the store hangs.
-func stoppedError(err error, dir string) error {
-	switch {
-	case err == nil, errors.As(err, new(*exit.Error)):
+	r, err := look(ctx, cfg.Base)
+	if err != nil {
 		return err
-	case errors.Is(err, fs.ErrNotExist):
-		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
-	case errors.As(err, new(*store.LockedError)):
-		return exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
 	}
-	return exit.Store(err, dir)
+	if n := len(r.Findings) + r.More; n > 0 {
+		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), advice)
+	}
+	if c.JSON {
+		return cmp.Or(p.printJSON(map[string]store.Report{"store": r}), err)
+	}
+	return cmp.Or(printReport(p, r), err)
+}
+
+const adviceOnCopy = "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
+
+// other looks at a file.
+func (c *VerifyCmd) other(ctx context.Context, _ config.Base) (store.Report, error) {
+	r, err := store.Verify(ctx, c.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = exit.Failed(fmt.Errorf("there is no file %s", c.File), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
+	case errors.Is(err, store.ErrDamaged):
+		err = exit.IO(errors.New(err.Error()), adviceOnCopy) // not that of the store
+	}
+	return r, stoppedError(err, filepath.Dir(c.File))
+}
+
+// own looks at the store of the data directory, beside a daemon at a copy: others go on to write.
+func (c *VerifyCmd) own(ctx context.Context, b config.Base) (store.Report, error) {
+	path := filepath.Join(b.DataDir, daemon.StoreFile)
+	from, err := open(ctx, b)
+	if err != nil {
+		return store.Report{}, err
+	}
+	defer from.close()
+	if from.alone {
+		r, err := store.Verify(ctx, path)
+		return r, stoppedError(err, b.DataDir)
+	}
+	copied := filepath.Join(b.DataDir, store.CopyFile)
+	defer os.Remove(copied)
+	r, err := from.backup(ctx, b, copied, true)
+	if r.Path = path; len(r.Findings) > 0 {
+		err = nil
+	}
+	return r, stoppedError(err, b.DataDir)
+}
+
+func printReport(p *program, r store.Report) error {
+	lines := r.Findings
+	if r.More > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", r.More))
+	}
+	what := "is sound: " + reportText(r)
+	if len(r.Findings) > 0 {
+		what = "is damaged"
+	}
+	lines = append(lines, fmt.Sprintf("%s, store %s of %s, %s", r.Path, r.StoreID, r.BaseURL, what))
+	return p.print(strings.Join(lines, "\n") + "\n")
+}
+
+func reportText(r store.Report) string {
+	return strings.Join([]string{
+		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
+		ops.Counted(r.Events, "event"), ops.BytesText(r.Bytes),
+	}, ", ")
 }

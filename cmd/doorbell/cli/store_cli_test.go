@@ -100,11 +100,3 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func TestABackupIsNotPutInThePlaceOfAFolder(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	if got := doorbelltest.Run(t, s.Environ, "backup", t.TempDir(), "--force"); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, "FILE is a folder") {
-		t.Errorf("%+v", got)
-	}
-}

@@ -420,38 +420,3 @@ func (w *world) walking(d time.Duration) {
 		w.pass(time.Second)
 	}
 }
-
-// TestWalksThatFollowEachOtherFastMakeNothingDisappear lets a list leave out an insertion for less than half of the walks'
-// interval, in which it is walked many times.
-func TestWalksThatFollowEachOtherFastMakeNothingDisappear(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.options.WalkInterval, w.options.PollInterval = 4*time.Minute, 5*time.Second
-		w.start()
-		w.pass(time.Minute)
-		n := len(w.log("A100"))
-		w.walking(5 * time.Minute)
-		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Without: []string{"a#1##"}} }))
-		before := w.walkRequests()
-		w.walking(110 * time.Second)
-		if got := w.walkRequests() - before; got < 20 {
-			t.Fatalf("only %d requests for the list", got)
-		}
-		w.model.SetFault(nil)
-		w.walking(time.Minute)
-		w.wants(w.since("A100", n))
-
-		gone := time.Now()
-		w.must(w.model.Withdraw("A100", "a#1##"))
-		w.walking(5 * time.Minute)
-		list := w.since("A100", n)
-		w.wants(list, events.TypeInsertionDisappeared)
-		seen, err := time.Parse(time.RFC3339, list[0].body["lastSeenAt"].(string))
-		if err != nil || seen.After(gone) || gone.Sub(seen) > 10*time.Second {
-			t.Errorf("it was there until %v; last seen at %v", gone, seen)
-		}
-		if told, _ := time.Parse(time.RFC3339, list[0].body["observedAt"].(string)); told.Sub(gone) < 2*time.Minute {
-			t.Errorf("told %v after it had gone: there was no time between the walks", told.Sub(gone))
-		}
-	})
-}

@@ -411,12 +411,3 @@ func TestAHoldOverSlowWalksIsBelievedInItsTime(t *testing.T) {
 func (w *world) walkRequests() int {
 	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
 }
-
-// walking lets time pass in which a walk is asked for again and again.
-func (w *world) walking(d time.Duration) {
-	w.t.Helper()
-	for range int(d / time.Second) {
-		w.poller.WalkNow("A100")
-		w.pass(time.Second)
-	}
-}

@@ -2,12 +2,10 @@ package poller_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
@@ -64,114 +62,6 @@ func TestAnyNewLeadIsAnnouncedWithinTwoMinutesWhateverFormNoneHas(t *testing.T) 
 				}
 				if len(got) != len(ids) {
 					t.Errorf("%d announced, want %d", len(got), len(ids))
-				}
-			})
-		})
-	}
-}
-
-func TestARouteThatHasNothingFromOneDayOnIsReportedAndLosesNothing(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		w.write("A100", "a#1##", 24*time.Hour)
-		w.options.PollInterval = 5 * time.Minute
-		w.start()
-		w.pass(20 * time.Minute)
-		n := len(w.log("A100"))
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationContactRequests {
-				return &sandbox.Fault{Status: http.StatusNotFound}
-			}
-			return nil
-		})
-		w.pass(30 * time.Minute)
-		w.wants(w.since("A100", n))
-		id, other := w.write("A100", "a#1##", 0), w.write("A100", "a#2##", 0)
-		w.pass(2 * time.Hour)
-		w.wants(w.since("A100", n), events.TypeWatchStale)
-		w.model.SetFault(nil)
-		w.pass(20 * time.Minute)
-		list := w.since("A100", n)
-		got := announced(list)
-		if got[id] != 1 || got[other] != 1 || len(list) != 4 || count(list, events.TypeWatchRecovered) != 1 {
-			t.Errorf("%v", list)
-		}
-	})
-}
-
-func TestWhereNothingWasEverSeenOneEventSaysSo(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationContactRequests {
-				return &sandbox.Fault{Status: http.StatusNoContent}
-			}
-			return nil
-		})
-		w.start()
-		w.pass(3 * time.Hour)
-		w.restart()
-		w.pass(3 * time.Hour)
-		list := w.log("A100")
-		if w.wants(list, events.TypeWatchBaselined, events.TypeWatchGapDetected); list[1].body["reason"] != "only_none" {
-			t.Errorf("%v", list[1].body)
-		}
-		w.model.SetFault(nil)
-		id := w.write("A100", "a#1##", 0)
-		w.pass(5 * time.Minute)
-		if got := w.since("A100", 2); len(got) != 1 || announced(got)[id] != 1 {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
-func TestARenamedInsertionBringsItsLeadsAlongSilently(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		set := map[string]string{}
-		w.publish("A100", "a#1##", "a#2##")
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationContactRequests {
-				return nil
-			}
-			return &sandbox.Fault{Body: []byte(`{"items":[` + set[c.Reference] + `]}`)}
-		})
-		w.start()
-		w.pass(10 * time.Minute)
-		lead := func(id int, reference string) string {
-			return fmt.Sprintf(`{"id":%d,"createdAt":"2000-01-01T00:10:0%dZ","propertyReferenceId":%q,"lastName":"A-zq7","message":"x"}`, id, id, reference)
-		}
-		set["a#1##"] = lead(2, "a#1##") + "," + lead(1, "a#1##")
-		w.pass(5 * time.Minute)
-		n := len(w.log("A100"))
-		w.must(w.model.Withdraw("A100", "a#1##"))
-		set["A#1##"], set["a#1##"] = strings.ReplaceAll(set["a#1##"], "a#1##", "A#1##"), ""
-		w.publish("A100", "A#1##")
-		w.pass(30 * time.Minute)
-		set["A#1##"] = lead(3, "A#1##") + "," + set["A#1##"]
-		w.pass(5 * time.Minute)
-		if got := announced(w.since("A100", n)); len(got) != 1 || got["3"] != 1 {
-			t.Errorf("announced %v, want the third one alone", got)
-		}
-	})
-}
-
-func TestANewFlatWithMoreLeadsThanAServerShowsIsOneGap(t *testing.T) {
-	for name, order := range map[string]func(string, string, []kept){"in order": nil, "in no order": func(_, _ string, l []kept) { honest("createdAt", "asc", l) }} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				h := &hostile{most: 50, order: order}
-				h.take(w)
-				w.publish("A100", "a#1##")
-				w.start()
-				w.pass(10 * time.Minute)
-				w.publish("A100", "a#2##")
-				live := h.add("a#2##", 120, 0)
-				w.pass(2 * time.Hour)
-				w.restart()
-				w.pass(2 * time.Hour)
-				h.judge(w, live)
-				if gaps := gapsOf(w.log("A100")); len(gaps) != 1 || gaps[0].body["reason"] != "window_full" {
-					t.Errorf("%v", gaps)
 				}
 			})
 		})

@@ -101,107 +101,6 @@ func TestAReferenceTwiceOnAPageIsNoChange(t *testing.T) {
 	})
 }
 
-func TestALoweredCapLosesNothingInSilence(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.write("A100", "a#1##", time.Hour)
-		for range 60 {
-			w.write("A100", "a#2##", 0)
-		}
-		inner := w.options.API.Transport
-		var capped atomic.Bool
-		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-			if q := r.URL.Query(); capped.Load() && q.Has("numberOfItemsPerPage") {
-				q.Set("numberOfItemsPerPage", "20")
-				r = r.Clone(r.Context())
-				r.URL.RawQuery = q.Encode()
-			}
-			return inner.RoundTrip(r)
-		})
-		w.start()
-		for range 60 {
-			w.write("A100", "a#2##", 0)
-		}
-		w.pass(5 * time.Minute)
-		capped.Store(true)
-		n0 := len(w.log("A100"))
-		want := 45
-		for k := range want {
-			w.write("A100", "a#1##", time.Duration(want-k)*time.Second)
-		}
-		w.pass(10 * time.Minute)
-		got, gaps := count(w.since("A100", n0), events.TypeContactRequestCreated), count(w.since("A100", n0), events.TypeWatchGapDetected)
-		if got != want && gaps == 0 {
-			t.Errorf("%d of %d leads, and no gap told", got, want)
-		}
-	})
-}
-
-func TestOldOnesOfOneMomentAreNotAnnounced(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		at := time.Now().Add(-10 * time.Hour)
-		for n := range 40 {
-			_, err := w.model.AddContactRequest("A100", "a#1##", sandbox.ContactRequest{CreatedAt: at, Email: fmt.Sprintf("n%d@example.org", n)})
-			w.must(err)
-		}
-		w.options.PollInterval = time.Hour
-		w.start()
-		w.pass(30 * time.Hour)
-		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 0 {
-			t.Errorf("%d contact requests from before the watch announced as live", n)
-		}
-	})
-}
-
-func TestOneOddDateSwallowsNothing(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		var n atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if n.Add(1) == 1 {
-				return &sandbox.Fault{Header: http.Header{"Date": {time.Now().Add(10 * 24 * time.Hour).UTC().Format(http.TimeFormat)}}}
-			}
-			return nil
-		})
-		w.start()
-		w.pass(10 * time.Minute)
-		id := w.write("A100", "a#1##", 0)
-		w.pass(10 * time.Minute)
-		if got := announced(w.log("A100")); got[id] != 1 {
-			t.Errorf("lead swallowed: %v", w.log("A100"))
-		}
-	})
-}
-
-func TestAWideWindowThatFailsIsAskedAgain(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		for k := range 30 {
-			w.write("A100", "a#1##", time.Duration(k)*time.Minute)
-		}
-		w.start()
-		w.pass(5 * time.Minute)
-		for range 25 { // fills the window with known ones
-			w.write("A100", "a#1##", 0)
-			w.pass(time.Second)
-		}
-		w.pass(5 * time.Minute)
-		var failed atomic.Bool
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Query.Get("numberOfItemsPerPage") == "1000" && failed.CompareAndSwap(false, true) {
-				return &sandbox.Fault{Status: 500}
-			}
-			return nil
-		})
-		late := w.write("A100", "a#1##", 15*time.Minute+500*time.Millisecond) // sorts below the first 20
-		w.pass(time.Hour)
-		if got := announced(w.log("A100")); got[late] != 1 {
-			t.Errorf("late arrival not announced within an hour; wide window was asked: %v", failed.Load())
-		}
-	})
-}
-
 func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 5 {
@@ -266,20 +165,6 @@ func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
 	})
 }
 
-func TestWhatIsMadeInTheSecondOfTheBeginIsNews(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) { // tells times in whole seconds
-		w.publish("A100", "a#1##")
-		w.pass(300 * time.Millisecond)
-		w.start()
-		w.pass(100 * time.Millisecond)
-		id := w.write("A100", "a#1##", 0)
-		w.pass(5 * time.Minute)
-		if got := announced(w.log("A100")); got[id] != 1 {
-			t.Errorf("announced %v, want %s", got, id)
-		}
-	})
-}
-
 func TestAnInsertionThatComesBackBringsNoContactRequestFromBeforeTheWatch(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
@@ -326,26 +211,4 @@ func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *test
 			})
 		})
 	}
-}
-
-func TestWhatIsMadeInTheMinuteOfTheBeginIsNewsWhereTimesAreInMinutes(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		h := &hostile{written: in("UTC", "2006-01-02T15:04Z07:00")}
-		begin := time.Now().Add(30 * time.Second)
-		h.fault = func(sandbox.Call, int) *sandbox.Fault {
-			if time.Since(begin) > 20*time.Second {
-				return nil
-			}
-			return &sandbox.Fault{Status: 500} // a first sweep may take long
-		}
-		h.take(w)
-		w.publish("A100", "a#1##")
-		h.add("a#1##", 3, time.Hour)
-		w.pass(30 * time.Second)
-		w.start()
-		w.pass(15 * time.Second)
-		live := h.add("a#1##", 1, 0)
-		w.pass(20 * time.Minute)
-		h.judge(w, live)
-	})
 }

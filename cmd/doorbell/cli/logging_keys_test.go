@@ -19,7 +19,7 @@ var logKeys = map[string]string{
 	"err": "what went wrong, quoting nothing", "class": "kind of error, by which is decided", "reason": "why, in one word", "why": "in words", "hint": "what to look at",
 	"status": "of HTTP", "attempt": "which one this was", "wait": "until the next one", "after": "how long it lasted", "since": "when it began",
 	"repeated": "lines like this one that were not logged since the last", "advice": "what to do", "scope": "of a halt", "ends": "the alarm that is over",
-	"event_id": "ce-id", "events": "how many", "count": "of messages or events", "from": "first sequence, or what was before",
+	"event_id": "ce-id", "events": "how many", "count": "of messages or events", "from": "first sequence, or what was before", "to": "last sequence, or what is now",
 	"published": "events", "already_there": "events",
 	"part": "of the program", "server": "of NATS", "url": "without credentials", "nats": "address without credentials", "subject": "of NATS", "stream": "name",
 	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "outlets": "how many",

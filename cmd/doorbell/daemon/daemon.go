@@ -178,6 +178,9 @@ func (a *Daemon) openStore(context.Context) error {
 	if err := s.Compaction().Err; err != nil {
 		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
+	if a.o.Moved {
+		a.o.Log.Info("--moved: the store remembers the API at this address; leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
+	}
 	a.follower = ops.NewFollower(s)
 	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{

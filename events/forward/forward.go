@@ -140,9 +140,6 @@ type Forwarder struct {
 	destinations map[string]*destination
 	workers      []*worker
 
-	early sync.Once // logs that the stream does not exist yet
-	kept  sync.Once // logs that a dead letter cannot be erased
-
 	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
 }
 
@@ -371,13 +368,12 @@ type WorkerStatus struct {
 	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
 	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
-	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last
-	// message.
+	// FailingSince is since when all attempts have failed; zero if the last one was accepted or
+	// refused.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
 	// Failed counts attempts that failed, by reason: receiver, busy, unanswered or refused.
 	Failed  map[string]uint64 `json:"failed,omitempty"`
-	Foreign uint64            `json:"foreign"`           // messages on our subjects that are not our events
 	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 
 	// Turned is the time of the last loop iteration: at least every half minute, or after a
@@ -390,16 +386,9 @@ func (f *Forwarder) Status() (s Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.workers {
-		if w.retired { // its heartbeat has ended
-			continue
+		if !w.retired { // its heartbeat has not ended
+			s.Workers = append(s.Workers, w.status.read())
 		}
-		one := w.status.read()
-		if d := f.destinations[w.receiver]; d != nil {
-			if since := d.failing.Load(); since != nil {
-				one.FailingSince = *since
-			}
-		}
-		s.Workers = append(s.Workers, one)
 	}
 	return s
 }

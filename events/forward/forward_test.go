@@ -162,7 +162,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	})
 }
 
-func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
+func TestAForeignMessageIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
@@ -175,15 +175,15 @@ func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
 		}
 		e := w.lead("A100")
 		time.Sleep(time.Minute)
-		if st := f.Status().Workers[0]; st.Foreign != 3 || st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
+		if st := f.Status().Workers[0]; st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
 			t.Errorf("%+v", st)
 		}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
 		wantIDs(t, s, []events.Event{e})
-		if n := strings.Count(w.log.String(), "not an event of doorbell"); n != 1 || strings.Contains(w.log.String(), "Secretname") {
-			t.Errorf("told %d times", n)
+		if strings.Contains(w.log.String(), "Secretname") {
+			t.Error("the log quotes it")
 		}
 	})
 }
@@ -336,9 +336,6 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 		time.Sleep(10 * time.Minute)
 		if p := f.Status().Workers[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
-		}
-		if n := strings.Count(w.log.String(), "not there yet"); n != 1 {
-			t.Errorf("the first minute was told %d times", n)
 		}
 		w.makeStream()
 		w.lead("A100") // before the forwarder has looked again

@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -103,15 +102,11 @@ type destination struct {
 
 	sending chan struct{} // a semaphore of one
 	next    time.Time     // when the next message may be sent; guarded by sending
-	failing atomic.Pointer[time.Time]
 }
 
 func newDestination(r Receiver) *destination {
 	return &destination{receiver: r, traits: r.Traits(), sending: make(chan struct{}, 1)}
 }
-
-// errStopped means that the forwarder ends and nothing was sent.
-var errStopped = errors.New("stopped")
 
 // longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
@@ -121,12 +116,12 @@ const longestAfter = time.Hour
 func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-ctx.Done():
-		return nil, errStopped
+		return nil, ctx.Err()
 	case d.sending <- struct{}{}:
 	}
 	if !sleep(ctx, time.Until(d.next)) {
 		<-d.sending
-		return nil, errStopped
+		return nil, ctx.Err()
 	}
 	return func() { <-d.sending }, nil
 }
@@ -143,13 +138,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 		}
 	})()
 	err := send(limited, d.receiver, delivery)
-	now := time.Now()
-	d.next = now.Add(max(d.traits.Pace, after(err)))
-	if err == nil || errors.As(err, new(*Refused)) { // a receiver that refuses works
-		d.failing.Store(nil)
-	} else {
-		d.failing.CompareAndSwap(nil, &now)
-	}
+	d.next = time.Now().Add(max(d.traits.Pace, after(err)))
 	return err
 }
 

@@ -162,17 +162,3 @@ func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
 		}
 	}
 }
-
-func TestADestinationKnowsSinceWhenItTakesNothing(t *testing.T) {
-	d := newDestination(clumsy{err: &Retry{Reason: "busy"}})
-	_ = d.send(t.Context(), Delivery{}, time.Minute, time.Second)
-	first := d.failing.Load()
-	_ = d.send(t.Context(), Delivery{}, time.Minute, time.Second)
-	if first == nil || d.failing.Load() != first {
-		t.Error("it does not know since when nothing is taken")
-	}
-	d.receiver = clumsy{err: &Refused{Reason: "odd"}}
-	if _ = d.send(t.Context(), Delivery{}, time.Minute, time.Second); d.failing.Load() != nil {
-		t.Error("who refuses one delivery is said to take nothing")
-	}
-}

@@ -244,6 +244,22 @@ type history struct {
 	Tables  []table `json:"tables"`
 }
 
+// subjects returns the subjects of all types of a kind that any remembered table takes for a
+// receiver. No others: the server counts every message on them as waiting.
+func (h *history) subjects(prefix, receiver string, kind Kind) (subjects []string) {
+	if receiver == "" {
+		return []string{prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
+	}
+	for _, t := range events.Types {
+		if kindOf(t) == kind && slices.ContainsFunc(h.Tables, func(in table) bool {
+			return slices.ContainsFunc(in.Rules, func(r rule) bool { return r.To == receiver && r.Filter.wantsType(t) })
+		}) {
+			subjects = append(subjects, prefix+".v1.*."+string(t))
+		}
+	}
+	return subjects // none: its tables are forgotten, and no event of their time is left
+}
+
 // change puts a table into force. Tables whose events the stream has dropped are forgotten.
 func (h *history) change(now table, retention time.Duration) {
 	last := len(h.Tables) - 1

@@ -37,7 +37,7 @@ func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
 	m := draft{
 		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
 		page: page{message.Write(d.Events, d.Test, message.Options{
-			Language: o.Language, Name: o.AgencyName, Location: o.Location, Operators: o.Operators, Instance: o.Instance,
+			Language: o.Language, Name: o.AgencyName, Location: o.Location, Instance: o.Instance,
 		})},
 		replyTo: replyTo(d),
 	}

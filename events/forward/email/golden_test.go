@@ -94,7 +94,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	}
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: "Lettings <office@agency.example>", OpenImmo: true, Operators: true, Location: zurich,
+		To: "Lettings <office@agency.example>", OpenImmo: true, Location: zurich,
 	}
 	if change != nil {
 		change(&o)
@@ -211,21 +211,6 @@ func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}
-	}
-}
-
-func TestOnlyOperatorsAreToldWhatToType(t *testing.T) {
-	o := newReceiver(t, func(o *Options) { o.Operators = false })
-	for name, d := range deliveries(t) {
-		text := o.compose(d, now).page.text()
-		for _, command := range []string{"doorbell status", "doorbell resume", "doorbell approve", "doorbell check", "DOORBELL_"} {
-			if strings.Contains(text, command) {
-				t.Errorf("%s holds %q", name, command)
-			}
-		}
-		if operators := newReceiver(t, nil).compose(d, now).page.text(); name == "access.halted" && !strings.Contains(operators, "doorbell resume A100") {
-			t.Error("operators are not told")
 		}
 	}
 }

@@ -27,8 +27,6 @@ type Options struct {
 	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
-	// Operators means that the alerts are for the operators of doorbell, who can use a command line.
-	Operators bool
 	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
 	AgencyName func(agency string) string

@@ -17,7 +17,7 @@ func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
 		"contact_request.redacted": "Contact request erased: seefeld#1203#H2#0305",
 		"test":                     "[TEST] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
 		"replayed":                 "[replayed] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"sparse":                   "Somebody without a name, seefeld#1203#H2#0305",
+		"sparse":                   "Somebody, seefeld#1203#H2#0305",
 		"digest":                   "2 new contact requests, 2 changes",
 		"access.halted":            "[doorbell alert] A100: The API refuses the key",
 		"halts":                    "[doorbell alert] 3 agencies: The API refuses the key",

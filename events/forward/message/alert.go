@@ -139,15 +139,6 @@ func (w writer) alert(e events.Event) alert {
 	default:
 		i.Heading, i.Under = cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), unknown
 	}
-	if !w.Operators {
-		i.Command = ""
-		if i.Advice != "" {
-			i.Advice = "Tell whoever operates doorbell for you."
-			if i.Tone == Alert {
-				i.Advice += " Until this is settled, check the portal yourself."
-			}
-		}
-	}
 	i.Facts = append(i.Facts, facts(Fact{Label: "Observed", Text: w.when(e.Time)})...)
 	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
 }

@@ -61,11 +61,8 @@ const unknown = "This version of doorbell cannot show more of it; the event itse
 func (w writer) request(p *events.ContactRequestCreated) Item {
 	c, place := p.Contact, w.placeOf(p.Insertion)
 	name := w.nameOf(c)
-	if name == "" && p.Truncated { // they may well have one
-		name = w.t("Somebody")
-	}
 	i := Item{
-		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody without a name")),
+		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody")),
 		Under: w.t("about") + " " + cmp.Or(place, cmp.Or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
 	}
 	if w.list { // the group says it
@@ -73,7 +70,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	}
 	text, wasCut := Untagged(c.Message), false
 	if w.Short {
-		text = Line(w.spare(text, c), maxShort)
+		text = Line(text, maxShort)
 	}
 	if i.Quote, wasCut = Lines(text, w.most); wasCut {
 		i.Note = w.t("The message is longer; your portal has all of it.")
@@ -110,9 +107,6 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		i.Note = w.t("The data of this person was erased before this was sent.")
 	case p.Truncated:
 		i.Note = joined(" ", i.Note, w.t("Not everything was forwarded; your portal has all of it."))
-	}
-	if len(p.Defects) > 0 {
-		i.Note = joined(" ", i.Note, w.t("The portal sent a record with faults; parts of this may be missing."))
 	}
 	return i
 }
@@ -158,7 +152,7 @@ func (w writer) nameOf(c events.Contact) string {
 		last = initial(all[len(all)-1])
 	}
 	name := joined(" ", Cut(first, 30), last)
-	if w.hide(name) != name { // an address or a number, where a name should be
+	if strings.ContainsAny(name, "@0123456789") { // an address or a number, where a name should be
 		return ""
 	}
 	return name

@@ -15,9 +15,7 @@ func (w *world) erase(last int) {
 		w.t.Fatal(err)
 	}
 	for n := range uint64(last) {
-		if err := s.SecureDeleteMsg(w.t.Context(), s.CachedInfo().State.LastSeq-n); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(s.SecureDeleteMsg(w.t.Context(), s.CachedInfo().State.LastSeq-n))
 	}
 }
 
@@ -62,9 +60,7 @@ func TestALeadThatIsErasedWhileItWaitsIsNotSent(t *testing.T) {
 }
 
 func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		s.will(func(d Delivery) error {
 			if d.Events[0].Sequence == 2 {
 				w.erase(1) // at this moment
@@ -88,14 +84,10 @@ func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
 // losses are how a lead in hand goes from its stream though nobody has erased it.
 var losses = map[string]func(*world){
 	"no stream": func(w *world) {
-		if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))
 	},
 	"another stream": func(w *world) {
-		if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))
 		time.Sleep(time.Second) // the folder is being removed
 		w.makeStream()
 		w.halt("A100", "k1")
@@ -108,9 +100,7 @@ var losses = map[string]func(*world){
 func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
+			scene(t, 1, func(t *testing.T, w *world, s *script) {
 				s.down()
 				w.run(time.Hour, func() {
 					w.halt("A100", "k0")
@@ -128,9 +118,7 @@ func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 func TestALeadThatTheStreamHasLostAndThatIsRefusedIsADeadLetter(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
+			scene(t, 1, func(t *testing.T, w *world, s *script) {
 				s.will(func(Delivery) error {
 					lose(w)
 					return &Refused{Reason: "no", Certain: true}

@@ -11,6 +11,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 )
 
 func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
@@ -37,7 +38,7 @@ func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
 func TestARefusedKeyOfTwoHundredAgenciesIsToldOnce(t *testing.T) {
 	var d forward.Delivery
 	for i := range 200 {
-		d.Events = append(d.Events, with(t, example(t, events.TypeAccessHalted), func(p map[string]any) {
+		d.Events = append(d.Events, with(t, forwardtest.Example(t, events.TypeAccessHalted), func(p map[string]any) {
 			p["agencyId"] = "A" + string(rune('0'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 		}))
 	}
@@ -71,7 +72,7 @@ func TestAnAnswerGoesToThePersonIfItCan(t *testing.T) {
 		"nora.beispiel@example.org": `<nora.beispiel@example.org>`, " nora@example.org ": `<nora@example.org>`,
 		"": "", "nora": "", "nora@example.org, other@example.org": "", "nora@example.org\r\nBcc: x@example.org": "", "Other <nora@example.org>": "", "zoë@example.org": "",
 	} {
-		e := with(t, example(t, events.TypeContactRequestCreated), func(p map[string]any) { p["contact"].(map[string]any)["email"] = email })
+		e := with(t, forwardtest.Example(t, events.TypeContactRequestCreated), func(p map[string]any) { p["contact"].(map[string]any)["email"] = email })
 		got := ""
 		if r := o.compose(forward.Delivery{Events: []events.Event{e}}, now).replyTo; r != nil {
 			got = r.String()

@@ -54,7 +54,6 @@ type DeadLetters struct {
 	js     jetstream.JetStream
 	prefix string
 	stream string
-	next   map[string]time.Time // when the next message may be sent, by destination
 }
 
 // answerLimit is how long a response of the NATS server may take.
@@ -67,7 +66,7 @@ func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, err
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
+	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events)}, nil
 }
 
 // List yields the letters, oldest first. A missing stream is an empty list.
@@ -121,15 +120,10 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if o == nil {
 		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}
-	traits := o.Traits()
-	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
-		return ctx.Err()
-	}
-	err = send(ctx, o, Delivery{Events: []events.Event{e}})
-	d.next[traits.Destination] = time.Now().Add(traits.Pace)
-	if err != nil {
+	if err := send(ctx, o, Delivery{Events: []events.Event{e}}); err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
 	}
+	sleep(ctx, o.Traits().Pace) // another letter may follow
 	return nil
 }
 

@@ -86,29 +86,17 @@ var ErrOptions = errors.New("forwarder")
 
 // validate finds mistakes that would otherwise show much later.
 func (o Options) validate() error {
-	if o.Conn.Conn == nil || o.Stream == "" || o.Dir == "" {
-		return fmt.Errorf("%w: connection, stream and directory are needed", ErrOptions)
-	}
 	if err := events.ValidPrefix(o.Prefix); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	if err := ValidName(o.Name); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	if o.Instance != "" && ValidName(o.Instance) != nil {
-		return fmt.Errorf("%w: an instance's name is 1 to 32 letters, digits, _ and -", ErrOptions)
-	}
-	for _, f := range o.Forwarders {
-		if err := ValidName(f); err != nil {
+	for _, name := range append([]string{o.Name, cmp.Or(o.Instance, o.Name)}, o.Forwarders...) {
+		if err := ValidName(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
 	for _, r := range o.Routes {
 		if !slices.Contains(o.Forwarders, r.Forwarder) {
 			return fmt.Errorf("%w %s: a route is of another forwarder", ErrOptions, o.Name)
-		}
-		if d := r.Receiver.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
-			return fmt.Errorf("%w %s: a destination's name is not 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
 		}
 		if err := r.Filter.validate(); err != nil {
 			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
@@ -121,7 +109,7 @@ func (o Options) validate() error {
 // error does not quote it.
 func ValidName(name string) error {
 	if name == "" || len(name) > 32 || events.Token(name) != name {
-		return errors.New("a forwarder's name is 1 to 32 letters, digits, _ and -")
+		return errors.New("a name of a forwarder or an instance is 1 to 32 letters, digits, _ and -")
 	}
 	return nil
 }
@@ -155,7 +143,7 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}
-	release, err := lockAll(o.Dir, append([]string{o.Name}, o.Forwarders...))
+	release, err := lock(o.Dir, append([]string{o.Name}, o.Forwarders...))
 	if err != nil {
 		return nil, err
 	}

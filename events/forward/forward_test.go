@@ -129,13 +129,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		for name, change := range map[string]func(*Options){
-			"no connection": func(o *Options) { o.Conn.Conn = nil },
-			"prefix":        func(o *Options) { o.Prefix = "a..b" },
-			"name":          func(o *Options) { o.Name = "a/b" },
-			"forwarder":     func(o *Options) { o.Routes[0].Forwarder = "email" },
-			"forwarders":    func(o *Options) { o.Forwarders = []string{"a.b"} },
-			"destination":   func(o *Options) { o.Routes = []Route{leadsTo(newScript("https://x", 1))} },
-			"type":          func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
+			"prefix":     func(o *Options) { o.Prefix = "a..b" },
+			"name":       func(o *Options) { o.Name = "a/b" },
+			"forwarder":  func(o *Options) { o.Routes[0].Forwarder = "email" },
+			"forwarders": func(o *Options) { o.Forwarders = []string{"a.b"} },
+			"type":       func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
 		} {
 			o := w.o
 			o.Routes = []Route{leadsTo(newScript("a", 20))}

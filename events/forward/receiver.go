@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -276,8 +275,7 @@ const (
 // of its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no
 // dead letters: it counts what a receiver refuses. Before each attempt it calls erased, which
 // reports whether the person was erased from the event since it was read, and then skips the event.
-// It calls progress after every delivery, and with an error when a delivery fails and is retried,
-// once for each reason of a delivery. The error is that of the list, of erased, of ctx, or of a
+// It calls progress after every delivery, and with an error when a delivery fails and is retried. The error is that of the list, of erased, of ctx, or of a
 // receiver that keeps failing; what was sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
 	erased func(events.Event) (bool, error), progress func(Replayed, error),
@@ -316,7 +314,6 @@ var errErased = errors.New("the event was erased meanwhile")
 
 // resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
 func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
-	var reported []string
 	again := e.WithOrigin(events.OriginReplay)
 	for n := 1; ; n++ {
 		done, err := d.turn(ctx)
@@ -329,18 +326,15 @@ func resend(ctx context.Context, d *destination, e events.Event, erased func(eve
 		}
 		err = d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
 		done()
-		why := reason(err)
 		switch {
 		case err == nil, errors.As(err, new(*Refused)):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case n == replayTries, n >= receiverTries && ofReceiver(err):
-			return fmt.Errorf("%s: %s", d.traits.Destination, why)
-		case !slices.Contains(reported, why):
-			reported = append(reported, why)
-			failed(err)
+			return fmt.Errorf("%s: %s", d.traits.Destination, reason(err))
 		}
+		failed(err)
 		if !sleep(ctx, pause(n)) {
 			return ctx.Err()
 		}

@@ -173,18 +173,11 @@ func glob(pattern, text string) bool {
 
 // Whose names the agencies of a filter for people, as they were configured.
 func (f Filter) Whose() string {
-	some := func(agencies []string) string {
-		const shown = 5
-		if len(agencies) <= shown {
-			return strings.Join(agencies, ", ")
-		}
-		return fmt.Sprintf("%s and %d more", strings.Join(agencies[:shown], ", "), len(agencies)-shown)
-	}
 	switch {
 	case f.Agencies != nil:
-		return some(f.Agencies)
+		return strings.Join(f.Agencies, ", ")
 	case len(f.Except) > 0:
-		return "all but " + some(f.Except)
+		return "all but " + strings.Join(f.Except, ", ")
 	}
 	return "all agencies"
 }

@@ -28,7 +28,7 @@ func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
 		{"a recipient in other letters", func(o *Options) { o.To = "secret@bücher.example" }, "xn--"},
 		{"a recipient without a domain", func(o *Options) { o.To = "secret@-" }, "want one address"},
 		{"a recipient that is too long", func(o *Options) { o.To = strings.Repeat("s", 65) + "@agency.example" }, "want one address"},
-		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "forwarder's name"},
+		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "name of a forwarder"},
 	} {
 		o := good
 		row.change(&o)

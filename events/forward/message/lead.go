@@ -113,13 +113,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 
 // about is what else is known of a person.
 func (w writer) about(c events.Contact) []Fact {
-	speaks, _, _ := strings.Cut(strings.ToLower(c.Language), "-")
-	if name := languageNames[speaks]; name != "" {
-		speaks = w.t(name)
-	} else {
-		speaks = Line(c.Language, 32)
-	}
-	all := []Fact{{Label: w.t("Speaks"), Text: speaks}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
+	all := []Fact{{Label: w.t("Language"), Text: Line(c.Language, 32)}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
 	if w.Short {
 		return facts(all...)
 	}
@@ -129,8 +123,6 @@ func (w writer) about(c events.Contact) []Fact {
 	}
 	return facts(append([]Fact{{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, {Label: w.t("Lives at"), Text: address}}, all...)...)
 }
-
-var languageNames = map[string]string{"de": "German", "fr": "French", "it": "Italian", "rm": "Romansh", "en": "English"}
 
 // nameOf is how a person is called: salutation and names, else the whole name, else the company. In
 // short it is the first name and the initial of the family name, which ends with what tells it from

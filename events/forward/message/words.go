@@ -100,8 +100,8 @@ func (w words) price(p *events.Price) string {
 	switch interval {
 	case "", "ONETIME":
 		interval = ""
-	case "MONTH", "YEAR", "WEEK", "DAY":
-		interval = w.t(map[string]string{"MONTH": "a month", "YEAR": "a year", "WEEK": "a week", "DAY": "a day"}[interval])
+	case "MONTH":
+		interval = w.t("a month")
 	default:
 		interval = "/ " + strings.ToLower(interval)
 	}
@@ -157,16 +157,13 @@ var table = map[string][3]string{
 	"Contact request erased":  {"Kontaktanfrage gelöscht", "Demande de contact effacée", "Richiesta di contatto cancellata"},
 	"Digest":                  {"Sammelmeldung", "Récapitulatif", "Riepilogo"},
 	"E-mail":                  {"E-Mail", "E-mail", "E-mail"},
-	"English":                 {"Englisch", "Anglais", "Inglese"},
 	"Erased fields":           {"Gelöschte Angaben", "Données effacées", "Dati cancellati"},
 	"Event":                   {"Ereignis", "Événement", "Evento"},
-	"French":                  {"Französisch", "Français", "Francese"},
-	"German":                  {"Deutsch", "Allemand", "Tedesco"},
 	"Insertion appeared":      {"Neues Inserat", "Nouvelle annonce", "Nuovo annuncio"},
 	"Insertion changed":       {"Inserat geändert", "Annonce modifiée", "Annuncio modificato"},
 	"Insertion disappeared":   {"Inserat nicht mehr online", "Annonce plus en ligne", "Annuncio non più online"},
 	"Insertion is back":       {"Inserat wieder online", "Annonce de nouveau en ligne", "Annuncio di nuovo online"},
-	"Italian":                 {"Italienisch", "Italien", "Italiano"},
+	"Language":                {"Sprache", "Langue", "Lingua"},
 	"Last seen":               {"Zuletzt gesehen", "Vue pour la dernière fois", "Visto l’ultima volta"},
 	"Lives at":                {"Adresse", "Adresse", "Indirizzo"},
 	"New contact request":     {"Neue Kontaktanfrage", "Nouvelle demande de contact", "Nuova richiesta di contatto"},
@@ -178,20 +175,15 @@ var table = map[string][3]string{
 	"Price":                   {"Preis", "Prix", "Prezzo"},
 	"Property":                {"Objekt", "Objet", "Oggetto"},
 	"Reference":               {"Referenz", "Référence", "Riferimento"},
-	"Romansh":                 {"Rätoromanisch", "Romanche", "Romancio"},
 	"Score":                   {"Bewertung", "Score", "Punteggio"},
 	"Seen":                    {"Gesehen", "Vu", "Visto"},
 	"Size":                    {"Grösse", "Taille", "Dimensioni"},
 	"Somebody":                {"Unbekannte Person", "Personne inconnue", "Persona sconosciuta"},
-	"Speaks":                  {"Spricht", "Parle", "Parla"},
 	"Was gone since":          {"Nicht online seit", "Hors ligne depuis", "Non online dal"},
 	"Where":                   {"Ort", "Lieu", "Luogo"},
 	"Write a mail":            {"E-Mail schreiben", "Écrire un e-mail", "Scrivi un’e-mail"},
 	"Wrote":                   {"Geschrieben", "Écrit", "Scritto"},
-	"a day":                   {"pro Tag", "par jour", "al giorno"},
 	"a month":                 {"pro Monat", "par mois", "al mese"},
-	"a week":                  {"pro Woche", "par semaine", "alla settimana"},
-	"a year":                  {"pro Jahr", "par an", "all’anno"},
 	"about":                   {"betrifft:", "concerne :", "riguarda:"},
 	"an unknown property":     {"ein unbekanntes Objekt", "un objet inconnu", "un oggetto sconosciuto"},
 	"changed":                 {"geändert", "modifié", "modificato"},

@@ -16,9 +16,6 @@ import (
 func said(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{unknown: true}
-	for _, tag := range languageNames {
-		all[tag] = true
-	}
 	for _, file := range []string{"message.go", "lead.go", "text.go", "words.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
@@ -46,9 +43,6 @@ func said(t *testing.T) map[string]bool {
 			}
 			return true
 		})
-	}
-	for _, key := range []string{"MONTH", "YEAR", "WEEK", "DAY"} {
-		delete(all, key) // what the API says
 	}
 	return all
 }

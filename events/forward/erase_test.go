@@ -114,20 +114,3 @@ func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 		})
 	}
 }
-
-func TestALeadThatTheStreamHasLostAndThatIsRefusedIsADeadLetter(t *testing.T) {
-	for name, lose := range losses {
-		t.Run(name, func(t *testing.T) {
-			scene(t, 1, func(t *testing.T, w *world, s *script) {
-				s.will(func(Delivery) error {
-					lose(w)
-					return &Refused{Reason: "no", Certain: true}
-				})
-				w.run(time.Minute, func() { w.halt("A100", "k0"); w.lead("A100") })
-				if n := len(w.letters()); n != 1 || s.called() != 1 {
-					t.Errorf("%d letters after %d deliveries", n, s.called())
-				}
-			})
-		})
-	}
-}

@@ -328,26 +328,6 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 200)
-		w := newWorld(t, Route{Receiver: s})
-		w.run(20*time.Minute, func() {
-			for n := range 200 {
-				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
-				time.Sleep(10 * time.Millisecond)
-			}
-		})
-		wantIDs(t, s, w.history)
-		if late := s.begun[0].Sub(w.history[0].RecordedTime); late > time.Second {
-			t.Errorf("the first came after %s", late)
-		}
-		if n := len(s.deliveries()); n > 4 { // of two seconds, one a second
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
 func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })

@@ -265,7 +265,7 @@ func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (wri
 	gone, err := w.erased(ctx, i)
 	if gone { // while the letter was written: the erasure may have looked for letters before that
 		if _, err := letters(o.Conn, stream.DeadLetters(o.Stream)).EraseAt(ctx, number); err != nil {
-			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it", "number", number, "err", err.Error())
+			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it", "event_id", e.ID, "err", err.Error())
 		}
 	}
 	return !gone, err

@@ -22,9 +22,11 @@ import (
 // attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits
 // until the server offers them again: otherwise the messages behind them would be delivered first.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
+	w.mu.Lock()
 	if len(w.queue)+len(w.lost) > 0 { // the server offers these again
 		w.before, w.queue, w.lost = slices.Concat(w.queue, w.lost), nil, nil
 	}
+	w.mu.Unlock()
 	if !w.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
 	}

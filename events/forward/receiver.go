@@ -275,8 +275,9 @@ const (
 // of its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no
 // dead letters: it counts what a receiver refuses. Before each attempt it calls erased, which
 // reports whether the person was erased from the event since it was read, and then skips the event.
-// It calls progress after every delivery, and with an error when a delivery fails and is retried. The error is that of the list, of erased, of ctx, or of a
-// receiver that keeps failing; what was sent until then is in the result.
+// It calls progress after every delivery, and with an error when a delivery fails and is retried.
+// The error is that of the list, of erased, of ctx, or of a receiver that keeps failing; what was
+// sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
 	erased func(events.Event) (bool, error), progress func(Replayed, error),
 ) (sum Replayed, err error) {

@@ -23,9 +23,7 @@ func of(forwarder string, r Route) Route {
 // reroute puts other routes into force while a forwarder runs.
 func (w *world) reroute(f *Forwarder, routes ...Route) {
 	w.t.Helper()
-	if err := f.Change(routes, time.Now()); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(f.Change(routes, time.Now()))
 }
 
 // TestWhatIsChangedInPlaceGoesOn has one receiver keep what it knows over two changes of the table.
@@ -115,9 +113,7 @@ func TestALeadThatNoLineTakesIsCountedUntilOneDoes(t *testing.T) {
 		time.Sleep(time.Minute)
 		counts(0, "all are taken")
 		for _, name := range consumerNames(t, w) { // the one that is made again begins with the stream
-			if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", name); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", name))
 		}
 		time.Sleep(time.Minute)
 		counts(0, "a consumer that was made again")
@@ -128,9 +124,7 @@ func TestALeadThatNoLineTakesIsCountedUntilOneDoes(t *testing.T) {
 		w.reroute(f, line(1, a, "A100"), line(2, b, "X"))
 		time.Sleep(time.Minute)
 		counts(2, "another line")
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		f, _ = w.start()
 		time.Sleep(time.Minute)
 		counts(2, "after a restart")
@@ -181,9 +175,7 @@ func TestLeadsThatNoLineTakesAnyMoreHoldUpNoOther(t *testing.T) {
 		w := newWorld(t, line(1, a))
 		f, _ := w.start()
 		time.Sleep(2 * time.Second)
-		for range maxPending + 5 {
-			w.lead("A")
-		}
+		w.leads(maxPending+5, "A")
 		last := w.lead("B")
 		time.Sleep(time.Second)
 		w.reroute(f, line(1, b, "B"))
@@ -211,9 +203,7 @@ func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T
 		wantIDs(t, b, []events.Event{late})
 		behind.Store(false)
 		time.Sleep(leaving + time.Minute)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		if names := consumerNames(t, w); !slices.Equal(names, []string{consumer("b")}) {
 			t.Errorf("consumers %q", names)
 		}
@@ -331,9 +321,7 @@ func TestATableThatChangesBeforeTheForwarderHasBegunLosesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := newScript("a", 1), newScript("b", 1)
 		w := newWorld(t, line(1, a))
-		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
 		f, _ := w.start()
 		time.Sleep(time.Minute)
 		w.makeStream()

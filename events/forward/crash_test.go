@@ -55,8 +55,8 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 	for _, path := range w.files() {
 		if disk[path] == nil {
 			_ = os.Remove(path)
-		} else if err := os.WriteFile(path, disk[path], 0o600); err != nil {
-			w.t.Fatal(err)
+		} else {
+			w.must(os.WriteFile(path, disk[path], 0o600))
 		}
 	}
 	return true
@@ -114,15 +114,9 @@ func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			for _, backlog := range []int{3, 30} {
 				t.Run(fmt.Sprintf("%s %d of %d", step, n, backlog), func(t *testing.T) {
-					bubble(t, func(t *testing.T) {
-						s := newScript("a", 10)
-						w := newWorld(t, leadsTo(s))
+					scene(t, 10, func(t *testing.T, w *world, s *script) {
 						w.run(time.Second)
-						died := w.crash(step, n, func() {
-							for range backlog {
-								w.lead("A100")
-							}
-						})
+						died := w.crash(step, n, func() { w.leads(backlog, "A100") })
 						if !died {
 							t.Fatal("it was never there")
 						}
@@ -191,9 +185,7 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 					case 1:
 						w.rebuild()
 					case 2:
-						if err := w.server.Restart(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						w.must(w.server.Restart(t.Context()))
 						time.Sleep(10 * time.Second)
 					}
 				}
@@ -206,9 +198,7 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 }
 
 func TestTheMessageInHandComesBackWithin30SecondsOfACrash(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		if !w.crash(stepSent, 1, func() { w.lead("A100") }) {
 			t.Fatal("it was never there")
 		}
@@ -224,28 +214,20 @@ func TestTheMessageInHandComesBackWithin30SecondsOfACrash(t *testing.T) {
 // others wait behind it: they must not be delivered before it, and it must not count as done with them.
 func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
 	for _, digest := range []int{1, 20} {
-		bubble(t, func(t *testing.T) {
-			s := newScript("a", digest)
-			w := newWorld(t, leadsTo(s))
+		scene(t, digest, func(t *testing.T, w *world, s *script) {
 			s.down()
 			_, stop := w.start()
 			time.Sleep(time.Second)
 			w.lead("A100")
 			time.Sleep(20 * time.Second) // it is in hand
-			for range recent + 50 {
-				w.lead("A100")
-			}
+			w.leads(recent+50, "A100")
 			if err := stop(); err != nil { // with the first one in hand
 				t.Fatal(err)
 			}
-			if err := w.server.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.server.Restart(t.Context()))
 			s.up()
 			w.run(10*time.Minute, func() {
-				if err := w.server.Restart(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.must(w.server.Restart(t.Context()))
 			})
 			wantIDs(t, s, w.history)
 		})
@@ -255,9 +237,7 @@ func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
 // TestACrashWhileAConsumerIsMadeAgainFloodsNothing ends between the answer of the server, which has the
 // consumer begin with the stream, and the file.
 func TestACrashWhileAConsumerIsMadeAgainFloodsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		for range 50 {
 			w.lead("A100") // before the forwarder began
 		}
@@ -268,9 +248,7 @@ func TestACrashWhileAConsumerIsMadeAgainFloodsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := have.CachedInfo().Config
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", c.Durable); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", c.Durable))
 		c.DeliverPolicy = jetstream.DeliverAllPolicy
 		if _, err := w.js.CreateConsumer(t.Context(), "LISTINGS", c); err != nil {
 			t.Fatal(err)

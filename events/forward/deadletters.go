@@ -54,7 +54,6 @@ type DeadLetters struct {
 	js     jetstream.JetStream
 	prefix string
 	stream string
-	next   map[string]time.Time // when the next message may be sent, by destination
 }
 
 // answerLimit is how long a response of the NATS server may take.
@@ -67,7 +66,7 @@ func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, err
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events), next: map[string]time.Time{}}, nil
+	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events)}, nil
 }
 
 // List yields the letters, oldest first. A missing stream is an empty list.
@@ -121,15 +120,10 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if o == nil {
 		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}
-	traits := o.Traits()
-	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
-		return ctx.Err()
-	}
-	err = send(ctx, o, Delivery{Events: []events.Event{e}})
-	d.next[traits.Destination] = time.Now().Add(traits.Pace)
-	if err != nil {
+	if err := send(ctx, o, Delivery{Events: []events.Event{e}}); err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
 	}
+	sleep(ctx, o.Traits().Pace) // another letter may follow
 	return nil
 }
 
@@ -153,45 +147,31 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	if _, err := d.get(ctx, number); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	s, err := d.js.Stream(ctx, d.stream)
-	if err == nil {
-		err = s.SecureDeleteMsg(ctx, number)
-	}
+	_, err := letters(d.conn, d.stream).EraseAt(ctx, number)
 	if err != nil {
 		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
 	}
 	return nil
 }
 
-// get returns the message of a letter.
-func (d *DeadLetters) get(ctx context.Context, number uint64) (*stream.Message, error) {
-	if number == 0 {
-		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
+// get returns the message of a letter. Their stream is created with the first one, so it may be
+// missing.
+func (d *DeadLetters) get(ctx context.Context, number uint64) (m *stream.Message, err error) {
+	if number > 0 {
+		m, err = letters(d.conn, d.stream).Get(ctx, stream.Query{Sequence: number})
 	}
-	m, err := look(ctx, d.conn, d.stream, stream.Query{Sequence: number})
-	if err == nil && (m == nil || !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">"))) {
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && m == nil,
+		err == nil && !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">")):
 		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
+	case err != nil:
+		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return m, err
+	return m, nil
 }
 
 func letters(nc stream.Conn, name string) stream.Client {
 	return stream.Client{Conn: nc, Stream: name, Wait: answerLimit}
-}
-
-// look returns a message of the stream of dead letters, nil if there is none. The stream is created
-// with its first letter, so it may be missing.
-func look(ctx context.Context, nc stream.Conn, name string, q stream.Query) (*stream.Message, error) {
-	m, err := letters(nc, name).Get(ctx, q)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("dead letters: %w", err)
-	}
-	return m, nil
 }
 
 // read returns a letter and its event. A message that no forwarder wrote is Unreadable.
@@ -217,9 +197,13 @@ const (
 	headerDestination = "doorbell-destination"
 )
 
-// deadWindow is how long the server recognises a letter that is published twice. Letters are few,
-// so it can be long.
-const deadWindow = time.Hour
+const (
+	// deadWindow is how long the server recognises a letter that is published twice, as after a
+	// crash.
+	deadWindow = 72 * time.Hour
+	// maxLetterHeader is more than the headers of a letter add to those of its event.
+	maxLetterHeader = 1 << 10
+)
 
 func deadSubjects(prefix string) string { return prefix + ".dlq.>" }
 
@@ -257,97 +241,54 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 	return found.Unchanged
 }
 
-// toDeadLetters writes a dead letter. Writing the same one again has no effect: the server
-// recognises its id for a while, and after that a look at the newest letter on its subject does. If
-// the contact request was erased, it returns false and leaves no letter.
-func (w *worker) toDeadLetters(ctx context.Context, m *item, reason string) (written bool, err error) {
-	o, receiver := w.f.o, m.to[0]
-	forwarder, destination, _ := strings.Cut(receiver, ".")
-	subject := deadSubject(o.Prefix, forwarder, m.event)
-	id := forwarder + "/" + destination + "/" + m.event.ID
-	if gone, err := w.erased(ctx, m); err != nil {
-		return false, err
-	} else if gone { // a letter may exist that was written before a crash
-		return false, w.eraseLetter(ctx, m, subject, id)
-	}
-	last, err := look(ctx, o.Conn, stream.DeadLetters(o.Stream), stream.Query{Last: subject})
-	if err != nil {
+// toDeadLetters writes a dead letter. Writing the same one again has no effect. If the contact
+// request was erased, it returns false and leaves no letter.
+func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (written bool, err error) {
+	if gone, err := w.erased(ctx, i); gone || err != nil {
 		return false, err
 	}
-	if last != nil && last.Header.Get(nats.MsgIdHdr) == id {
-		return true, nil
+	o, e := w.f.o, i.event
+	if most := int(o.Conn.MaxPayload()); most > 0 {
+		e = e.Fit(most - maxLetterHeader)
 	}
-	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
-	for name, values := range m.message.Headers() {
-		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // the server would obey their fences and batches again
-			letter.Header[name] = values
-		}
-	}
-	letter.Header.Set(nats.MsgIdHdr, id)
+	forwarder, destination, _ := strings.Cut(i.to[0], ".")
+	letter := &nats.Msg{Subject: deadSubject(o.Prefix, forwarder, e), Header: nats.Header(e.Header()), Data: e.Data}
+	letter.Header.Set(nats.MsgIdHdr, forwarder+"/"+destination+"/"+e.ID)
 	letter.Header.Set(headerForwarder, forwarder)
 	letter.Header.Set(headerDestination, destination)
 	letter.Header.Set(headerReason, reason)
-	letter.Header.Set(headerAttempts, strconv.Itoa(m.tries))
-	fit(letter, m.event, o.Conn.MaxPayload())
-	if err := w.post(ctx, letter); err != nil {
+	letter.Header.Set(headerAttempts, strconv.Itoa(i.tries))
+	number, err := w.post(ctx, letter)
+	if err != nil {
 		return false, err
 	}
-	gone, err := w.erased(ctx, m)
+	gone, err := w.erased(ctx, i)
 	if gone { // while the letter was written: the erasure may have looked for letters before that
-		err = w.eraseLetter(ctx, m, subject, id)
+		if _, err := letters(o.Conn, stream.DeadLetters(o.Stream)).EraseAt(ctx, number); err != nil {
+			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it", "event_id", e.ID, "err", err.Error())
+		}
 	}
 	return !gone, err
 }
 
-// eraseLetter erases the letter of a contact request that was erased. If this user of NATS may not
-// erase, that is logged and the letter stays.
-func (w *worker) eraseLetter(ctx context.Context, i *item, subject, id string) error {
-	all := letters(w.f.o.Conn, stream.DeadLetters(w.f.o.Stream))
-	_, err := all.Erase(ctx, subject, func(m *stream.Message) bool { return m.Header.Get(nats.MsgIdHdr) == id })
-	if err == nil {
-		return nil
-	}
-	may := all.MayErase(ctx)
-	if !errors.Is(may, stream.ErrMayNotErase) {
-		return fmt.Errorf("dead letters: %w", err)
-	}
-	w.f.kept.Do(func() {
-		w.f.o.Log.Error("the dead letter of an erased contact request cannot be erased, nor others like it: drop it as a user of NATS who may erase",
-			"forwarder", w.forwarder, "lane", w.lane, "event_id", i.event.ID, "err", may.Error())
-	})
-	return nil
-}
-
-// fit shortens the event of a letter that the letter's own headers make larger than a message may
-// be.
-func fit(letter *nats.Msg, e events.Event, maxPayload int64) {
-	over := letter.Size() - len(letter.Subject) - int(maxPayload)
-	if over <= 0 || maxPayload <= 0 {
-		return
-	}
-	const margin = 64
-	alone := nats.Msg{Header: nats.Header(e.Header()), Data: e.Data}
-	letter.Data = e.Fit(alone.Size() - over - margin).Data
-}
-
-// post publishes a letter. It creates the stream if that is missing and Options.Manage allows it.
-func (w *worker) post(ctx context.Context, letter *nats.Msg) error {
+// post publishes a letter and returns its number. It creates the stream if that is missing and
+// Options.Manage allows it.
+func (w *worker) post(ctx context.Context, letter *nats.Msg) (number uint64, err error) {
 	o := w.f.o
-	publish := func() error {
+	publish := func() (*jetstream.PubAck, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
-		_, err := w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
-		return err
+		return w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
 	}
-	err := publish()
+	ack, err := publish()
 	if errors.Is(err, jetstream.ErrNoStreamResponse) && o.Manage {
 		if err := EnsureDeadLetters(ctx, o.Conn, DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0, o.Replicas), false); err != nil {
-			return err
+			return 0, err
 		}
-		err = publish()
+		ack, err = publish()
 	}
 	if err != nil {
-		return fmt.Errorf("dead letters: stream %s: %w", stream.DeadLetters(o.Stream), err)
+		return 0, fmt.Errorf("dead letters: stream %s: %w", stream.DeadLetters(o.Stream), err)
 	}
-	return nil
+	return ack.Sequence, nil
 }

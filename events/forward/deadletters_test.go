@@ -75,27 +75,6 @@ func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
 	})
 }
 
-func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Refused{Reason: "no", Certain: true} })
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Minute, func() {
-			for n := range 2 {
-				e := w.stamp(&events.ContactRequestCreated{
-					Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, ContactRequestID: fmt.Sprint(n),
-				})
-				w.put(e, map[string]string{
-					"Nats-Expected-Stream": "LISTINGS", "Nats-Expected-Last-Subject-Sequence": fmt.Sprint(n), "Nats-Expected-Last-Subject-Sequence-Subject": "listings.v1.A.>",
-				})
-			}
-		})
-		if n := len(w.letters()); n != 2 {
-			t.Errorf("%d letters", n)
-		}
-	})
-}
-
 // retry does what doorbell dlq retry does.
 func retry(t *testing.T, d *DeadLetters, number uint64, routes func(string) []Route) error {
 	t.Helper()
@@ -122,13 +101,9 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.up()
-		if err := retry(t, d, 2, routes); err != nil {
-			t.Fatal(err)
-		}
+		w.must(retry(t, d, 2, routes))
 		wantIDs(t, s, w.history[1:2])
-		if err := d.Drop(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.Drop(t.Context(), 1))
 		if l := w.letters(); len(l) != 1 || l[0].Number != 3 {
 			t.Errorf("%+v", l)
 		}
@@ -141,14 +116,10 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 			}
 		}
 		elsewhere := []Route{leadsTo(s, "Z"), leadsTo(other)} // its agency has another destination now
-		if err := d.Resend(t.Context(), 3, func(string) []Route { return elsewhere }); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.Resend(t.Context(), 3, func(string) []Route { return elsewhere }))
 		wantIDs(t, other, w.history[2:3])
 		s.traits.Destination = "moved" // the address is another one now
-		if err := retry(t, d, 3, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
-			t.Fatal(err)
-		}
+		w.must(retry(t, d, 3, func(string) []Route { return []Route{leadsTo(s)} }))
 		if err := retry(t, d, 3, func(string) []Route { return nil }); !errors.Is(err, ErrNoLetter) || len(w.letters()) != 0 {
 			t.Error(err)
 		}
@@ -156,9 +127,7 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 }
 
 func TestALetterThatNoReceiverTakesStays(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 1)
 		err := retry(t, w.deadLetters(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
 		if !errors.Is(err, ErrNoReceiver) || len(w.letters()) != 1 {
@@ -179,44 +148,6 @@ func TestWhereNothingDiedThereAreNoLetters(t *testing.T) {
 	})
 }
 
-// TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs: a description that has changed since the stream was made is no difference, on our
-// own server or another.
-func TestAStreamThatIsDescribedOtherwiseIsUsedAsItIs(t *testing.T) {
-	for name, embedded := range map[string]bool{"own server": true, "another": false} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 20)
-				w := newWorld(t, leadsTo(s))
-				config := DeadLetterConfig("listings", "LISTINGS", 720*time.Hour, 0, 1)
-				made := config
-				made.Description = "doorbell: what outlets refused for good"
-				if _, err := w.js.CreateStream(t.Context(), made); err != nil {
-					t.Fatal(err)
-				}
-				w.refuse(s, 1)
-				for range 2 {
-					if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, config, embedded); err != nil {
-						t.Fatal(err)
-					}
-				}
-				w.refuse(s, 1)
-				stream, err := w.js.Stream(t.Context(), config.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if have := stream.CachedInfo(); have.Config.Description != made.Description || have.State.Msgs != 2 || len(w.letters()) != 2 {
-					t.Errorf("%+v", have)
-				}
-				for line := range strings.Lines(w.log.String()) {
-					if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") && !strings.Contains(line, "moved to the dead letters") {
-						t.Error(line)
-					}
-				}
-			})
-		})
-	}
-}
-
 // TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
 // it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
@@ -231,9 +162,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer guest.Close()
-	if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
-		t.Fatal(err)
-	}
+	w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false))
 	o := newScript("a", 5)
 	o.traits.Pace = 0
 	w.o.AckWait = 2 * time.Second // a message can be on its way to a forwarder that ends
@@ -243,12 +172,8 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	eventually(t, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
 	w.lead("A100")
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 1 })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	for range 7 {
-		w.lead("A100")
-	}
+	w.must(stop())
+	w.leads(7, "A100")
 	bad := w.history[1].ID
 	o.will(func(d Delivery) error {
 		if d.Events[0].ID == bad {
@@ -258,9 +183,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	})
 	_, stop = w.start()
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 7 && len(w.letters()) == 1 })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.must(stop())
 	d, err := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
 	if err != nil {
 		t.Fatal(err)
@@ -283,9 +206,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 1)
 		if _, err := w.js.Publish(t.Context(), "listings.dlq.slack.A.contact_request.created", []byte("Secret Person")); err != nil {
 			t.Fatal(err)
@@ -305,9 +226,7 @@ func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
 }
 
 func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		w.o.Manage = false // the stream of dead letters is missing
 		bad := func(d Delivery) error {
 			if d.Events[0].Sequence == 1 {
@@ -317,9 +236,7 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 		}
 		s.will(bad)
 		w.run(8*time.Hour, func() {
-			for range 1 + 3*recent {
-				w.lead("A100")
-			}
+			w.leads(1+3*recent, "A100")
 		}, func() { time.Sleep(6 * time.Hour) }, s.up)
 		if len(s.ids()) != len(w.history) {
 			t.Errorf("%d of %d leads came; none is among the dead letters", len(s.ids()), len(w.history))
@@ -328,9 +245,7 @@ func TestALeadThatCannotBecomeADeadLetterOutlivesThoseThatWereSentToFindOut(t *t
 }
 
 func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		s.will(func(d Delivery) error {
 			if len(d.Events[0].Data) > 100_000 {
 				return &Refused{Reason: "413", Certain: true}
@@ -354,18 +269,14 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 }
 
 func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 5)
 		d, before := w.deadLetters(), s.called()
 		for l, err := range d.List(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Resend(t.Context(), l.Number, func(string) []Route { return w.o.Routes }); err != nil {
-				t.Fatal(err)
-			}
+			w.must(d.Resend(t.Context(), l.Number, func(string) []Route { return w.o.Routes }))
 		}
 		begun := s.begun[before:]
 		if took := begun[len(begun)-1].Sub(begun[0]); len(begun) != 5 || took < 4*time.Second {

@@ -41,8 +41,8 @@ func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 
 // passed reports whether the worker is done with an event, and when that was if it still knows.
 func (w *worker) passed(e events.Event) (bool, time.Time) {
-	w.doing.Lock()
-	defer w.doing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	c := w.done.Done[doneKey(e)]
 	if !c.has(e, false) {
 		return w.retired, time.Time{}

@@ -54,9 +54,7 @@ func TestDeliveredIsWhatEveryReceiverHasTaken(t *testing.T) {
 		two.will(func(Delivery) error { return &Refused{Reason: "too large", Certain: true} })
 		time.Sleep(10 * time.Minute)
 		wantStands(t, f, lead, "slack.one listed", "slack.two listed")
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 
 		// Another process reads it from the files.
 		f = w.forwarder()
@@ -131,11 +129,4 @@ func TestDeliveredLeavesOutAReceiverThatWasRemoved(t *testing.T) {
 		wantStands(t, f, took, "slack.kept listed", "slack.left listed")
 		wantStands(t, f, waits, "slack.kept listed") // it goes nowhere else
 	})
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }

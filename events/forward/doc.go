@@ -27,7 +27,7 @@
 // Nil: done. A [Retry], or any other error: the same delivery is tried again after a pause, which
 // grows from a second to five minutes and is never shorter than Retry.After. Before each retry, and
 // before a first attempt that had to wait, the message is fetched again: if it was erased
-// meanwhile, it is skipped.
+// meanwhile, or has expired, it is skipped.
 //
 // A refusal is blamed on the message only if the receiver accepts another message after it and then
 // refuses it once more. So a message that is [Refused], or has failed ten times, lets the others

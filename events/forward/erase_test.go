@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // erase erases the n last leads, counted from the end of the stream.
@@ -18,9 +15,7 @@ func (w *world) erase(last int) {
 		w.t.Fatal(err)
 	}
 	for n := range uint64(last) {
-		if err := s.SecureDeleteMsg(w.t.Context(), s.CachedInfo().State.LastSeq-n); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(s.SecureDeleteMsg(w.t.Context(), s.CachedInfo().State.LastSeq-n))
 	}
 }
 
@@ -65,9 +60,7 @@ func TestALeadThatIsErasedWhileItWaitsIsNotSent(t *testing.T) {
 }
 
 func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		s.will(func(d Delivery) error {
 			if d.Events[0].Sequence == 2 {
 				w.erase(1) // at this moment
@@ -88,77 +81,13 @@ func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
 	})
 }
 
-func TestALetterThatIsThereWhenItsLeadIsErasedIsErasedToo(t *testing.T) {
-	for name, denied := range map[string]bool{"allowed": false, "denied": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
-				config := DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1)
-				config.DenyDelete = denied
-				if _, err := w.js.CreateStream(t.Context(), config); err != nil {
-					t.Fatal(err)
-				}
-				s.will(func(d Delivery) error {
-					e := d.Events[0]
-					letter := &nats.Msg{Subject: deadSubject("listings", "slack", e), Header: nats.Header(e.Header()), Data: e.Data}
-					letter.Header.Set(nats.MsgIdHdr, "slack/a/"+e.ID)
-					if _, err := w.js.PublishMsg(t.Context(), letter); err != nil {
-						t.Error(err)
-					}
-					w.erase(1)
-					return &Refused{Reason: "no", Certain: true}
-				})
-				w.run(time.Minute, func() {
-					w.lead("A100")
-					time.Sleep(time.Minute) // the first one is done, which is the last then
-					w.lead("A100")
-				})
-				told := strings.Count(w.log.String(), "cannot be erased, nor others like it")
-				if n := len(w.letters()); denied && (n != 2 || told != 1) || !denied && (n != 0 || told != 0) {
-					t.Errorf("%d letters are left, and that is told %d times", n, told)
-				}
-				if s.called() != 2 {
-					t.Errorf("sent %d times", s.called())
-				}
-			})
-		})
-	}
-}
-
-// change changes the stream of the events.
-func (w *world) change(alter func(*jetstream.StreamConfig)) {
-	w.t.Helper()
-	s, err := w.js.Stream(w.t.Context(), "LISTINGS")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	config := s.CachedInfo().Config
-	alter(&config)
-	if _, err := w.js.UpdateStream(w.t.Context(), config); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // losses are how a lead in hand goes from its stream though nobody has erased it.
 var losses = map[string]func(*world){
-	"expired": func(w *world) {
-		w.change(func(c *jetstream.StreamConfig) { c.MaxAge, c.Duplicates = time.Minute, time.Minute })
-		time.Sleep(2 * time.Minute) // virtual: longer than the stream keeps it
-	},
-	"discarded": func(w *world) {
-		w.change(func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
-		w.halt("A100", "k1")
-	},
 	"no stream": func(w *world) {
-		if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))
 	},
 	"another stream": func(w *world) {
-		if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
-			w.t.Fatal(err)
-		}
+		w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))
 		time.Sleep(time.Second) // the folder is being removed
 		w.makeStream()
 		w.halt("A100", "k1")
@@ -171,9 +100,7 @@ var losses = map[string]func(*world){
 func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
+			scene(t, 1, func(t *testing.T, w *world, s *script) {
 				s.down()
 				w.run(time.Hour, func() {
 					w.halt("A100", "k0")
@@ -183,25 +110,6 @@ func TestALeadThatTheStreamHasLostWhileItIsTriedIsSent(t *testing.T) {
 					s.up()
 				})
 				wantIDs(t, s, w.history[1:2])
-			})
-		})
-	}
-}
-
-func TestALeadThatTheStreamHasLostAndThatIsRefusedIsADeadLetter(t *testing.T) {
-	for name, lose := range losses {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 1)
-				w := newWorld(t, leadsTo(s))
-				s.will(func(Delivery) error {
-					lose(w)
-					return &Refused{Reason: "no", Certain: true}
-				})
-				w.run(time.Minute, func() { w.halt("A100", "k0"); w.lead("A100") })
-				if n := len(w.letters()); n != 1 || s.called() != 1 {
-					t.Errorf("%d letters after %d deliveries", n, s.called())
-				}
 			})
 		})
 	}

@@ -86,29 +86,17 @@ var ErrOptions = errors.New("forwarder")
 
 // validate finds mistakes that would otherwise show much later.
 func (o Options) validate() error {
-	if o.Conn.Conn == nil || o.Stream == "" || o.Dir == "" {
-		return fmt.Errorf("%w: connection, stream and directory are needed", ErrOptions)
-	}
 	if err := events.ValidPrefix(o.Prefix); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	if err := ValidName(o.Name); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	if o.Instance != "" && ValidName(o.Instance) != nil {
-		return fmt.Errorf("%w: an instance's name is 1 to 32 letters, digits, _ and -", ErrOptions)
-	}
-	for _, f := range o.Forwarders {
-		if err := ValidName(f); err != nil {
+	for _, name := range append([]string{o.Name, cmp.Or(o.Instance, o.Name)}, o.Forwarders...) {
+		if err := ValidName(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
 	for _, r := range o.Routes {
 		if !slices.Contains(o.Forwarders, r.Forwarder) {
 			return fmt.Errorf("%w %s: a route is of another forwarder", ErrOptions, o.Name)
-		}
-		if d := r.Receiver.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
-			return fmt.Errorf("%w %s: a destination's name is not 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
 		}
 		if err := r.Filter.validate(); err != nil {
 			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
@@ -121,7 +109,7 @@ func (o Options) validate() error {
 // error does not quote it.
 func ValidName(name string) error {
 	if name == "" || len(name) > 32 || events.Token(name) != name {
-		return errors.New("a forwarder's name is 1 to 32 letters, digits, _ and -")
+		return errors.New("a name of a forwarder or an instance is 1 to 32 letters, digits, _ and -")
 	}
 	return nil
 }
@@ -140,9 +128,6 @@ type Forwarder struct {
 	destinations map[string]*destination
 	workers      []*worker
 
-	early sync.Once // logs that the stream does not exist yet
-	kept  sync.Once // logs that a dead letter cannot be erased
-
 	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
 }
 
@@ -158,7 +143,7 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}
-	release, err := lockAll(o.Dir, append([]string{o.Name}, o.Forwarders...))
+	release, err := lock(o.Dir, append([]string{o.Name}, o.Forwarders...))
 	if err != nil {
 		return nil, err
 	}
@@ -371,13 +356,12 @@ type WorkerStatus struct {
 	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
 	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
-	// FailingSince is since when the receiver has accepted nothing; zero if it accepted the last
-	// message.
+	// FailingSince is since when all attempts have failed; zero if the last one was accepted or
+	// refused.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
 	// Failed counts attempts that failed, by reason: receiver, busy, unanswered or refused.
 	Failed  map[string]uint64 `json:"failed,omitempty"`
-	Foreign uint64            `json:"foreign"`           // messages on our subjects that are not our events
 	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 
 	// Turned is the time of the last loop iteration: at least every half minute, or after a
@@ -390,16 +374,9 @@ func (f *Forwarder) Status() (s Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.workers {
-		if w.retired { // its heartbeat has ended
-			continue
+		if !w.retired { // its heartbeat has not ended
+			s.Workers = append(s.Workers, w.status.read())
 		}
-		one := w.status.read()
-		if d := f.destinations[w.receiver]; d != nil {
-			if since := d.failing.Load(); since != nil {
-				one.FailingSince = *since
-			}
-		}
-		s.Workers = append(s.Workers, one)
 	}
 	return s
 }

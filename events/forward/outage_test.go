@@ -13,9 +13,7 @@ import (
 )
 
 func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		s.down()
@@ -31,9 +29,7 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		}
 		s.up()
 		time.Sleep(7 * time.Minute)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantIDs(t, s, w.history)
 		if n := len(s.deliveries()); n != 4 { // one alone, then 20, 20, 19
 			t.Errorf("%d deliveries of 60 events", n)
@@ -128,9 +124,7 @@ func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 	for _, answer := range []*Retry{{Reason: "500"}, {Reason: "429", After: 4 * time.Minute}} {
 		t.Run(answer.Reason, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := newScript("a", 20)
-				w := newWorld(t, leadsTo(s))
+			scene(t, 20, func(t *testing.T, w *world, s *script) {
 				_, stop := w.start()
 				time.Sleep(time.Second)
 				s.will(func(d Delivery) error {
@@ -144,13 +138,9 @@ func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 				if n := len(w.letters()); n != 0 {
 					t.Error("a dead letter although nobody waits")
 				}
-				for range 3 {
-					w.lead("A100")
-				}
+				w.leads(3, "A100")
 				time.Sleep(20 * time.Minute)
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
+				w.must(stop())
 				wantIDs(t, s, w.history[1:])
 				if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID || l[0].Attempts < 30 || l[0].Reason != answer.Reason {
 					t.Errorf("%+v", l)
@@ -179,9 +169,7 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 			return &Retry{Reason: "500"}
 		})
 		time.Sleep(time.Hour)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		if l := w.letters(); len(l) != 0 || len(s.ids()) != 2 {
 			t.Errorf("%+v, %d events", l, len(s.ids()))
 		}
@@ -189,13 +177,9 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 }
 
 func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Second)
-		for range 12 {
-			w.lead("A100")
-		}
+		w.leads(12, "A100")
 		s.will(func(d Delivery) error {
 			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == 6 }) {
 				return &Retry{Reason: "500"}
@@ -261,9 +245,7 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		if st := f.Status().Workers[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
 			t.Errorf("%+v", st)
 		}
-		if err := EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
-			t.Fatal(err)
-		}
+		w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false))
 		time.Sleep(7 * time.Minute)
 		if st := f.Status().Workers[0]; st.Waiting != 0 || st.DeadLetters != 1 {
 			t.Errorf("%+v", st)
@@ -286,9 +268,7 @@ func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 		w.lead("A100")
 		time.Sleep(time.Minute)
 		text := fmt.Sprintf("%+v", f.Status())
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		if strings.Contains(text+w.log.String(), "s3cret") {
 			t.Error("a secret is told")
 		}
@@ -348,30 +328,8 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 200)
-		w := newWorld(t, Route{Receiver: s})
-		w.run(20*time.Minute, func() {
-			for n := range 200 {
-				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
-				time.Sleep(10 * time.Millisecond)
-			}
-		})
-		wantIDs(t, s, w.history)
-		if late := s.begun[0].Sub(w.history[0].RecordedTime); late > time.Second {
-			t.Errorf("the first came after %s", late)
-		}
-		if n := len(s.deliveries()); n > 4 { // of two seconds, one a second
-			t.Errorf("%d deliveries", n)
-		}
-	})
-}
-
 func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
 		f, stop := w.start()
 		time.Sleep(time.Second)
@@ -400,9 +358,7 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 		w := newWorld(t, leadsTo(down, "A"), leadsTo(wrong, "B"), leadsTo(refuses, "C"))
 		_, stop := w.start()
 		time.Sleep(time.Second)
-		for range 10 {
-			w.lead("A")
-		}
+		w.leads(10, "A")
 		w.lead("B")
 		w.lead("C")
 		time.Sleep(23 * time.Hour)
@@ -441,15 +397,9 @@ func (w *world) rejects(s *script, bad ...int) {
 }
 
 func TestTwoLeadsInARowThatAreRefusedHoldUpNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		w.rejects(s, 0, 1)
-		w.run(20*time.Minute, func() {
-			for range 4 {
-				w.lead("A100")
-			}
-		})
+		w.run(20*time.Minute, func() { w.leads(4, "A100") })
 		wantIDs(t, s, w.history[2:])
 		if l := w.letters(); len(l) != 2 || l[0].ID != w.history[0].ID || l[1].ID != w.history[1].ID || l[0].Attempts < 2 || l[1].Attempts < 2 {
 			t.Errorf("%+v", l)
@@ -458,9 +408,7 @@ func TestTwoLeadsInARowThatAreRefusedHoldUpNoOther(t *testing.T) {
 }
 
 func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		w.rejects(s, 0)
 		_, stop := w.start()
 		time.Sleep(time.Second)
@@ -472,18 +420,14 @@ func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
 		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID {
 			t.Errorf("%+v", l)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 	})
 }
 
 // A receiver that accepts a lead and answers after its time limit gets it three times, not for a
 // day.
 func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		s.will(func(d Delivery) error {
 			if d.Events[0].Sequence == 1 {
 				return &Retry{Unanswered: true, Reason: "no answer in time"}
@@ -500,13 +444,9 @@ func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
 
 // A digest is one request: each of its leads may have been accepted with it.
 func TestADigestThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Second)
-		for range 8 {
-			w.lead("A100")
-		}
+		w.leads(8, "A100")
 		s.will(func(Delivery) error { return &Retry{Unanswered: true, Reason: "no answer in time"} })
 		w.run(10 * time.Minute)
 		l := w.letters()
@@ -521,13 +461,9 @@ func TestADigestThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
 
 // What has had no answer once is a witness all the same: else the others would wait for a new lead.
 func TestADigestThatHasNoAnswerAndIsThenRefusedIsSentOneByOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Second)
-		for range 8 {
-			w.lead("A100")
-		}
+		w.leads(8, "A100")
 		bad := w.history[0].ID
 		s.will(func(d Delivery) error {
 			switch {
@@ -546,17 +482,13 @@ func TestADigestThatHasNoAnswerAndIsThenRefusedIsSentOneByOne(t *testing.T) {
 }
 
 func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		if _, err := w.js.PauseConsumer(t.Context(), "LISTINGS", consumer("a"), time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
-			w.lead("A100")
-		}
+		w.leads(3, "A100")
 		time.Sleep(2 * time.Minute)
 		if st := f.Status().Workers[0]; st.Waiting != 3 || time.Since(st.WaitingSince) < time.Minute {
 			t.Errorf("%+v", st)
@@ -565,9 +497,7 @@ func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
 		if st := f.Status().Workers[0]; st.Waiting != 0 || !st.WaitingSince.IsZero() {
 			t.Errorf("%+v", st)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantIDs(t, s, w.history)
 	})
 }
@@ -577,11 +507,7 @@ func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
 		nora, max := newScript("nora", 1), newScript("max", 1)
 		w := newWorld(t, leadsTo(nora), leadsTo(max))
 		max.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "452 4.2.2"} })
-		w.run(time.Minute, func() {
-			for range 4 {
-				w.lead("A100")
-			}
-		})
+		w.run(time.Minute, func() { w.leads(4, "A100") })
 		wantIDs(t, nora, w.history)
 		max.up()
 		w.run(time.Minute)
@@ -591,13 +517,9 @@ func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
 }
 
 func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Second)
-		for range 8 {
-			w.lead("A100")
-		}
+		w.leads(8, "A100")
 		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "410"} })
 		w.run(2*time.Hour, func() { time.Sleep(time.Hour) }, s.up)
 		wantIDs(t, s, w.history)
@@ -621,9 +543,7 @@ func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T)
 				if d.Events[0].Sequence > 1 {
 					return nil
 				}
-				for range 3 * recent {
-					w.lead("A100")
-				}
+				w.leads(3*recent, "A100")
 				c, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
 				if err != nil {
 					t.Fatal(err)

@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -103,15 +101,11 @@ type destination struct {
 
 	sending chan struct{} // a semaphore of one
 	next    time.Time     // when the next message may be sent; guarded by sending
-	failing atomic.Pointer[time.Time]
 }
 
 func newDestination(r Receiver) *destination {
 	return &destination{receiver: r, traits: r.Traits(), sending: make(chan struct{}, 1)}
 }
-
-// errStopped means that the forwarder ends and nothing was sent.
-var errStopped = errors.New("stopped")
 
 // longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
@@ -121,12 +115,12 @@ const longestAfter = time.Hour
 func (d *destination) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-ctx.Done():
-		return nil, errStopped
+		return nil, ctx.Err()
 	case d.sending <- struct{}{}:
 	}
 	if !sleep(ctx, time.Until(d.next)) {
 		<-d.sending
-		return nil, errStopped
+		return nil, ctx.Err()
 	}
 	return func() { <-d.sending }, nil
 }
@@ -143,13 +137,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 		}
 	})()
 	err := send(limited, d.receiver, delivery)
-	now := time.Now()
-	d.next = now.Add(max(d.traits.Pace, after(err)))
-	if err == nil || errors.As(err, new(*Refused)) { // a receiver that refuses works
-		d.failing.Store(nil)
-	} else {
-		d.failing.CompareAndSwap(nil, &now)
-	}
+	d.next = time.Now().Add(max(d.traits.Pace, after(err)))
 	return err
 }
 
@@ -287,9 +275,9 @@ const (
 // of its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no
 // dead letters: it counts what a receiver refuses. Before each attempt it calls erased, which
 // reports whether the person was erased from the event since it was read, and then skips the event.
-// It calls progress after every delivery, and with an error when a delivery fails and is retried,
-// once for each reason of a delivery. The error is that of the list, of erased, of ctx, or of a
-// receiver that keeps failing; what was sent until then is in the result.
+// It calls progress after every delivery, and with an error when a delivery fails and is retried.
+// The error is that of the list, of erased, of ctx, or of a receiver that keeps failing; what was
+// sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
 	erased func(events.Event) (bool, error), progress func(Replayed, error),
 ) (sum Replayed, err error) {
@@ -327,7 +315,6 @@ var errErased = errors.New("the event was erased meanwhile")
 
 // resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
 func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
-	var reported []string
 	again := e.WithOrigin(events.OriginReplay)
 	for n := 1; ; n++ {
 		done, err := d.turn(ctx)
@@ -340,18 +327,15 @@ func resend(ctx context.Context, d *destination, e events.Event, erased func(eve
 		}
 		err = d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
 		done()
-		why := reason(err)
 		switch {
 		case err == nil, errors.As(err, new(*Refused)):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case n == replayTries, n >= receiverTries && ofReceiver(err):
-			return fmt.Errorf("%s: %s", d.traits.Destination, why)
-		case !slices.Contains(reported, why):
-			reported = append(reported, why)
-			failed(err)
+			return fmt.Errorf("%s: %s", d.traits.Destination, reason(err))
 		}
+		failed(err)
 		if !sleep(ctx, pause(n)) {
 			return ctx.Err()
 		}

@@ -83,9 +83,7 @@ func consumerNames(t *testing.T, w *world) (names []string) {
 }
 
 func TestADeadLetterIsDone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 2)
 		w.rebuild()
 		w.run(time.Minute, func() { w.lead("A 1") })
@@ -135,9 +133,7 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
 			t.Errorf("the second one says %q", p)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		w.o.Instance, w.o.Dir = "second", t.TempDir()
 		w.start()
 		time.Sleep(2 * time.Second)
@@ -162,9 +158,7 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 // TestADoorbellThatGetsAnotherNameGoesOnWhereItStopped renames it while a lead waits. Its consumers keep their names.
 func TestADoorbellThatGetsAnotherNameGoesOnWhereItStopped(t *testing.T) {
 	for _, renamed := range [][2]string{{"", "staging"}, {"staging", "production"}, {"staging", ""}} {
-		bubble(t, func(t *testing.T) {
-			s := newScript("a", 20)
-			w := newWorld(t, leadsTo(s))
+		scene(t, 20, func(t *testing.T, w *world, s *script) {
 			w.o.Instance = renamed[0]
 			w.run(time.Minute, func() { w.lead("A100") })
 			before := consumerNames(t, w)
@@ -270,9 +264,7 @@ func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
 				w.o.Routes = c.after(all["a"], all["b"], all["c"], all["d"])
 				w.reroute(f, w.o.Routes...)
 				time.Sleep(15 * time.Minute)
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
+				w.must(stop())
 				w.rebuild()
 				w.run(15 * time.Minute)
 				for n, s := range all {
@@ -320,9 +312,7 @@ func TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				w.lead("A")
 				time.Sleep(time.Minute)
-				if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-					t.Fatal(err)
-				}
+				w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
 				before := w.stampLead("A")
 				w.history = append(w.history, before)
 				time.Sleep(time.Second)
@@ -367,9 +357,7 @@ func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
 		if lost != 1 {
 			t.Errorf("%d leads are counted", lost)
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.must(stop())
 		wantAll(t, b, w.history[1:])
 		w.o.Routes = []Route{line(1, b)}
 		w.run(time.Hour)

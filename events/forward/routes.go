@@ -173,18 +173,11 @@ func glob(pattern, text string) bool {
 
 // Whose names the agencies of a filter for people, as they were configured.
 func (f Filter) Whose() string {
-	some := func(agencies []string) string {
-		const shown = 5
-		if len(agencies) <= shown {
-			return strings.Join(agencies, ", ")
-		}
-		return fmt.Sprintf("%s and %d more", strings.Join(agencies[:shown], ", "), len(agencies)-shown)
-	}
 	switch {
 	case f.Agencies != nil:
-		return some(f.Agencies)
+		return strings.Join(f.Agencies, ", ")
 	case len(f.Except) > 0:
-		return "all but " + some(f.Except)
+		return "all but " + strings.Join(f.Except, ", ")
 	}
 	return "all agencies"
 }
@@ -242,6 +235,22 @@ type history struct {
 	Version int     `json:"version"`
 	Name    string  `json:"name"`
 	Tables  []table `json:"tables"`
+}
+
+// subjects returns the subjects of all types of a kind that any remembered table takes for a
+// receiver. No others: the server counts every message on them as waiting.
+func (h *history) subjects(prefix, receiver string, kind Kind) (subjects []string) {
+	if receiver == "" {
+		return []string{prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
+	}
+	for _, t := range events.Types {
+		if kindOf(t) == kind && slices.ContainsFunc(h.Tables, func(in table) bool {
+			return slices.ContainsFunc(in.Rules, func(r rule) bool { return r.To == receiver && r.Filter.wantsType(t) })
+		}) {
+			subjects = append(subjects, prefix+".v1.*."+string(t))
+		}
+	}
+	return subjects // none: its tables are forgotten, and no event of their time is left
 }
 
 // change puts a table into force. Tables whose events the stream has dropped are forgotten.

@@ -51,6 +51,15 @@ func bubble(t *testing.T, test func(*testing.T)) {
 	runtime.GC()
 }
 
+// scene is a test in virtual time, of a receiver for all leads.
+func scene(t *testing.T, digest int, test func(t *testing.T, w *world, s *script)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", digest)
+		test(t, newWorld(t, leadsTo(s)), s)
+	})
+}
+
 // lines is a log that can be read while it is written.
 type lines struct {
 	mu sync.Mutex
@@ -207,6 +216,13 @@ func worldWith(t *testing.T, nc *nats.Conn) *world {
 	return w
 }
 
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) makeStream() {
 	w.t.Helper()
 	config := jetstream.StreamConfig{
@@ -250,6 +266,13 @@ func (w *world) stampLead(agency string) events.Event {
 	})
 }
 
+func (w *world) leads(n int, agency string) {
+	w.t.Helper()
+	for range n {
+		w.lead(agency)
+	}
+}
+
 // halt publishes a halt of an agency.
 func (w *world) halt(agency, fingerprint string) events.Event {
 	w.t.Helper()
@@ -285,9 +308,7 @@ func message(e events.Event, more map[string]string) *nats.Msg {
 // rebuild makes the stream anew, with all that was published, as a relay does: agency by agency.
 func (w *world) rebuild() {
 	w.t.Helper()
-	if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))
 	w.makeStream()
 	all := slices.Clone(w.history)
 	slices.SortStableFunc(all, func(a, b events.Event) int { return strings.Compare(a.AgencyID, b.AgencyID) })
@@ -332,9 +353,7 @@ func (w *world) run(d time.Duration, meanwhile ...func()) {
 		m()
 	}
 	time.Sleep(d)
-	if err := stop(); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(stop())
 	time.Sleep(100 * time.Millisecond) // the server has forgotten the pull: what is published now is for the next start
 }
 

@@ -141,7 +141,7 @@ func (s *Set) take(text string) error {
 		Address
 		line int
 	}
-	operators, webhooks := s.operators(lines), map[string]webhook{}
+	webhooks := map[string]webhook{}
 	var routes []forward.Route
 	for n, l := range lines {
 		for _, a := range l.To {
@@ -156,7 +156,6 @@ func (s *Set) take(text string) error {
 			if s.only != "" && s.only != a.Kind {
 				continue
 			}
-			a.operators = a.Kind == "email" && slices.Contains(operators, a.Value)
 			o, err := s.open(a)
 			switch {
 			case err != nil && l.Number == 0: // the constructor is stricter than the configuration; its error quotes nothing
@@ -175,22 +174,6 @@ func (s *Set) take(text string) error {
 	return nil
 }
 
-// operators returns the mail addresses that are configured for alerts only.
-func (s *Set) operators(lines []Line) (list []string) {
-	for _, v := range s.c.Forward.EmailAlertsTo.All() {
-		list = append(list, config.Recipients(v.Reveal())...)
-	}
-	for _, l := range lines {
-		if l.Number == 0 || slices.ContainsFunc(l.Filter.Types, func(t string) bool { return !config.AlertPattern(t) }) {
-			continue
-		}
-		for _, a := range l.To {
-			list = append(list, a.Value)
-		}
-	}
-	return list
-}
-
 // open opens a receiver, or returns the one that is already open.
 func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	if o = s.opened[a]; o != nil {
@@ -199,12 +182,12 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	f, plaintext := s.c.Forward, s.c.Base.AllowPlaintext
 	switch a.Kind {
 	case "slack":
-		o, err = slack.New(s.hook(a), s.chat("DOORBELL_SLACK_PEOPLE", f.SlackPeople))
+		o, err = slack.New(s.hook(a), s.chat(f.SlackPeople))
 	case "teams":
-		o, err = teams.New(s.hook(a), s.chat("DOORBELL_TEAMS_PEOPLE", f.TeamsPeople))
+		o, err = teams.New(s.hook(a), s.chat(f.TeamsPeople))
 	case "email":
 		m := mailTo(s.c, a.Value)
-		m.OpenImmo, m.Operators, m.Name = f.EmailOpenimmo, a.operators, cmp.Or(s.name, a.Kind)
+		m.OpenImmo, m.Name = f.EmailOpenimmo, cmp.Or(s.name, a.Kind)
 		o, err = email.New(m)
 	default:
 		o, err = webhook.New(webhook.Options{
@@ -232,12 +215,12 @@ func (s *Set) hook(a Address) forward.Hook {
 	return forward.Hook{URL: a.Value, AllowPlaintext: s.c.Base.AllowPlaintext, UserAgent: "doorbell/" + s.version}
 }
 
-// chat says who reads in a chat, and how much of a person they see, which a setting says.
-func (s *Set) chat(setting, people string) message.Options {
+// chat says who reads in a chat, and how much of a person they see.
+func (s *Set) chat(people string) message.Options {
 	f := s.c.Forward
 	return message.Options{
 		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(), Instance: s.c.Base.Instance,
-		Short: people != config.FullPeople, Full: setting + "=" + config.FullPeople,
+		Short: people != config.FullPeople,
 	}
 }
 

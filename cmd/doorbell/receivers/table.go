@@ -37,7 +37,6 @@ type Address struct {
 	Kind, Value string
 	secrets     string // that sign the requests of a webhook
 	template    string // the path of what is sent to a webhook instead of the event
-	operators   bool   // a mail address whose readers can act on alerts
 }
 
 // String returns what may be printed. An address that may be a secret becomes host and fingerprint.

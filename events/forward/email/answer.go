@@ -159,10 +159,6 @@ func (f *failure) hint() string {
 		return ": user or password are wrong; no mail is sent until they are changed"
 	case f.step == stepMail:
 		return ": sending from this address is not allowed; check sender and user"
-	case f.ends(".2.2"):
-		return ": the mailbox is full"
-	case strings.Contains(f.enhanced, ".7."):
-		return ": the server refuses to send to the recipient; check user and password, or ask the provider"
 	case f.step == stepRecipient && f.code != 0:
 		return ": the server does not accept the recipient; check the address"
 	case f.about == ofAccount:

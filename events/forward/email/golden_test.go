@@ -13,6 +13,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
 )
 
@@ -20,36 +21,6 @@ var update = flag.Bool("update", false, "write the golden mails of testdata anew
 
 // now is shortly after what the examples tell of.
 var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
-
-// example is the pinned example of a type, as it would come from the stream.
-func example(t testing.TB, kind events.Type) events.Event {
-	t.Helper()
-	folder := "../../../schemas/examples/"
-	data, err := os.ReadFile(folder + string(kind) + ".v1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(folder + string(kind) + ".v1.headers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, header := map[string]string{}, map[string][]string{}
-	if err := json.Unmarshal(text, &one); err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range one {
-		header[k] = []string{v}
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, data); err != nil {
-		t.Fatal(err)
-	}
-	e, err := events.Decode(header, compact.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
 
 // with is an event whose payload was changed.
 func with(t testing.TB, e events.Event, change func(p map[string]any)) events.Event {
@@ -76,7 +47,7 @@ func with(t testing.TB, e events.Event, change func(p map[string]any)) events.Ev
 // lead is a contact request of somebody else.
 func lead(t testing.TB, id, first, last, message string) events.Event {
 	t.Helper()
-	e := with(t, example(t, events.TypeContactRequestCreated), func(p map[string]any) {
+	e := with(t, forwardtest.Example(t, events.TypeContactRequestCreated), func(p map[string]any) {
 		c := p["contact"].(map[string]any)
 		c["firstName"], c["lastName"], c["message"] = first, last, message
 		c["email"] = strings.ToLower(first+"."+last) + "@example.org"
@@ -94,7 +65,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	}
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: "Lettings <office@agency.example>", OpenImmo: true, Operators: true, Location: zurich,
+		To: "Lettings <office@agency.example>", OpenImmo: true, Location: zurich,
 	}
 	if change != nil {
 		change(&o)
@@ -139,14 +110,14 @@ func written(t testing.TB, m draft) string {
 func deliveries(t testing.TB) map[string]forward.Delivery {
 	all := map[string]forward.Delivery{}
 	for _, kind := range events.Types {
-		all[string(kind)] = forward.Delivery{Events: []events.Event{example(t, kind)}}
+		all[string(kind)] = forward.Delivery{Events: []events.Event{forwardtest.Example(t, kind)}}
 	}
-	nora := example(t, events.TypeContactRequestCreated)
+	nora := forwardtest.Example(t, events.TypeContactRequestCreated)
 	all["digest"] = forward.Delivery{Events: []events.Event{
 		nora,
 		lead(t, "bbbbbbbbbbbbbbbbbbbbbbbbbb", "Luca", "Muster", "Buongiorno, l'appartamento è ancora libero?"),
-		example(t, events.TypeInsertionAppeared),
-		example(t, events.TypeInsertionChanged),
+		forwardtest.Example(t, events.TypeInsertionAppeared),
+		forwardtest.Example(t, events.TypeInsertionChanged),
 	}}
 	all["test"] = forward.Delivery{Events: []events.Event{nora}, Test: true}
 	all["replayed"] = forward.Delivery{Events: []events.Event{nora.WithOrigin(events.OriginReplay)}}
@@ -159,7 +130,7 @@ func deliveries(t testing.TB) map[string]forward.Delivery {
 	all["sparse"] = forward.Delivery{Events: []events.Event{sparse}}
 	var halts []events.Event
 	for _, agency := range []string{"A100", "A200", "B300"} {
-		e := with(t, example(t, events.TypeAccessHalted), func(p map[string]any) {
+		e := with(t, forwardtest.Example(t, events.TypeAccessHalted), func(p map[string]any) {
 			p["agencyId"], p["resume"] = agency, "doorbell resume "+agency
 		})
 		e.ID = strings.ToLower(agency) + "aaaaaaaaaaaaaaaaaaaaaa"
@@ -211,21 +182,6 @@ func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}
-	}
-}
-
-func TestOnlyOperatorsAreToldWhatToType(t *testing.T) {
-	o := newReceiver(t, func(o *Options) { o.Operators = false })
-	for name, d := range deliveries(t) {
-		text := o.compose(d, now).page.text()
-		for _, command := range []string{"doorbell status", "doorbell resume", "doorbell approve", "doorbell check", "DOORBELL_"} {
-			if strings.Contains(text, command) {
-				t.Errorf("%s holds %q", name, command)
-			}
-		}
-		if operators := newReceiver(t, nil).compose(d, now).page.text(); name == "access.halted" && !strings.Contains(operators, "doorbell resume A100") {
-			t.Error("operators are not told")
 		}
 	}
 }

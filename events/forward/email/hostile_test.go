@@ -19,6 +19,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
 )
 
@@ -58,7 +59,7 @@ var hostile = []string{
 func everywhere(t testing.TB, text string, kinds ...events.Type) forward.Delivery {
 	var d forward.Delivery
 	for _, kind := range kinds {
-		d.Events = append(d.Events, with(t, example(t, kind), func(p map[string]any) { fill(p, text) }))
+		d.Events = append(d.Events, with(t, forwardtest.Example(t, kind), func(p map[string]any) { fill(p, text) }))
 	}
 	return d
 }
@@ -245,7 +246,7 @@ func TestAnEventThatCannotBeReadIsToldAllTheSame(t *testing.T) {
 	o := newReceiver(t, nil)
 	for _, data := range []string{"", "null", "[]", `{"contact":5}`, "\xff"} {
 		for _, kind := range []events.Type{events.TypeContactRequestCreated, "access.halted", "watch.tomorrow", "insertion.moved", ""} {
-			e := example(t, events.TypeContactRequestCreated)
+			e := forwardtest.Example(t, events.TypeContactRequestCreated)
 			e.Type, e.Data = kind, []byte(data)
 			harmless(t, o, forward.Delivery{Events: []events.Event{e}})
 		}
@@ -268,11 +269,11 @@ func FuzzAnyTextIsHarmless(f *testing.F) {
 
 func FuzzAnyPayloadMakesAMail(f *testing.F) {
 	for i, kind := range events.Types {
-		f.Add(string(example(f, kind).Data), uint8(i))
+		f.Add(string(forwardtest.Example(f, kind).Data), uint8(i))
 	}
 	o := newReceiver(f, nil)
 	f.Fuzz(func(t *testing.T, data string, kind uint8) {
-		e := example(t, events.TypeContactRequestCreated)
+		e := forwardtest.Example(t, events.TypeContactRequestCreated)
 		e.Type, e.Data = events.Types[int(kind)%len(events.Types)], []byte(data)
 		harmless(t, o, forward.Delivery{Events: []events.Event{e}})
 		harmless(t, o, forward.Delivery{Events: []events.Event{e, e}, Test: true})

@@ -37,11 +37,8 @@ func (l *Letter) write(g *gomail.Msg) error {
 	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(l.Subject))
 	g.SetBodyString(gomail.TypeTextPlain, l.Text)
 	g.AddAlternativeString(gomail.TypeTextHTML, "<pre>"+html.EscapeString(l.Text)+"</pre>") // columns need a fixed width
-	if len(l.File) > 0 {
-		err := g.AttachReader(l.FileName, bytes.NewReader(l.File), gomail.WithFileContentType(gomail.ContentType(l.FileType)))
-		if err != nil {
-			return err
-		}
+	if len(l.File) == 0 {
+		return nil
 	}
-	return nil
+	return g.AttachReader(l.FileName, bytes.NewReader(l.File), gomail.WithFileContentType(gomail.ContentType(l.FileType)))
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
@@ -20,14 +19,13 @@ const (
 
 // OpenImmo feedback is how portals hand contact requests to the CRMs of this market. Version 1.2.5
 // is written, with the elements that 1.2.3 knows too and in the order that both want; the older one
-// allows a single bevorzugt and a single wunsch, so there are no more. A file may hold several
-// objekt, each with its interessent.
+// allows a single bevorzugt and a single wunsch, so there are no more.
 
 type feedback struct {
 	XMLName xml.Name `xml:"openimmo_feedback"`
 	Version string   `xml:"version"`
 	Sender  sender   `xml:"sender"`
-	Objekt  []objekt `xml:"objekt"`
+	Objekt  objekt   `xml:"objekt"`
 }
 
 type sender struct {
@@ -65,35 +63,24 @@ type interessent struct {
 	Anfrage   string `xml:"anfrage,omitempty"`
 }
 
-// feedbacks are the files for a delivery, one for each agency in it, for a file has one makler_id.
-// There is none without a new contact request.
-func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
-	var order []string
-	files := map[string]*feedback{}
-	for _, e := range d.Events {
-		p, err := e.Payload()
-		created, is := p.(*events.ContactRequestCreated)
-		if err != nil || !is || created.Truncated && created.Contact == (events.Contact{}) { // a CRM would make a person of nothing
-			continue
-		}
-		f := files[e.AgencyID]
-		if f == nil {
-			f = &feedback{Version: "1.2.5", Sender: sender{
-				Name: cmp.Or(message.Line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: message.Line(e.AgencyID, maxWord),
-			}}
-			files[e.AgencyID] = f
-			order = append(order, e.AgencyID)
-		}
-		f.Objekt = append(f.Objekt, objektOf(created, mark(e, d.Test)))
+// feedbackOf is the file for an event; empty if it is no new contact request.
+func feedbackOf(e events.Event, test bool, now time.Time) []byte {
+	p, err := e.Payload()
+	created, is := p.(*events.ContactRequestCreated)
+	if err != nil || !is || created.Truncated && created.Contact == (events.Contact{}) { // a CRM would make a person of nothing
+		return nil
 	}
-	var all [][]byte
-	for _, agency := range order {
-		text, err := xml.MarshalIndent(files[agency], "", "  ")
-		if err == nil { // it holds nothing but texts
-			all = append(all, append([]byte(xml.Header), append(text, '\n')...))
-		}
+	text, err := xml.MarshalIndent(feedback{
+		Version: "1.2.5", Objekt: objektOf(created, mark(e, test)),
+		Sender: sender{
+			Name:  cmp.Or(message.Line(created.Contact.Portal, maxWord), "doorbell"),
+			Datum: now.Format("02.01.2006"), MaklerID: message.Line(e.AgencyID, maxWord),
+		},
+	}, "", "  ")
+	if err != nil { // does not happen: it holds nothing but texts
+		return nil
 	}
-	return all
+	return append([]byte(xml.Header), append(text, '\n')...)
 }
 
 // mark opens the request of what is no news: a CRM shows nothing else of the mail.
@@ -103,8 +90,6 @@ func mark(e events.Event, test bool) string {
 		return "[TEST, nobody wrote] "
 	case e.Origin == events.OriginReplay:
 		return "[replayed] "
-	case e.Origin == events.OriginBaseline:
-		return "[not new] "
 	}
 	return ""
 }

@@ -27,8 +27,6 @@ type Options struct {
 	To       string // likewise: each address has a receiver of its own, so that none waits for another
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
-	// Operators means that the alerts are for the operators of doorbell, who can use a command line.
-	Operators bool
 	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
 	AgencyName func(agency string) string
@@ -61,11 +59,7 @@ type server struct {
 	plaintext      bool // may do without TLS
 }
 
-// Bounds of what is configured.
-const (
-	maxAddress = 254
-	maxName    = 32
-)
+const maxAddress = 254
 
 func (o Options) check() (settings, error) {
 	s := settings{Options: o}
@@ -74,15 +68,15 @@ func (o Options) check() (settings, error) {
 		return settings{}, err
 	}
 	s.Password = "" // it is kept in one place
-	if s.from, err = parseAddress(o.From); err != nil {
-		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
+	if s.from, err = parseAddress("mail sender", o.From); err != nil {
+		return settings{}, err
 	}
-	if s.to, err = parseAddress(o.To); err != nil {
-		return settings{}, errors.New("mail recipient: want one address such as office@agency.example, " + err.Error())
+	if s.to, err = parseAddress("mail recipient", o.To); err != nil {
+		return settings{}, err
 	}
 	s.Name = cmp.Or(s.Name, "email")
-	if len(s.Name) > maxName || strings.ContainsFunc(s.Name, notPlain) {
-		return settings{}, errors.New("forwarder name: want up to 32 letters, digits, _ and -")
+	if err := forward.ValidName(s.Name); err != nil {
+		return settings{}, err
 	}
 	if s.Location == nil {
 		s.Location = time.UTC
@@ -113,39 +107,17 @@ func parseServer(address, password string, allowed []string) (server, error) {
 	return s, nil
 }
 
-var (
-	errNoAddress  = errors.New("and this is none")
-	errNotASCII   = errors.New("in ASCII; a domain with other letters has an xn-- form")
-	errNotInUse   = errors.New("with a domain that can be delivered to")
-	errTooLongFor = errors.New("of at most 254 characters")
-)
-
-// parseAddress reads one address that every server understands. The error ends a sentence and
-// quotes nothing.
-func parseAddress(text string) (mail.Address, error) {
-	text = strings.TrimSpace(text)
-	if len(text) > 2*maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return mail.Address{}, errNoAddress
+// parseAddress reads one address that every server understands. The error quotes nothing.
+func parseAddress(whose, text string) (mail.Address, error) {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }
+	if a, err := mail.ParseAddress(text); err == nil && !strings.ContainsFunc(text, unicode.IsControl) {
+		at := strings.LastIndexByte(a.Address, '@')
+		if len(a.Address) <= maxAddress && at <= 64 && !strings.ContainsFunc(a.Address, odd) && message.IsDomain(a.Address[at+1:]) {
+			return *a, nil
+		}
 	}
-	a, err := mail.ParseAddress(text)
-	if err != nil {
-		return mail.Address{}, errNoAddress
-	}
-	at := strings.LastIndexByte(a.Address, '@')
-	switch {
-	case len(a.Address) > maxAddress || at > 64:
-		return mail.Address{}, errTooLongFor
-	case strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }):
-		return mail.Address{}, errNotASCII
-	case !message.IsDomain(a.Address[at+1:]):
-		return mail.Address{}, errNotInUse
-	}
-	return *a, nil
-}
-
-// notPlain is true for what is no letter, digit, _ or - of ASCII.
-func notPlain(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
+	return mail.Address{}, errors.New(whose + ": want one address such as leads@agency.example, in ASCII; " +
+		"a domain with other letters has an xn-- form")
 }
 
 // destination is the host and a hash of what makes this receiver another one; the password does

@@ -26,9 +26,9 @@ func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
 		{"a recipient that is none", func(o *Options) { o.To = "secret" }, "want one address"},
 		{"a recipient with a line end", func(o *Options) { o.To = "secret@agency.example\nRCPT TO:<x@y.example>" }, "want one address"},
 		{"a recipient in other letters", func(o *Options) { o.To = "secret@bücher.example" }, "xn--"},
-		{"a recipient without a domain", func(o *Options) { o.To = "secret@-" }, "domain"},
-		{"a recipient that is too long", func(o *Options) { o.To = strings.Repeat("s", 65) + "@agency.example" }, "254"},
-		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "forwarder name"},
+		{"a recipient without a domain", func(o *Options) { o.To = "secret@-" }, "want one address"},
+		{"a recipient that is too long", func(o *Options) { o.To = strings.Repeat("s", 65) + "@agency.example" }, "want one address"},
+		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "name of a forwarder"},
 	} {
 		o := good
 		row.change(&o)

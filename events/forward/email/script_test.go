@@ -12,6 +12,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 )
 
 // script is a server that says at each step what it was told to, and else what a good server says. It runs on one end of a
@@ -146,7 +147,7 @@ func outcome(err error) string {
 }
 
 func delivery(t testing.TB) forward.Delivery {
-	return forward.Delivery{Events: []events.Event{example(t, events.TypeContactRequestCreated)}}
+	return forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated)}}
 }
 
 func TestEveryAnswerHasItsMeaning(t *testing.T) {
@@ -319,17 +320,4 @@ func TestAPasswordIsNeverShownInPlaintext(t *testing.T) {
 			tellsNothing(t, err)
 		})
 	}
-}
-
-func TestAServerThatTakesNothingForAnybodyIsWaitedForHoweverLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{says: map[string]string{"RCPT": "452 4.2.2 mailbox full"}}
-		o := s.receiver(t, nil)
-		for range 50 {
-			if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
-				t.Fatal(got)
-			}
-			time.Sleep(5 * time.Minute)
-		}
-	})
 }

@@ -99,9 +99,8 @@ func (o *Receiver) tls() *tls.Config {
 	}
 }
 
-// login authenticates by the best mechanism that the server offers. One that sends the password
-// needs TLS. CRAM-MD5 comes last under TLS: servers that store only hashes of passwords cannot do
-// it, and some offer it nevertheless. (By itself, go-mail chooses CRAM-MD5.)
+// login authenticates by PLAIN or LOGIN, which all servers offer, and which need TLS. (By itself,
+// go-mail prefers CRAM-MD5, which some servers offer though they store only hashes of passwords.)
 type login struct {
 	server
 	smtp.Auth
@@ -117,16 +116,10 @@ func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
 		return slices.ContainsFunc(s.Auth, func(o string) bool { return strings.EqualFold(o, way) })
 	}
 	switch secret := s.TLS || l.loopback; {
-	case offered("SCRAM-SHA-256"):
-		l.Auth = smtp.ScramSHA256Auth(l.user, l.password)
-	case offered("SCRAM-SHA-1"):
-		l.Auth = smtp.ScramSHA1Auth(l.user, l.password)
 	case secret && offered("PLAIN"):
 		l.Auth = smtp.PlainAuth("", l.user, l.password, l.host, l.loopback)
 	case secret && offered("LOGIN"):
 		l.Auth = smtp.LoginAuth(l.user, l.password, l.host, l.loopback)
-	case offered("CRAM-MD5"):
-		l.Auth = smtp.CRAMMD5Auth(l.user, l.password)
 	default:
 		return "", nil, errNoWay
 	}

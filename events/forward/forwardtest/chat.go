@@ -94,6 +94,27 @@ func (c Chat) Pinned(t *testing.T, update bool) {
 	}
 }
 
+// Limits checks that the service takes the longest and worst texts, in one event and in many. With
+// more rounds it draws more of them.
+func (c Chat) Limits(t *testing.T, rounds int) {
+	for i, piece := range Worst {
+		for k, n := range []int{1, 60, 2, 20}[:2*min(rounds, 2)] {
+			text := strings.Repeat(piece, 20_000/n/len(piece))
+			lists := [][]events.Event{WorstAlerts(t, text, n), WorstRequests(t, text, n, (i+k)%2 == 0)}
+			if rounds > 1 {
+				lists = append(lists, WorstRequests(t, text, n, (i+k)%2 != 0))
+			}
+			for _, list := range lists {
+				for _, full := range []bool{true, false} {
+					if err := c.Check(c.Render(full, forward.Delivery{Events: list})); err != nil {
+						t.Errorf("%d of %.20q: %v", n, piece, err)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Fuzz checks that the service takes every message, whatever an event contains. The texts are where
 // it begins.
 func (c Chat) Fuzz(f *testing.F, texts ...string) {

@@ -67,31 +67,6 @@ func Stale(agency string, sequence int) events.Event {
 	})
 }
 
-// Events is one event of each type, in the order of the contract.
-func Events(agency string, sequence int) (all []events.Event) {
-	c, ref := common(agency), "see#1"
-	for _, p := range []events.Payload{
-		&events.InsertionAppeared{Common: c, PropertyReferenceID: ref, Episode: 1},
-		&events.InsertionChanged{Common: c, PropertyReferenceID: ref, Episode: 1, Revision: 1},
-		&events.InsertionDisappeared{Common: c, PropertyReferenceID: ref, Episode: 1, LastSeenAt: at, WalksWithout: 2},
-		&events.InsertionReappeared{Common: c, PropertyReferenceID: ref, Episode: 2, DisappearedAt: at},
-		&events.ContactRequestCreated{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", Contact: events.Contact{LastName: person}},
-		&events.ContactRequestChanged{Common: c, PropertyReferenceID: ref, ContactRequestID: "1"},
-		&events.ContactRequestRedacted{Common: c, PropertyReferenceID: ref, ContactRequestID: "1", RedactedFields: []string{"email"}},
-		&events.AccessHalted{Common: c, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown"},
-		&events.AccessResumed{Common: c, Scope: events.ScopeAgency, HaltedAt: at, Cause: "operator"},
-		&events.WatchBaselined{Common: c, StartedAt: at, Complete: true, Insertions: 3},
-		&events.WatchStale{Common: c, Operation: "insertions"},
-		&events.WatchRecovered{Common: c, Ends: "stale", Since: at},
-		&events.WatchGapDetected{Common: c, Operation: "contact_requests", PropertyReferenceID: ref, Reason: "window_full", Reached: 20},
-		&events.WatchSchemaDrifted{Common: c, Operation: "insertions", Change: "place", Expected: "array", Found: "object"},
-		&events.WatchChangeHeld{Common: c, Reason: "empty_list", Missing: 9, Known: 9, Until: at, Approve: "doorbell approve " + agency},
-	} {
-		all = append(all, stamped(sequence+len(all), p))
-	}
-	return all
-}
-
 // Hostile are texts that strangers may write.
 func Hostile() map[string]string {
 	return map[string]string{

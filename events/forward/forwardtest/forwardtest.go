@@ -131,7 +131,8 @@ func (s Suite) traits(t *testing.T) {
 
 func (s Suite) everyType(t *testing.T) {
 	p := s.Works(t)
-	for n, e := range Events("A100", 1) {
+	for n, kind := range events.Types {
+		e := Example(t, kind)
 		if err := s.send(t, p.Receiver, one(e)); err != nil {
 			t.Errorf("%s: %v", e.Type, err)
 		}

@@ -104,7 +104,6 @@ func Samples(t testing.TB) []Sample {
 		Sample{"test", true, forward.Delivery{Events: []events.Event{created}, Test: true}},
 		Sample{"test.alert", false, forward.Delivery{Events: []events.Event{Example(t, events.TypeAccessHalted)}, Test: true}})
 	add("replay", false, created.WithOrigin(events.OriginReplay))
-	add("baseline", false, created.WithOrigin(events.OriginBaseline))
 	add("hostile", true, Request(t, Spoil))
 	add("bare", false, Request(t, func(p *events.ContactRequestCreated) {
 		p.Contact, p.Insertion, p.Score, p.CreatedAt = events.Contact{}, events.InsertionSummary{}, nil, time.Time{}

@@ -12,8 +12,7 @@ import (
 // alert is an event about the watch itself.
 type alert struct {
 	Item
-	detail string // the agency, as people call it
-	agency string
+	agency string // as people call it
 }
 
 // maxAgencies is how many agencies are named where the same happened to several.
@@ -69,9 +68,6 @@ func (w writer) together(group []alert) Item {
 	label := "Agency"
 	if len(list) > 1 {
 		label = w.count(len(list), "%s agency", "%s agencies")
-		if strings.HasSuffix(i.Command, " "+group[0].agency) {
-			i.Note = "The details are those of " + group[0].agency + "; they apply to each agency."
-		}
 	}
 	i.Line = i.Heading + ": " + Cut(text, maxTitle)
 	i.Facts = append([]Fact{{Label: label, Text: text}}, i.Facts...)
@@ -80,11 +76,9 @@ func (w writer) together(group []alert) Item {
 
 func agencies(group []alert) []string {
 	var list []string
-	known := map[string]bool{}
 	for _, a := range group {
-		if !known[a.detail] {
-			known[a.detail] = true
-			list = append(list, a.detail)
+		if !slices.Contains(list, a.agency) {
+			list = append(list, a.agency)
 		}
 	}
 	return list
@@ -107,9 +101,6 @@ func (w writer) alert(e events.Event) alert {
 		}
 	case *events.WatchBaselined:
 		i = Item{Tone: Good, Heading: "Now watching", Under: "Anything new from now on is announced."}
-		if !p.Complete {
-			i.Tone, i.Under = Quiet, i.Under+" Not all insertions could be read; some may be announced late."
-		}
 		i.Facts = facts(Fact{Label: "Insertions", Text: fmt.Sprint(p.Insertions)})
 	case *events.WatchStale:
 		i = w.stale(p)
@@ -139,17 +130,8 @@ func (w writer) alert(e events.Event) alert {
 	default:
 		i.Heading, i.Under = cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), unknown
 	}
-	if !w.Operators {
-		i.Command = ""
-		if i.Advice != "" {
-			i.Advice = "Tell whoever operates doorbell for you."
-			if i.Tone == Alert {
-				i.Advice += " Until this is settled, check the portal yourself."
-			}
-		}
-	}
 	i.Facts = append(i.Facts, facts(Fact{Label: "Observed", Text: w.when(e.Time)})...)
-	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
+	return alert{Item: i, agency: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
 }
 
 // Cause says why access was resumed: "a retry succeeded".
@@ -173,7 +155,6 @@ var refusals = map[string]string{
 }
 
 func (w writer) halted(p *events.AccessHalted) Item {
-	others := p.Evidence.OtherAgenciesOfKey
 	return Item{
 		Tone: Alert, Heading: cmp.Or(refusals[p.ProbableReason], "The API refuses access"),
 		Under:  "Polling stopped: no new contact requests are seen here until this is settled.",
@@ -182,21 +163,8 @@ func (w writer) halted(p *events.AccessHalted) Item {
 			Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
 			Fact{Label: "Answer", Text: fmt.Sprintf("%d to a request for %s", p.Status, operation(p.Operation))},
 			Fact{Label: "Last good answer", Text: w.when(p.ObservedAfter)}, Fact{Label: "Key", Text: key(p.Key)},
-			Fact{Label: "Same key", Text: sameKey(others)},
 		),
 	}
-}
-
-// sameKey says how other agencies fare with the key.
-func sameKey(others events.AgenciesOfKey) string {
-	text := fmt.Sprintf("works for %d other agencies, refused for %d", others.Working, others.Refused)
-	if others.Working == 1 {
-		text = fmt.Sprintf("works for 1 other agency, refused for %d", others.Refused)
-	}
-	if others.Unknown > 0 {
-		text += fmt.Sprintf(", not tried for %d", others.Unknown)
-	}
-	return text
 }
 
 func (w writer) stale(p *events.WatchStale) Item {

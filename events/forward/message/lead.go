@@ -61,11 +61,8 @@ const unknown = "This version of doorbell cannot show more of it; the event itse
 func (w writer) request(p *events.ContactRequestCreated) Item {
 	c, place := p.Contact, w.placeOf(p.Insertion)
 	name := w.nameOf(c)
-	if name == "" && p.Truncated { // they may well have one
-		name = w.t("Somebody")
-	}
 	i := Item{
-		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody without a name")),
+		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody")),
 		Under: w.t("about") + " " + cmp.Or(place, cmp.Or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
 	}
 	if w.list { // the group says it
@@ -73,7 +70,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	}
 	text, wasCut := Untagged(c.Message), false
 	if w.Short {
-		text = Line(w.spare(text, c), maxShort)
+		text = Line(text, maxShort)
 	}
 	if i.Quote, wasCut = Lines(text, w.most); wasCut {
 		i.Note = w.t("The message is longer; your portal has all of it.")
@@ -111,21 +108,12 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	case p.Truncated:
 		i.Note = joined(" ", i.Note, w.t("Not everything was forwarded; your portal has all of it."))
 	}
-	if len(p.Defects) > 0 {
-		i.Note = joined(" ", i.Note, w.t("The portal sent a record with faults; parts of this may be missing."))
-	}
 	return i
 }
 
 // about is what else is known of a person.
 func (w writer) about(c events.Contact) []Fact {
-	speaks, _, _ := strings.Cut(strings.ToLower(c.Language), "-")
-	if name := languageNames[speaks]; name != "" {
-		speaks = w.t(name)
-	} else {
-		speaks = Line(c.Language, 32)
-	}
-	all := []Fact{{Label: w.t("Speaks"), Text: speaks}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
+	all := []Fact{{Label: w.t("Language"), Text: Line(c.Language, 32)}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
 	if w.Short {
 		return facts(all...)
 	}
@@ -135,8 +123,6 @@ func (w writer) about(c events.Contact) []Fact {
 	}
 	return facts(append([]Fact{{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, {Label: w.t("Lives at"), Text: address}}, all...)...)
 }
-
-var languageNames = map[string]string{"de": "German", "fr": "French", "it": "Italian", "rm": "Romansh", "en": "English"}
 
 // nameOf is how a person is called: salutation and names, else the whole name, else the company. In
 // short it is the first name and the initial of the family name, which ends with what tells it from
@@ -158,7 +144,7 @@ func (w writer) nameOf(c events.Contact) string {
 		last = initial(all[len(all)-1])
 	}
 	name := joined(" ", Cut(first, 30), last)
-	if w.hide(name) != name { // an address or a number, where a name should be
+	if strings.ContainsAny(name, "@0123456789") { // an address or a number, where a name should be
 		return ""
 	}
 	return name

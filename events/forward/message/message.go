@@ -22,13 +22,11 @@ import (
 
 // Options say who reads.
 type Options struct {
-	Language  func(agency string) Language // nil: English
-	Name      func(agency string) string   // what people call an agency; nil or empty: its id alone
-	Location  *time.Location               // of all times; nil: UTC
-	Short     bool                         // of a person show first name and initial, and no way to reach them
-	Full      string                       // the setting that shows the whole person, for tests: DOORBELL_SLACK_PEOPLE=full
-	Operators bool                         // readers run doorbell: tell them what to type
-	Instance  string                       // name of this installation, with which titles begin
+	Language func(agency string) Language // nil: English
+	Name     func(agency string) string   // what people call an agency; nil or empty: its id alone
+	Location *time.Location               // of all times; nil: UTC
+	Short    bool                         // of a person show first name and initial, and no way to reach them
+	Instance string                       // name of this installation, with which titles begin
 }
 
 // Tone is how a message is meant.
@@ -130,21 +128,9 @@ func Write(all []events.Event, test bool, o Options) Message {
 	default:
 		m = w.digest(all)
 	}
-	if o.Short && test && slices.ContainsFunc(all, showsPerson) { // for the person who sets it up
-		short := w.t("Personal data is shortened here. E-mail and phone are in the portal; with %s they are shown here too.")
-		m.Foot = append([]string{strings.Replace(short, "%s", o.Full, 1)}, m.Foot...)
-	}
 	m.Language, m.Alerts = w.tag(), alerts
-	w.mark(&m, all, test)
+	w.mark(&m, all[0].Origin == events.OriginReplay, test)
 	return m
-}
-
-// showsPerson says whether an event is a new contact request of which more than an empty contact is
-// left.
-func showsPerson(e events.Event) bool {
-	p, _ := e.Payload()
-	created, is := p.(*events.ContactRequestCreated)
-	return is && created.Contact != events.Contact{}
 }
 
 // IsAlert says whether an event is about the watch itself (access.*, watch.*).
@@ -153,20 +139,13 @@ func IsAlert(t events.Type) bool {
 }
 
 // mark says at the top what is no news, and which installation speaks.
-func (w writer) mark(m *Message, all []events.Event, test bool) {
-	every := func(origin events.Origin) bool {
-		return !slices.ContainsFunc(all, func(e events.Event) bool { return e.Origin != origin })
-	}
+func (w writer) mark(m *Message, replayed, test bool) {
 	prefix := ""
 	switch {
 	case test:
 		prefix, m.Mark = "TEST", w.t("This is a test of doorbell. Nobody wrote, and nothing happened.")
-	case every(events.OriginReplay):
+	case replayed:
 		prefix, m.Mark = w.t("replayed"), w.t("This was sent again on request. It may be old, and somebody may have answered already.")
-	case every(events.OriginBaseline):
-		prefix, m.Mark = w.t("not new"), w.t("This was there before the watch began. It may be old, and somebody may have answered already.")
-	case slices.ContainsFunc(all, func(e events.Event) bool { return e.Origin != events.OriginLive && e.Origin != "" }):
-		m.Mark = w.t("Some of this is not new: it was sent again on request, or was there before the watch began.")
 	}
 	if prefix != "" {
 		m.Subject, m.Title = "["+prefix+"] "+m.Subject, "["+prefix+"] "+m.Title

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"doorbell/events"
 )
 
 // What comes from outside is shown as what it is: letters. It goes through Line or Lines before
@@ -115,35 +113,6 @@ func scalar(raw json.RawMessage) string {
 		return Line(number.String(), 32)
 	}
 	return ""
-}
-
-// What looks like an e-mail address, or like a phone number: seven digits and more, with what
-// people write between them.
-var (
-	looksLikeMail  = regexp.MustCompile(`[^\s<>()\[\],;:"]+\s?(?:@|\(at\)|\[at\])\s?[^\s<>()\[\],;:"]+`)
-	looksLikePhone = regexp.MustCompile(`\+?\(?\d(?:[\s./()\-–'’]{0,3}\d){6,}`)
-)
-
-func (w words) hide(s string) string {
-	return looksLikePhone.ReplaceAllLiteralString(looksLikeMail.ReplaceAllLiteralString(s, w.t("(e-mail)")), w.t("(number)"))
-}
-
-// spare takes out of a stranger's text what is not shown in short: addresses, numbers, and the
-// family name. It is a help and no guarantee: who writes "seven nine" is understood by people
-// alone.
-func (w words) spare(s string, c events.Contact) string {
-	s = w.hide(visible(strings.ReplaceAll(bounded(s, maxMessage), "\r\n", "\n")))
-	family := Line(c.LastName, 60)
-	if family == "" {
-		_, family = splitName(Line(c.FullName, 60))
-	}
-	for name := range strings.FieldsSeq(family) {
-		if utf8.RuneCountInString(name) > 2 {
-			word := regexp.MustCompile(`(?i)(^|[^\pL\pN])` + regexp.QuoteMeta(name) + `($|[^\pL\pN])`)
-			s = word.ReplaceAllString(s, "${1}"+initial(name)+"${2}")
-		}
-	}
-	return s
 }
 
 func splitName(whole string) (first, last string) {

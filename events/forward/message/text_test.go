@@ -33,7 +33,7 @@ func TestPricesAreWrittenAsInSwitzerland(t *testing.T) {
 		{"2890.5", "CHF", "MONTH", "CHF 2’890.50 a month"},
 		{"2890.00", "CHF", "", "CHF 2’890.–"},
 		{"1250000", "CHF", "", "CHF 1’250’000.–"},
-		{"999", "EUR", "WEEK", "EUR 999.– a week"},
+		{"999", "EUR", "WEEK", "EUR 999.– / week"},
 		{"-5", "CHF", "", "CHF -5.–"},
 		{"12.345", "CHF", "", "CHF 12.345"},
 		{"1e3", "CHF", "SEASON", "CHF 1e3 / season"},

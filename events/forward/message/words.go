@@ -62,10 +62,9 @@ func (w words) count(n int, one, many string) string {
 	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
 }
 
-// locale is how a language writes numbers and dates. Money is written as in Switzerland: what is
-// whole ends with a dash.
+// locale is how a language writes numbers and dates.
 type locale struct {
-	group, whole string // between thousands; after an amount without a part
+	group        string // between thousands
 	date         string // day of the week, day, month, year
 	days, months string
 	colon        string
@@ -73,10 +72,10 @@ type locale struct {
 }
 
 var locales = map[Language]locale{
-	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
-	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
-	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},
-	Italian: {"’", ".–", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre", ": ", "«%s»"},
+	English: {"’", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
+	German:  {"’", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
+	French:  {"\u00a0", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},
+	Italian: {"’", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre", ": ", "«%s»"},
 }
 
 // when is a time where the readers are, to the minute, with its zone; empty for none.
@@ -101,8 +100,8 @@ func (w words) price(p *events.Price) string {
 	switch interval {
 	case "", "ONETIME":
 		interval = ""
-	case "MONTH", "YEAR", "WEEK", "DAY":
-		interval = w.t(map[string]string{"MONTH": "a month", "YEAR": "a year", "WEEK": "a week", "DAY": "a day"}[interval])
+	case "MONTH":
+		interval = w.t("a month")
 	default:
 		interval = "/ " + strings.ToLower(interval)
 	}
@@ -117,8 +116,8 @@ func (w words) amount(n string) string {
 		return n
 	}
 	switch fraction = strings.TrimRight(fraction, "0"); len(fraction) {
-	case 0:
-		fraction = locales[w.tag()].whole
+	case 0: // as Swiss prices end
+		fraction = ".–"
 	case 1:
 		fraction = "." + fraction + "0"
 	default:
@@ -147,8 +146,6 @@ var table = map[string][3]string{
 	"%s more changes":         {"%s weitere Änderungen", "%s autres modifications", "%s altre modifiche"},
 	"%s new contact request":  {"%s neue Kontaktanfrage", "%s nouvelle demande de contact", "%s nuova richiesta di contatto"},
 	"%s new contact requests": {"%s neue Kontaktanfragen", "%s nouvelles demandes de contact", "%s nuove richieste di contatto"},
-	"(e-mail)":                {"(E-Mail)", "(e-mail)", "(e-mail)"},
-	"(number)":                {"(Nummer)", "(numéro)", "(numero)"},
 	"1 room":                  {"1 Zimmer", "1 pièce", "1 locale"},
 	"Agency":                  {"Agentur", "Agence", "Agenzia"},
 	"CEST":                    {"MESZ", "CEST", "CEST"},
@@ -160,16 +157,13 @@ var table = map[string][3]string{
 	"Contact request erased":  {"Kontaktanfrage gelöscht", "Demande de contact effacée", "Richiesta di contatto cancellata"},
 	"Digest":                  {"Sammelmeldung", "Récapitulatif", "Riepilogo"},
 	"E-mail":                  {"E-Mail", "E-mail", "E-mail"},
-	"English":                 {"Englisch", "Anglais", "Inglese"},
 	"Erased fields":           {"Gelöschte Angaben", "Données effacées", "Dati cancellati"},
 	"Event":                   {"Ereignis", "Événement", "Evento"},
-	"French":                  {"Französisch", "Français", "Francese"},
-	"German":                  {"Deutsch", "Allemand", "Tedesco"},
 	"Insertion appeared":      {"Neues Inserat", "Nouvelle annonce", "Nuovo annuncio"},
 	"Insertion changed":       {"Inserat geändert", "Annonce modifiée", "Annuncio modificato"},
 	"Insertion disappeared":   {"Inserat nicht mehr online", "Annonce plus en ligne", "Annuncio non più online"},
 	"Insertion is back":       {"Inserat wieder online", "Annonce de nouveau en ligne", "Annuncio di nuovo online"},
-	"Italian":                 {"Italienisch", "Italien", "Italiano"},
+	"Language":                {"Sprache", "Langue", "Lingua"},
 	"Last seen":               {"Zuletzt gesehen", "Vue pour la dernière fois", "Visto l’ultima volta"},
 	"Lives at":                {"Adresse", "Adresse", "Indirizzo"},
 	"New contact request":     {"Neue Kontaktanfrage", "Nouvelle demande de contact", "Nuova richiesta di contatto"},
@@ -181,27 +175,20 @@ var table = map[string][3]string{
 	"Price":                   {"Preis", "Prix", "Prezzo"},
 	"Property":                {"Objekt", "Objet", "Oggetto"},
 	"Reference":               {"Referenz", "Référence", "Riferimento"},
-	"Romansh":                 {"Rätoromanisch", "Romanche", "Romancio"},
 	"Score":                   {"Bewertung", "Score", "Punteggio"},
 	"Seen":                    {"Gesehen", "Vu", "Visto"},
 	"Size":                    {"Grösse", "Taille", "Dimensioni"},
-	"Somebody":                {"Jemand", "Quelqu’un", "Qualcuno"},
-	"Somebody without a name": {"Unbekannte Person", "Personne inconnue", "Persona sconosciuta"},
-	"Speaks":                  {"Spricht", "Parle", "Parla"},
+	"Somebody":                {"Unbekannte Person", "Personne inconnue", "Persona sconosciuta"},
 	"Was gone since":          {"Nicht online seit", "Hors ligne depuis", "Non online dal"},
 	"Where":                   {"Ort", "Lieu", "Luogo"},
 	"Write a mail":            {"E-Mail schreiben", "Écrire un e-mail", "Scrivi un’e-mail"},
 	"Wrote":                   {"Geschrieben", "Écrit", "Scritto"},
-	"a day":                   {"pro Tag", "par jour", "al giorno"},
 	"a month":                 {"pro Monat", "par mois", "al mese"},
-	"a week":                  {"pro Woche", "par semaine", "alla settimana"},
-	"a year":                  {"pro Jahr", "par an", "all’anno"},
 	"about":                   {"betrifft:", "concerne :", "riguarda:"},
 	"an unknown property":     {"ein unbekanntes Objekt", "un objet inconnu", "un oggetto sconosciuto"},
 	"changed":                 {"geändert", "modifié", "modificato"},
 	"for sale":                {"zu verkaufen", "à vendre", "in vendita"},
 	"new:":                    {"neu:", "nouveau :", "nuovo:"},
-	"not new":                 {"nicht neu", "pas nouveau", "non nuovo"},
 	"ranked":                  {"Rang", "rang", "rango"},
 	"removed, was:":           {"entfernt, war:", "supprimé, était :", "rimosso, era:"},
 	"replayed":                {"erneut gesendet", "renvoyé", "inviato di nuovo"},
@@ -210,21 +197,11 @@ var table = map[string][3]string{
 	"These events waited together and are sent as one message.": {
 		"Diese Ereignisse wurden gesammelt und in einer Meldung zugestellt.", "Ces événements ont été regroupés en un seul message.", "Questi eventi sono stati raggruppati in un unico messaggio.",
 	},
-	"Personal data is shortened here. E-mail and phone are in the portal; with %s they are shown here too.": {
-		"Personendaten sind hier gekürzt. E-Mail und Telefon finden Sie im Portal; mit %s stehen sie auch hier.",
-		"Les données personnelles sont abrégées ici. L’e-mail et le téléphone se trouvent sur le portail ; avec %s, ils figurent aussi ici.",
-		"I dati personali sono abbreviati qui. E-mail e telefono si trovano sul portale; con %s compaiono anche qui.",
-	},
 	"Not everything was forwarded; your portal has all of it.": {
 		"Es wurde nicht alles weitergeleitet; vollständig finden Sie es in Ihrem Portal.", "Tout n’a pas été transmis ; le contenu complet se trouve sur votre portail.", "Non tutto è stato inoltrato; il contenuto completo si trova sul vostro portale.",
 	},
 	"The data of this person was erased before this was sent.": {
 		"Die Daten dieser Person wurden gelöscht, bevor dies gesendet wurde.", "Les données de cette personne ont été effacées avant l’envoi.", "I dati di questa persona sono stati cancellati prima dell’invio.",
-	},
-	"Some of this is not new: it was sent again on request, or was there before the watch began.": {
-		"Nicht alles davon ist neu: Einiges wurde auf Wunsch erneut gesendet oder war schon vorher da.",
-		"Tout n’est pas nouveau : une partie a été renvoyée sur demande ou existait déjà avant.",
-		"Non tutto è nuovo: una parte è stata inviata di nuovo su richiesta o esisteva già prima.",
 	},
 	"The message is longer; your portal has all of it.": {
 		"Die Nachricht ist länger; vollständig finden Sie sie in Ihrem Portal.", "Le message est plus long ; vous le trouverez en entier sur votre portail.", "Il messaggio è più lungo; lo trovate per intero sul vostro portale.",
@@ -233,9 +210,6 @@ var table = map[string][3]string{
 		"Das Portal hat die Daten dieser Person gelöscht. Bitte löschen Sie sie auch: in E-Mails, CRM und Notizen.",
 		"Le portail a effacé les données de cette personne. Effacez-les aussi : dans vos e-mails, votre CRM et vos notes.",
 		"Il portale ha cancellato i dati di questa persona. Cancellateli anche voi: da e-mail, CRM e appunti.",
-	},
-	"The portal sent a record with faults; parts of this may be missing.": {
-		"Das Portal hat einen fehlerhaften Datensatz gesendet; einzelne Angaben können fehlen.", "Le portail a envoyé des données défectueuses ; il peut manquer quelque chose.", "Il portale ha inviato dati difettosi; può mancare qualcosa.",
 	},
 	"The portal gives no way to reach this person; look there.": {
 		"Das Portal nennt keine Kontaktangaben; schauen Sie dort nach.", "Le portail n’indique aucun moyen de joindre cette personne ; consultez-le.", "Il portale non indica come raggiungere questa persona; consultatelo.",
@@ -248,8 +222,5 @@ var table = map[string][3]string{
 	},
 	"This was sent again on request. It may be old, and somebody may have answered already.": {
 		"Dies wurde auf Wunsch erneut gesendet. Möglicherweise ist es alt und schon beantwortet.", "Ceci a été renvoyé sur demande. C’est peut-être ancien et déjà traité.", "Questo è stato inviato di nuovo su richiesta. Può essere vecchio e già evaso.",
-	},
-	"This was there before the watch began. It may be old, and somebody may have answered already.": {
-		"Dies war schon da, bevor die Überwachung begann. Möglicherweise ist es alt und schon beantwortet.", "Ceci existait avant le début de la surveillance. C’est peut-être ancien et déjà traité.", "Questo esisteva prima dell’inizio della sorveglianza. Può essere vecchio e già evaso.",
 	},
 }

@@ -1,12 +1,10 @@
 package slack_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -140,48 +138,6 @@ func holdsNothing(t *testing.T, err error, address string) {
 	}
 }
 
-func TestAnswersThatDoNotComeAreTriedAgain(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
-	encrypted.Config.ErrorLog = nil
-	defer encrypted.Close()
-	for name, c := range map[string]struct{ url, want string }{
-		"no server listens":          {gone.URL, "not taken now: the connection is refused"},
-		"a foreign signature":        {encrypted.URL, "not taken now: the host's certificate is not trusted"},
-		"a host that does not exist": {"https://host.invalid", "not taken now: the host is not found"},
-	} {
-		o, err := slack.New(forward.Hook{URL: c.url + secretPath}, message.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = o.Send(t.Context(), forwardtest.OneLead(t))
-		if outcome(err) != "waits 0s" || err.Error() != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
-		holdsNothing(t, err, c.url)
-	}
-}
-
-func TestASlowAnswerEndsWithTheContext(t *testing.T) {
-	f := newFake(t)
-	asked := make(chan struct{})
-	f.Answer = func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
-		io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-asked
-		cancel()
-	}()
-	err := chat.At(t, f.URL).Send(ctx, forwardtest.OneLead(t))
-	if err == nil || err.Error() != "not taken now: stopped while sending" {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 	f := newFake(t)
 	const end = 64 << 20
@@ -243,25 +199,5 @@ func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
 		if _, err := slack.New(o, message.Options{}); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
-	}
-}
-
-func TestADestinationTellsWebhooksApartAndNothingElse(t *testing.T) {
-	seen := map[string]bool{}
-	for _, url := range []string{"https://hooks.slack.com/services/T/B/x", "https://hooks.slack.com/services/T/B/y"} {
-		for range 2 {
-			o, err := slack.New(forward.Hook{URL: url}, message.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := o.Traits().Destination
-			seen[d] = true
-			if strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || !strings.HasPrefix(d, "hooks_slack_com-") || len(d) > 32 {
-				t.Errorf("destination is %q", d)
-			}
-		}
-	}
-	if len(seen) != 2 {
-		t.Errorf("two webhooks have the destinations %v", seen)
 	}
 }

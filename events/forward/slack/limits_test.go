@@ -17,27 +17,7 @@ import (
 // rounds adds numbers of requests, and requests of one person and of many with each text: go test ./events/forward/slack -rounds 2.
 var rounds = flag.Int("rounds", 1, "2: the worst texts also in messages of 2 and 20 requests, of one person and of many")
 
-func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
-	sizes := []int{1, 60}
-	if *rounds > 1 {
-		sizes = append(sizes, 2, 20)
-	}
-	for i, piece := range forwardtest.Worst {
-		for k, n := range sizes {
-			text := strings.Repeat(piece, 20_000/n/len(piece))
-			for _, same := range []bool{true, false} {
-				if *rounds == 1 && same != ((i+k)%2 == 0) {
-					continue // each way with every other text
-				}
-				requests := forwardtest.WorstRequests(t, text, n, same)
-				for _, full := range []bool{false, true} {
-					check(t, fmt.Sprintf("%d requests of %.20q", n, piece), full, requests)
-				}
-			}
-			check(t, fmt.Sprintf("%d halts of %.20q", n, piece), false, forwardtest.WorstAlerts(t, text, n))
-		}
-	}
-}
+func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) { chat.Limits(t, *rounds) }
 
 func check(t *testing.T, name string, full bool, list []events.Event) {
 	t.Helper()

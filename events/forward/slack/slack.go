@@ -27,7 +27,6 @@ const pace = time.Second
 // New makes a receiver, without a network call. It fails if the address is not that of a webhook;
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
-	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{
 		Pace: pace, Digest: message.MaxRows, Words: words, Renew: "make a new one in Slack",
 		Word:   func(body []byte) string { return strings.TrimSpace(string(body)) },

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,33 +79,7 @@ func TestMicrosoftsLibraryReadsEveryCard(t *testing.T) {
 	}
 }
 
-func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
-	for i, piece := range forwardtest.Worst {
-		for k, n := range []int{1, 60} {
-			whole := strings.Repeat(piece, 20_000/n/len(piece))
-			for _, list := range [][]events.Event{forwardtest.WorstRequests(t, whole, n, (i+k)%2 == 0), forwardtest.WorstAlerts(t, whole, n)} {
-				for _, full := range []bool{true, false} {
-					if err := checkMessage(teams.Render(full, forward.Delivery{Events: list})); err != nil {
-						t.Errorf("%d of %.20q: %v", n, piece, err)
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestNobodyIsMissingInAList(t *testing.T) {
-	for _, piece := range forwardtest.Worst {
-		for _, same := range []bool{true, false} {
-			all, _ := text(t, true, forwardtest.Crowd(t, piece, same)...)
-			for i := range 20 {
-				if who := fmt.Sprintf("Person%c", 'A'+i); strings.Count(all, who) != 1 {
-					t.Errorf("%.20q, one insertion %v: %s is missing", piece, same, who)
-				}
-			}
-		}
-	}
-}
+func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) { chat.Limits(t, 1) }
 
 // hostile are texts that a client of Adaptive Cards might take for more than text.
 var hostile = []string{
@@ -136,27 +108,6 @@ func TestHostileTextIsText(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
-	e := forwardtest.Request(t, func(p *events.ContactRequestCreated) {
-		p.Contact.Message = "Ich bin Nora BEISPIEL. Anruf: 079 000 01 23 oder nora@example.org"
-	})
-	for _, list := range [][]events.Event{{e}, forwardtest.Requests(t)} {
-		all, links := text(t, false, list...)
-		for _, hidden := range []string{"BEISPIEL", "Nora Beispiel", "example.org", "@", "079", "+41", "Muster"} {
-			if strings.Contains(all, hidden) {
-				t.Errorf("%s is shown: %s", hidden, all)
-			}
-		}
-		if !strings.Contains(all, "Nora B.") || slices.ContainsFunc(slices.Collect(maps.Values(links)), func(u string) bool { return !strings.HasPrefix(u, "https:") }) {
-			t.Errorf("%v %s", links, all)
-		}
-	}
-	lines, _ := shown(t, chat.Body(t, false, forward.Delivery{Events: []events.Event{e}, Test: true}))
-	if !strings.Contains(strings.Join(lines, "\n"), "DOORBELL_TEAMS_PEOPLE=full") {
-		t.Errorf("a test does not say how to see more: %q", lines)
 	}
 }
 

@@ -10,6 +10,6 @@ import (
 // Render is what a receiver would post.
 func Render(full bool, d forward.Delivery) []byte {
 	return render(message.Write(d.Events, d.Test, message.Options{
-		Short: !full, Full: "DOORBELL_TEAMS_PEOPLE=full", Location: time.FixedZone("CET", 3600), Operators: true,
+		Short: !full, Location: time.FixedZone("CET", 3600),
 	}))
 }

@@ -35,7 +35,6 @@ const pace = time.Second
 // New makes a receiver, without a network call. It fails if the address is not that of a workflow;
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
-	o.Operators = true
 	m, err := forward.NewMessenger(h, forward.Service{
 		Pace: pace, Digest: message.MaxRows, Word: code, Words: codes, Renew: "turn the workflow on in Teams, or make a new one",
 		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },

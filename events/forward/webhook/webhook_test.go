@@ -167,21 +167,6 @@ func withType(h http.Header) http.Header {
 	return h
 }
 
-func TestTheSameDeliveryHasTheSameID(t *testing.T) {
-	r := receive(t, taken)
-	w := open(t, webhook.Options{URL: r.URL, Secrets: secrets[0]})
-	var ids []string
-	for range 2 {
-		if err := w.Send(t.Context(), one(lead(t))); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, r.header.Get("webhook-id"))
-	}
-	if ids[0] == "" || ids[0] != ids[1] {
-		t.Errorf("the ids are %q", ids)
-	}
-}
-
 func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
 	r := receive(t, taken)
 	w := open(t, webhook.Options{URL: r.URL})
@@ -192,32 +177,6 @@ func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
 	}
 	if r.header.Get("doorbell-test") != "true" || r.header.Get("ce-origin") != "replay" || !strings.Contains(string(r.body), `"origin":"replay"`) {
 		t.Errorf("test %q, origin %q", r.header.Get("doorbell-test"), r.header.Get("ce-origin"))
-	}
-}
-
-// Every status that there can be has a meaning. The answer holds a person, a redirect and an endless body, and none of it
-// gets anywhere.
-func TestEveryStatusHasItsMeaning(t *testing.T) {
-	var status int
-	elsewhere := receive(t, taken)
-	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", elsewhere.URL)
-		w.Header().Set("Retry-After", "7")
-		w.WriteHeader(status)
-		fmt.Fprint(w, person)
-	})
-	w := open(t, webhook.Options{URL: r.URL + "/hook?token=sentinel-token", Secrets: secrets[0]})
-	for status = 200; status < 600; status++ {
-		got := w.Send(t.Context(), one(lead(t)))
-		if kind, want := outcome(got), expected(status); kind != want {
-			t.Errorf("%d is %q, want %q", status, kind, want)
-		}
-		if got != nil && (strings.Contains(got.Error(), person) || strings.Contains(got.Error(), "sentinel-token")) {
-			t.Fatalf("%d: the error shows what is private", status)
-		}
-	}
-	if elsewhere.count > 0 {
-		t.Error("a redirect was followed")
 	}
 }
 
@@ -249,39 +208,6 @@ func outcome(err error) string {
 		return "later"
 	}
 	return "untyped: " + err.Error()
-}
-
-func TestRetryAfterIsReadAndBounded(t *testing.T) {
-	var header string
-	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", header)
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
-	w := open(t, webhook.Options{URL: r.URL})
-	soon := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
-	for text, want := range map[string][2]time.Duration{
-		"":                                {0, 0},
-		"12":                              {12 * time.Second, 12 * time.Second},
-		" 12 ":                            {12 * time.Second, 12 * time.Second},
-		"-5":                              {0, 0},
-		"soon":                            {0, 0},
-		"1.5":                             {1500 * time.Millisecond, 1500 * time.Millisecond},
-		soon:                              {60 * time.Second, 91 * time.Second},
-		"Fri, 01 Jan 1999 00:00:00 GMT":   {0, 0},
-		"Fri, 31 Dec 9999 23:59:59 GMT":   {time.Hour, time.Hour},
-		"99999999":                        {time.Hour, time.Hour},
-		"99999999999999999999999999":      {time.Hour, time.Hour},
-		strings.Repeat("9", 1000) + "999": {time.Hour, time.Hour},
-	} {
-		header = text
-		var retry *forward.Retry
-		if err := w.Send(t.Context(), one(lead(t))); !errors.As(err, &retry) {
-			t.Fatalf("%q: %v", text, err)
-		}
-		if retry.After < want[0] || retry.After > want[1] {
-			t.Errorf("%q is %s, want %s", text, retry.After, want[0])
-		}
-	}
 }
 
 func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {

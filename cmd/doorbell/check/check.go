@@ -54,6 +54,7 @@ func Refused(err error) *Report {
 type checker struct {
 	Options
 	report *Report
+	daemon *ops.Status               // the state of a running one
 	halts  map[string]halt           // by agency: scopes that run does not request
 	places map[string]listings.Place // by agency: where its list stood before
 }
@@ -109,13 +110,8 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 		c.report.fail(sectionDaemon, "the daemon does not report its state: "+err.Error(), "look at its log")
 		return false
 	}
-	c.report.DaemonRunning = true
-	since := "running since " + s.Started.Format(time.RFC3339)
-	if problem := s.Summary(); problem != "" {
-		c.report.warn(sectionDaemon, since+": "+problem, "`doorbell status` shows more")
-	} else {
-		c.report.ok(sectionDaemon, "%s; `doorbell status` shows how it does", since)
-	}
+	c.daemon, c.report.DaemonRunning = &s, true
+	c.report.ok(sectionDaemon, "running since %s; `doorbell status` shows how it does", s.Started.Format(time.RFC3339))
 	for _, a := range s.Watch.Agencies {
 		if path, known := a.Places[listings.OperationInsertions]; known {
 			c.places[a.AgencyID] = listings.Place{Known: true, Path: path}

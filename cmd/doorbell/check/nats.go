@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,12 @@ import (
 	"doorbell/events/stream"
 )
 
-// nats looks at where events would go. It makes no stream and changes none. What a running daemon
-// has is in its status.
+// nats looks at where events would go. It makes no stream and changes none.
 func (c *checker) nats(ctx context.Context) {
 	listen := c.Config.Base.NATSListen
 	switch {
-	case c.report.DaemonRunning: // it has a server, or a connection
+	case c.daemon != nil:
+		c.natsOfDaemon()
 	case c.Config.NATS.URL != "":
 		c.external(ctx)
 	case listen == "off":
@@ -49,6 +50,24 @@ func (c *checker) listens(section, what string, err error) {
 		return
 	}
 	c.report.ok(section, "%s, which is free", what)
+}
+
+// natsOfDaemon says why a running daemon does not publish.
+func (c *checker) natsOfDaemon() {
+	n := c.daemon.NATS
+	problem := n.Problem
+	if problem == "" && !n.Connected {
+		problem = "it has no connection to NATS"
+	}
+	for _, r := range c.daemon.Relay {
+		problem = cmp.Or(problem, r.Problem)
+	}
+	if problem != "" {
+		c.report.fail(SectionNATS, "the daemon does not publish: "+problem,
+			"see `doorbell status`; what happens meanwhile waits in the store")
+		return
+	}
+	c.report.ok(SectionNATS, "the daemon is connected to NATS, stream %s", n.Stream)
 }
 
 func (c *checker) external(ctx context.Context) {

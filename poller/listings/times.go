@@ -133,8 +133,8 @@ func arrayText(v value) string {
 	if len(elements) < 5 || len(elements) > 7 {
 		return ""
 	}
-	parts := make([]any, 7)
-	for n := range parts {
+	var parts []any
+	for n := range 7 {
 		digits := "0"
 		if n < len(elements) {
 			digits, _ = elements[n].number()
@@ -143,7 +143,7 @@ func arrayText(v value) string {
 		if err != nil || read > 999_999_999 {
 			return ""
 		}
-		parts[n] = read
+		parts = append(parts, read)
 	}
 	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%09d", parts...)
 }

@@ -133,9 +133,11 @@ func forgetStopped(ctx context.Context, p *people.Places, q ops.ForgetRequest) (
 	if err := p.Store.Close(); err != nil {
 		return r, exit.Store(err, p.Dir)
 	}
-	if p.Store, err = store.Open(store.Options{Dir: p.Dir}); err != nil {
+	kept, err := store.Open(store.Options{Dir: p.Dir})
+	if err != nil {
 		return r, exit.Store(err, p.Dir)
 	}
+	p.Store = kept
 	if _, err := p.EraseAgain(); err != nil { // notes the compaction
 		return r, err
 	}

@@ -141,7 +141,10 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 // is "none" for contact requests. Past the first page of insertions it is the end, as "" and {}
 // are, and a HAL document that embeds nothing.
 func (x *exchange) leavesOut(top object, at *place, p Place) bool {
-	isNull := at != nil && at.kind() == jsontext.KindNull
+	if top.speaksOfError() {
+		return false
+	}
+	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || p.Path == "")
 	switch {
 	case x.request.Operation == OperationContactRequests:
 		isBare := len(top) == 1 && top[0].name.text == "_links"
@@ -166,6 +169,10 @@ func (f *finder) expect(known Place) *place {
 			if m.name.text == token {
 				at = m
 			}
+		}
+		if all := p.array(); len(all) > 0 && token == only.text {
+			at = all[0]
+			at.name = only
 		}
 		if at.doc == nil {
 			return p // what is around it may count its records
@@ -195,7 +202,7 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() {
 		return
 	}
-	if p.carrier = p.carries(); p.carrier && len(p.array()) == 1 && !p.isInside(func(up *place) bool { return up.carrier }) {
+	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isInside(func(up *place) bool { return up.carrier }) {
 		inner := &place{value: p.array()[0], up: p}
 		inner.name = only
 		f.explore(inner)
@@ -209,7 +216,7 @@ func (f *finder) explore(p *place) {
 			f.explore(inner)
 		case inner.isNamed(listNames):
 			f.places = append(f.places, inner)
-			f.vague = true
+			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
 }
@@ -219,10 +226,10 @@ var only = &name{quoted: `"0"`, text: "0", plain: "0"}
 
 // carries reports whether an array holds no record, but an object with a list that is called as one
 // of records is.
-func (p *place) carries() bool {
+func (f *finder) carries(p *place) bool {
 	isRecord := func(e value) bool {
 		_, reference := referenced(e)
-		return reference != "" || e.object().hint(surest, 1) || e.object().hasPerson(1)
+		return reference != "" || f.contacts() && (e.object().hint(surest, 1) || e.object().hasPerson(1))
 	}
 	return !slices.ContainsFunc(p.array(), isRecord) &&
 		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
@@ -305,7 +312,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 	}
 	switch {
 	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) {
+		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) || f.isPart(p, 0) {
 			return -1, true
 		}
 		return 0, true
@@ -320,15 +327,15 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		return held, true
 	case p.lone:
 		switch {
-		case f.isExpected(p), p.isCalled(listNames):
+		case f.isExpected(p), p.depth <= nearby && p.isCalled(listNames), p.onlyOf(listNames):
 			if p.person {
 				return holdsRequests, false
 			}
 			return holdsLikely, false
-		case p.depth == 0, p.isCalled(wrapperNames):
+		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
+	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
 		return 0, false
 	}
 	return -1, false
@@ -366,7 +373,7 @@ func (f *finder) isPart(p *place, held int) bool {
 // hasNone reports whether the response counts nothing, and no list in it holds anything: something
 // empty where the list of contact requests belongs means that there are none then.
 func (f *finder) hasNone() bool {
-	return f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
+	return f.contacts() && f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
 		return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 	})
 }
@@ -381,15 +388,18 @@ func (f *finder) holdsInsertions(p *place) (held int, list bool) {
 		}
 		return 0, true
 	case p.isList():
-		if f.isExpected(p) {
+		if f.isExpected(p) || !slices.ContainsFunc(p.records(), isFilled) {
 			return -1, true
 		}
 		return holdsObjects, true
 	}
-	switch {
-	case (f.isExpected(p) || p.isCalled(listNames)) && countLone(p.value) == 1:
+	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
+	switch isOne := p.reference() != ""; {
+	case isListed && isOne:
+		return holdsInsertion + 1, false // rather than what it is all of
+	case isListed && countLone(p.value) == 1:
 		return holdsInsertion, false
-	case p.depth == 0 && p.reference() != "":
+	case isOne && p.depth == 0 && p.object().counts(totalNames) == nil:
 		return holdsRequest, false
 	}
 	return -1, false

@@ -149,7 +149,8 @@ func (m *maker) object(k kind, rank int, inRecord bool) {
 
 func (m *maker) array(k kind, rank int) {
 	if k.Form == "time as numbers" {
-		parts := strings.Split(m.moment(k, rank).Format("2006,1,2,15,4,5,0"), ",")
+		at := m.moment(k, rank)
+		parts := strings.Fields(fmt.Sprint(at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0))
 		m.b = append(append(append(m.b, '['), strings.Join(parts[:min(7, max(5, k.Length.max()))], ",")...), ']')
 		return
 	}

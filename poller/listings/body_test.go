@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -151,6 +152,28 @@ func TestEveryBodyIsClosed(t *testing.T) {
 			}).insertions(t)
 			if a.closed == 0 {
 				t.Errorf("status %d, %d bytes: not closed", status, length)
+			}
+		}
+	}
+}
+
+func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
+	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
+	for _, framing := range []string{"length", "chunked", "close"} {
+		for cut := range len(whole) {
+			conn := raw(t, func(c net.Conn) {
+				switch framing {
+				case "length":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole[:cut])
+				case "chunked":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", len(whole), whole[:cut])
+				case "close":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", whole[:cut])
+				}
+			})
+			page, err := conn.insertions(t)
+			if page != nil || !is[*TransportError](err) && !is[*DriftError](err) {
+				t.Fatalf("%s, cut at %d: %v", framing, cut, err)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // and one word per thing holds here too. Nothing of a person, no key of the API, and no payload has one.
 var logKeys = map[string]string{
 	"agency": "its id", "agencies": "how many", "waiting": "agencies whose first requests wait for the stream", "insertions": "how many", "reference": "of an insertion", "operation": "insertions or contact_requests",
-	"err": "what went wrong, quoting nothing", "class": "kind of error, by which is decided", "reason": "why, in one word", "why": "in words", "hint": "what to look at",
+	"err": "what went wrong, quoting nothing", "class": "kind of error, by which is decided", "reason": "why, in one word", "why": "in words",
 	"status": "of HTTP", "attempt": "which one this was", "wait": "until the next one", "after": "how long it lasted", "since": "when it began",
 	"repeated": "lines like this one that were not logged since the last", "advice": "what to do", "scope": "of a halt", "ends": "the alarm that is over",
 	"event_id": "ce-id", "events": "how many", "count": "of messages or events", "from": "first sequence, or what was before", "to": "last sequence, or what is now",

@@ -92,6 +92,7 @@ func TestTheFeedMissesNothing(t *testing.T) {
 	}
 	events := b.Judge(t, p, far.URL())
 	last := doorbelltest.Launch(t, b.Environ, "run") // the readers catch up
+	doorbelltest.NatsURL(t, b.Dir)
 	defer logIfFailed(t, last)
 	want := map[string]any{}
 	list, err := doorbelltest.ReadStream(t.Context(), far.URL())

@@ -82,7 +82,7 @@ var promises = []struct {
 	}},
 	{"Records are found by what they look like; another form is one drift and no change of each.", map[string]string{
 		"poller":          "TestAnotherShapeIsToldOnceAndNothingElse TestAMemberThatComesEverywhereIsOneDriftAndNoChange TestADriftQuotesNothingAndIsBounded TestADefectIsThatOfItsRecordAlone",
-		"poller/listings": "TestAnswersOfEveryFormAreRead TestEveryAnswerMeansWhatItShould",
+		"poller/listings": "TestEveryAnswerMeansWhatItShould TestEveryAnswerMeansWhatItShould",
 	}},
 	{"Totals only refute, short pages end nothing, and a walk that misses something is not complete.", map[string]string{
 		"poller/listings": "TestTotalsOnlyRefute TestOneFailingPageNeverMakesACompleteWalkThatMissesSomething TestWalksOverEveryKindOfPaging TestWhatWasThereThroughoutIsFoundOrTheWalkSaysThatPagesMoved",
@@ -150,7 +150,7 @@ var promises = []struct {
 			TestANewContactRequestArrivesAtEachReceiverOnce`,
 	}},
 	{"A key that is refused for two hundred agencies is one alert and one digest.", map[string]string{
-		"events/forward": "TestTheFirstHaltOfTwoHundredIsSentAtOnceAndTheRestAsADigest",
+		"events/forward": "TestWhatWaitedIsSentAsDigests",
 	}},
 }
 

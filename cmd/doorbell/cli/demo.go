@@ -321,11 +321,26 @@ func (d *pairDemo) asks(ctx context.Context, name string) error {
 	return nil
 }
 
-// compare compares the stream with what the API knows. It reads on for a while, for what was created
-// last.
+// compare compares the stream with what the API knows. It reads on for a while, and longer where what
+// was created last has not arrived.
 func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
 	until, times := time.Now(), map[string]int{}
-	ctx, stop := context.WithTimeout(ctx, after)
+	count := func() {
+		leads, lost, doubled = 0, 0, 0
+		for _, c := range d.api.model.Truth().ContactRequests {
+			if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
+				continue
+			}
+			leads++
+			switch n := times[c.AgencyID+" "+c.ID]; {
+			case n == 0:
+				lost++
+			case n > 1:
+				doubled++
+			}
+		}
+	}
+	ctx, stop := context.WithTimeout(ctx, after+takeoverLimit)
 	defer stop()
 	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: events.TypeContactRequestCreated, All: true}
 	err = tail(ctx, d.conn, o, func(e ops.LoggedEvent) error {
@@ -333,19 +348,11 @@ func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, d
 		if c, is := body.(*events.ContactRequestCreated); is {
 			times[e.Event.AgencyID+" "+c.ContactRequestID]++
 		}
+		if count(); lost == 0 && time.Since(until) > after {
+			stop()
+		}
 		return err
 	}, func(string, ...any) {})
-	for _, c := range d.api.model.Truth().ContactRequests {
-		if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
-			continue
-		}
-		leads++
-		switch n := times[c.AgencyID+" "+c.ID]; {
-		case n == 0:
-			lost++
-		case n > 1:
-			doubled++
-		}
-	}
+	count()
 	return leads, lost, doubled, err
 }

@@ -25,7 +25,7 @@ func TestASettledResponseWouldChangeNothing(t *testing.T) {
 			t.Parallel()
 			p := rapid.Custom(drawPlan).Example(n)
 			settled, wrong := 0, 0
-			r.MaxPageSize, r.Steady = min(r.MaxPageSize, 3), true // the same bytes for the same records
+			r.MaxPageSize = min(r.MaxPageSize, 3)
 			inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
 				w.begun = func(p *poller.Poller) {
 					p.Audit(func(unchanged bool) {
@@ -68,7 +68,7 @@ func TestWithAndWithoutTheMemoryOfSettledResponsesTheSameIsRemembered(t *testing
 // the polls.
 func rememberedAfter(t *testing.T, p plan, everyOneIsJudged bool) (all []string) {
 	r := sandbox.Flat()
-	r.MaxPageSize, r.Steady = 3, true
+	r.MaxPageSize = 3
 	inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
 		if everyOneIsJudged {
 			w.begun = func(p *poller.Poller) { p.Audit(func(bool) {}) }

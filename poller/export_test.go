@@ -22,7 +22,7 @@ func (p *Poller) Audit(f func(unchanged bool)) {
 		before, learned := *l.state, l.a.shownSoFar()
 		return func() {
 			after := *l.state
-			after.at = before.at
+			after.at, after.settled.body = before.at, before.settled.body
 			f(after == before && l.a.shownSoFar() == learned)
 		}
 	}

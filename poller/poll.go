@@ -167,11 +167,11 @@ func (p *poll) run(ctx context.Context) error {
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
 	}
-	if page.Settled {
-		p.state.at = p.received
-		return nil
-	}
-	if p.a.p.audit != nil && p.isSettled(page.Sum, p.received) {
+	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
+		if p.a.p.audit == nil {
+			p.state.at = p.received
+			return nil
+		}
 		defer p.a.p.audit(p)()
 	}
 	p.window = watch.NewWindow()
@@ -211,6 +211,13 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
+func response(page *listings.ContactRequestsPage, q watch.Question) watch.Response {
+	return watch.Response{
+		Question: q, Requests: page.ContactRequests, Total: page.Total,
+		Unreadable: page.Unreadable, List: page.Found,
+	}
+}
+
 func countOf(page *listings.ContactRequestsPage) int {
 	return len(page.ContactRequests) + page.Unreadable
 }
@@ -245,7 +252,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	p.place = p.a.place(listings.OperationContactRequests)
 	q.Place = p.place
 	if p.a.p.audit == nil {
-		q.Settled = func(sum listings.Sum) bool { return p.isSettled(sum, time.Now()) }
+		q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
 	}
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
@@ -308,10 +315,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if countOf(page) == 0 && p.window.Shown() > 0 {
 		return nil // it says nothing about what earlier responses have shown
 	}
-	r := watch.Response{
-		Question: q, Requests: page.ContactRequests, Total: page.Total,
-		Unreadable: page.Unreadable, List: page.Found,
-	}
+	r := response(page, q)
 	var j watch.Judged
 	var version uint64
 	var watched watch.Poll
@@ -329,9 +333,13 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 		return err
 	}
 	p.window, p.closed = j.Window, j.Closed
-	p.state.settled = settled{}
-	if j.Settled && (page.Place() == p.place || p.none) { // otherwise the next response is looked for elsewhere
-		p.state.settled = settled{body: page.Sum, version: version, totals: watched.Totals, none: p.none, list: p.list}
+	if p.state.settled = (settled{}); j.Settled {
+		p.state.settled = settled{
+			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
+		}
+		if page.Place() == p.place || p.none { // otherwise the next response is looked for elsewhere
+			p.state.settled.body = page.Sum
+		}
 	}
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()

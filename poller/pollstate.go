@@ -20,19 +20,25 @@ type pollState struct {
 // settled is a response that changed nothing and would change nothing again, so that reading it
 // again is wasted work.
 type settled struct {
-	body       listings.Sum // of its bytes; zero: no response
-	version    uint64       // of the insertion in the store
-	totals     bool         // shown.totals at that time
-	none, list bool         // it had no contact requests; it had a list
+	body, content listings.Sum // of the bytes, and of what was read from them; zero: no response
+	version       uint64       // of the insertion in the store
+	totals        bool         // shown.totals at that time
+	none, list    bool         // it had no contact requests; it had a list
 }
 
-// isSettled reports whether a response is the remembered one and would change nothing now either,
-// because nothing has changed that [watch.Judge] depends on.
-func (p *poll) isSettled(body listings.Sum, now time.Time) bool {
+// isSettled reports whether the remembered response would change nothing now either, because
+// nothing has changed that [watch.Judge] depends on.
+func (p *poll) isSettled(now time.Time) bool {
 	s := p.state.settled
-	return s.body != listings.Sum{} && s.body == body &&
+	return s.content != listings.Sum{} &&
 		s.version == p.a.p.store.Version(p.a.id, p.reference) && s.totals == p.a.shownSoFar().totals &&
 		!watch.Unsettled(p.a.published().state) && !now.Round(0).Before(p.state.at.Round(0))
+}
+
+// saysTheSame reports whether a response says the same as the settled one.
+func (p *poll) saysTheSame(page *listings.ContactRequestsPage, q watch.Question) bool {
+	s := p.state.settled
+	return s.body == page.Sum && s.body != listings.Sum{} || s.content == response(page, q).Sum(p.a.p.rules)
 }
 
 // pollState returns the state of an insertion's polls, creating it if there is none.

@@ -46,14 +46,14 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 			}))
 			p := &poll{a: a, reference: reference, state: a.pollState(reference)}
 			p.state.at = now.Add(-time.Minute)
-			p.state.settled = settled{body: listings.Sum{1}, version: a.p.store.Version(a.id, reference)}
-			if !p.isSettled(listings.Sum{1}, now) {
+			p.state.settled = settled{content: listings.Sum{1}, version: a.p.store.Version(a.id, reference)}
+			if !p.isSettled(now) {
 				t.Fatal("it is not settled")
 			}
 			if change == nil {
 				return
 			}
-			if change(a, p); p.isSettled(listings.Sum{1}, now) {
+			if change(a, p); p.isSettled(now) {
 				t.Error("it is settled still")
 			}
 		})

@@ -71,6 +71,16 @@ func identify(reference string, requests []listings.ContactRequest, rules Rules)
 	return once
 }
 
+// idOf is what the first candidate says that is there, and which candidate that is.
+func (r Rules) idOf(c *listings.ContactRequest) (field int, id string) {
+	for n, name := range r.ids {
+		if id = c.ID(name); id != "" {
+			return n, id
+		}
+	}
+	return len(r.ids), ""
+}
+
 func digestOf(r *listings.ContactRequest, rules Rules) store.Short {
 	digest := r.Digest(rules.outside)
 	return store.Short(digest[:8])
@@ -363,7 +373,7 @@ type comparison struct {
 	fresh    map[string]time.Time // creation times of those that were not
 	new      int                  // was not known at all
 	missing  int                  // is known and not shown
-	emptying bool                 // a person is gone from one, which is not believed yet
+	same     bool                 // each is known by its id and reads as it did
 	waits    []time.Duration      // of those that are announced as live
 	readings []Reading            // of those that were known
 
@@ -371,11 +381,45 @@ type comparison struct {
 	redacted        int // of those that are emptied: are believed to be
 }
 
+// asBefore recognises a response of which each contact request is known by its id and reads as it
+// did, as most are: that takes no fingerprints. ok is false where something is new or has changed.
+func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found, ok bool) {
+	taken, first := make([]bool, len(c.Known)), 0
+	for n := range requests {
+		f := &found{ContactRequest: &requests[n]}
+		field, id := c.Rules.idOf(f.ContactRequest)
+		if n == 0 {
+			first = field
+		} else if field != first {
+			return nil, false
+		}
+		f.id = boundedID(id)
+		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int {
+			return strings.Compare(k.ID, id)
+		})
+		if f.id == "" || !is || taken[at] {
+			return nil, false
+		}
+		k := &c.Known[at]
+		f.known, taken[at] = k, true
+		if f.digest = digestOf(f.ContactRequest, c.Rules); k.Nameless || k.Redacted || !k.Emptied.IsZero() ||
+			f.digest != k.Digest || k.Rules != c.Rules.contactRequest || !f.CreatedAt.Equal(k.CreatedAt) {
+			return nil, false
+		}
+		all = append(all, f)
+	}
+	c.missing = len(c.Known) - len(all)
+	return all, true
+}
+
 // compare takes what a response shows of each contact request.
 func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
-	all := identify(c.Insertion.Reference, requests, c.Rules)
-	c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
-	c.countEmptied(all)
+	all, same := c.asBefore(requests)
+	if c.same = same; !same {
+		all = identify(c.Insertion.Reference, requests, c.Rules)
+		c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
+		c.countEmptied(all)
+	}
 	names := c.nameNew(all)
 	for _, f := range all {
 		id, before := names[f], false
@@ -383,6 +427,8 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			id, before = k.ID, k.Epoch < c.Insertion.Epoch
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
+			}
+			if !f.twin && !same {
 				c.update(*k, f)
 			}
 		} else {
@@ -541,7 +587,6 @@ func (c *comparison) update(k store.ContactRequest, f *found) {
 	case c.at.Sub(k.Emptied) >= c.apart():
 		c.redact(&k, f, emptied)
 	}
-	c.emptying = c.emptying || !k.Emptied.IsZero()
 	if k.Emptied.IsZero() && (!k.Redacted || f.isAnonymous()) { // else the person would be gone, or back
 		k.Fingerprint, k.Content = f.fingerprint, f.content
 	}

@@ -1,7 +1,10 @@
 package watch
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
+	"strconv"
 	"time"
 
 	"doorbell/events"
@@ -32,6 +35,29 @@ type Response struct {
 }
 
 func (r Response) count() int { return len(r.Requests) + r.Unreadable }
+
+// Sum is a hash of everything in a response that Judge depends on, provided that each of its
+// contact requests is known and has not changed.
+func (r Response) Sum(rules Rules) (sum listings.Sum) {
+	b := make([]byte, 0, 64+96*len(r.Requests))
+	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
+		b = binary.AppendVarint(b, int64(n))
+	}
+	b = strconv.AppendBool(append(append(b, r.SortBy...), r.SortOrder...), r.List)
+	for n := range r.Requests {
+		c := &r.Requests[n]
+		field, id := rules.idOf(c)
+		digest := digestOf(c, rules)
+		b = binary.AppendUvarint(b, uint64(field))
+		b = binary.AppendUvarint(b, uint64(len(id)))
+		b = append(append(b, id...), digest[:]...)
+		b = binary.AppendVarint(b, c.CreatedAt.Unix())
+		b = binary.AppendVarint(b, int64(c.CreatedAt.Nanosecond()))
+		b = strconv.AppendBool(b, c.HasZone())
+	}
+	whole := sha256.Sum256(b)
+	return listings.Sum(whole[:len(sum)])
+}
 
 func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
 func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
@@ -107,9 +133,9 @@ type Judged struct {
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 
-	// Settled means that the same response would change nothing either, as long as nothing of the
-	// insertion is written, [Unsettled] is false for the agency, Totals is the same, and our clock
-	// is not set back.
+	// Settled means that a response with the same Sum would change nothing either, as long as
+	// nothing of the insertion is written, [Unsettled] is false for the agency, Totals is the same,
+	// and our clock is not set back.
 	Settled bool
 }
 
@@ -157,7 +183,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if c.view.ordered {
 		j.Newest = c.view.newest
 	}
-	j.Settled = !c.emptying && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
+	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
 	return j
 }
 

@@ -1,0 +1,74 @@
+package watch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/poller/listings"
+)
+
+// What ids and digests alone say of a response must be what the whole comparison says of it.
+func TestAResponseThatIsTakenForUnchangedChangesNothing(t *testing.T) {
+	settled := 0
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() listings.ContactRequest {
+			id := rapid.SampledFrom([]any{"a", "b", "c", 4, nil}).Draw(t, "id")
+			minute := rapid.IntRange(0, 1).Draw(t, "minute")
+			return person(id, minute, rapid.SampledFrom([]string{"Anna", "Bruno"}).Draw(t, "name"), "x")
+		}
+		var before []listings.ContactRequest
+		for range rapid.IntRange(1, 4).Draw(t, "requests") {
+			before = append(before, draw())
+		}
+		m := newMemory()
+		m.see(slices.Clone(before)...)
+		for n := range m.Known {
+			k := &m.Known[n]
+			switch rapid.IntRange(0, 12).Draw(t, "known") {
+			case 0:
+				k.Redacted = true
+			case 1:
+				k.Emptied = epoch
+			case 2:
+				k.Nameless = !k.Nameless
+			case 3:
+				k.Rules++
+			case 4:
+				k.Epoch = m.Insertion.Epoch
+			case 5:
+				k.CreatedAt = k.CreatedAt.Add(time.Hour)
+			}
+		}
+		requests := slices.DeleteFunc(before, func(listings.ContactRequest) bool { return rapid.IntRange(0, 4).Draw(t, "gone") == 0 })
+		if rapid.IntRange(0, 4).Draw(t, "new") == 0 {
+			requests = append(requests, draw())
+		}
+		r := Response{Question: Ask("createdAt", "desc", 100), Requests: requests, Total: -1, List: true}
+		c := &comparison{Poll: m.poll, Prior: m.Prior, at: m.at, view: viewOf(r, 100), fresh: map[string]time.Time{}}
+		got, same := c.asBefore(requests)
+		if !same {
+			return
+		}
+		settled++
+		want := identify(reference, requests, contactRules)
+		missing, moved := pair(want, m.Known, c.view, contactRules.contactRequest)
+		if missing != c.missing || moved || len(got) != len(want) {
+			t.Fatalf("%d and %d missing, moved %t, %d and %d shown", c.missing, missing, moved, len(got), len(want))
+		}
+		for n, f := range want {
+			if f.known == nil || f.known.ID != got[n].known.ID || f.twin || f.moved {
+				t.Fatalf("%s is %+v, compared as a whole %+v", f.id, got[n], f)
+			}
+			c.update(*f.known, f)
+		}
+		if len(c.Events)+len(c.Contacts) != 0 {
+			t.Fatalf("compared as a whole it changes %+v", c.Effects)
+		}
+	})
+	if settled == 0 {
+		t.Error("nothing was taken for unchanged")
+	}
+}

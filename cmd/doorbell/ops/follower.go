@@ -22,8 +22,7 @@ type Follower struct {
 	// Every is how often Run looks; it may be set before Run is called.
 	Every time.Duration
 
-	store    *store.Store
-	liveness Liveness
+	store *store.Store
 
 	// Of Run alone.
 	commits int64  // of the store, when it was looked at last
@@ -84,14 +83,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// Turned says when Run turned last, which it does every ten seconds, or after each of many small
-// steps; zero before it.
-func (f *Follower) Turned() time.Time { return f.liveness.Last() }
-
 // RunOnce reads what has come since the last time; the first time also that of 24 hours. It returns
 // early, and goes on the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
-	f.liveness.Renew(time.Now())
 	commits := f.store.Commits()
 	if f.looked && commits == f.commits {
 		return nil
@@ -105,7 +99,6 @@ func (f *Follower) RunOnce(ctx context.Context) error {
 	}
 	f.count(agencies, nil)
 	for ctx.Err() == nil {
-		f.liveness.Renew(time.Now())
 		began := time.Now()
 		list, next, err := f.store.EventsAfter("", f.at, followPage, followBytes)
 		if err != nil {

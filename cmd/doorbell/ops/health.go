@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -36,20 +35,6 @@ func Alive(name string, last, started time.Time, limit time.Duration) Check {
 		c.OK, c.Text = false, fmt.Sprintf("no heartbeat for %s; at most %s is normal", ago.Round(time.Second), limit)
 	}
 	return c
-}
-
-// Liveness is the last heartbeat of a loop.
-type Liveness struct{ at atomic.Pointer[time.Time] }
-
-// Renew is a heartbeat.
-func (l *Liveness) Renew(at time.Time) { l.at.Store(&at) }
-
-// Last is when the last one was; zero for never.
-func (l *Liveness) Last() time.Time {
-	if at := l.at.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
 }
 
 // NewHealth judges checks.

@@ -42,7 +42,7 @@ func (c *DemoCmd) Validate() error {
 	}
 	for _, address := range []string{c.NATSListen, c.HTTPListen} {
 		if host, _, err := net.SplitHostPort(address); err != nil || !config.Loopback(host) {
-			return errors.New("--nats-listen, --http-listen: the demo lets nobody in from other machines; give an address like 127.0.0.1:0")
+			return errors.New("--nats-listen, --http-listen: the demo accepts no connection from other machines; give an address like 127.0.0.1:0")
 		}
 	}
 	return nil

@@ -196,7 +196,7 @@ func (p *program) confirm(ctx context.Context, yes bool, would string) error {
 	case yes:
 		return nil
 	case !isTerminal(p.stdin):
-		return exit.Usage(would+", and there is nobody to ask", "--yes does it")
+		return exit.Usage(would+", and there is no terminal to ask on", "--yes does it")
 	}
 	return confirmed(ctx, p.stdin, p.stderr, would+". Go on? [y/N] ")
 }

@@ -176,7 +176,7 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	if got.Code != exit.CodeUsage || got.Stdout != "" {
 		t.Errorf("got %+v", got)
 	}
-	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed, and there is nobody to ask", "--yes does it")
+	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed, and there is no terminal to ask on", "--yes does it")
 	if got = doorbelltest.Run(t, environ, "replay", "--rate", "0", "--yes"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "1,001 events replayed") {
 		t.Errorf("with --yes: %+v", got)
 	}

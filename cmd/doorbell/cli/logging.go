@@ -49,11 +49,13 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // What is logged about one thing again and again is bounded: of lines with the same message about
-// the same thing dedupeBurst are written, and then one every dedupeEvery, the newest, with how many
-// there were before it. So the last line is never lost, it may come late.
+// the same thing the first few are written, and then one every dedupeEvery, the newest, with how
+// many there were before it. So the last line is never lost, it may come late. A failure repeats
+// itself; an informational line often follows what a person did, such as a key file written again.
 const (
 	dedupeEvery = 10 * time.Minute
-	dedupeBurst = 4
+	dedupeBurst = 2 // warnings and errors
+	infoBurst   = 4
 	// mostDeduped bounds the memory.
 	mostDeduped = 10_000
 )
@@ -120,7 +122,11 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	t := h.all.thing(about)
+	burst := dedupeBurst
+	if r.Level < slog.LevelWarn {
+		burst = infoBurst
+	}
+	t := h.all.thing(about, burst)
 	if t.held == nil {
 		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
 		if wait <= 0 {
@@ -136,12 +142,12 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // thing finds what was logged about something, and forgets everything where that is too much.
-func (c *deduped) thing(about string) *repeatedLine {
+func (c *deduped) thing(about string, burst int) *repeatedLine {
 	if c.things[about] == nil {
 		if len(c.things) >= mostDeduped {
 			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
 		}
-		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), dedupeBurst)}
+		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
 	}
 	return c.things[about]
 }

@@ -133,7 +133,7 @@ func TestWhatIsAskedForTheFirstTimeIsLogged(t *testing.T) {
 		t.Errorf("what was asked is not there:\n%s", got)
 	}
 	before, _, _ := strings.Cut(got, "approve")
-	if n := strings.Count(before, "poll"); n != dedupeBurst {
+	if n := strings.Count(before, "poll"); n != infoBurst {
 		t.Errorf("%d lines before it:\n%s", n, got)
 	}
 }
@@ -162,7 +162,7 @@ func TestOneThingDoesNotSilenceAnother(t *testing.T) {
 func TestWhatWasSaidLongAgoIsForgotten(t *testing.T) {
 	c := &deduped{things: map[string]*repeatedLine{}}
 	for n := range 3 * mostDeduped {
-		c.thing(fmt.Sprint(n))
+		c.thing(fmt.Sprint(n), dedupeBurst)
 	}
 	if n := len(c.things); n > mostDeduped {
 		t.Errorf("%d things are remembered", n)

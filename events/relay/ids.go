@@ -13,9 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// compare reads which events the stream holds whose ids its server may not know: those behind the
-// last acknowledged message, once after each failure, reconnect and change of the leader. The
-// embedded stream is read from its beginning after each start of the server, and offered the whole
+// compare reads which events the stream holds whose ids its server may not know: those behind
+// Cursor.Read, once after each failure, reconnect and change of the leader. The embedded stream is read from its beginning after each start of the server, and offered the whole
 // log, because damaged files may lack any message. Its messages that cannot be decoded are erased:
 // the checksum of nats-server does not cover the length of the headers, so damage there goes
 // unnoticed.
@@ -33,17 +32,24 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	if r.o.Embedded {
 		s.cursor = events.Cursor{StreamCreated: info.Created, Highest: s.cursor.Highest}
 	}
-	after := s.cursor.StreamSequence
+	after := s.cursor.Read
 	if s.relearns {
 		after = 0
 	}
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
 	s.present = map[string]uint64{}
-	_, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
+	others := false // of our agencies, which may stand in our log later
+	end, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
 		r.turn() // a million messages take minutes
 		e, err := events.Decode(m.Header, m.Data)
 		switch {
 		case err == nil:
 			s.present[e.ID] = m.Sequence
+			offered := e.StoreID == r.o.StoreID && e.Sequence <= s.cursor.Position
+			others = others || !offered && slices.Contains(agencies, e.AgencyID)
 		case r.o.Embedded && slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) }):
 			s.erased = true
 			_, err := r.stream.EraseAt(ctx, m.Sequence)
@@ -59,6 +65,9 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		err := r.restart(ctx)
 		s.erased = !errors.Is(err, ErrNotConnected)
 		return err
+	}
+	if !others {
+		s.cursor.Read = max(s.cursor.Read, end)
 	}
 	s.compared, s.relearns = server, s.relearns || s.cursor.Highest == 0 && len(s.present) > 0
 	return nil

@@ -46,6 +46,42 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 	}
 }
 
+// TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst has another doorbell whose event stands before the last
+// acknowledged one of ours, and is found by us after the server has forgotten its id.
+func TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	b := p.bell()
+	b.o.StoreID = "s1"
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	other, found := p.bell(), contactRequest(t, "A100", 9, "Guten Tag")
+	other.o.StoreID, other.log.storeID = "s2", "s2"
+	other.log.append(found)
+	other.deliver()
+	b.log.ring(t, "A100", 2)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := b.log.list("A100")[2].ID
+	b.log.erase(3)
+	if n, err := r.erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	p.kill()
+	p.start()
+	b.log.append(found)
+	eventually(t, "offered", func() bool { return b.relay().RunOnce(t.Context()) == nil })
+	times := map[string]int{}
+	for _, m := range held(t, b.js, "listings.v1.>") {
+		times[m.Header.Get("ce-id")]++
+	}
+	if len(times) != 3 || times[found.ID] != 1 {
+		t.Errorf("the stream holds %v", times)
+	}
+}
+
 // TestReadingTheStreamIsProgress: a relay that shows none for minutes is restarted.
 func TestReadingTheStreamIsProgress(t *testing.T) {
 	b := newBell(t)

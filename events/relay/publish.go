@@ -26,12 +26,10 @@ type session struct {
 	relearns bool              // the store was lost or set back, and may log any event of the stream again
 	erased   bool              // compare has erased damaged messages, whose ids the embedded server still knows
 
-	loaded  bool // the cursor was read
-	cursor  events.Cursor
-	doubt   map[uint64]bool   // positions of events that were sent and not acknowledged
-	unsaved int               // acknowledgements since the cursor was written
-	since   time.Time         // when the first of them arrived
-	newest  map[string]uint64 // the newest acknowledged position of each agency since then
+	loaded bool // the cursor was read
+	cursor events.Cursor
+	doubt  map[uint64]bool   // positions of events that were sent and not acknowledged
+	newest map[string]uint64 // of each agency, the newest acknowledged position since the cursor was written
 }
 
 // ready prepares if that is due: after a failure, a rewind or a reconnect, and once a minute.
@@ -258,7 +256,9 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	return since, r.applyRedactions(ctx, agency)
 }
 
-// publish offers a page of the log, one event at a time, and reports whether more may follow.
+// publish offers a page of the log, one event at a time, and reports whether more may follow. It
+// writes the cursor after the page, but not for each page of positions that were acknowledged
+// before: those are offered again after a crash without harm.
 func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 	s := &r.session
 	list, err := r.o.Log.Events(s.cursor.Position, pageEvents, pageBytes)
@@ -266,25 +266,19 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	for _, e := range list {
-		if r.mayOffer(e) {
-			if err := r.offer(ctx, e); err != nil {
-				return false, err
-			}
-		} else {
-			s.cursor.Position = e.Sequence
-			s.acknowledged(e)
+		if err = r.offer(ctx, e); err != nil || s.prepared.IsZero() { // the cursor went back
+			break
 		}
-		if s.prepared.IsZero() { // the cursor went back
-			return true, nil
-		}
-		if err := r.writeIfDue(); err != nil {
-			return false, err
-		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
+		if err = ctx.Err(); err != nil {
+			break
 		}
 	}
-	return len(list) > 0, r.writeIfDue()
+	if len(s.newest) > 0 && (len(list) == 0 || s.cursor.Position > s.cursor.Highest) {
+		if failed := r.write(); failed != nil {
+			return false, failed
+		}
+	}
+	return len(list) > 0, err
 }
 
 // mayOffer reports whether an event can be offered without being stored twice. The server may
@@ -299,21 +293,27 @@ func (s *session) windowStart() time.Time {
 	return time.Now().Add(min(time.Hour, s.window/10) - s.window)
 }
 
-// offer publishes an event, and moves the cursor when it is acknowledged, also as a duplicate.
+// offer publishes an event, and moves the cursor when it is acknowledged, also as a duplicate. An
+// event that may not be offered is passed over.
 func (r *Relay) offer(ctx context.Context, e events.Event) error {
 	s := &r.session
-	ack, err := r.send(ctx, e)
-	if err != nil {
-		return err
+	if r.mayOffer(e) {
+		ack, err := r.send(ctx, e)
+		if err != nil {
+			return err
+		}
+		r.count(e, ack.Duplicate)
+		if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
+			return r.rewind(s.cursor.StreamCreated, "a new message was stored before the last acknowledged one")
+		}
+		if ack.Sequence > s.cursor.StreamSequence {
+			s.cursor.StreamSequence, s.cursor.ID = ack.Sequence, e.ID
+		}
+		if ack.Sequence == s.cursor.Read+1 {
+			s.cursor.Read++
+		}
 	}
-	r.count(e, ack.Duplicate)
-	if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
-		return r.rewind(s.cursor.StreamCreated, "a new message was stored before the last acknowledged one")
-	}
-	if s.cursor.Position = e.Sequence; ack.Sequence > s.cursor.StreamSequence {
-		s.cursor.StreamSequence, s.cursor.ID = ack.Sequence, e.ID
-	}
-	s.acknowledged(e)
+	s.cursor.Position, s.newest[e.AgencyID] = e.Sequence, e.Sequence
 	return nil
 }
 
@@ -322,9 +322,6 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 	s := &r.session
 	if sequence := s.present[e.ID]; sequence > 0 {
 		return &jetstream.PubAck{Sequence: sequence, Duplicate: true}, nil
-	}
-	if s.doubt == nil {
-		s.doubt = map[uint64]bool{}
 	}
 	s.doubt[e.Sequence] = true
 	ack, err := r.js.PublishMsg(ctx, r.message(e))
@@ -347,24 +344,6 @@ func (r *Relay) message(e events.Event) *nats.Msg {
 	return m
 }
 
-func (s *session) acknowledged(e events.Event) {
-	if s.unsaved == 0 {
-		s.since, s.newest = time.Now(), map[string]uint64{}
-	}
-	s.unsaved++
-	s.newest[e.AgencyID] = e.Sequence
-}
-
-// writeIfDue stores the cursor, but not for each hundred of the positions that were acknowledged
-// before: those are offered again after a crash without harm.
-func (r *Relay) writeIfDue() error {
-	s := &r.session
-	if s.unsaved == 0 || time.Since(s.since) < saveEvery && (s.unsaved < saveAfter || s.cursor.Position <= s.cursor.Highest) {
-		return nil
-	}
-	return r.write()
-}
-
 // write stores the cursor.
 func (r *Relay) write() error {
 	s := &r.session
@@ -372,21 +351,8 @@ func (r *Relay) write() error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	s.cursor.Highest = max(s.cursor.Highest, s.cursor.Position)
-	s.unsaved, s.newest = 0, nil
+	clear(s.newest)
 	return nil
-}
-
-// save stores the cursor if it has moved since it was written last.
-func (r *Relay) save(ctx context.Context) error {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if r.session.unsaved == 0 {
-		return nil
-	}
-	return r.write()
 }
 
 // explain says why NATS could not be used. An error of the log is returned as it is, whatever the

@@ -8,9 +8,9 @@
 // The log is one list, and the cursor is the position up to which it is published. On each
 // connection, after each failure and once a minute the relay prepares: it makes sure that the
 // stream exists, fits, and still holds what it has acknowledged. Then it publishes one event after
-// the other, in order, and moves the cursor. The cursor is a hint: it is written after a hundred
-// acknowledgements or a second, and what was published since then is offered again. After a failure
-// the relay waits, longer each time, and continues at the cursor.
+// the other, in order, and moves the cursor. The cursor is a hint: it is written after each page of
+// the log, and what was published since then is offered again. After a failure the relay waits,
+// longer each time, and continues at the cursor.
 //
 // # What may happen to the stream
 //
@@ -133,10 +133,7 @@ func (o Options) withDefaults() Options {
 
 const (
 	prepareEvery = time.Minute
-	// The cursor is written after saveAfter acknowledgements, or saveEvery after the first of them.
-	saveAfter = 100
-	saveEvery = time.Second
-	// pageEvents and pageBytes bound one read of the log.
+	// pageEvents and pageBytes bound one read of the log, after which the cursor is written.
 	pageEvents = 100
 	pageBytes  = 1 << 20
 )
@@ -181,7 +178,8 @@ func New(o Options) (*Relay, error) {
 	r := &Relay{
 		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded}, started: time.Now(),
 		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]bool{},
-		status: Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
+		session: session{doubt: map[uint64]bool{}, newest: map[string]uint64{}},
+		status:  Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
 	}
 	r.turn()
 	return r, nil
@@ -189,18 +187,23 @@ func New(o Options) (*Relay, error) {
 
 // Run publishes until ctx ends, then returns nil. It returns earlier only with ErrLog or ErrClosed.
 func (r *Relay) Run(ctx context.Context) error {
-	r.o.Log.OnAppend(func() { poke(r.appended) })
+	r.o.Log.OnAppend(func() {
+		select {
+		case r.appended <- struct{}{}:
+		default:
+		}
+	})
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
 	retry := newRetry()
 	for {
-		wait, err := r.work(ctx)
-		grown := r.appended
+		err := r.RunOnce(ctx)
+		wait, grown := prepareEvery, r.appended
 		switch {
-		case errors.Is(err, ErrLog), errors.Is(err, ErrClosed):
-			return fmt.Errorf("relay: %w", err)
+		case isFinal(err):
+			return err
 		case ctx.Err() != nil:
-			return r.save(context.WithoutCancel(ctx))
+			return nil
 		case err != nil:
 			grown, wait = nil, retry.NextBackOff()
 		default:
@@ -216,13 +219,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce publishes all unsent events, and returns.
-func (r *Relay) RunOnce(ctx context.Context) error {
-	if _, err := r.work(ctx); err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	return r.save(ctx)
-}
+// isFinal reports whether another attempt would not help.
+func isFinal(err error) bool { return errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) }
 
 // Drain publishes all unsent events before the process ends, and retries until ctx ends. After an
 // error the rest is still in the log. Drain may be called while Run is running, and after it has
@@ -234,7 +232,7 @@ func (r *Relay) Drain(ctx context.Context) error {
 		if err != nil || !pending {
 			return err
 		}
-		if err = r.RunOnce(ctx); err == nil || errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) {
+		if err = r.RunOnce(ctx); err == nil || isFinal(err) {
 			return err
 		}
 		select {
@@ -258,24 +256,28 @@ func (r *Relay) pending() (bool, error) {
 	return len(list) > 0, nil
 }
 
-// work publishes until nothing is left, page by page, and returns how long to wait for more.
-func (r *Relay) work(ctx context.Context) (wait time.Duration, err error) {
-	for wait == 0 && err == nil {
-		wait, err = r.step(ctx)
+// RunOnce publishes all unsent events, page by page, and returns.
+func (r *Relay) RunOnce(ctx context.Context) error {
+	for {
+		more, err := r.step(ctx)
+		if err != nil {
+			return fmt.Errorf("relay: %w", err)
+		}
+		if !more {
+			return nil
+		}
 	}
-	return wait, err
 }
 
-// step prepares if that is due, and publishes one page of the log. It returns how long to wait for
-// the next step; 0: there may be more. Between two steps other callers can take the lock.
-func (r *Relay) step(ctx context.Context) (wait time.Duration, err error) {
+// step prepares if that is due, publishes one page of the log, and reports whether more may follow.
+// Between two steps other callers can take the lock.
+func (r *Relay) step(ctx context.Context) (more bool, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	defer unlock()
 	r.turn()
-	more := false
 	if err = r.ready(ctx); err == nil {
 		more, err = r.publish(ctx)
 	}
@@ -286,13 +288,7 @@ func (r *Relay) step(ctx context.Context) (wait time.Duration, err error) {
 	if ctx.Err() == nil {
 		r.note(err)
 	}
-	switch {
-	case more:
-		return 0, err
-	case r.session.unsaved > 0:
-		return saveEvery, err
-	}
-	return prepareEvery, err
+	return more, err
 }
 
 // lock waits until no other goroutine prepares, publishes or erases. It is not a mutex: a test in
@@ -315,13 +311,6 @@ func newRetry() *backoff.ExponentialBackOff {
 		backoff.WithMultiplier(2),
 		backoff.WithMaxElapsedTime(0),
 	)
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // turn notes that the relay makes progress: that its loop begins another step, or that a long step

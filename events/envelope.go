@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -31,22 +30,22 @@ type envelope struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// attributeNames are the names of the texts of an envelope, by their fields.
-var attributeNames = func() (names []string) {
-	for field := range reflect.TypeFor[envelope]().Fields() {
-		if field.Type.Kind() == reflect.String {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			names = append(names, attributePrefix+name)
-		}
-	}
-	return names
-}()
-
-// attributes visits the texts of an envelope by the names that they have as headers.
-func (v *envelope) attributes(visit func(name string, text *string)) {
-	fields := reflect.ValueOf(v).Elem()
-	for i, name := range attributeNames {
-		visit(name, fields.Field(i).Addr().Interface().(*string))
+// attributes are the texts of an envelope by the names that they have as headers.
+func (v *envelope) attributes() map[string]*string {
+	return map[string]*string{
+		"ce-specversion":     &v.SpecVersion,
+		"ce-id":              &v.ID,
+		"ce-source":          &v.Source,
+		"ce-type":            &v.Type,
+		"ce-subject":         &v.Subject,
+		"ce-time":            &v.Time,
+		"ce-datacontenttype": &v.DataContentType,
+		"ce-dataschema":      &v.DataSchema,
+		"ce-sequence":        &v.Sequence,
+		"ce-partitionkey":    &v.PartitionKey,
+		"ce-recordedtime":    &v.RecordedTime,
+		"ce-origin":          &v.Origin,
+		"ce-storeid":         &v.StoreID,
 	}
 }
 
@@ -82,8 +81,9 @@ func formatSequence(n uint64) string {
 	return fmt.Sprintf("%0*d", sequenceDigits, n)
 }
 
-// event is an event of somebody else's writing. Agency and origin come from the payload, which has
-// them as they are; the reference too where the envelope had no room for it.
+// event is strict where a reader could go wrong, and ignores what it does not need. Agency and
+// origin come from the payload, which has them as they are; the reference too where the envelope
+// had no room for it.
 func (v *envelope) event() (Event, error) {
 	var payload struct {
 		AgencyID            string `json:"agencyId"`
@@ -93,15 +93,10 @@ func (v *envelope) event() (Event, error) {
 	if json.Unmarshal(v.Data, &payload) != nil || payload.AgencyID == "" || payload.Origin == "" {
 		return Event{}, errPayload
 	}
-	v.Origin, v.Subject = payload.Origin, cmp.Or(v.Subject, payload.PropertyReferenceID)
-	return v.of(payload.AgencyID)
-}
-
-// of is strict where a reader could go wrong, and takes no notice of what it does not need.
-func (v *envelope) of(agencyID string) (Event, error) {
+	reference := cmp.Or(v.Subject, payload.PropertyReferenceID)
 	e := Event{
-		ID: v.ID, Type: Type(v.Type), AgencyID: agencyID, Reference: strings.ToValidUTF8(v.Subject, "\uFFFD"), Origin: Origin(v.Origin),
-		StoreID: v.StoreID, Data: v.Data,
+		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID, Reference: strings.ToValidUTF8(reference, "\uFFFD"),
+		Origin: Origin(payload.Origin), StoreID: v.StoreID, Data: v.Data,
 	}
 	var okTime, okRecorded, okSequence bool
 	e.Time, okTime = parseTime(v.Time)
@@ -113,12 +108,12 @@ func (v *envelope) of(agencyID string) (Event, error) {
 	}{
 		{"specversion", v.SpecVersion == specVersion},
 		{"id", v.ID != "" && isHeaderText(v.ID)},
-		{"type", e.Type.valid()},
+		{"type", len(v.Type) <= maxToken && typeForm.MatchString(v.Type)},
 		{"time", okTime},
 		{"recordedtime", okRecorded},
 		{"sequence", okSequence},
 		{"partitionkey", v.PartitionKey == Token(e.AgencyID)},
-		{"origin", v.Origin != "" && isHeaderText(v.Origin)},
+		{"origin", isHeaderText(payload.Origin)},
 		{"storeid", isHeaderText(v.StoreID)},
 		{"data", v.Data != nil},
 	} {
@@ -155,8 +150,7 @@ func isHeaderText(s string) bool {
 const ResentHeader = "doorbell-resent"
 
 const (
-	attributePrefix = "ce-"
-	msgIDHeader     = "Nats-Msg-Id"
+	msgIDHeader = "Nats-Msg-Id"
 	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one
 	// would be another one.
 	maxSubject = 512
@@ -172,40 +166,31 @@ func (e Event) Header() map[string][]string {
 		v.Subject = ""
 	}
 	header := map[string][]string{msgIDHeader: {e.ID}}
-	v.attributes(func(name string, value *string) {
-		if *value != "" {
-			header[name] = []string{*value}
+	for name, text := range v.attributes() {
+		if *text != "" {
+			header[name] = []string{*text}
 		}
-	})
+	}
 	return header
 }
 
 // Decode reads an event from the headers and the body of a message. Headers that it does not know
-// are nothing to it, and so is the case of their names. Types of later versions pass;
-// [Event.Payload] knows them or does not.
+// do not matter. Types of later versions pass; [Event.Payload] knows them or does not.
 //
 // The error says that the message is no event of ours and which attribute shows it; it never quotes
 // a value. Data is kept, not copied.
 func Decode(header map[string][]string, data []byte) (Event, error) {
 	v := envelope{Data: data}
-	v.attributes(func(name string, value *string) { *value = lookup(header, name) })
+	for name, text := range v.attributes() {
+		if values := header[name]; len(values) > 0 {
+			*text = values[0]
+		}
+	}
 	v.Subject, _ = url.PathUnescape(v.Subject) // where it is not ours, the payload has the reference
 	if v.Sequence == "" {
 		return Event{}, errors.New("event: attribute sequence is missing")
 	}
 	return v.event()
-}
-
-// lookup finds a header whatever the case of its name. Of several, the last in byte order wins,
-// which is the one in lower case if it is there.
-func lookup(header map[string][]string, name string) string {
-	var best, value string
-	for k, values := range header {
-		if k > best && len(values) > 0 && strings.EqualFold(k, name) {
-			best, value = k, values[0]
-		}
-	}
-	return value
 }
 
 // printable reports whether a byte of a reference may stand in a header; a % would be read as an
@@ -241,16 +226,6 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	}
 	*e = read
 	return nil
-}
-
-// Entry is UnmarshalJSON of a line whose agency is known: so the payload, which is most of it, is
-// not read a second time.
-func Entry(agencyID string, line []byte) (Event, error) {
-	var v envelope
-	if json.Unmarshal(line, &v) != nil {
-		return Event{}, errors.New("event: not CloudEvents JSON")
-	}
-	return v.of(agencyID)
 }
 
 // Times are written as RFC 3339 in UTC: whole seconds plainly, all others with three digits, so

@@ -49,16 +49,6 @@ func TestAnErasedEventHoldsNothingOfThePerson(t *testing.T) {
 	}
 }
 
-func TestErasingAnEventOfNobodyChangesNothing(t *testing.T) {
-	for _, kind := range events.Types {
-		if e := exampleEvent(t, kind); kind != events.TypeContactRequestCreated && kind != events.TypeContactRequestChanged {
-			if e.HoldsPerson() || !bytes.Equal(e.Erase().Data, e.Data) {
-				t.Errorf("%s was changed", kind)
-			}
-		}
-	}
-}
-
 // A person may write what the mark looks like.
 func TestAMessageThatQuotesTheMarkIsNoErasedEvent(t *testing.T) {
 	p := exampleOf[*events.ContactRequestCreated](t, events.TypeContactRequestCreated)

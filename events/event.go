@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -92,22 +93,9 @@ const (
 // Schema is the ce-dataschema of a type, equal to the $id of its JSON Schema.
 func (t Type) Schema() string { return "urn:doorbell:schema:" + string(t) + ":v1" }
 
-// valid reports whether t can be a type, known to this version or not: lower-case words joined by
-// dots. What passes is safe in headers and subjects.
-func (t Type) valid() bool {
-	word := false
-	for _, c := range []byte(t) {
-		switch {
-		case 'a' <= c && c <= 'z', c == '_':
-			word = true
-		case c == '.' && word:
-			word = false
-		default:
-			return false
-		}
-	}
-	return word && len(t) <= maxToken
-}
+// typeForm is what a type can be, known to this version or not. What passes is safe in headers and
+// subjects.
+var typeForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
 
 // Origin tells news from history.
 type Origin string

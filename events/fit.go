@@ -70,10 +70,7 @@ func pathsOnly(value json.RawMessage) json.RawMessage {
 	if json.Unmarshal(value, &changes) != nil {
 		return json.RawMessage("[]")
 	}
-	for i := range changes {
-		changes[i] = Change{Path: changes[i].Path}
-	}
-	paths, _ := encode(append([]Change{}, changes...)) // paths are texts and cannot fail
+	paths, _ := encode(withoutValues(append([]Change{}, changes...))) // paths are texts and cannot fail
 	return paths
 }
 

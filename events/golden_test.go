@@ -76,7 +76,7 @@ func checkReadBack(t *testing.T, e events.Event, line []byte) {
 // goldenEvents are every type with all that it can hold and with nothing optional, and what may go wrong.
 func goldenEvents(t *testing.T) map[string]events.Event {
 	stamped := func(p events.Payload) events.Event {
-		return newEvent(t, p).Stamp(1842, at("2026-11-20T09:41:43.500Z"), "k3v7c2m5q4xw6zta")
+		return newEvent(t, p).Stamp(1842, at("2026-11-20T10:41:43.500999+01:00"), "k3v7c2m5q4xw6zta")
 	}
 	golden := map[string]events.Event{}
 	for _, kind := range events.Types {

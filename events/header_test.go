@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -13,45 +11,6 @@ import (
 
 	"doorbell/events"
 )
-
-func TestAReferenceTravelsPercentEncoded(t *testing.T) {
-	for reference, want := range map[string]string{
-		"seefeld#1203#H2#0305": "seefeld#1203#H2#0305",
-		"a##":                  "a##",
-		"a b":                  "a%20b",
-		`a"b%c`:                "a%22b%25c",
-		"Zürich#1":             "Z%C3%BCrich#1",
-		"a\r\nNats-Rollup: x":  "a%0D%0ANats-Rollup:%20x",
-		"\x00\x7f~!":           "%00%7F~!",
-	} {
-		e := exampleEvent(t, events.TypeInsertionAppeared)
-		e.Reference = reference
-		if got := e.Header()["ce-subject"]; !reflect.DeepEqual(got, []string{want}) {
-			t.Errorf("%q travels as %q, want %q", reference, got, want)
-		}
-		if back, err := events.Decode(e.Header(), e.Data); err != nil || back.Reference != reference {
-			t.Errorf("%q came back as %q, %v", reference, back.Reference, err)
-		}
-	}
-}
-
-func TestALongReferenceStandsInThePayloadAlone(t *testing.T) {
-	p := exampleOf[*events.InsertionAppeared](t, events.TypeInsertionAppeared)
-	p.PropertyReferenceID = strings.Repeat("ä", 86) // 516 characters when encoded
-	e := newEvent(t, p).Stamp(1, at("2026-11-20T09:41:43Z"), "s")
-	if got, ok := e.Header()["ce-subject"]; ok {
-		t.Errorf("ce-subject is %s", got)
-	}
-	if back, err := events.Decode(e.Header(), e.Data); err != nil || back.Reference != p.PropertyReferenceID {
-		t.Errorf("came back as %q, %v", back.Reference, err)
-	}
-}
-
-func TestAnEventAboutAnAgencyHasNoSubject(t *testing.T) {
-	if got, ok := exampleEvent(t, events.TypeWatchStale).Header()["ce-subject"]; ok {
-		t.Errorf("ce-subject is %q", got)
-	}
-}
 
 func TestHeadersAreSmallPrintableASCII(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,25 +53,6 @@ func wireSize(header map[string][]string) int {
 	}
 	wire.WriteString("\r\n")
 	return wire.Len()
-}
-
-func TestNamesOfHeadersHaveNoCaseAndUnknownOnesDoNotMatter(t *testing.T) {
-	header, data := example(t, events.TypeContactRequestCreated)
-	want := exampleEvent(t, events.TypeContactRequestCreated)
-	other := map[string][]string{
-		"Nats-Batch-Id": {"x"}, "doorbell-replay": {"job"}, "ce-traceparent": {"00"}, "ce-": {"?"}, "": {"?"}, "ce-storeid": nil,
-		"Ce-Id": {"not-this-one"}, // Decode prefers the name as it was written
-	}
-	for name, value := range header {
-		if name == "ce-id" {
-			other[name] = value
-			continue
-		}
-		other[strings.ToUpper(name)] = value
-	}
-	if got, err := events.Decode(other, data); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
 }
 
 func TestAMessageThatIsNoEventOfOursIsAnError(t *testing.T) {
@@ -180,14 +120,6 @@ func TestALaterTypeIsDecodedButHasNoPayloadHere(t *testing.T) {
 	}
 	if p, err := e.Payload(); err == nil {
 		t.Errorf("payload %T", p)
-	}
-}
-
-func TestTheLargestSequenceFits(t *testing.T) {
-	e := exampleEvent(t, events.TypeInsertionAppeared)
-	e.Sequence = math.MaxUint64
-	if back, err := events.Decode(e.Header(), e.Data); err != nil || back.Sequence != e.Sequence {
-		t.Errorf("came back as %d, %v", back.Sequence, err)
 	}
 }
 

@@ -44,7 +44,7 @@ type InsertionChanged struct {
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	Episode             int              `json:"episode"`
 	Revision            int              `json:"revision"` // counts changes within the episode
-	Changes             []Change         `json:"changes"`  // sorted by path; New applies CapChanges
+	Changes             []Change         `json:"changes"`  // sorted by path; New applies capChanges
 	Insertion           InsertionSummary `json:"insertion"`
 	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
@@ -106,20 +106,23 @@ type Change struct {
 // alone.
 const maxChanges = 64 << 10
 
-// CapChanges leaves out every before and after where the changes would take more than 64 KiB as
-// JSON, and reports whether it did. Paths always stay. The list that is returned is never nil; the
-// one that is given stays as it is.
-func CapChanges(changes []Change) ([]Change, bool) {
-	size := len("[]")
+// capChanges returns a copy of changes, without every before and after where they would take more
+// than 64 KiB as JSON, and reports whether it left them out. Paths always stay.
+func capChanges(changes []Change) (list []Change, cut bool) {
+	size, list := 0, append([]Change{}, changes...)
 	for _, c := range changes {
 		size += len(`{"path":,"before":,"after":},`) + len(c.Path) + len(c.Before) + len(c.After)
 	}
 	if size <= maxChanges {
-		return append([]Change{}, changes...), false
+		return list, false
 	}
-	paths := make([]Change, len(changes))
-	for i, c := range changes {
-		paths[i].Path = c.Path
+	return withoutValues(list), true
+}
+
+// withoutValues leaves the paths of changes.
+func withoutValues(list []Change) []Change {
+	for i := range list {
+		list[i] = Change{Path: list[i].Path}
 	}
-	return paths, true
+	return list
 }

@@ -24,9 +24,6 @@ func checkRoundTrips(t testing.TB, e events.Event) {
 	if err := json.Unmarshal(line, &fromLine); err != nil {
 		t.Fatalf("%v\n%s", err, line)
 	}
-	if entry, err := events.Entry(fromLine.AgencyID, line); err != nil || !reflect.DeepEqual(entry, fromLine) {
-		t.Fatalf("the line\n%s\nof a known agency came back as\n%+v, %v\nnot as\n%+v", line, entry, err, fromLine)
-	}
 	again, err := fromLine.AppendJSON(nil)
 	if err != nil || !bytes.Equal(again, line) {
 		t.Fatalf("the line\n%s\ncame back as\n%s\n%v", line, again, err)
@@ -40,61 +37,6 @@ func checkRoundTrips(t testing.TB, e events.Event) {
 	}
 	if !reflect.DeepEqual(fromHeader, fromLine) {
 		t.Fatalf("the event\n%+v\ncame back from its headers as\n%+v", fromLine, fromHeader)
-	}
-}
-
-func TestAnEventComesBackFromItsLineByteForByte(t *testing.T) {
-	for _, kind := range events.Types {
-		e := exampleEvent(t, kind)
-		line, err := e.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back events.Event
-		if err := back.UnmarshalJSON(line); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(back, e) {
-			t.Errorf("%s\ngot  %+v\nwant %+v", kind, back, e)
-		}
-		if _, err := events.Entry("B200", line); err == nil {
-			t.Errorf("%s is an event of another agency", kind)
-		}
-		checkRoundTrips(t, e)
-	}
-}
-
-func TestALineHasTheMembersOfCloudEvents(t *testing.T) {
-	e := exampleEvent(t, events.TypeAccessResumed)
-	e.Reference = "Zürich <1>##"
-	e.Data = json.RawMessage("{ \"agencyId\": \"A100\",\n \"origin\": \"live\", \"n\": 1.50, \"html\": \"<&>\" }")
-	line, err := e.AppendJSON([]byte("> "))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `> {"specversion":"1.0","id":"` + e.ID + `","source":"/agencies/A100","type":"access.resumed",` +
-		`"subject":"Zürich <1>##","time":"2026-11-20T15:41:08.213Z","datacontenttype":"application/json",` +
-		`"dataschema":"urn:doorbell:schema:access.resumed:v1","sequence":"00000000000000001918","partitionkey":"A100",` +
-		`"recordedtime":"2026-11-20T15:41:08.215Z","origin":"live","storeid":"k3v7c2m5q4xw6zta",` +
-		`"data":{"agencyId":"A100","origin":"live","n":1.50,"html":"<&>"}}`
-	if string(line) != want {
-		t.Errorf("got  %s\nwant %s", line, want)
-	}
-}
-
-func TestJSONMarshalGivesTheSameEventInOtherBytes(t *testing.T) {
-	e := exampleEvent(t, events.TypeAccessResumed)
-	e.Data = json.RawMessage(`{"agencyId":"A100","origin":"live","html":"<&>"}`)
-	line, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back events.Event
-	if err := json.Unmarshal(line, &back); err != nil {
-		t.Fatal(err)
-	}
-	if string(back.Data) != `{"agencyId":"A100","origin":"live","html":"\u003c\u0026\u003e"}` {
-		t.Errorf("data is %s", back.Data)
 	}
 }
 
@@ -125,9 +67,6 @@ func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
 		}
 		if !reflect.DeepEqual(e, exampleEvent(t, events.TypeAccessResumed)) {
 			t.Errorf("%s: the event changed", line)
-		}
-		if _, err := events.Entry(e.AgencyID, []byte(line)); err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s of a known agency: error is %v", line, err)
 		}
 	}
 }

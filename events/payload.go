@@ -65,7 +65,7 @@ func settle(p Payload) {
 			*field = append([]StaleError{}, (*field)[max(0, len(*field)-maxStaleErrors):]...)
 		case *[]Change:
 			var cut bool
-			*field, cut = CapChanges(*field)
+			*field, cut = capChanges(*field)
 			c.Truncated = c.Truncated || cut
 		}
 	}

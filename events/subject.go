@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -66,17 +67,14 @@ func StreamSubjects(prefix string) string { return prefix + ".v1.>" }
 // ErrPrefix is returned by [ValidPrefix].
 var ErrPrefix = errors.New("subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
 
+// prefixForm has no wildcards, and not the $ of system subjects.
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
 // ValidPrefix checks a subject prefix, for example "listings" or "acme.listings": words of
-// [A-Za-z0-9_-] joined by dots, at most 64 characters. Wildcards and the $ of system subjects are
-// refused with it. The error does not quote it.
+// [A-Za-z0-9_-] joined by dots, at most 64 characters. The error does not quote it.
 func ValidPrefix(prefix string) error {
-	if len(prefix) > maxToken {
+	if len(prefix) > maxToken || !prefixForm.MatchString(prefix) {
 		return ErrPrefix
-	}
-	for word := range strings.SplitSeq(prefix, ".") {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r > 127 || !plain(byte(r)) }) {
-			return ErrPrefix
-		}
 	}
 	return nil
 }

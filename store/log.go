@@ -40,8 +40,8 @@ func entry(k, v []byte) logged {
 }
 
 func (l logged) event() events.Event {
-	e, err := events.Entry(l.agency, l.line)
-	if err != nil {
+	var e events.Event
+	if err := e.UnmarshalJSON(l.line); err != nil || e.AgencyID != l.agency {
 		panic(damagef("an entry of %s cannot be read", bucketLog))
 	}
 	e.Sequence = l.position

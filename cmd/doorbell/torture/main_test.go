@@ -40,12 +40,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, commitAndPublish(dir))
 		os.Exit(1)
 	}
-	if os.Getenv(backlogDaemon) != "" {
-		if err := runWithBacklog(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	doorbelltest.RunTests(m, cli.Process, cli.Main, natsdtest.Given("rounds"))
 }

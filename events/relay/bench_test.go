@@ -1,10 +1,7 @@
 package relay
 
 import (
-	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,8 +10,7 @@ import (
 )
 
 // BenchmarkDrain measures how fast a log that has grown while NATS was away is published: read from bbolt, into JetStream with
-// SyncAlways, cursor back into bbolt. The server syncs each event, so no more of them go through than the disk can sync, which is
-// measured in the same run.
+// SyncAlways, cursor back into bbolt. The server syncs each event, so no more of them go through than the disk can sync.
 //
 //	TMPDIR=/var/tmp go test ./events/relay -run '^$' -bench Drain -benchtime 5000x
 //
@@ -47,27 +43,7 @@ func BenchmarkDrain(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	b.StopTimer()
-	b.ReportMetric(syncs(b), "syncs/s")
 	if n := r.Status().Published[events.TypeContactRequestCreated]; n != uint64(b.N) {
 		b.Fatalf("%d of %d events were published", n, b.N)
 	}
-}
-
-// syncs is how many appended kilobytes the disk syncs a second.
-func syncs(b *testing.B) float64 {
-	f, err := os.Create(filepath.Join(b.TempDir(), "appended"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	const n = 500
-	began := time.Now()
-	for range n {
-		_, err := f.Write(make([]byte, 1<<10))
-		if err = errors.Join(err, f.Sync()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return n / time.Since(began).Seconds()
 }

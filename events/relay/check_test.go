@@ -39,14 +39,3 @@ func TestACheckFindsWhatIsThereAndChangesNothing(t *testing.T) {
 		t.Errorf("the stream was changed: %v", err)
 	}
 }
-
-func TestACheckFindsNothingWrongWithOurOwnStream(t *testing.T) {
-	b := newBell(t)
-	b.deliver()
-	if _, err := b.js.CreateOrUpdateStream(t.Context(), b.o.StreamConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if f, err := Check(t.Context(), b.o); err != nil || len(f.Different) > 0 || f.Missing {
-		t.Errorf("%+v, %v", f, err)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,15 +21,9 @@ func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := newMemLog()
-	return &bell{t: t, nc: nc, js: js, log: log, o: Options{
-		Log: log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, Replicas: 3, StoreID: "s1", AckWait: 2 * time.Second,
-	}}
+	b := bellOn(t, nc)
+	b.o.Replicas = 3
+	return b
 }
 
 func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
@@ -124,82 +117,4 @@ func TestTailGoesOnWhereTheServerOfItsConsumerDies(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("what was published after the server's death never came")
 	}
-}
-
-func TestAReaderEndsWhenToldWhileTheStreamHasNoLeader(t *testing.T) {
-	t.Parallel()
-	c := natsdtest.Start(t)
-	b := clusterBell(t, c)
-	end := b.start(b.relay())
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	end()
-	got, _, stop := b.tailElsewhere(c)
-	sent := b.nc.Stats().OutMsgs
-	for n, url := range strings.Split(c.URL(), ",") {
-		if url != b.nc.ConnectedUrl() {
-			c.Stop(n)
-		}
-	}
-	eventually(t, "it asks for another consumer again and again", func() bool {
-		select {
-		case text, more := <-got:
-			t.Fatalf("it reads %q, and goes on: %t", text, more)
-		default:
-		}
-		return b.nc.Stats().OutMsgs > sent+5
-	})
-	stop()
-	select {
-	case text, more := <-got:
-		if more {
-			t.Fatal(text)
-		}
-	case <-time.After(9 * time.Second): // what it asked may take ten, or twenty
-		t.Fatal("it goes on")
-	}
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		all := make([]byte, 1<<23)
-		if !strings.Contains(string(all[:runtime.Stack(all, true)]), "jetstream.(*ordered") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what it asked does not come to its end")
-		}
-		time.Sleep(200 * time.Millisecond) // the look stops everybody else
-	}
-}
-
-// TestAClusterThatHasForgottenIDsGoesOn: its members give a stream up when they cannot apply what they have replicated.
-func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
-	t.Parallel()
-	b := clusterBell(t, natsdtest.Start(t))
-	narrow := b.o.StreamConfig()
-	narrow.Duplicates = 100 * time.Millisecond
-	if _, err := b.js.CreateStream(t.Context(), narrow); err != nil {
-		t.Fatal(err)
-	}
-	b.log.ring(t, "A100", 3)
-	r := b.relay()
-	r.session.maxMessage = 1 << 20
-	for _, e := range b.log.list("A100") {
-		eventually(t, "the server of the connection knows the stream", func() bool {
-			_, err := b.js.PublishMsg(t.Context(), r.message(e))
-			if err != nil && !errors.Is(err, jetstream.ErrNoStreamResponse) {
-				t.Fatal(err)
-			}
-			return err == nil
-		})
-	}
-	eventually(t, "the ids are forgotten", func() bool {
-		ack, err := b.js.Publish(t.Context(), "listings.v1.B200.test", nil, jetstream.WithMsgID("clock"))
-		return err == nil && !ack.Duplicate && ack.Sequence > 4
-	})
-	if _, err := b.js.UpdateStream(t.Context(), b.o.StreamConfig()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		eventually(t, "compared", func() bool { return b.relay().RunOnce(t.Context()) == nil })
-	}
-	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

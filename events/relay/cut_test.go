@@ -75,28 +75,6 @@ func newCutBell(t testing.TB) (*bell, *scissors) {
 	return b, s
 }
 
-func TestAnEventWhoseAcknowledgementIsLostIsStoredOnce(t *testing.T) {
-	for _, n := range []int{1, 2, 20} {
-		b, s := newCutBell(t)
-		b.log.ring(t, "A100", 3)
-		r := b.relay()
-		if err := r.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		s.at, s.after = "Nats-Expected-Stream", true
-		s.mu.Unlock()
-		b.log.ring(t, "A100", n)
-		if err := r.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if s.breaks != 1 {
-			t.Fatalf("the connection broke %d times", s.breaks)
-		}
-		exactlyOnce(t, b.js, b.log, "A100", 0)
-	}
-}
-
 func TestWhereverTheConnectionBreaksEveryEventArrivesOnce(t *testing.T) {
 	b, s := newCutBell(t)
 	seed := rand.Uint64()

@@ -11,55 +11,13 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events/natsd"
-	"doorbell/events/stream"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
-
-// startConfigured runs a server in a process of its own, with JetStream, a free port and further settings. It is killed as a
-// process, not asked to stop.
-func startConfigured(t testing.TB, command func(file string) *exec.Cmd, settings ...string) *process {
-	t.Helper()
-	p := configured(t, command, settings...)
-	p.start()
-	return p
-}
-
-// configured is such a server that was not started yet.
-func configured(t testing.TB, command func(file string) *exec.Cmd, settings ...string) *process {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	folder := t.TempDir()
-	file := filepath.Join(folder, "server.conf")
-	text := "listen: 127.0.0.1:" + strconv.Itoa(port) + "\njetstream { store_dir: \"" + filepath.Join(folder, "js") + "\" }\n" +
-		strings.Join(settings, "\n")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, folder: folder, port: port, command: func() *exec.Cmd { return command(file) }}
-	t.Cleanup(p.kill)
-	return p
-}
-
-// same runs the server whose version we embed.
-func same(file string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serverConfig+"="+file)
-	return cmd
-}
 
 // dialled is a bell over a connection as the daemon makes it.
 func (p *process) dialled(d natsd.Dial) *bell {
@@ -69,15 +27,7 @@ func (p *process) dialled(d natsd.Dial) *bell {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	log := newMemLog()
-	return &bell{t: p.t, nc: nc, js: js, log: log, o: Options{
-		Log: log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, StoreID: "s1", AckWait: 2 * time.Second,
-	}}
+	return bellOn(p.t, nc)
 }
 
 // ways are how one proves oneself to a server: its settings, and ours, which are right or wrong.
@@ -120,7 +70,7 @@ func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 	for name, way := range ways(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startConfigured(t, same, way.settings)
+			p := startProcess(t, way.settings)
 			stranger := p.dialled(way.wrong)
 			stranger.log.ring(t, "A100", 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -142,26 +92,10 @@ func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayAtTheFirstStartGetsEverythingWhenItIsThere(t *testing.T) {
-	p := configured(t, same)
-	b := p.dialled(natsd.Dial{})
-	b.log.ring(t, "A100", 20)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := b.relay().RunOnce(ctx); err == nil {
-		t.Error("published without a server")
-	}
-	stop := b.start(b.relay())
-	p.start()
-	eventually(t, "published", func() bool { return b.published("A100") })
-	stop()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-}
-
 // TestAStreamThatLostItsTailIsMendedOnAnExternalServer: a server that syncs lazily and loses power.
 func TestAStreamThatLostItsTailIsMendedOnAnExternalServer(t *testing.T) {
 	t.Parallel()
-	p := startConfigured(t, same)
+	p := startProcess(t)
 	b := p.dialled(natsd.Dial{})
 	stop := b.start(b.relay())
 	b.log.ring(t, "A100", 10)

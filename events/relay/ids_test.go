@@ -2,7 +2,6 @@ package relay
 
 import (
 	"testing"
-	"time"
 
 	"doorbell/events"
 )
@@ -79,35 +78,6 @@ func TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst(t *testing.T) {
 	}
 	if len(times) != 3 || times[found.ID] != 1 {
 		t.Errorf("the stream holds %v", times)
-	}
-}
-
-// TestReadingTheStreamIsProgress: a relay that shows none for minutes is restarted.
-func TestReadingTheStreamIsProgress(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 1)
-	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for name, read := range map[string]func() error{
-		"compare": func() error {
-			r.session.compared = ""
-			return r.compare(t.Context(), b.stream().CachedInfo())
-		},
-		"Erase": func() error {
-			_, err := r.erase(t.Context(), "A100", func(events.Event) bool { return false })
-			return err
-		},
-	} {
-		long := time.Now().Add(-time.Hour)
-		r.turned.Store(&long)
-		if err := read(); err != nil {
-			t.Fatal(name, err)
-		}
-		if since := time.Since(r.Status().Turned); since > time.Minute {
-			t.Errorf("%s: none since %s", name, since)
-		}
 	}
 }
 

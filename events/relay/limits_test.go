@@ -10,33 +10,10 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/events/natsd"
 	"doorbell/events/stream"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-func isErr(err, target error) bool { return errors.Is(err, target) }
-
-func TestAFullStreamHoldsEventsBackUntilThereIsSpace(t *testing.T) {
-	b := newBell(t)
-	b.o.MaxBytes = 20_000
-	b.log.ring(t, "A100", 10)
-	b.deliver()
-	b.log.ring(t, "A100", 50)
-	r := b.relay()
-	err := r.RunOnce(t.Context())
-	if s := r.Status(); reason(err) != reasonFull || s.Problem == "" || !s.Open || s.Failures[reasonFull] != 1 {
-		t.Fatalf("%v, status %+v", err, s)
-	}
-	if c, n := b.log.cursor, len(held(t, b.js, ">")); c.Highest > uint64(n) {
-		t.Errorf("the cursor says %d, the stream holds %d", c.Highest, n)
-	}
-	b.o.MaxBytes = 1 << 20 // the operator gives it more
-	b.deliver()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-}
 
 func TestAnEventTooLargeForTheServerIsShortenedAndHoldsNothingUp(t *testing.T) {
 	b := newBell(t)
@@ -94,35 +71,6 @@ func TestTheStreamOfTheEmbeddedServerFollowsTheConfiguration(t *testing.T) {
 	b.deliver()
 	if c := b.stream().CachedInfo().Config; c.MaxAge != 24*time.Hour || c.Duplicates != c.MaxAge || c.MaxBytes != 1<<20 {
 		t.Fatalf("%+v", c)
-	}
-}
-
-func TestAGuestCannotPublishWhereTheRelayDoes(t *testing.T) {
-	b := newBell(t, func(o *natsd.Options) { o.Listen = "127.0.0.1:0" })
-	r := b.relay()
-	stop := b.start(r)
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	refused := make(chan error, 1)
-	guest, err := nats.Connect(b.server.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		refused <- err
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer guest.Close()
-	if err := guest.Publish("listings.v1.A100.test", []byte("hi")); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Fatalf("publish by a guest: %v", err)
-	}
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	stop()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-	if n := len(held(t, b.js, "listings.v1.>")); n != 2 {
-		t.Fatalf("the stream holds %d messages", n)
 	}
 }
 
@@ -189,33 +137,6 @@ func TestTailReadsWhatWasAskedFor(t *testing.T) {
 		if got := strings.Join(read(c.o, len(strings.Fields(c.want))), " "); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.o, got, c.want)
 		}
-	}
-}
-
-func TestTailFollowsUntilItsContextEnds(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 3)
-	b.deliver()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := make(chan uint64)
-	go func() {
-		defer close(got)
-		for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
-			if err == nil {
-				got <- e.Sequence
-			}
-		}
-	}()
-	eventually(t, "consumer", func() bool { return b.stream().CachedInfo().State.Consumers == 1 })
-	b.log.ring(t, "A100", 1)
-	b.deliver()
-	if s := <-got; s != 4 {
-		t.Fatalf("sequence %d", s)
-	}
-	cancel()
-	if _, more := <-got; more {
-		t.Fatal("more than was published")
 	}
 }
 

@@ -1,34 +1,31 @@
 package relay
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"doorbell/events/stream"
+	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The test binary is a NATS server of its own where this names its folder, and serverPort the port.
-const (
-	serverFolder = "DOORBELL_TEST_SERVER"
-	serverPort   = "DOORBELL_TEST_SERVER_PORT"
-	serverConfig = "DOORBELL_TEST_SERVER_CONFIG" // or this its configuration file
-)
+// serverConfig names the configuration file with which this test binary is a NATS server of its own.
+const serverConfig = "DOORBELL_TEST_SERVER_CONFIG"
 
-// serveConfigured is the server as its own binary would be, with a configuration file. It ends with its standard input.
-func serveConfigured(file string) {
+// serve is a stock server, with nothing of ours. It ends with its standard input.
+func serve(file string) {
 	o, err := server.ProcessConfigFile(file)
 	if err == nil {
 		o.NoSigs, o.NoLog = true, true
@@ -44,34 +41,11 @@ func serveConfigured(file string) {
 	os.Exit(1)
 }
 
-// serve is a stock server, with nothing of ours: it ends with its standard input.
-func serve(folder string) {
-	port, _ := strconv.Atoi(os.Getenv(serverPort))
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: folder, SyncAlways: true,
-	})
-	if err == nil {
-		s.Start()
-		if !s.ReadyForConnections(20 * time.Second) {
-			err = fmt.Errorf("not ready")
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Println(s.Addr().(*net.TCPAddr).Port)
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	s.Shutdown()
-}
-
 // process is a server that can be killed, and the connections to it that trigger the kill.
 type process struct {
 	t      testing.TB
 	folder string
 	port   int
-	// command runs a binary that says nothing of itself; nil: this test binary, which says its port.
-	command func() *exec.Cmd
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -79,57 +53,42 @@ type process struct {
 	kills int
 }
 
-func startProcess(t testing.TB) *process {
+// startProcess starts a server with JetStream, a free port and further settings.
+func startProcess(t testing.TB, settings ...string) *process {
 	t.Helper()
-	p := &process{t: t, folder: t.TempDir(), port: server.RANDOM_PORT}
-	p.start()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, folder: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	l.Close()
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream { store_dir: %q, sync_interval: always }\n%s",
+		p.port, filepath.Join(p.folder, "js"), strings.Join(settings, "\n"))
+	if err := os.WriteFile(filepath.Join(p.folder, "server.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(p.kill)
+	p.start()
 	return p
 }
 
+// start starts the server again where it was.
 func (p *process) start() {
 	p.t.Helper()
-	if p.command != nil {
-		p.startBinary()
-		return
+	if err := natsdtest.AwaitPort("127.0.0.1", p.port); err != nil {
+		p.t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serverFolder+"="+p.folder, serverPort+"="+strconv.Itoa(p.port))
-	if _, err := cmd.StdinPipe(); err != nil { // ends with us, should we be killed
-		p.t.Fatal(err)
-	}
+	cmd.Env = append(os.Environ(), serverConfig+"="+filepath.Join(p.folder, "server.conf"))
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		p.t.Fatal("the server did not start")
-	}
-	if _, err := fmt.Sscan(line, &p.port); err != nil {
-		p.t.Fatal(err)
-	}
-	p.mu.Lock()
-	p.cmd = cmd
-	p.mu.Unlock()
-}
-
-func (p *process) startBinary() {
-	p.t.Helper()
-	cmd := p.command()
 	if _, err := cmd.StdinPipe(); err != nil { // ends with us, should we be killed
 		p.t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	address := "127.0.0.1:" + strconv.Itoa(p.port)
 	eventually(p.t, "the server listens", func() bool {
-		c, err := net.Dial("tcp", address)
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
 		if err == nil {
 			c.Close()
 		}
@@ -193,22 +152,16 @@ func (c *deadlyConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// bell has a connection whose writes kill the server.
 func (p *process) bell() *bell {
 	p.t.Helper()
-	b := &bell{t: p.t, log: newMemLog()}
-	var err error
-	b.nc, err = nats.Connect("nats://127.0.0.1:"+strconv.Itoa(p.port), nats.SetCustomDialer(p), nats.MaxReconnects(-1),
+	nc, err := nats.Connect("nats://127.0.0.1:"+strconv.Itoa(p.port), nats.SetCustomDialer(p), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // broken pipes are what this is about
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(b.nc.Close)
-	b.js, _ = jetstream.New(b.nc)
-	b.o = Options{
-		Log: b.log, Conn: stream.Conn{Conn: b.nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, AckWait: 2 * time.Second,
-	}
-	return b
+	return bellOn(p.t, nc)
 }
 
 func TestAServerThatIsKilledAnywhereGetsEveryEventOnce(t *testing.T) {
@@ -244,7 +197,7 @@ func TestAnExternalStreamIsMadeWhenMissingAndNeverChanged(t *testing.T) {
 	b := p.bell()
 	b.o.Manage = false
 	b.log.ring(t, "A100", 1)
-	if err := b.relay().RunOnce(t.Context()); !isErr(err, ErrNoStream) {
+	if err := b.relay().RunOnce(t.Context()); !errors.Is(err, ErrNoStream) {
 		t.Fatalf("missing stream: %v", err)
 	}
 	b.o.Manage = true

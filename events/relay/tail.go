@@ -84,7 +84,7 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 	if err != nil {
 		return err
 	}
-	defer func() { go reading.Stop() }() // it waits for what nats.go asks, as long as the stream has no leader
+	defer reading.Stop()
 	tick := time.NewTicker(tailCheck)
 	defer tick.Stop()
 	for {

@@ -77,7 +77,8 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 		var log lines
 		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		b.o.MaxBytes, b.o.Embedded = 10_000, false
-		stop := b.start(b.relay())
+		r := b.relay()
+		stop := b.start(r)
 		b.log.ring(t, "A100", 100)
 		time.Sleep(2 * time.Minute) // the back-off is at its longest
 		before := b.nc.Stats().OutMsgs
@@ -87,6 +88,12 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 		}
 		if n := log.count("events wait in the log"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, &log)
+		}
+		if s := r.Status(); s.Problem == "" || !s.Open || s.Failures[reasonFull] == 0 || time.Since(s.Turned) > time.Minute {
+			t.Errorf("status %+v", s)
+		}
+		if n := len(held(t, b.js, ">")); b.log.cursor.Highest != uint64(n) {
+			t.Errorf("the cursor says %d, the stream holds %d", b.log.cursor.Highest, n)
 		}
 		c := b.o.StreamConfig()
 		c.MaxBytes = 1 << 20
@@ -121,29 +128,5 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
 		stop()
 		exactlyOnce(t, b.js, b.log, "A100", 0)
-	})
-}
-
-func TestTheRelayGivesSignsOfLifeAlsoWithoutAStream(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBell(t)
-		r := b.relay()
-		stop := b.start(r)
-		for n := range 10 {
-			time.Sleep(20 * time.Minute)
-			if since := time.Since(r.Status().Turned); since > 2*time.Minute {
-				t.Errorf("none since %s", since)
-			}
-			if n == 5 {
-				if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		stop()
-		time.Sleep(time.Hour)
-		if since := time.Since(r.Status().Turned); since < time.Hour {
-			t.Errorf("one after its end: %s ago", since)
-		}
 	})
 }

@@ -140,41 +140,6 @@ func TestTheExamplesOfHeadersAndHeartbeatAreValid(t *testing.T) {
 	schematest.Validate(t, "heartbeat", encode(t, at(example, "payload")))
 }
 
-func TestHeadersAndHeartbeatsOfAnotherFormAreRefused(t *testing.T) {
-	file, _ := schemas.ExampleHeader("insertion.appeared")
-	header := load(t, file, true)
-	beat := at(document(t), "components", "messages", "heartbeat", "examples").([]any)[0].(node)["payload"].(node)
-	for _, c := range []struct {
-		schema, member string
-		of             node
-		wrong          any
-	}{
-		{"headers", "ce-id", header, "two words"},
-		{"headers", "ce-id", header, nil},
-		{"headers", "ce-specversion", header, "0.3"},
-		{"headers", "ce-sequence", header, "1842"},
-		{"headers", "ce-source", header, "/agencies/Zürich"},
-		{"headers", "ce-type", header, "insertion"},
-		{"headers", "ce-time", header, "2026-11-20T10:41:07+01:00"},
-		{"headers", "ce-origin", header, "test"},
-		{"headers", "ce-dataschema", header, "insertion.appeared"},
-		{"heartbeat", "at", beat, "2026-11-20T10:41:07+01:00"},
-		{"heartbeat", "lastSequence", beat, "1842"},
-		{"heartbeat", "lastSequence", beat, -1},
-		{"heartbeat", "state", beat, nil},
-		{"heartbeat", "agencyId", beat, nil},
-	} {
-		spoiled := maps.Clone(c.of)
-		spoiled[c.member] = c.wrong
-		if c.wrong == nil {
-			delete(spoiled, c.member)
-		}
-		if schematest.Check(c.schema, encode(t, spoiled)) == nil {
-			t.Errorf("%s: %s may be %v", c.schema, c.member, c.wrong)
-		}
-	}
-}
-
 // TestTheParserOfAsyncAPITakesTheDocument lets somebody else judge. A second document, which is spoiled, shows that it judges.
 func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
 	t.Parallel()

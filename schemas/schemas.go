@@ -1,12 +1,11 @@
-// Package schemas holds the contract of what doorbell says for machines: one JSON Schema (draft
-// 2020-12) for every type of event, one example of each, which the tests of every room hold against
-// it, and an AsyncAPI document of all subjects and messages that refers to them. README.md beside
-// it is for people who write a consumer.
+// Package schemas is the machine-readable contract of what doorbell publishes: one JSON Schema
+// (draft 2020-12) and one example for every type of event, which the tests of all packages validate
+// against it, and an AsyncAPI document of all subjects and messages that refers to them. README.md
+// beside it is for people who write a consumer.
 //
 // A schema is self-contained, so that it can be handed on as one file, and open: members that it
-// does not name are allowed, and later releases of version 1 add some; what else may change in
-// version 1, and what not, is written down and held in compatible_test.go. Its $id is what the
-// ce-dataschema header of an event says. Formats are meant as assertions.
+// does not name are allowed, and later releases of version 1 add some. Its $id is the value of the
+// ce-dataschema header of an event. Formats are meant as assertions.
 //
 // Two schemas are of no event: headers, which all events travel with, and heartbeat.
 //

@@ -2,11 +2,13 @@ package poller_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
@@ -319,6 +321,84 @@ func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 		}
 		if n := w.model.Requests(sandbox.Filter{}); float64(n) > 9*60*perSecond {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestTheBudgetIsNeverExceeded lets pollers end within seconds, half of them because the agencies have
+// changed.
+func TestTheBudgetIsNeverExceeded(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200", "C300"}, func(w *world) {
+		for n := range 60 {
+			for _, a := range []string{"A100", "B200", "C300"} {
+				w.publish(a, fmt.Sprintf("%s#%d##", a, n))
+			}
+		}
+		w.start()
+		w.pass(2 * time.Minute)
+		r, all := rand.New(rand.NewPCG(7, 1)), w.options.Agencies
+		for n := range 60 {
+			w.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
+			w.options.Agencies = all[:len(all)-n%2]
+			w.restart()
+		}
+		log := w.model.Log(sandbox.Filter{})
+		if n := peak(log, time.Second); n > 5 {
+			t.Errorf("%d requests within a second, the budget is 5", n)
+		}
+		if n := peak(log, 10*time.Second); n > 50 {
+			t.Errorf("%d requests within ten seconds, the budget is 50", n)
+		}
+	})
+}
+
+// TestADeadKeyIsBlamedOnNoAgency deactivates the one key of many agencies: each of them has been answered well a moment before.
+func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
+	ids := make([]string, 50**rounds)
+	for n := range ids {
+		ids[n] = fmt.Sprintf("A%d", n)
+	}
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), ids, func(w *world) {
+		for _, id := range ids {
+			w.publish(id, "a#1##", "a#2##")
+		}
+		w.options.RequestsPerSecond = 50
+		w.start()
+		w.pass(5 * time.Minute)
+		w.must(w.model.DeactivateKey(testKey))
+		w.pass(10 * time.Minute)
+		reasons := map[any]int{}
+		for _, id := range ids {
+			halted := w.since(id, 1)
+			w.wants(halted, events.TypeAccessHalted)
+			reasons[halted[0].body["probableReason"]]++
+			if n := w.lists(id, "", 403); n != 1 {
+				t.Errorf("%s was asked for %d times although refused", id, n)
+			}
+		}
+		if reasons["key_rejected"] != len(ids)-1 || reasons["unknown"] != 1 { // the first one
+			t.Errorf("%v", reasons)
+		}
+	})
+}
+
+func TestNoRequestBeginsWhileAnotherProcessMayWork(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		var forbidden atomic.Bool
+		w.options.Allowed = func() bool { return !forbidden.Load() }
+		w.start()
+		w.pass(10 * time.Minute)
+		asked := w.model.Requests(sandbox.Filter{})
+		forbidden.Store(true)
+		w.pass(time.Hour)
+		if n := w.model.Requests(sandbox.Filter{}) - asked; n > 0 {
+			t.Errorf("%d requests", n)
+		}
+		forbidden.Store(false)
+		w.pass(5 * time.Minute)
+		if n := w.model.Requests(sandbox.Filter{}) - asked; n < 5 {
+			t.Errorf("%d requests afterwards", n)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -236,13 +237,41 @@ func TestLeadsOfOneSecondCloseTheirWindow(t *testing.T) {
 			w.pass(30 * time.Minute)
 			p.mustAnnounce(live...)
 			p.mustBeCalm()
-			asked := 0
-			p.change(func() { asked = p.asked[p.flats[0]] })
+			began := time.Now()
 			w.pass(10 * time.Minute)
-			p.change(func() { asked = p.asked[p.flats[0]] - asked })
-			if asked > 24 {
-				t.Errorf("%d requests for 20 polls without news", asked)
+			if n := p.asked(aFlat, began); n > 24 {
+				t.Errorf("%d requests for 20 polls without news", n)
 			}
+		})
+	})
+}
+
+// TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp has contact requests without
+// a readable time from before the watch, and a failure or a kill while they are read.
+func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *testing.T) {
+	forms := map[string]bool{"failure": false, "kill": true}
+	eachForm(t, forms, func(t *testing.T, kill bool) {
+		inField(t, flatsNamed(1), func(w *world, p *portal) {
+			p.write = member("createdAt", func(*fieldLead) any { return "kürzlich" })
+			calls := 0
+			p.refuse = func(string, url.Values) *fieldReply {
+				if calls++; calls == 3 {
+					return &fieldReply{status: 500}
+				}
+				return nil
+			}
+			p.addMany(aFlat, 7, 0)
+			w.start()
+			if kill {
+				w.pass(100 * time.Millisecond)
+				w.restart()
+			}
+			w.pass(20 * time.Minute)
+			gaps := gapsOf(p.log())
+			if len(gaps) != 1 || gaps[0].body["reason"] != "time_unknown" || gaps[0].body["reached"] != 7.0 {
+				t.Errorf("seven were taken for old: %v", gaps)
+			}
+			p.mustAnnounce()
 		})
 	})
 }

@@ -1,8 +1,10 @@
 package poller_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,10 @@ import (
 	"doorbell/store"
 )
 
-const aFlat = "a100#01##"
+const (
+	aFlat        = "a100#01##"
+	milliseconds = "2006-01-02T15:04:05.000Z"
+)
 
 // TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce has ids under names that are not known, or
 // none, and members that are written in another way at each reading.
@@ -231,8 +236,8 @@ func TestTheSameIdInOtherWordsIsTheSameLead(t *testing.T) {
 	}
 	seconds := func(l *fieldLead) any { return l.at.Unix() }
 	milliseconds := func(l *fieldLead) any { return l.at.UnixMilli() }
-	number := func(l *fieldLead) any { return numberOf(l) }
-	numberText := func(l *fieldLead) any { return fmt.Sprint(numberOf(l)) }
+	numberText := func(l *fieldLead) any { return fmt.Sprint(9007199254740992 + numberOf(l)) } // beyond a float's
+	number := func(l *fieldLead) any { return json.Number(numberText(l).(string)) }
 	other := func(l *fieldLead) any { return fmt.Sprint("0b7e", numberOf(l)*7919) }
 	drawn := func(l *fieldLead) any { return fmt.Sprint(time.Now().UnixNano(), l.id) }
 	none := func(*fieldLead) any { return absent }
@@ -362,7 +367,6 @@ func TestRowNumbersForIdsSwallowNoLead(t *testing.T) {
 // TestWhereIdentityItselfChangesNothingIsAnnounced replaces what names the known contact requests,
 // all at one moment.
 func TestWhereIdentityItselfChangesNothingIsAnnounced(t *testing.T) {
-	const milliseconds = "2006-01-02T15:04:05.000Z"
 	ids := member("id", func(l *fieldLead) any {
 		return fmt.Sprintf("6f1c%08x-aaaa-4bbb-8ccc-ddddeeeeffff", numberOf(l))
 	})
@@ -529,7 +533,7 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 					if flat == form.from && form.old != nil {
 						return *form.old
 					}
-					if flat == form.from && p.asked[form.to] == 0 { // the other one is the first to show what nobody has seen
+					if flat == form.from && !slices.ContainsFunc(p.questions, func(q question) bool { return q.flat == form.to }) { // the other one is the first to show what nobody has seen
 						return none
 					}
 					return fill(`{"contactRequests":[$records]}`, records)
@@ -731,14 +735,28 @@ func TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced(t *testing.T) {
 
 // TestAnErasedPersonWhoIsStillShownIsNoNews erases somebody who was announced.
 func TestAnErasedPersonWhoIsStillShownIsNoNews(t *testing.T) {
-	forms := map[string]func(*fieldLead){
-		"as before":          func(*fieldLead) {},
-		"with another score": func(l *fieldLead) { l.with = object{"score": 12} },
-		"answered":           func(l *fieldLead) { l.with = object{"status": "ANSWERED"} },
-		"other words":        func(l *fieldLead) { l.with = object{"message": "Ist sie noch frei?"} },
+	noID := member("id", func(*fieldLead) any { return absent })
+	null := object{"firstName": nil, "lastName": nil, "email": nil, "message": nil}
+	forms := map[string]struct {
+		write edit
+		then  []object // is what its members become, one after the other
+	}{
+		"as before":                   {nil, []object{nil}},
+		"with another score":          {nil, []object{{"score": 12}}},
+		"answered":                    {nil, []object{{"status": "ANSWERED"}}},
+		"other words":                 {nil, []object{{"message": "Ist sie noch frei?"}}},
+		"null, and from a cache":      {nil, []object{{"message": "Korrigiert"}, null, nil}},
+		"no id, as before":            {noID, []object{nil}},
+		"no id, with another score":   {noID, []object{{"score": 12}}},
+		"no id, null, and of a cache": {noID, []object{null, nil}},
 	}
-	eachForm(t, forms, func(t *testing.T, form func(*fieldLead)) {
+	eachForm(t, forms, func(t *testing.T, form struct {
+		write edit
+		then  []object
+	},
+	) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {
+			p.write = form.write
 			w.start()
 			w.pass(5 * time.Minute)
 			live := p.addMany(aFlat, 3, 0)
@@ -747,8 +765,10 @@ func TestAnErasedPersonWhoIsStillShownIsNoNews(t *testing.T) {
 			_, err := w.store.Erase("A100", []store.Request{{Reference: aFlat, ID: erased.body["contactRequestId"].(string)}})
 			w.must(err)
 			n := count(p.log(), events.TypeContactRequestCreated)
-			p.change(func() { form(live[1]) })
-			w.pass(5 * time.Minute)
+			for _, with := range form.then {
+				p.change(func() { live[1].with = with })
+				w.pass(5 * time.Minute)
+			}
 			w.restart()
 			w.pass(5 * time.Minute)
 			if more := count(p.log(), events.TypeContactRequestCreated) - n; more != 0 {
@@ -762,6 +782,30 @@ func TestAnErasedPersonWhoIsStillShownIsNoNews(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// TestAnErasureBesideItsLateTwinIsOneRedaction is of a double click whose second part is shown only
+// when the person of the first has been erased.
+func TestAnErasureBesideItsLateTwinIsOneRedaction(t *testing.T) {
+	inField(t, flatsNamed(1), func(w *world, p *portal) {
+		w.start()
+		w.pass(5 * time.Minute)
+		one := p.add(aFlat, 0)
+		w.pass(5 * time.Minute)
+		two := p.add(aFlat, 0)
+		p.change(func() {
+			two.who, two.at = one.who, one.at
+			one.with = object{"firstName": nil, "lastName": nil, "email": nil, "message": nil}
+		})
+		w.pass(10 * time.Minute)
+		p.mustAnnounce(one, two)
+		p.mustCount(events.TypeContactRequestRedacted, 1)
+		for _, e := range p.log() {
+			if identity, ok := e.body["identity"]; ok && identity != "id" {
+				t.Errorf("%s by %v", e.Type, identity)
+			}
+		}
 	})
 }
 

@@ -2,49 +2,17 @@ package poller_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller/sandbox"
 )
 
-// answersList answers every request for a page of the list: page counts from 0.
-func (w *world) answersList(of func(page int) string) {
-	w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-		if c.Operation != sandbox.OperationInsertions {
-			return &sandbox.Fault{Body: []byte(`{"contactRequests":[]}`)}
-		}
-		page := 0
-		fmt.Sscan(c.Query.Get("page"), &page)
-		return &sandbox.Fault{Body: []byte(of(page))}
-	})
-}
-
-// flat is the record of an insertion with further members.
-func flat(n int, members string) string {
-	return fmt.Sprintf(`{"propertyReferenceId":"a#%d##"%s}`, n, members)
-}
-
-// flats are n records, from one on.
-func flats(from, to int) (all []string) {
-	for n := from; n < to; n++ {
-		all = append(all, flat(n, ""))
-	}
-	return all
-}
-
-func results(records []string, beside string) string {
-	return `{"results":[` + strings.Join(records, ",") + `]` + beside + `}`
-}
-
-func pageOf(records []string, page, size int) []string {
-	return records[min(page*size, len(records)):min(page*size+size, len(records))]
+// results writes a page of the list, with members beside the records.
+func results(records []string, beside string) fieldReply {
+	return fieldReply{body: `{"results":[` + strings.Join(records, ",") + `]` + beside + `}`}
 }
 
 // TestAnEmptyPageThatIsNotTheLastHidesNothing shows a list of 130 in which the third of seven pages is empty from some time
@@ -71,274 +39,243 @@ func TestAnEmptyPageThatIsNotTheLastHidesNothing(t *testing.T) {
 		},
 		"total": func(int, int) string { return `,"total":130` },
 	}
-	for name, beside := range forms {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				var hole atomic.Bool
-				all := flats(0, 130)
-				w.answersList(func(page int) string {
-					records := pageOf(all, page, 20)
-					if hole.Load() && page == 2 {
-						records = nil
-					}
-					return results(records, beside(page, 7))
-				})
-				w.options.PollInterval = 12 * time.Hour
-				w.start()
-				w.pass(10 * time.Minute)
-				w.wants(w.log("A100"), events.TypeWatchBaselined)
-				hole.Store(true)
-				w.pass(2 * time.Hour)
-				if walk := w.status("A100").LastWalk; walk.Complete || walk.Insertions < 100 && name != "total" {
-					t.Errorf("%+v", walk)
+	eachForm(t, forms, func(t *testing.T, beside func(page, pages int) string) {
+		inField(t, flatsNamed(130), func(w *world, p *portal) {
+			hole := false
+			p.pages = 20
+			p.list = func(page int, records []string) fieldReply {
+				if hole && page == 3 {
+					records = nil
 				}
-				hole.Store(false)
-				w.pass(20 * time.Minute)
-				if gone := count(w.log("A100"), events.TypeInsertionDisappeared); gone > 0 || !w.status("A100").LastWalk.Complete {
-					t.Errorf("%d disappeared, %+v", gone, w.status("A100").LastWalk)
-				}
-			})
+				return results(records, beside(page-1, 7))
+			}
+			w.options.PollInterval = 12 * time.Hour
+			w.start()
+			w.pass(10 * time.Minute)
+			p.mustBaseline(130)
+			p.change(func() { hole = true })
+			w.pass(2 * time.Hour)
+			if walk := w.status("A100").LastWalk; walk.Complete || walk.Insertions < 100 && beside(0, 7) != `,"total":130` {
+				t.Errorf("%+v", walk)
+			}
+			p.change(func() { hole = false })
+			w.pass(20 * time.Minute)
+			p.mustCount(events.TypeInsertionDisappeared, 0)
+			if walk := w.status("A100").LastWalk; !walk.Complete {
+				t.Errorf("%+v", walk)
+			}
 		})
-	}
+	})
 }
 
-// TestAListWithoutAStableOrderMakesNothingVanish draws every page in an order of its own for half a day.
+// TestAListWithoutAStableOrderMakesNothingVanish draws every page in an order of its own for half a
+// day.
 func TestAListWithoutAStableOrderMakesNothingVanish(t *testing.T) {
 	long(t)
 	random := rand.New(rand.NewPCG(6, 6))
-	orders := map[string]func(all []string, page int) []string{
-		"each page": func(all []string, _ int) []string {
-			random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-			return all
-		},
-		"ties": func(all []string, _ int) []string { // twenty of one score
-			random.Shuffle(20, func(i, j int) { all[10+i], all[10+j] = all[10+j], all[10+i] })
-			return all
-		},
-		"a replica that lags": func(all []string, page int) []string {
-			return slices.Concat(all[page%7:], all[:page%7])
-		},
+	shuffle := func(some []string) {
+		random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	}
-	for name, order := range orders {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				all := flats(0, 60)
-				w.answersList(func(page int) string {
-					return results(pageOf(order(slices.Clone(all), page), page, 20), "")
-				})
-				w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 10*time.Minute
-				w.start()
-				lasts := 12 * time.Hour
-				if *rounds > 1 {
-					lasts = time.Duration(*rounds) * 48 * time.Hour
-				}
-				w.pass(lasts)
-				list := w.log("A100")
-				if n := count(list, events.TypeInsertionDisappeared); n > 0 || count(list, events.TypeWatchGapDetected) == 0 {
-					t.Errorf("%d disappeared, %d gaps", n, count(list, events.TypeWatchGapDetected))
-				}
-				if n := w.status("A100").Insertions; n < 55 {
-					t.Errorf("%d of 60 are known", n)
-				}
-			})
+	orders := map[string]func(all []string){
+		"each page":           shuffle,
+		"ties":                func(all []string) { shuffle(all[10:30]) }, // twenty of one score
+		"a replica that lags": func(all []string) { first := all[0]; copy(all, all[1:]); all[len(all)-1] = first },
+	}
+	eachForm(t, orders, func(t *testing.T, order func([]string)) {
+		inField(t, flatsNamed(60), func(w *world, p *portal) {
+			p.pages = 20
+			p.list = func(_ int, records []string) fieldReply {
+				order(p.flats) // of the next page
+				return results(records, "")
+			}
+			w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 10*time.Minute
+			w.start()
+			lasts := 12 * time.Hour
+			if *rounds > 1 {
+				lasts = time.Duration(*rounds) * 48 * time.Hour
+			}
+			w.pass(lasts)
+			p.mustCount(events.TypeInsertionDisappeared, 0)
+			if n := w.status("A100").Insertions; n < 55 || count(p.log(), events.TypeWatchGapDetected) == 0 {
+				t.Errorf("%d of 60 are known, gaps: %s", n, p.watch())
+			}
 		})
+	})
+}
+
+// besides are members beside the records of a list, once something is wrong.
+func besides(members ...string) map[string]string {
+	forms := map[string]string{}
+	for _, m := range members {
+		forms[m] = "," + m
 	}
+	return forms
 }
 
 // TestAListThatIsNotWholeMakesNothingVanish lacks four of nineteen and says so.
 func TestAListThatIsNotWholeMakesNothingVanish(t *testing.T) {
-	for _, beside := range []string{
-		`,"incomplete_results":true`, `,"partial":true`, `,"warnings":["shard 3 did not answer"]`, `,"timed_out":true`,
-		`,"_shards":{"total":5,"failed":1}`, `,"meta":{"truncated":true}`, `,"isComplete":false`, `,"status":"PARTIAL"`,
-	} {
-		t.Run(beside[2:], func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				var short atomic.Bool
-				w.answersList(func(page int) string {
-					switch {
-					case page > 0:
-						return `{"results":[]}`
-					case short.Load():
-						return results(flats(0, 15), beside)
+	forms := besides(`"incomplete_results":true`, `"partial":true`, `"warnings":["shard 3 did not answer"]`,
+		`"timed_out":true`, `"_shards":{"total":5,"failed":1}`, `"meta":{"truncated":true}`, `"isComplete":false`,
+		`"status":"PARTIAL"`)
+	eachForm(t, forms, func(t *testing.T, beside string) {
+		inField(t, flatsNamed(19), func(w *world, p *portal) {
+			w.options.PollInterval = 12 * time.Hour
+			w.start()
+			w.pass(10 * time.Minute)
+			p.change(func() {
+				p.list = func(page int, records []string) fieldReply {
+					if page > 1 {
+						return results(nil, "")
 					}
-					return results(flats(0, 19), "")
-				})
-				w.options.PollInterval = 12 * time.Hour
-				w.start()
-				w.pass(10 * time.Minute)
-				short.Store(true)
-				w.pass(2 * time.Hour)
-				w.wants(w.since("A100", 1), events.TypeWatchGapDetected)
+					return results(records[:15], beside)
+				}
 			})
+			w.pass(2 * time.Hour)
+			w.wants(w.since("A100", 1), events.TypeWatchGapDetected)
 		})
-	}
+	})
 }
 
 // TestAnEmptyListBesideAnErrorIsAFailure shows it for two days, longer than an empty list is held.
 func TestAnEmptyListBesideAnErrorIsAFailure(t *testing.T) {
-	for _, beside := range []string{
-		`,"code":"LIMIT_EXCEEDED","message":"too many calls"`, `,"errorMessage":"index is rebuilt"`, `,"exceptionType":"Timeout"`,
-		`,"faultString":"no backend"`, `,"messages":[{"severity":"ERROR","text":"try later"}]`, `,"errors":[{"id":7}]`,
-		`,"status":"UNAVAILABLE"`, `,"meta":{"code":"E_QUOTA"}`,
-	} {
-		t.Run(beside[2:], func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				var broken atomic.Bool
-				w.answersList(func(page int) string {
-					switch {
-					case broken.Load():
-						return results(nil, beside)
-					case page > 0:
-						return `{"results":[],"code":"OK","messages":[],"errors":null}`
-					}
-					return results(flats(0, 19), "")
-				})
-				w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 30*time.Minute
-				w.start()
-				w.pass(30 * time.Minute)
-				broken.Store(true)
-				w.pass(48 * time.Hour)
-				list := w.log("A100")
-				if n := count(list, events.TypeInsertionDisappeared) + count(list, events.TypeWatchChangeHeld); n > 0 {
-					t.Errorf("%v", list)
-				}
-				if count(list, events.TypeWatchStale)+count(list, events.TypeWatchSchemaDrifted) == 0 {
-					t.Error("nothing says that the list fails")
-				}
-			})
+	forms := besides(`"code":"LIMIT_EXCEEDED","message":"too many calls"`, `"errorMessage":"index is rebuilt"`,
+		`"exceptionType":"Timeout"`, `"faultString":"no backend"`, `"messages":[{"severity":"ERROR","text":"try later"}]`,
+		`"errors":[{"id":7}]`, `"status":"UNAVAILABLE"`, `"meta":{"code":"E_QUOTA"}`)
+	eachForm(t, forms, func(t *testing.T, beside string) {
+		inField(t, flatsNamed(19), func(w *world, p *portal) {
+			p.list = func(page int, records []string) fieldReply {
+				return results(records, `,"code":"OK","messages":[],"errors":null`)
+			}
+			w.options.PollInterval, w.options.WalkInterval = 48*time.Hour, 2*time.Hour
+			w.start()
+			w.pass(30 * time.Minute)
+			p.mustBaseline(19)
+			p.change(func() { p.list = func(int, []string) fieldReply { return results(nil, beside) } })
+			w.pass(48 * time.Hour)
+			p.mustCount(events.TypeInsertionDisappeared, 0)
+			p.mustCount(events.TypeWatchChangeHeld, 0)
+			if count(p.log(), events.TypeWatchStale)+count(p.log(), events.TypeWatchSchemaDrifted) == 0 {
+				t.Error("nothing says that the list fails")
+			}
 		})
-	}
+	})
 }
 
-// TestOneInsertionOfAnotherAgencyIsOdd has one record that names a partner, beside others that name the agency, in every form.
+// TestOneInsertionOfAnotherAgencyIsOdd has one record that names a partner, beside others that name
+// the agency.
 func TestOneInsertionOfAnotherAgencyIsOdd(t *testing.T) {
-	for _, members := range []string{`,"agencyId":"B200"`, `,"agency_id":"b200"`, `,"agencyId":"X9","partner":true`} {
-		t.Run(members[2:], func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				w.answersList(func(page int) string {
-					if page > 0 {
-						return `{"results":[]}`
-					}
-					var all []string
-					for n := range 29 {
-						all = append(all, flat(n, `,"agencyId":"A100"`))
-					}
-					return results(append(all, flat(29, members)), "")
-				})
-				w.start()
-				w.pass(10 * time.Minute)
-				w.wants(w.log("A100"), events.TypeWatchBaselined)
-				if n := w.status("A100").Insertions; n != 30 {
-					t.Errorf("%d of 30 are watched", n)
-				}
-			})
-		})
+	forms := map[string]object{
+		"agencyId":          {"agencyId": "B200"},
+		"agency_id":         {"agencyId": absent, "agency_id": "b200"},
+		"agencyId, partner": {"agencyId": "X9", "partner": true},
 	}
+	eachForm(t, forms, func(t *testing.T, odd object) {
+		inField(t, flatsNamed(30), func(w *world, p *portal) {
+			p.insertion = func(flat string, record object) {
+				if record["agencyId"] = "A100"; flat == p.flats[29] {
+					for name, v := range odd {
+						record[name] = v
+					}
+				}
+			}
+			w.start()
+			w.pass(10 * time.Minute)
+			p.mustBaseline(30)
+			p.mustBeCalm()
+		})
+	})
 }
 
-// TestAMemberThatChangesAtEachWalkIsNamedOnce has 20 insertions with a member that is another one at each reading, until it is
-// still. A rate that is cut meanwhile is announced.
+// TestAMemberThatChangesAtEachWalkIsNamedOnce has 20 insertions with a member that is another one
+// at each reading, until it is still. A rate that is cut meanwhile is announced.
 func TestAMemberThatChangesAtEachWalkIsNamedOnce(t *testing.T) {
 	long(t)
-	forms := map[string]struct{ path, text string }{
-		"a signed address":   {"/picture", `,"picture":"https://img.example/%[3]d.jpg?sig=%[2]d"`},
-		"a counter":          {"/stats/views", `,"stats":{"views":%[2]d,"of":"%[3]d"}`},
-		"a list of pictures": {"/pictures", `,"pictures":[{"url":"https://img.example/%[3]d?%[2]d"}]`},
-		"a time":             {"/renderedAt", `,"renderedAt":"2026-11-20T10:00:00.%09[2]dZ","no":%[3]d`},
+	forms := map[string]struct {
+		path  string
+		value func(reading, flat int) object
+	}{
+		"a signed address": {"/picture", func(n, flat int) object {
+			return object{"picture": fmt.Sprintf("https://img.example/%d.jpg?sig=%d", flat, n)}
+		}},
+		"a counter": {"/stats/views", func(n, flat int) object {
+			return object{"stats": object{"views": n, "of": fmt.Sprint(flat)}}
+		}},
+		"a list of pictures": {"/pictures", func(n, flat int) object {
+			return object{"pictures": []any{object{"url": fmt.Sprintf("https://img.example/%d?%d", flat, n)}}}
+		}},
+		"a time": {"/renderedAt", func(n, flat int) object {
+			return object{"renderedAt": fmt.Sprintf("2026-11-20T10:00:00.%09dZ", n), "no": flat}
+		}},
 	}
-	for n, name := range slices.Sorted(maps.Keys(forms)) {
-		if !inRound(n) {
-			continue
-		}
-		form := forms[name]
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				var reading, rate, one atomic.Int64
-				var still atomic.Bool
-				w.answersList(func(page int) string {
-					if page > 0 {
-						return `{"results":[]}`
-					}
-					if !still.Load() {
-						reading.Add(1)
-					}
-					var all []string
-					for n := range 20 {
-						value := reading.Load()
-						if n == 0 {
-							value += one.Load()
-						}
-						rent := int64(2000)
-						if n < 3 {
-							rent -= rate.Load()
-						}
-						all = append(all, flat(n, fmt.Sprintf(`,"rent":%d`+form.text, rent, value, n)))
-					}
-					return results(all, "")
-				})
-				w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 10*time.Minute
-				w.start()
-				w.pass(3 * time.Hour)
-				list := w.log("A100")
-				drifts := slices.DeleteFunc(slices.Clone(list), func(e told) bool { return e.Type != events.TypeWatchSchemaDrifted })
-				if len(drifts) != 1 || drifts[0].body["change"] != "volatile" || !strings.Contains(drifts[0].body["found"].(string), form.path) {
-					t.Fatalf("%d drifts: %v", len(drifts), drifts)
+	eachForm(t, forms, func(t *testing.T, form struct {
+		path  string
+		value func(reading, flat int) object
+	},
+	) {
+		inField(t, flatsNamed(20), func(w *world, p *portal) {
+			reading, cut, one, still := 0, 0, 0, false
+			p.list = func(page int, records []string) fieldReply {
+				if !still {
+					reading++
 				}
-				if n := count(list, events.TypeInsertionChanged); n > 80 {
-					t.Errorf("%d changed", n)
+				return results(records, "")
+			}
+			p.insertion = func(flat string, record object) {
+				n := 0
+				fmt.Sscanf(flat, "a100#%d##", &n)
+				if record["rent"] = 2000; n <= 3 {
+					record["rent"] = 2000 - cut
 				}
-				if v := w.status("A100").Volatile; len(v) != 1 || v[0].Path != form.path {
-					t.Errorf("status shows %+v", v)
+				value := reading
+				if n == 1 {
+					value += one
 				}
-				before := len(list)
-				changed := func(want int) {
-					t.Helper()
-					list := w.since("A100", before)
-					if n := count(list, events.TypeInsertionChanged); n != want || len(list) != want {
-						t.Errorf("%d changed of %d, want %d", n, len(list), want)
-					}
+				for name, v := range form.value(value, n) {
+					record[name] = v
 				}
-				rate.Store(100)
+			}
+			w.options.PollInterval, w.options.WalkInterval = 24*time.Hour, 10*time.Minute
+			w.start()
+			w.pass(3 * time.Hour)
+			p.mustCount(events.TypeWatchSchemaDrifted, 1)
+			if watch := p.watch(); !strings.Contains(watch, "change=volatile") || !strings.Contains(watch, form.path) {
+				t.Error(watch)
+			}
+			if n := count(p.log(), events.TypeInsertionChanged); n > 80 {
+				t.Errorf("%d changed", n)
+			}
+			if v := w.status("A100").Volatile; len(v) != 1 || v[0].Path != form.path {
+				t.Errorf("status shows %+v", v)
+			}
+			before := len(p.log())
+			changed := func(want int) {
+				t.Helper()
+				list := w.since("A100", before)
+				if n := count(list, events.TypeInsertionChanged); n != want || len(list) != want {
+					t.Errorf("%d changed of %d, want %d", n, len(list), want)
+				}
+			}
+			for range 2 {
+				p.change(func() { cut += 100 })
 				w.pass(11 * time.Minute)
-				rate.Store(200)
-				w.pass(11 * time.Minute)
-				changed(6)
-				w.restart()
-				w.pass(30 * time.Hour)
-				changed(6)
-				still.Store(true)
-				w.pass(23 * time.Hour)
-				if len(w.status("A100").Volatile) != 1 {
-					t.Error("it is taken back before a day")
-				}
-				w.pass(4 * time.Hour)
-				if v := w.status("A100").Volatile; len(v) != 0 {
-					t.Errorf("after a day status shows %+v", v)
-				}
-				changed(6)
-				one.Store(1)
-				w.pass(30 * time.Minute)
-				changed(7)
-			})
+			}
+			changed(6)
+			w.restart()
+			w.pass(30 * time.Hour)
+			changed(6)
+			p.change(func() { still = true })
+			w.pass(23 * time.Hour)
+			if len(w.status("A100").Volatile) != 1 {
+				t.Error("it is taken back before a day")
+			}
+			w.pass(4 * time.Hour)
+			if v := w.status("A100").Volatile; len(v) != 0 {
+				t.Errorf("after a day status shows %+v", v)
+			}
+			changed(6)
+			p.change(func() { one = 1 })
+			w.pass(30 * time.Minute)
+			changed(7)
 		})
-	}
-}
-
-// TestARateThatIsCutAgainAndAgainIsNeverVolatile cuts the rate of three flats of twenty at every walk.
-func TestARateThatIsCutAgainAndAgainIsNeverVolatile(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", references(20)...)
-		w.setMember("A100", references(20), "rent", same(2000))
-		w.start()
-		w.pass(10 * time.Minute)
-		before := len(w.log("A100"))
-		for n := range 6 {
-			w.setMember("A100", references(20)[:3], "rent", same(1900-n))
-			w.pass(5 * time.Minute)
-		}
-		list := w.since("A100", before)
-		if n := count(list, events.TypeInsertionChanged); n != 18 || len(list) != 18 {
-			t.Errorf("%d changed of %d, want 18", n, len(list))
-		}
 	})
 }

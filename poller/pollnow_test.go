@@ -40,8 +40,6 @@ func TestPollNowAsksAtOnceWhateverTheIntervals(t *testing.T) {
 	})
 }
 
-func errorOf[T any](_ T, err error) error { return err }
-
 func TestPollNowClaimsNoMoreThanAMinuteOfTheBudget(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 90 {

@@ -11,11 +11,11 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// story is what must come out of a scenario beside what must come out of all of them: how often an event is told, over all
+// outcome is what must come out of a scenario beside what must come out of all of them: how often an event is told, over all
 // agencies; negative: at least once.
-type story map[events.Type]int
+type outcome map[events.Type]int
 
-var stories = map[string]story{
+var outcomes = map[string]outcome{
 	"zurich-hot":          {events.TypeWatchSchemaDrifted: 0},
 	"day-in-a-minute":     {events.TypeWatchSchemaDrifted: 0},
 	"key-rotation":        {events.TypeAccessHalted: 0},
@@ -33,7 +33,7 @@ var stories = map[string]story{
 // TestEveryScenarioComesOutAsItsStorySays tells the poller all the stories of the sandbox, in virtual time.
 func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 	for _, s := range sandbox.Scenarios() {
-		want, written := stories[s.Name]
+		want, written := outcomes[s.Name]
 		if !written {
 			t.Errorf("nobody has written what must come out of %s", s.Name)
 		}
@@ -47,7 +47,7 @@ func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 	}
 }
 
-func (w *world) tell(s sandbox.Scenario, want story) {
+func (w *world) tell(s sandbox.Scenario, want outcome) {
 	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
 	w.model = play.Model
 	listener := newPipes()

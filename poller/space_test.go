@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/schemas/skiptest"
-
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/sandbox"
+	"doorbell/schemas/skiptest"
 	"doorbell/store"
 )
 

@@ -352,3 +352,79 @@ func peak(log []sandbox.Request, window time.Duration) (most int) {
 	}
 	return most
 }
+
+func keyed(id, key string) poller.AgencyKeys {
+	return poller.AgencyKeys{ID: id, Key: listings.NewKey(key)}
+}
+
+// configure changes what is configured, now and for the next start.
+func (w *world) configure(list ...poller.AgencyKeys) {
+	w.t.Helper()
+	w.options.Agencies = list
+	if w.stop != nil {
+		w.restart()
+	}
+}
+
+// lists counts the list requests of an agency with a key; status 0 for any.
+func (w *world) lists(agency, label string, status int) int {
+	return w.model.Requests(sandbox.Filter{AgencyID: agency, Operation: sandbox.OperationInsertions, Key: label, Status: status})
+}
+
+// failing answers one operation with a status; the whole API where none is named.
+func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
+	return func(c sandbox.Call) *sandbox.Fault {
+		if operation == "" || string(c.Operation) == operation {
+			return &sandbox.Fault{Status: status}
+		}
+		return nil
+	}
+}
+
+func onList(f func(sandbox.Call) *sandbox.Fault) func(sandbox.Call) *sandbox.Fault {
+	return func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation != sandbox.OperationInsertions {
+			return nil
+		}
+		return f(c)
+	}
+}
+
+func (w *world) walkRequests() int {
+	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
+}
+
+// tripper is a transport with something in front.
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// setMember gives every listed insertion a member, or takes it away where the value is nil.
+func (w *world) setMember(agency string, references []string, name string, value func(reference string) any) {
+	w.t.Helper()
+	for _, r := range references {
+		w.must(w.model.Edit(agency, r, func(i *sandbox.Insertion) {
+			if i.Extra == nil {
+				i.Extra = map[string]json.RawMessage{}
+			}
+			if value == nil {
+				delete(i.Extra, name)
+				return
+			}
+			text, err := json.Marshal(value(r))
+			w.must(err)
+			i.Extra[name] = text
+		}))
+	}
+}
+
+func same(v any) func(string) any { return func(string) any { return v } }
+
+func references(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("a#%03d##", i))
+	}
+	return all
+}
+
+func errorOf[T any](_ T, err error) error { return err }

@@ -25,7 +25,7 @@ var promises = []struct {
 			TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing
 			TestAPowerFailureOfBothStoresLosesAndDoublesNothing TestAFullDiskLosesAndDoublesNothing
 			TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled`,
-		"poller": "TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel TestNoFailureOrKillInACatchUpLosesALead TestADayOfOutageLosesNothingAndHammersNobody",
+		"poller": "TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel TestNoFailureOrKillInACatchUpLosesALead TestStoriesOfWalks",
 		"store":  "TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll",
 	}},
 	{"2. No event twice: the stream holds each id once, for as long as it keeps the event, and after restores.", map[string]string{
@@ -34,26 +34,25 @@ var promises = []struct {
 		"events/relay":         "TestWhateverHappensTheStreamHoldsEachEventOnce TestWhereverTheConnectionBreaksEveryEventArrivesOnce TestAnEventWhoseAcknowledgementIsLostIsStoredOnce",
 	}},
 	{"3. No false alarm: no failed, partial, empty or odd answer makes an insertion disappear or a contact request new.", map[string]string{
-		"poller":               "TestEveryBadAnswerChangesNothingAndIsSaid TestAnOddAnswerIsNeverTakenForNone TestAPartialWalkMakesNothingDisappear TestAMassDisappearanceThatPassesIsNoEvent TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel",
+		"poller":               "TestEveryBadAnswerChangesNothingAndIsSaid TestStoriesOfWalks TestStoriesOfAlarms TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel",
 		"poller/listings":      "TestABodyCutAnywhereIsNeverAPage",
 		"cmd/doorbell/torture": "TestAnyScheduleOfFaultsLosesAndDoublesNothing",
 	}},
 	{"4. Silence is watched: when we cannot see, an event says so, and with NATS away readiness, metrics and log do; a dead doorbell shows by its missing heartbeat.", map[string]string{
-		"poller": `TestAContactRequestServiceThatIsDownWhileListsWorkIsStale TestAListThatBreaksAfterAGapIsStale TestAnAPIThatHangsIsStale
-			TestWhatNoWindowCanShowIsSaid TestAnAlarmIsToldOnceOverRestartsAndTheTimeWithoutUsIsNone`,
+		"poller":               "TestStoriesOfAlarms TestWhatIsMissedOfAFloodIsAllThatIsMissedAndToldOnce",
 		"cmd/doorbell/cli":     "TestADaemonWithoutItsNATSLivesAndIsNotReady TestGuestsReadAndCannotDisturb",
 		"cmd/doorbell/torture": "TestALongOutageFillsNoLogAndItsEndsAreInIt",
 		"cmd/doorbell/daemon":  "TestADaemonWhoseLoopsHangIsNotAlive TestTheHeartbeatSaysTheStateThatTheStatusSays",
 	}},
 	{"5. A good guest: one number bounds what is sent to the API; a 403 stops us; Retry-After is obeyed.", map[string]string{
-		"poller":               "TestTheBudgetIsNeverExceeded TestARefusedListHaltsTheAgencyAndNothingElse TestRetryAfterIsObeyed TestWhatWaitsForTheBudgetObeysRetryAfterToo",
+		"poller":               "TestTheBudgetIsNeverExceeded TestStoriesOfAccess",
 		"cmd/doorbell/cli":     "TestAHaltOutlastsEveryRestartUntilAPersonEndsIt",
 		"cmd/doorbell/torture": "TestAnyScheduleOfFaultsLosesAndDoublesNothing",
 	}},
 	{"6. Leads are people: their data is in no log, metric, subject, header or error.", map[string]string{
 		"cmd/doorbell/cli":     "TestABusyDaemonTellsItsFiguresAndNobodyElses",
 		"cmd/doorbell/torture": "TestKillingTheDaemonAtRandomLosesAndDoublesNothing TestAnyScheduleOfFaultsLosesAndDoublesNothing",
-		"poller":               "TestAChangedContactRequestHoldsItsRecordAndARedactedOneNoPerson",
+		"poller":               "TestStoriesOfInsertions",
 		"poller/listings":      "TestNoErrorQuotesABodyOrTheKey",
 		"events":               "TestHeadersAreSmallPrintableASCII TestAPayloadOfAnotherFormIsAnErrorThatQuotesNothing",
 	}},
@@ -63,7 +62,7 @@ var promises = []struct {
 		"poller/watch": "TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered",
 	}},
 	{"What was there before the watch is not announced, and what is made meanwhile is.", map[string]string{
-		"poller":       "TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile TestTheBaselineIsAnnouncedAsSuchOnRequest",
+		"poller":       "TestWhateverDateHeadersSayLeadsOfTheFirstSweepAreAnnouncedAndOldOnesAreOld TestStoriesOfInsertions",
 		"poller/watch": "TestWhatIsOldAndWhatIsLive",
 	}},
 	{"A contact request is known by id and by fingerprint: an id that changes, vanishes or is none makes nothing new and swallows nothing.", map[string]string{
@@ -71,30 +70,30 @@ var promises = []struct {
 		"poller/watch": "TestTheIdIsTheFirstCandidateThatIsDistinct TestAnIdCountsOnlyForOnePerson TestADoubleClickWithTwoIdsStaysTwo",
 	}},
 	{"An insertion has disappeared after two complete walks; a mass change is held.", map[string]string{
-		"poller": "TestAHoldNeedsFurtherCompleteWalks TestAMassDisappearanceIsHeldAndThenBelieved TestThePollsGoOnAfterAnInsertionIsGone",
+		"poller": "TestStoriesOfWalks",
 	}},
 	{"Every change of an insertion is exactly its event.", map[string]string{
-		"poller":           "TestEveryChangeOfAnInsertionGivesExactlyItsEvent TestEveryScenarioComesOutAsItsStorySays",
+		"poller":           "TestStoriesOfInsertions TestEveryScenarioComesOutAsItsStorySays",
 		"cmd/doorbell/cli": "TestWhatHappensAtTheAPIGivesExactlyItsEvent",
 	}},
 	{"An answer that brings nothing new writes nothing.", map[string]string{
-		"poller": "TestASweepWithoutNewsWritesNothing",
+		"poller": "TestStoriesOfWalks",
 	}},
 	{"Records are found by what they look like; another form is one drift and no change of each.", map[string]string{
-		"poller":          "TestAnotherShapeIsToldOnceAndNothingElse TestAMemberThatComesEverywhereIsOneDriftAndNoChange TestADriftQuotesNothingAndIsBounded TestADefectIsThatOfItsRecordAlone",
+		"poller":          "TestStoriesOfWalks TestStoriesOfInsertions TestADriftQuotesNothingAndIsBounded TestADefectIsThatOfItsRecordAlone",
 		"poller/listings": "TestEveryAnswerMeansWhatItShould TestEveryAnswerMeansWhatItShould",
 	}},
 	{"Totals only refute, short pages end nothing, and a walk that misses something is not complete.", map[string]string{
 		"poller/listings": "TestTotalsOnlyRefute TestOneFailingPageNeverMakesACompleteWalkThatMissesSomething TestWalksOverEveryKindOfPaging TestWhatWasThereThroughoutIsFoundOrTheWalkSaysThatPagesMoved",
 	}},
 	{"A window closes by what was known before, or other orders and larger windows are asked for, or a gap is told with its numbers.", map[string]string{
-		"poller": "TestNoServiceLosesALeadInSilenceOrIsAskedInVain TestMoreContactRequestsThanOneWindowAreAllAnnounced TestAnOrderThatIsIgnoredHidesNothing TestAReplicaThatIsBehindClosesNoWindow TestWhatIsMissedOfAFloodIsAllThatIsMissedAndToldOnce",
+		"poller": "TestNoServiceLosesALeadInSilenceOrIsAskedInVain TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence TestAReplicaThatIsBehindClosesNoWindow TestWhatIsMissedOfAFloodIsAllThatIsMissedAndToldOnce",
 	}},
 	{"A refusal halts what it is about, in one transaction with its event, and no restart asks again.", map[string]string{
-		"poller": "TestAStillListedInsertionThatIsRefusedHaltsAlone TestAnUnreadableContactRequestServiceIsOneHalt TestARefusedInsertionIsNotAskedAgainByARestart TestAWithdrawnInsertionThatIsRefusedRingsNoAlarm",
+		"poller": "TestStoriesOfAccess",
 	}},
 	{"A halt ends when the configured key changes, or by a person.", map[string]string{
-		"poller": "TestAKeyThatChangesWhileRunningEndsAHalt",
+		"poller": "TestStoriesOfAccess",
 		"cmd/doorbell/cli": `TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing
 			TestAHaltEndsWithAnotherKeyAtTheNextStart`,
 	}},
@@ -103,7 +102,7 @@ var promises = []struct {
 		"cmd/doorbell/cli": "TestASecretNeverPrintsItself",
 	}},
 	{"What fails alone backs off alone; what fails as a whole backs off as a whole, and a key that is to wait waits over a restart.", map[string]string{
-		"poller": "TestOneInsertionThatAlwaysFailsStopsNobodyElse TestAKeyThatIsToWaitWaitsOverRestarts TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart",
+		"poller": "TestStoriesOfWalks TestStoriesOfAccess",
 	}},
 	{"A commit that fails, as on a full disk, ends the process, and no start asks before it could write; a full store stops polls.", map[string]string{
 		"poller": `TestAFullDiskEndsThePollerAndNoOtherAsksBeforeThereIsSpace

@@ -38,14 +38,26 @@ type portal struct {
 	flats []string
 	leads map[string][]*fieldLead // of each flat, in the order in which they were made
 	made  int
-	asked map[string]int // requests for the contact requests of a flat
 
-	list    func(page int, records []string) fieldReply             // writes a page of the list
-	order   func(q url.Values, newestFirst []*fieldLead)            // sorts contact requests
-	most    int                                                     // of contact requests in a response; 0: any number
-	write   edit                                                    // changes a contact request's record
-	respond func(flat string, all int, records []string) fieldReply // writes a response; all is how many there are
-	header  func(http.Header)                                       // changes the headers of each response
+	pages     int                                         // insertions on a page, where fewer than asked for
+	insertion func(flat string, record object)            // changes an insertion's record
+	list      func(page int, records []string) fieldReply // writes a page of the list
+
+	questions []question                                              // about contact requests
+	refuse    func(flat string, q url.Values) *fieldReply             // in place of all that follows; nil: nothing
+	order     func(q url.Values, newestFirst []*fieldLead)            // sorts contact requests
+	most      int                                                     // of contact requests in a response; 0: any number
+	write     edit                                                    // changes a contact request's record
+	respond   func(flat string, all int, records []string) fieldReply // writes a response; all is how many there are
+	step      time.Duration                                           // between those that are made together; default a second
+	layout    string                                                  // of createdAt; default RFC 3339
+	header    func(http.Header)                                       // changes the headers of each response
+}
+
+// question is a request for contact requests.
+type question struct {
+	at                time.Time
+	flat, size, order string
 }
 
 // fieldLead is a contact request as the portal keeps it.
@@ -61,6 +73,8 @@ type fieldReply struct {
 	status int // 0: 200
 	body   string
 	header http.Header
+	delay  time.Duration
+	cut    float64 // share of the body after which the connection ends; negative: before the status
 }
 
 // inField runs a test with a portal of these flats in place of the sandbox.
@@ -71,7 +85,7 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 
 // servePortal lets the world's poller talk to a portal.
 func servePortal(w *world, flats []string) *portal {
-	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, asked: map[string]int{}}
+	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
 	listener := newPipes()
 	server := &http.Server{Handler: p}
 	var serving sync.WaitGroup
@@ -95,6 +109,17 @@ func (p *portal) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		p.header(rw.Header())
 	}
 	p.mu.Unlock()
+	select {
+	case <-time.After(a.delay):
+	case <-r.Context().Done():
+	}
+	if a.cut < 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if a.cut > 0 {
+		rw.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+		a.body = a.body[:int(a.cut*float64(len(a.body)))]
+	}
 	rw.WriteHeader(cmp.Or(a.status, http.StatusOK))
 	if a.body != "" {
 		io.WriteString(rw, a.body)
@@ -104,14 +129,25 @@ func (p *portal) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func (p *portal) reply(r *http.Request) fieldReply {
 	q := r.URL.Query()
 	if flat, ok := strings.CutPrefix(r.URL.Path, "/ubm-contact-request/property/"); ok {
-		p.asked[flat]++
+		order := q.Get("sortBy") + " " + q.Get("sortOrder")
+		p.questions = append(p.questions, question{time.Now(), flat, q.Get("numberOfItemsPerPage"), order})
+		if p.refuse != nil {
+			if a := p.refuse(flat, q); a != nil {
+				return *a
+			}
+		}
 		return p.contactRequests(flat, q)
 	}
-	page, size := max(1, queried(q, "page")), cmp.Or(queried(q, "pageSize"), 20)
+	page, size := max(1, queried(q, "page")), cmp.Or(p.pages, queried(q, "pageSize"), 20)
 	from := min(len(p.flats), (page-1)*size)
 	var records []string
 	for _, flat := range p.flats[from:min(len(p.flats), from+size)] {
-		records = append(records, text(object{"propertyReferenceId": flat, "title": "Wohnung " + flat, "rooms": 3}))
+		record := object{"propertyReferenceId": flat, "title": "Wohnung " + flat, "rooms": 3}
+		if p.insertion != nil {
+			p.insertion(flat, record)
+			maps.DeleteFunc(record, func(_ string, v any) bool { return v == absent })
+		}
+		records = append(records, text(record))
 	}
 	if p.list != nil {
 		return p.list(page, records)
@@ -136,7 +172,7 @@ func (p *portal) contactRequests(flat string, q url.Values) fieldReply {
 	for _, l := range list[:min(size, len(list))] {
 		l.shown = true
 		record := object{
-			"createdAt": l.at.UTC().Format(time.RFC3339), "firstName": "Nora", "lastName": l.who,
+			"createdAt": l.at.UTC().Format(p.layout), "firstName": "Nora", "lastName": l.who,
 			"email": strings.ToLower(l.who) + "@example.org", "message": "Ist die Wohnung noch frei?",
 		}
 		if l.id != nil {
@@ -243,10 +279,22 @@ func (p *portal) add(flat string, age time.Duration, with ...object) *fieldLead 
 	return l
 }
 
-// addMany makes n contact requests, a second apart, the youngest of which has this age.
+// asked is how many requests there were since a moment for the contact requests of a flat.
+func (p *portal) asked(flat string, since time.Time) (n int) {
+	p.change(func() {
+		for _, q := range p.questions {
+			if q.flat == flat && !q.at.Before(since) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// addMany makes n contact requests, a step apart, the youngest of which has this age.
 func (p *portal) addMany(flat string, n int, age time.Duration) (all []*fieldLead) {
 	for k := range n {
-		all = append(all, p.add(flat, age+time.Duration(n-1-k)*time.Second))
+		all = append(all, p.add(flat, age+time.Duration(n-1-k)*p.step))
 	}
 	return all
 }
@@ -256,7 +304,7 @@ func (p *portal) show(flat string, list ...*fieldLead) {
 	p.change(func() { p.leads[flat] = list })
 }
 
-// fieldLog is the log of the portal's only agency.
+// log is the log of the portal's only agency.
 func (p *portal) log() []told { return p.w.log("A100") }
 
 // created are the announcements, by surname.

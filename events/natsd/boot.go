@@ -2,7 +2,6 @@ package natsd
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,8 +167,7 @@ const slowDisk = 32 << 20
 
 // startLimit is how long a start may take.
 func (s *Server) startLimit() time.Duration {
-	bytes, _ := bytesIn(s.folder())
-	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
+	return s.options.StartTimeout + time.Duration(bytesIn(s.folder())/slowDisk)*time.Second
 }
 
 // folder returns the path of one of the server's folders.
@@ -177,26 +175,27 @@ func (s *Server) folder(path ...string) string {
 	return filepath.Join(append([]string{s.options.StoreDir, "jetstream"}, path...)...)
 }
 
-// bytesIn returns the size of what is in a folder, links included, as far as it can be read, and
-// the first error of reading it.
-func bytesIn(folder string) (n int64, failed error) {
+// bytesIn returns the size of what is in a folder, links included. What cannot be read counts as a
+// byte.
+func bytesIn(folder string) (n int64) {
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			var info fs.FileInfo
-			if info, err = d.Info(); err == nil {
-				n += info.Size()
-			}
+		if err != nil {
+			n++
+		} else if info, err := d.Info(); err != nil {
+			n++
+		} else if !d.IsDir() {
+			n += info.Size()
 		}
-		failed = cmp.Or(failed, err)
 		return nil
 	})
-	return n, failed
+	return n
 }
 
 // serves returns errNotServed where the folder holds our stream, and the server could not recover
 // it or has taken it offline. It says so itself; nothing here reads its files.
 func (s *Server) serves(ctx context.Context, inner *server.Server) error {
-	if n, _ := bytesIn(s.folder(account, "streams", s.options.Stream)); s.options.Stream == "" || n == 0 {
+	folder := s.folder(account, "streams", s.options.Stream)
+	if _, err := os.Stat(folder); s.options.Stream == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password),
@@ -251,7 +250,7 @@ func (s *Server) beginStart() (failed int, err error) {
 	}
 	streams, _ := filepath.Glob(s.folder(account, "streams", "*"))
 	for _, stream := range streams {
-		if n, failed := bytesIn(stream); n == 0 && failed == nil {
+		if bytesIn(stream) == 0 {
 			err = errors.Join(err, os.RemoveAll(stream))
 		}
 	}
@@ -287,20 +286,14 @@ func (s *Server) noteStarts(failed int) error {
 // may be the last copy of something.
 const asidePrefix = "jetstream.damaged-"
 
-// moveAside renames the server's folder, with all streams and consumers in it. The new place is
-// beside StoreDir, or inside it where that is a file system of its own.
+// moveAside renames the server's folder, with all streams and consumers in it, beside StoreDir.
 func (s *Server) moveAside(failed int) error {
-	name := asidePrefix + time.Now().UTC().Format("20060102T150405.000Z")
-	to := filepath.Join(filepath.Dir(s.options.StoreDir), name)
-	err := os.Rename(s.folder(), to)
-	if err != nil {
-		to = filepath.Join(s.options.StoreDir, name)
-		err = os.Rename(s.folder(), to)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	to := filepath.Join(filepath.Dir(s.options.StoreDir), asidePrefix+time.Now().UTC().Format("20060102T150405.000Z"))
+	if err := os.Rename(s.folder(), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move %s aside: %w", s.folder(), err)
 	}
-	s.options.Logger.Error("the damaged folder of JetStream was moved aside", "why", fmt.Sprintf("%d starts in a row failed", failed), "now", to,
+	s.options.Logger.Error("the damaged folder of JetStream was moved aside",
+		"why", fmt.Sprintf("%d starts in a row failed", failed), "now", to,
 		"then", "the stream is made again from the event log; other streams, and consumers, have to be made again by their owners",
 		"advice", "check the disk, and delete the folder when it is not needed: it may hold people's data")
 	return nil

@@ -3,7 +3,6 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 )
 
 // logger passes the server's lines to slog. Notices are debug lines; the rare warnings about
@@ -14,27 +13,16 @@ type logger struct {
 	fatal chan string // the first fatal line; capacity 1
 }
 
-// source distinguishes lines about a connection from those of the server itself: the log bounds
-// what is repeated by message, and guests' mistakes must not hide the server's trouble.
-func source(line string) string {
-	if strings.Contains(line, " - cid:") {
-		return "nats connection"
-	}
-	return "nats server"
-}
-
 func (l *logger) Noticef(format string, v ...any) {
 	l.log.Debug("nats server", "line", fmt.Sprintf(format, v...))
 }
 
 func (l *logger) Warnf(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
-	l.log.Warn(source(line), "line", line)
+	l.log.Warn("nats server", "line", fmt.Sprintf(format, v...))
 }
 
 func (l *logger) Errorf(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
-	l.log.Error(source(line), "line", line)
+	l.log.Error("nats server", "line", fmt.Sprintf(format, v...))
 }
 
 func (l *logger) Debugf(string, ...any) {}

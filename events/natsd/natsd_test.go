@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,11 +87,26 @@ func guest(t *testing.T, s *Server) (*nats.Conn, chan error) {
 	return nc, refused
 }
 
-func TestAGuestReadsWithADurableConsumer(t *testing.T) {
+func TestAGuestReadsEventsAndPublishesElsewhere(t *testing.T) {
 	s := start(t)
 	_, js := connect(t, s)
-	makeStream(t, js, 3)
 	nc, _ := guest(t, s)
+	preview, err := nc.SubscribeSync("listings.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish("listings.other", []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	makeStream(t, js, 3)
+	for range 4 {
+		if _, err := preview.NextMsg(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -100,19 +117,14 @@ func TestAGuestReadsWithADurableConsumer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := c.Fetch(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for m := range batch.Messages() {
+	for range 3 {
+		m, err := c.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := m.DoubleAck(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n++
-	}
-	if info, err := c.Info(t.Context()); err != nil || n != 3 || info.NumAckPending != 0 || info.NumPending != 0 {
-		t.Fatalf("%d messages, %+v, %v", n, info, err)
 	}
 	stream, err := g.Stream(t.Context(), "LISTINGS")
 	if err != nil {
@@ -122,40 +134,6 @@ func TestAGuestReadsWithADurableConsumer(t *testing.T) {
 		t.Fatalf("message 2: %v", err)
 	}
 	if err := g.DeleteConsumer(t.Context(), "LISTINGS", "crm"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAGuestPublishesAndSubscribesElsewhere(t *testing.T) {
-	s := start(t)
-	nc, _ := guest(t, s)
-	for _, subject := range []string{"orders.new", "listings.other", "listings.v2.A100.test"} {
-		sub, err := nc.SubscribeSync(subject)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.Publish(subject, []byte("hi")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := sub.NextMsg(time.Minute); err != nil {
-			t.Fatalf("%s: %v", subject, err)
-		}
-	}
-}
-
-func TestAGuestSeesThePreviewOfEvents(t *testing.T) {
-	s := start(t)
-	_, js := connect(t, s)
-	nc, _ := guest(t, s)
-	sub, err := nc.SubscribeSync("listings.v1.>")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	makeStream(t, js, 1)
-	if _, err := sub.NextMsg(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -264,53 +242,65 @@ func TestOnlyWhoKnowsTheCredentialsComesIn(t *testing.T) {
 	}
 }
 
-func TestAnAddressForStrangersNeedsCredentials(t *testing.T) {
-	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:4222", "example.org:4222"} {
-		if _, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: listen}); !errors.Is(err, ErrNeedsCredentials) {
-			t.Errorf("%s: %v", listen, err)
+func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		o    Options
+		want error
+	}{
+		"all interfaces":        {t.Context(), Options{Listen: "0.0.0.0:0"}, ErrNeedsCredentials},
+		"all, without a host":   {t.Context(), Options{Listen: ":0"}, ErrNeedsCredentials},
+		"all of IPv6":           {t.Context(), Options{Listen: "[::]:0"}, ErrNeedsCredentials},
+		"a host name":           {t.Context(), Options{Listen: "example.org:4222"}, ErrNeedsCredentials},
+		"no host":               {t.Context(), Options{Listen: "4222"}, ErrAddress},
+		"no port":               {t.Context(), Options{Listen: "127.0.0.1"}, ErrAddress},
+		"a named port":          {t.Context(), Options{Listen: "127.0.0.1:nats"}, ErrAddress},
+		"a port that is none":   {t.Context(), Options{Listen: "127.0.0.1:70000"}, ErrAddress},
+		"another machine":       {t.Context(), Options{Listen: "192.0.2.1:4222", GuestToken: "t0ken"}, ErrAddress},
+		"a port in use":         {t.Context(), Options{Listen: taken.Addr().String()}, ErrPortInUse},
+		"a file for the folder": {t.Context(), Options{StoreDir: file}, syscall.ENOTDIR},
+		"a start called off":    {cancelled, Options{}, context.Canceled},
+	} {
+		c.o.StoreDir = cmp.Or(c.o.StoreDir, t.TempDir())
+		if _, err := Start(c.ctx, c.o); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if d := time.Since(begin); d > 20*time.Second { // a start that waits takes thirty
+		t.Errorf("reported after %s", d)
 	}
 	s := start(t, func(o *Options) { o.Listen, o.GuestToken = "0.0.0.0:0", "t0ken" })
 	if !strings.HasPrefix(s.ClientURL(), "nats://127.0.0.1:") {
 		t.Errorf("URL %s", s.ClientURL())
 	}
-}
-
-func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
-	for _, listen := range []string{"4222", "127.0.0.1", "127.0.0.1:nats", "127.0.0.1:70000", "127.0.0.1:-1"} {
-		if _, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: listen}); !errors.Is(err, ErrAddress) {
-			t.Errorf("%s: %v", listen, err)
-		}
-	}
-	_, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: "192.0.2.1:4222", GuestToken: "t0ken"})
-	if !errors.Is(err, ErrAddress) {
-		t.Errorf("an address of another machine: %v", err)
-	}
-}
-
-func TestAPortInUseIsSaidAtOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	address := l.Addr().String()
-	begin := time.Now()
-	_, err = Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: address})
-	if !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), address) {
-		t.Fatalf("%v", err)
-	}
-	if d := time.Since(begin); d > 20*time.Second { // a start that waits takes thirty
-		t.Fatalf("said after %s", d)
-	}
-}
-
-func TestAServerThatListensNowhereWorksInProcess(t *testing.T) {
-	s := start(t, func(o *Options) { o.Listen = "off" })
-	_, js := connect(t, s)
-	makeStream(t, js, 1)
+	s = start(t, func(o *Options) { o.Listen = "off" })
 	if s.ClientURL() != "" || s.running.Addr() != nil {
-		t.Fatalf("it listens on %s %v", s.ClientURL(), s.running.Addr())
+		t.Errorf("it listens on %s %v", s.ClientURL(), s.running.Addr())
+	}
+	connect(t, s)
+	for name, d := range map[string]Dial{
+		"no URL":              {},
+		"unreadable URL":      {URL: "nats://a b"},
+		"no creds file":       {URL: "nats://127.0.0.1", Creds: "/nowhere"},
+		"no nkey file":        {URL: "nats://127.0.0.1", NKey: "/nowhere"},
+		"no CA file":          {URL: "nats://127.0.0.1", CA: "/nowhere"},
+		"certificate, no key": {URL: "nats://127.0.0.1", Cert: "/nowhere"},
+	} {
+		if _, err := Connect(d, nil); !errors.Is(err, ErrDial) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -358,26 +348,6 @@ func TestTheServerWritesBeforeItAcknowledges(t *testing.T) {
 	}
 	if !o.SyncAlways || !o.NoSigs || o.JetStreamMaxStore != 123<<20 || o.StoreDir != s.options.StoreDir {
 		t.Fatalf("SyncAlways %v, NoSigs %v, max store %d", o.SyncAlways, o.NoSigs, o.JetStreamMaxStore)
-	}
-}
-
-func TestAFolderThatCannotBeUsedIsSaidAtOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now()
-	_, err := Start(t.Context(), Options{StoreDir: file})
-	if err == nil || time.Since(begin) > 20*time.Second { // a start that waits takes thirty
-		t.Fatalf("after %s: %v", time.Since(begin), err)
-	}
-}
-
-func TestAStartThatIsCancelledEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Start(ctx, Options{StoreDir: t.TempDir()}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v", err)
 	}
 }
 
@@ -452,25 +422,6 @@ func TestAConnectionWaitsForItsServer(t *testing.T) {
 	}
 	if nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 || nc.Opts.PingInterval != 20*time.Second || nc.Opts.Name != clientName() {
 		t.Fatalf("%+v", nc.Opts.Name)
-	}
-}
-
-func TestConnectionSettingsThatCannotWorkAreRefused(t *testing.T) {
-	for name, d := range map[string]Dial{
-		"no URL":              {},
-		"unreadable URL":      {URL: "nats://a b"},
-		"no creds file":       {URL: "nats://127.0.0.1", Creds: "/nowhere"},
-		"no nkey file":        {URL: "nats://127.0.0.1", NKey: "/nowhere"},
-		"no CA file":          {URL: "nats://127.0.0.1", CA: "/nowhere"},
-		"certificate, no key": {URL: "nats://127.0.0.1", Cert: "/nowhere"},
-	} {
-		nc, err := Connect(d, nil)
-		if !errors.Is(err, ErrDial) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err == nil {
-			nc.Close()
-		}
 	}
 }
 

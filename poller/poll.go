@@ -361,12 +361,12 @@ func (a *agency) observe(reference string, readings []watch.Reading, at time.Tim
 			changed[path] = true
 		}
 	}
-	return a.leaveOut(listings.OperationContactRequests, volatile, changed, false, at)
+	return a.leaveOut(listings.OperationContactRequests, volatile, changed, at)
 }
 
 // leaveOut excludes volatile members from comparisons, and includes those again that did not change
 // for a day.
-func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, ended bool, at time.Time) error {
+func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, at time.Time) error {
 	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
 	}
@@ -376,7 +376,7 @@ func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[
 		if !e.Empty() {
 			return e, nil
 		}
-		return a.volatility.Settle(state, op, changed, ended, at), nil
+		return a.volatility.Settle(state, op, changed, at), nil
 	})
 }
 

@@ -286,12 +286,7 @@ func (w *walk) end(v listings.Verdict) error {
 	defer a.committing.Unlock()
 	failing := a.walking.state()
 	now := time.Now()
-	a.mu.Lock()
-	took := a.lastWalk.Took
-	a.mu.Unlock()
-	walked := watch.Walked{
-		Verdict: v, Walk: w.Walk, Counted: a.counted, TookLast: took, Alarms: a.published().alarms,
-	}
+	walked := watch.Walked{Verdict: v, Walk: w.Walk, Counted: a.counted, Alarms: a.published().alarms}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
 	}
@@ -314,7 +309,7 @@ func (w *walk) end(v listings.Verdict) error {
 	}
 	w.ended = e
 	if v.Complete || v.Structural {
-		err = a.leaveOut(listings.OperationInsertions, a.volatility.ObserveWalk(w.rotating), w.changed, v.Complete, now)
+		err = a.leaveOut(listings.OperationInsertions, a.volatility.ObserveWalk(w.rotating), w.changed, now)
 	}
 	if err != nil {
 		return err

@@ -87,9 +87,6 @@ type Volatile struct {
 	Operation string    `json:"operation"`
 	Path      string    `json:"path"`    // JSON pointer into the record
 	Changed   time.Time `json:"changed"` // when it was last seen to change, to the hour
-	// Returning: it has been still for so long that the next complete walk takes its values,
-	// without an event.
-	Returning bool `json:"returning,omitempty"`
 }
 
 // Held is a change that waits to be believed.

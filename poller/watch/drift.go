@@ -32,84 +32,57 @@ func formOf(c events.Change) (f form, differs bool) {
 	return f, f.before != f.after
 }
 
-// kind is the form without the type of what appears or vanishes.
-func (f form) kind() form {
-	switch {
-	case f.before == nothing:
-		f.after = ""
-	case f.after == nothing:
-		f.before = ""
-	}
-	return f
-}
+// Drift is what has drifted in a walk, by path. The zero value holds nothing.
+type Drift map[string]form
 
-// tally counts how many records of a page show a form.
-type tally struct {
-	forms map[form]form // the first of each kind
-	count map[form]int  // by kind
-	known int           // records that could have shown it
-}
-
-func newTally() tally { return tally{forms: map[form]form{}, count: map[form]int{}} }
-
-// add counts what differs in one record.
-func (t *tally) add(list []events.Change) {
-	for _, c := range list {
-		if f, differs := formOf(c); differs {
-			if _, seen := t.forms[f.kind()]; !seen {
-				t.forms[f.kind()] = f
-			}
-			t.count[f.kind()]++
-		}
-	}
-}
-
-// leastDrifting is in how many records a drift shows at least.
+// leastDrifting is the minimum number of records in which a drift shows.
 const leastDrifting = 3
 
-// drift is what most records show, beside what earlier pages of the walk have shown.
-func (t *tally) drift(earlier Drift) Drift {
-	d := Drift{kinds: maps.Clone(earlier.kinds)}
-	for kind, n := range t.count {
-		if !d.kinds[kind] && n >= leastDrifting && 2*n > t.known {
-			if d.kinds == nil {
-				d.kinds = map[form]bool{}
+// with adds what most records of a page show, of which known could have changed; added is what
+// earlier pages had not shown.
+func (d Drift) with(changed [][]events.Change, known int) (all Drift, added []form) {
+	count, first := map[string]int{}, map[string]form{}
+	for _, list := range changed {
+		for _, c := range list {
+			if f, differs := formOf(c); differs {
+				if count[f.path]++; count[f.path] == 1 {
+					first[f.path] = f
+				}
 			}
-			d.kinds[kind] = true
-			d.added = append(d.added, t.forms[kind])
 		}
 	}
-	slices.SortFunc(d.added, func(a, b form) int {
-		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.before, b.before), cmp.Compare(a.after, b.after))
-	})
-	return d
-}
-
-// Drift is the forms that are drift in a walk. The zero value holds none.
-type Drift struct {
-	kinds map[form]bool
-	added []form // by the last page
+	all = maps.Clone(d)
+	for path, n := range count {
+		if _, is := d[path]; !is && n >= leastDrifting && 2*n > known {
+			if all == nil {
+				all = Drift{}
+			}
+			all[path] = first[path]
+			added = append(added, first[path])
+		}
+	}
+	slices.SortFunc(added, func(a, b form) int { return cmp.Compare(a.path, b.path) })
+	return all, added
 }
 
 // without is a list of changes without what is drift.
 func (d Drift) without(list []events.Change) []events.Change {
-	return slices.DeleteFunc(list, func(c events.Change) bool {
-		f, differs := formOf(c)
-		return differs && d.kinds[f.kind()]
+	return slices.DeleteFunc(slices.Clone(list), func(c events.Change) bool {
+		_, differs := formOf(c)
+		_, drifted := d[c.Path]
+		return differs && drifted
 	})
 }
 
-// event reports what the last page has added; nil if that is nothing.
-func (d Drift) event(agencyID string, at time.Time) *events.WatchSchemaDrifted {
-	if len(d.added) == 0 {
-		return nil
-	}
+// driftEvent reports what has drifted.
+func driftEvent(agencyID string, list []form, at time.Time) *events.WatchSchemaDrifted {
 	e := &events.WatchSchemaDrifted{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(listings.OperationInsertions),
+		Common:    events.Common{AgencyID: agencyID, ObservedAt: at},
+		Operation: string(listings.OperationInsertions),
 	}
-	e.Expected, e.Found = describeForms(d.added)
+	e.Expected, e.Found = describeForms(list)
 	e.Change = "vanished" // also what has another type now: the former one is gone
-	if !slices.ContainsFunc(d.added, func(f form) bool { return f.before != nothing }) {
+	if !slices.ContainsFunc(list, func(f form) bool { return f.before != nothing }) {
 		e.Change = "appeared"
 	}
 	return e

@@ -48,50 +48,45 @@ type InsertionDiff struct {
 	Published bool // new or back: its contact requests are to be polled at once
 }
 
-// diffInsertion compares a record that was just read with what is known of its reference. What is
-// drift of its page is no change. It is a pure function.
-func diffInsertion(s Observation, a store.Agency, k Known, read listings.Insertion, digest [32]byte, r Rules, drifted Drift) InsertionDiff {
+// diffInsertion compares a record that was just read with what is known of its reference. changed
+// is what differs between the two, but for what has drifted.
+func diffInsertion(s Observation, a store.Agency, k Known, read listings.Insertion, changed []events.Change, r Rules) InsertionDiff {
 	switch {
 	case !k.Exists:
-		return newInsertion(s, a, read, digest, r)
+		return newInsertion(s, a, read, r)
 	case k.Outside && refiltering(a):
-		return insideAgain(a, k, digest, r)
+		return insideAgain(a, k, read, r)
 	case !k.GoneSince.IsZero():
-		return reappeared(s, k, read, digest, r)
+		return reappeared(s, k, read, r)
 	}
 	d := InsertionDiff{Next: k.Insertion}
 	if k.Missing > 0 || !k.LastSeen.IsZero() {
 		d.Next.Missing, d.Next.LastSeen = 0, time.Time{}
 		d.Write = true
 	}
-	if k.Digest == digest && k.Rules == r.insertion {
+	if k.Digest == read.Digest && k.Rules == r.insertion {
 		return d
 	}
-	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
 	d.Write, d.NewRecord = true, true
-	if k.Rules != r.insertion {
-		return d // other rules made the old digest: renewed without a word
-	}
-	all := changes(k.Record, read.Record, r.ignoreInsertion)
-	left := drifted.without(all)
-	if len(left) == 0 {
+	if len(changed) == 0 { // also where other rules made the old digest
 		return d
 	}
 	d.Next.Revision++
 	d.Event = &events.InsertionChanged{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
-		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: left,
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
+		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: changed,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
 	}
 	return d
 }
 
 // newInsertion is a reference that was never seen: part of the baseline, or live.
-func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
+func newInsertion(s Observation, a store.Agency, read listings.Insertion, r Rules) InsertionDiff {
 	d := InsertionDiff{
 		Write: true, NewRecord: true, Fresh: true, Published: true,
 		Next: store.Insertion{
-			Reference: read.Reference, Digest: digest, Rules: r.insertion, Episode: 1,
+			Reference: read.Reference, Digest: read.Digest, Rules: r.insertion, Episode: 1,
 			FirstSeen: s.At, Baseline: !a.Baselined, Start: contactStart(a),
 		},
 	}
@@ -104,7 +99,7 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 	}
 	d.Event = &events.InsertionAppeared{
 		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
 	}
 	return d
 }
@@ -133,28 +128,28 @@ func contactStart(a store.Agency) time.Time {
 
 // reappeared is a reference that had disappeared and is listed again: a new episode, announced by
 // one event.
-func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
+func reappeared(s Observation, k Known, read listings.Insertion, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Published: true}
 	gone := k.GoneSince
 	d.Next.Episode++
 	d.Next.Outside = false
 	d.Next.Revision = 0
-	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
 	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince, d.Next.Refused = 0, time.Time{}, time.Time{}, ""
 	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
 	}
 	return d
 }
 
 // insideAgain is an insertion that another filter had left out: part of the baseline of the one
 // that holds it.
-func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDiff {
+func insideAgain(a store.Agency, k Known, read listings.Insertion, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
 	d.Next.Outside, d.Next.GoneSince, d.Next.Refused = false, time.Time{}, ""
-	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
 	d.Next.Baseline, d.Next.Polled, d.Next.Listed, d.Next.Start = true, false, false, contactStart(a)
 	return d
 }
@@ -247,14 +242,15 @@ const (
 // PageDiff is what one page of insertions changes.
 type PageDiff struct {
 	Insertions []InsertionDiff // as on the page
-	Drift      Drift
-	Rotating   []string // paths at which most records of the page have changed
+	Drift      Drift           // of the walk so far
+	drifted    []form          // what this page has added to it
+	Rotating   []string        // paths at which most records of the page have changed
 }
 
 // Effects is what is to be written where a page changes anything.
 func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e Effects) {
-	if drifted := d.Drift.event(agencyID, page[0].At); drifted != nil {
-		e.announce(drifted)
+	if len(d.drifted) > 0 {
+		e.announce(driftEvent(agencyID, d.drifted, page[0].At))
 	}
 	announced := 0
 	e.Records = map[string][]byte{}
@@ -280,31 +276,29 @@ func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e
 
 // DiffPage compares the records of a page with what is known of their references. What earlier
 // pages of the walk have shown to be drift is drift. It is a pure function.
-func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules, earlier Drift) PageDiff {
-	r.ignoreInsertion = slices.Concat(r.ignoreInsertion, silentPaths(a))
-	t, changed := newTally(), map[string]int{}
+func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules, earlier Drift) (d PageDiff) {
+	r = r.leavingOut(a)
+	changed, count, known := make([][]events.Change, len(page)), map[string]int{}, 0
 	for n, k := range page {
 		if !k.Exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
 			continue
 		}
-		t.known++
+		known++
 		if k.Digest != read[n].Digest {
-			list := changes(k.Record, read[n].Record, r.ignoreInsertion)
-			for _, c := range list {
-				changed[c.Path]++
-			}
-			t.add(list)
+			changed[n] = changes(k.Record, read[n].Record, r.ignoreInsertion)
+		}
+		for _, c := range changed[n] {
+			count[c.Path]++
 		}
 	}
-	var rotating []string
-	for path, n := range changed {
-		if n >= volatileChanges && 2*n > t.known {
-			rotating = append(rotating, path)
+	for path, n := range count {
+		if n >= volatileChanges && 2*n > known {
+			d.Rotating = append(d.Rotating, path)
 		}
 	}
-	d := PageDiff{Rotating: rotating, Drift: t.drift(earlier)}
+	d.Drift, d.drifted = earlier.with(changed, known)
 	for n, k := range page {
-		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.Drift))
+		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, d.Drift.without(changed[n]), r))
 	}
 	return d
 }
@@ -341,12 +335,16 @@ func NewRules(ignoreInsertion, ignoreContactRequest, ids []string) Rules {
 	}
 }
 
-// without is the rules of an agency of which these members of contact requests are volatile.
-func (r Rules) without(volatile []string) Rules {
-	if len(volatile) == 0 {
+// leavingOut is the rules for an agency, some members of whose records are volatile.
+func (r Rules) leavingOut(state store.Agency) Rules {
+	if len(state.Volatile) == 0 {
 		return r
 	}
-	return NewRules(r.ignoreInsertion, slices.Concat(r.ignoreContactRequest, volatile), r.ids)
+	return NewRules(
+		slices.Concat(r.ignoreInsertion, volatilePaths(state, listings.OperationInsertions)),
+		slices.Concat(r.ignoreContactRequest, volatilePaths(state, listings.OperationContactRequests)),
+		r.ids,
+	)
 }
 
 func rulesID(version int, ignored []string) uint32 {

@@ -155,7 +155,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 		volatile: volatilePaths(prior.State, listings.OperationContactRequests),
 		view:     viewOf(r, p.Longest), fresh: map[string]time.Time{},
 	}
-	c.Rules = p.Rules.without(c.volatile)
+	c.Rules = p.Rules.leavingOut(prior.State)
 	if moved := c.compare(r.Requests); moved {
 		c.announce(&events.WatchSchemaDrifted{
 			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: c.at},

@@ -153,30 +153,19 @@ func (v *Volatility) Compare(op listings.Operation, record string, left map[stri
 }
 
 // Settle remembers which members of an operation have changed, and takes back what has been still
-// for a day. A member of insertions comes back with the next complete walk, which takes its values;
-// one of contact requests immediately, as other rules renew digests silently. ended says that such
-// a walk has ended, and when it began.
-func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed map[string]bool, ended bool, at time.Time) (e Effects) {
-	all := slices.Clone(state.Volatile)
-	all = slices.DeleteFunc(all, func(one store.Volatile) bool {
-		return one.Operation == string(op) && one.Returning && ended && !changed[one.Path]
-	})
-	for n, one := range all {
-		if one.Operation != string(op) {
+// for a day: other rules renew digests silently.
+func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed map[string]bool, at time.Time) (e Effects) {
+	seen := !v.since.IsZero() && at.Sub(v.since) >= stillSeen
+	var all []store.Volatile
+	for _, one := range state.Volatile {
+		switch idle := at.Sub(one.Changed); {
+		case one.Operation != string(op):
+		case changed[one.Path] && idle >= stillSeen:
+			one.Changed = at.UTC()
+		case !changed[one.Path] && seen && idle >= stillFor:
 			continue
 		}
-		seen := !v.since.IsZero() && at.Sub(v.since) >= stillSeen
-		switch {
-		case changed[one.Path]:
-			if one.Returning || at.Sub(one.Changed) >= stillSeen {
-				all[n].Returning, all[n].Changed = false, at.UTC()
-			}
-		case seen && at.Sub(one.Changed) >= stillFor:
-			all[n].Returning = true
-		}
-	}
-	if op == listings.OperationContactRequests {
-		all = slices.DeleteFunc(all, func(one store.Volatile) bool { return one.Operation == string(op) && one.Returning })
+		all = append(all, one)
 	}
 	if !slices.Equal(all, state.Volatile) {
 		state.Volatile = all
@@ -188,7 +177,7 @@ func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed m
 // volatilePaths are the members of an operation's records that are left out of digests, sorted.
 func volatilePaths(state store.Agency, op listings.Operation) (paths []string) {
 	for _, one := range state.Volatile {
-		if one.Operation == string(op) && !one.Returning {
+		if one.Operation == string(op) {
 			paths = append(paths, one.Path)
 		}
 	}
@@ -196,29 +185,18 @@ func volatilePaths(state store.Agency, op listings.Operation) (paths []string) {
 	return paths
 }
 
-// silentPaths are the members of insertions whose changes are no news: those that are left out, and
-// those that come back.
-func silentPaths(state store.Agency) (paths []string) {
-	for _, one := range state.Volatile {
-		if one.Operation == string(listings.OperationInsertions) {
-			paths = append(paths, one.Path)
-		}
-	}
-	return paths
-}
-
 // Reduced returns what a page shows with digests that leave out what is volatile, and with the
 // values of that.
 func Reduced(state store.Agency, page []Listed, r Rules) []Listed {
-	hidden, silent := volatilePaths(state, listings.OperationInsertions), silentPaths(state)
-	if len(silent) == 0 {
+	hidden := volatilePaths(state, listings.OperationInsertions)
+	if len(hidden) == 0 {
 		return page
 	}
 	page = slices.Clone(page)
 	for n := range page {
 		i := &page[n]
-		i.Left = make(map[string]uint64, len(silent))
-		for _, path := range silent {
+		i.Left = make(map[string]uint64, len(hidden))
+		for _, path := range hidden {
 			i.Left[path] = maphash.Bytes(leftSeed, valueAt(i.Record, path))
 		}
 		if digest, err := listings.Digest(i.Record, slices.Concat(r.ignoreInsertion, hidden)); err == nil {

@@ -61,7 +61,6 @@ type Walked struct {
 	listings.Verdict
 	*Walk
 	Counted  time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
-	TookLast time.Duration // the walk before
 	Failing  time.Duration // for how long walks have failed
 	Alarms   Alarms        // that are on
 }
@@ -261,11 +260,11 @@ func (e *walkEnd) baselined(complete bool) {
 	})
 }
 
-// hold reports whether a mass disappearance is held. It is believed when complete walks have shown
-// it for long enough, and the hold ends when everything is announced.
+// hold reports whether a mass disappearance is held. It is believed when a complete walk still
+// shows it after long enough, and the hold ends when everything is announced.
 func (e *walkEnd) hold(missing int) bool {
-	w, s := e.walk, e.State
-	reason, odd := Implausible(missing, e.Published, len(w.Seen))
+	s := e.State
+	reason, odd := Implausible(missing, e.Published, len(e.walk.Seen))
 	switch {
 	case odd && (s.Held == nil || grown(*s.Held, reason, missing, e.Published)):
 		long := e.rules.HoldFor
@@ -279,13 +278,7 @@ func (e *walkEnd) hold(missing int) bool {
 		})
 		return true
 	case odd:
-		h := *s.Held
-		// Only complete walks count: where none came for long, the time without them does not.
-		if without := w.Began.Sub(s.LastCompleteWalk) - w.TookLast - 2*e.rules.Interval; without > 0 && !h.Approved {
-			h.Until = h.Until.Add(without)
-		}
-		s.Held = &h
-		return e.now.Before(h.Until)
+		return e.now.Before(s.Held.Until)
 	case s.Held != nil:
 		e.announce(HoldEnds(e.agencyID, "", *s.Held, e.now))
 		s.Held = nil

@@ -418,3 +418,13 @@ func TestWhatSlidesInFromBelowIsOldAfterARestart(t *testing.T) {
 	m.poll.Newest = epoch.Add(-200_000 * time.Minute) // of another insertion, the first one after the restart
 	wants(t, m.see(slices.Clone(list[1:])...))
 }
+
+// TestTheStartMovesBackAfterTheFirstPoll has contact requests that the service shows late.
+func TestTheStartMovesBackAfterTheFirstPoll(t *testing.T) {
+	for hours, want := range map[int][]string{-47: {"created late"}, -49: nil} {
+		m := newMemory()
+		m.Insertion.Baseline, m.Insertion.Start = true, epoch
+		wants(t, m.see())
+		wants(t, m.see(person("late", hours*60, "Late", "x")), want...)
+	}
+}

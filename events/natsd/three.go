@@ -1,14 +1,10 @@
 package natsd
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -45,38 +41,4 @@ func Three(host, dir string) (all [3]*server.Options, urls string, err error) {
 // streams.
 func LeadsThree(s *server.Server) bool {
 	return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3
-}
-
-// StartThree starts a cluster on this machine for a demo. It returns the URLs of its servers when
-// streams can be made.
-func StartThree(ctx context.Context, dir string) (urls string, stop func(), err error) {
-	options, urls, err := Three("127.0.0.1", dir)
-	if err != nil {
-		return "", nil, err
-	}
-	var all []*server.Server
-	stop = func() {
-		for _, s := range all {
-			s.Shutdown()
-			s.WaitForShutdown()
-		}
-	}
-	for _, o := range options {
-		s, err := server.NewServer(o)
-		if err != nil {
-			stop()
-			return "", nil, err
-		}
-		s.Start()
-		all = append(all, s)
-	}
-	for !slices.ContainsFunc(all, LeadsThree) { // servers give no signal
-		select {
-		case <-ctx.Done():
-			stop()
-			return "", nil, errors.New("the cluster does not start")
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return urls, stop, nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
+
+	"github.com/alecthomas/kong"
 )
 
 var update = flag.Bool("update", false, "write the tables made from the code into deploy/settings.md and deploy/doorbell.env.example")
@@ -58,30 +60,91 @@ func TestThePageOfCommandsListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) 
 	}
 }
 
-// TestEveryLinkOfThePagesLeadsToAFile looks at links within the repository.
-func TestEveryLinkOfThePagesLeadsToAFile(t *testing.T) {
-	const root = "../../.."
-	pages := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
+// pages are the texts of all pages of the repository, by their path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != top) {
 			return cmp.Or(err, fs.SkipDir)
 		}
-		if d.Name() == "node_modules" {
-			return fs.SkipDir
-		}
-		if filepath.Ext(path) != ".md" {
-			return nil
-		}
-		pages++
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readText(t, path), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), link[1])); err != nil && !strings.Contains(link[1], "://") {
-				t.Errorf("%s: %s leads nowhere", path, link[1])
-			}
+		if filepath.Ext(path) == ".md" {
+			all[path] = readText(t, path)
 		}
 		return nil
 	})
-	if err != nil || pages < 8 {
-		t.Fatal(pages, err)
+	if err != nil || len(all) < 8 {
+		t.Fatal(len(all), err)
+	}
+	return all
+}
+
+func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+	notInAnchors := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for path, text := range pages(t) {
+		for _, link := range regexp.MustCompile(`\]\(([^)#\s]*)#?([^)\s]*)\)`).FindAllStringSubmatch(text, -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			target := filepath.Join(filepath.Dir(path), link[1])
+			if link[1] == "" {
+				target = path
+			}
+			info, err := os.Stat(target)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			var anchors []string
+			if link[2] != "" && !info.IsDir() {
+				for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(readText(t, target), -1) {
+					anchors = append(anchors, strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+				}
+				if !slices.Contains(anchors, link[2]) {
+					t.Errorf("%s: %s has no heading #%s", path, target, link[2])
+				}
+			}
+		}
+	}
+}
+
+// parses reports what the grammar says of words behind the name of the program.
+func parses(t *testing.T, args []string) error {
+	parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	return err
+}
+
+func TestEveryCommandInDeployExists(t *testing.T) {
+	t.Parallel()
+	inText, inBlock := regexp.MustCompile("`(doorbell [^`]+)`"), regexp.MustCompile("(?m)^(doorbell .*)$")
+	block := regexp.MustCompile("(?s)```\\w*\n.*?```")
+	found := 0
+	for path, text := range pages(t) {
+		if !strings.HasPrefix(path, deployDir) {
+			continue // the others name commands without their arguments
+		}
+		lines := inText.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1)
+		for _, b := range block.FindAllString(text, -1) {
+			lines = append(lines, inBlock.FindAllStringSubmatch(b, -1)...)
+		}
+		for _, line := range lines {
+			found++
+			command, _, _ := strings.Cut(line[1], " > ")
+			quoted := false
+			args := strings.FieldsFunc(command, func(r rune) bool {
+				quoted = quoted != (r == '\'')
+				return r == '\'' || r == ' ' && !quoted
+			})
+			if err := parses(t, args[1:]); err != nil {
+				t.Errorf("%s: %s: %v", path, line[1], err)
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d commands found", found)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -89,8 +88,6 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	usedBefore(s, t)
 }
 
-func wordAt(text string, at int) uint64 { return bytewise.NativeEndian.Uint64([]byte(text[at : at+8])) }
-
 func overwrite(t *testing.T, path string, at int64, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -126,54 +123,4 @@ func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
 func lastLines(text string, n int) string {
 	all := doorbelltest.Lines(text)
 	return strings.Join(all[max(0, len(all)-n):], "\n")
-}
-
-// TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore takes away the last commit of a killed daemon, which the stream has
-// heard of already. Where the kill fell into a next commit, that has used pages of the one before: then there is no way back.
-func TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	usedBefore(s, t)
-	path := filepath.Join(s.Dir, daemon.StoreFile)
-	var rung []string
-	torn := 0
-	for n := 0; torn < 3 && n < 30; n++ {
-		d := doorbelltest.Launch(t, s.Environ, "run")
-		sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-		rung = append(rung, s.Ring(t, "A100"))
-		for _, id := range rung {
-			sub.Request(t, id)
-		}
-		doorbelltest.Eventually(t, "no commit is under way", func() bool { // a head is torn by its own commit, not by the next one
-			before := readText(t, path)
-			time.Sleep(10 * time.Millisecond) // that nothing is written gives no signal
-			return readText(t, path) == before
-		})
-		d.End(t, syscall.SIGKILL)
-
-		whole := readText(t, path)
-		newer := int64(0)
-		if wordAt(whole, 4096+16+48) > wordAt(whole, 16+48) {
-			newer = 4096
-		}
-		overwrite(t, path, newer+16+60, "torn")
-		v := doorbelltest.Launch(t, s.Environ, "verify", "--file", path)
-		if v.Exit(t) == exit.CodeIO {
-			overwrite(t, path, 0, whole)
-			continue
-		}
-		doorbelltest.Has(t, v.Stdout.String(), "is sound")
-		d = doorbelltest.Launch(t, s.Environ, "run")
-		doorbelltest.NatsURL(t, s.Dir)
-		d.Stop(t)
-		torn++
-	}
-	if torn == 0 {
-		t.Error("every kill fell into a commit")
-	}
-	life(s, t, func(a *daemon.Daemon, sub *doorbelltest.Subscriber) {
-		rung = append(rung, s.Ring(t, "A100"))
-		sub.Request(t, rung[len(rung)-1])
-		doorbelltest.MustBeWhole(t, a.Server().ClientURL(), rung...)
-	})
 }

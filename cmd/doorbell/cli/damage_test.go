@@ -55,33 +55,3 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		t.Error("what was moved aside is not what was there")
 	}
 }
-
-// TestAfterThreeFailedStartsTheStreamIsFilledFromTheEventLog finds the trace of a third start in a row that ended in a panic.
-func TestAfterThreeFailedStartsTheStreamIsFilledFromTheEventLog(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	from := time.Now()
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-	sub.Baselined(t, "A100")
-	for range 5 {
-		sub.Request(t, s.Ring(t, "A100"))
-	}
-	d.Stop(t)
-	if err := os.WriteFile(filepath.Join(s.Dir, daemon.StreamFolder, ".starts"), []byte("2\npanic: x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for life := range 2 {
-		d = doorbelltest.Launch(t, s.Environ, "run")
-		url := doorbelltest.NatsURL(t, s.Dir)
-		doorbelltest.SubscribeTo(t, url).Request(t, s.Ring(t, "A100"))
-		all := doorbelltest.Oracle{Model: s.Model, From: from, Until: from}.MustKeepItsPromises(t, url, doorbelltest.Patience)
-		if n := doorbelltest.Count(doorbelltest.Kinds(all, "A100"), "contact_request.created"); n != 6+life {
-			t.Errorf("%d contact requests", n)
-		}
-		d.Stop(t)
-		if asides, err := filepath.Glob(filepath.Join(s.Dir, "jetstream.damaged-*")); err != nil || len(asides) != 1 {
-			t.Fatal(asides, err)
-		}
-	}
-}

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 )
 
@@ -35,13 +32,5 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		if code := report(&out, tt.err); code != tt.code || out.String() != tt.text {
 			t.Errorf("%v: code %d and %q, want %d and %q", tt.err, code, out.String(), tt.code, tt.text)
 		}
-	}
-}
-
-func TestADirectoryIsToBeMadeOnlyWhereThereIsNone(t *testing.T) {
-	dir := t.TempDir()
-	doorbelltest.Has(t, exit.LetWrite(filepath.Join(dir, "below")), "install -d -m 700 -o ")
-	if advice := exit.LetWrite(dir); strings.Contains(advice, "install") {
-		t.Error(advice)
 	}
 }

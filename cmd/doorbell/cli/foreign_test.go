@@ -1,20 +1,26 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
+	"doorbell/schemas"
 	"doorbell/schemas/skiptest"
 
 	"github.com/nats-io/nats.go"
@@ -217,19 +223,109 @@ func npm(t *testing.T, name string) string {
 	return path
 }
 
-// natsCommand is the path of the nats command, or the end of the test.
-func natsCommand(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("DOORBELL_TEST_NATS")
-	if path == "" {
-		path, _ = exec.LookPath("nats")
-	}
-	if path == "" {
-		skiptest.Skipf(t, "there is no nats command; set DOORBELL_TEST_NATS to one of version 0.4 (github.com/nats-io/natscli)")
-	}
-	path, err := filepath.Abs(path)
+// judgedByLibraries has the CloudEvents library read every message, and Ajv hold it and all examples
+// against the schemas.
+func judgedByLibraries(t *testing.T, b *talker) {
+	judge := exec.Command("node", npm(t, "judge.mjs"), "LISTINGS", "LISTINGS_REPLAY", "LISTINGS_DLQ")
+	judge.Env = append(judge.Environ(), "NATS_URL="+b.url)
+	out, err := judge.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	examples, streams, types := 0, map[string]bool{}, map[string]bool{}
+	for line := range bytes.Lines(out) {
+		var u struct {
+			Example, Stream, Subject, Reference string
+			PropertyReferenceID, Origin         string // of the data
+			Attributes                          map[string]any
+			Problems                            []string
+		}
+		if err := json.Unmarshal(line, &u); err != nil {
+			t.Fatal(err)
+		}
+		if len(u.Problems) > 0 {
+			t.Errorf("%s%s, on %s: %q", u.Example, u.Stream, u.Subject, u.Problems)
+		}
+		if u.Example != "" {
+			examples++
+			continue
+		}
+		streams[u.Stream], types[u.Attributes["type"].(string)] = true, true
+		if u.Reference != u.PropertyReferenceID || u.Origin != u.Attributes["origin"] {
+			t.Errorf("on %s it reads another event: %+v", u.Subject, u)
+		}
+	}
+	if examples != 2*len(schemas.Types()) || len(streams) != 3 || len(types) != 12 {
+		t.Errorf("%d files of examples were judged, %v, %v", examples, streams, types)
+	}
+}
+
+func judgedByLeads(t *testing.T, b *talker) {
+	program := filepath.Join(t.TempDir(), "leads")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "leads.go") // with what binary was compiled for
+	build.Dir, build.Env = interop, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	leads := foreign(t, []string{"NATS_URL=" + b.url}, program)
+	leads.Stdout.Await(t, "known before the watch began: ")
+	leads.Stdout.Await(t, "ring: "+b.lead+" wrote to A100 about "+regexp.QuoteMeta(oddReference)+"\n")
+	leads.Stdout.Await(t, "erase the person of "+b.erased+"\n")
+	if rung := strings.Count(leads.Stdout.String(), "ring: "+b.lead); rung != 1 {
+		t.Errorf("it rang %d times for one contact request", rung)
+	}
+}
+
+func judgedByMirror(t *testing.T, b *talker) {
+	mirror := foreign(t, []string{"NATS_URL=" + b.url}, "node", npm(t, "mirror.mjs"))
+	quiet := doorbelltest.NatsServer(t).ClientURL()
+	alive := foreign(t, []string{"NATS_URL=" + quiet, "PATIENCE_SECONDS=1"}, "node", npm(t, "alive.mjs"), "A100", "none")
+	nc, _ := doorbelltest.Connected(t, quiet)
+	mirror.Stdout.Await(t, "A100: insertion.reappeared "+regexp.QuoteMeta(oddReference)+", episode 2, live\n")
+	mirror.Stdout.Await(t, "C.300: watch.baselined\n")
+	mirror.Stdout.Await(t, "insertion.appeared .*, baseline\n")
+	alive.Stdout.Await(t, "none: no heartbeat.*\n")
+	doorbelltest.Eventually(t, "a heartbeat is heard", func() bool {
+		beat := []byte(`{"agencyId":"A100","at":"2026-11-20T09:42:00Z","lastSequence":1842,"state":"watching"}`)
+		if err := nc.Publish("listings.heartbeat.A100", beat); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(alive.Stdout.String(), "A100: watching\n")
+	})
+}
+
+func judgedByNATS(t *testing.T, b *talker) {
+	command, err := filepath.Abs(foreignProgram(t, "DOORBELL_TEST_NATS", "nats", "the nats command reads no event"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	for name, path := range map[string]string{"nats": command, "doorbell": doorbelltest.Binary(t)} {
+		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environ := append(b.environ, "NATS_URL="+b.url, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "XDG_CONFIG_HOME="+bin)
+	script := foreign(t, environ, "sh", "-ex", filepath.Join(interop, "commands.sh"))
+	for ended := false; !ended; {
+		b.ring(t) // some of the commands wait for something to happen
+		select {
+		case <-script.Gone:
+			ended = true
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	if code := script.Cmd.ProcessState.ExitCode(); code != 0 {
+		begun := regexp.MustCompile(`(?m)^(\+|nats: error|doorbell:) .*$`).FindAllString(script.Stderr.String(), -1) // no people
+		t.Fatalf("commands.sh ended with %d:\n%s", code, strings.Join(begun, "\n"))
+	}
+	for _, want := range []string{
+		"ce-type: contact_request.created", "ce-subject: Haus%20am%20See#12", "listings.v1.A100.watch.baselined",
+		"Nats-Msg-Id: crm-2/", "ce-origin: replay", "doorbell-replay: crm-2", "doorbell-reason: ", "doorbell-attempts: 1",
+		`"state":"watching"`,
+	} {
+		if !strings.Contains(script.Stdout.String(), want) {
+			t.Errorf("the commands do not show %s", want)
+		}
+	}
 }

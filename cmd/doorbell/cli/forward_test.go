@@ -3,23 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
 
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/receivers"
-	"doorbell/events/forward"
-	"doorbell/poller"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -77,41 +68,6 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	}
 }
 
-func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
-	t.Parallel()
-	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	p.Answer(http.StatusServiceUnavailable)
-	d := doorbelltest.Launch(t, s.With(p.Environ()...), "run")
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-	sub.Baselined(t, "A100")
-	var ids []string
-	for range 3 {
-		ids = append(ids, s.Ring(t, "A100"))
-		sub.Request(t, ids[len(ids)-1])
-	}
-	d.Stderr.Await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+.leads"`)
-	if code := d.End(t, syscall.SIGKILL); code != -1 {
-		t.Fatalf("exit code %d after SIGKILL", code)
-	}
-	p.Answer(http.StatusOK)
-	again := doorbelltest.Launch(t, s.With(p.Environ()...), "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Request(t, ids[2])
-	// The server delivers again after half a minute: nobody has told it that its consumer was killed.
-	doorbelltest.Within(t, 3*doorbelltest.Patience, "all have arrived", func() bool {
-		return len(p.Hooked("contact_request.created")) == 3 && p.Posted("slack", "Nora M.") == 3 && p.Posted("teams", "Nora M.") == 3 && p.Mailed("Muster") == 3
-	})
-	for i, h := range p.Hooked("contact_request.created") {
-		if !strings.Contains(h.Body, ids[i]) {
-			t.Errorf("number %d is not the one that was made as number %d", i, i)
-		}
-	}
-	again.Stop(t)
-	if got := len(p.Hooked("contact_request.created")); got != 3 {
-		t.Errorf("the webhook got %d, want 3", got)
-	}
-	mustBePrivate(t, d.Stderr.String()+again.Stderr.String())
-}
-
 // TestAForwarderRunsAloneWithoutTheKey lets a guest of the embedded server forward. Its environment holds a key that cannot be read:
 // whoever looked at it would stop.
 func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
@@ -166,60 +122,6 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	mustBePrivate(t, f.Stdout.String()+f.Stderr.String()+d.Stderr.String()+list.Stdout+retry.Stdout+retry.Stderr)
 }
 
-// TestARefusedTableLeavesTheOneBeforeInForce is about a forwarder that runs alone.
-func TestARefusedTableLeavesTheOneBeforeInForce(t *testing.T) {
-	var log strings.Builder
-	changes := 0
-	take := taking(slog.New(slog.NewTextHandler(&log, nil)), func([]forward.Route, time.Time) error {
-		changes++
-		return nil
-	})
-	if take(nil, "line 3, column 1: this is no column"); changes > 0 || !strings.Contains(log.String(), "line 3") {
-		t.Errorf("%d tables are in force, and the log says %s", changes, &log)
-	}
-	if take(nil, ""); changes != 1 {
-		t.Errorf("%d tables are in force", changes)
-	}
-}
-
-func TestAReceiverThatIsGoneIsTroubleAndTheWatchGoesOn(t *testing.T) {
-	t.Parallel()
-	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	p.Answer(http.StatusGone)
-	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
-	d.Stderr.Await(t, "delivery failed; retrying")
-	s.GoesOn(t, "A100", 5)
-	var got doorbelltest.Result
-	doorbelltest.Eventually(t, "the alert waits", func() bool {
-		got = doorbelltest.Run(t, s.Environ, "status", "--check")
-		return strings.Contains(got.Stdout, "webhook alerts: a message waits")
-	})
-	if got.Code != exit.CodeFailed {
-		t.Errorf("status --check: %+v", got)
-	}
-	doorbelltest.Has(t, got.Stdout, "Last error: the webhook answers 410 Gone")
-	mustBePrivate(t, got.Stdout+got.Stderr+d.Stderr.String())
-	d.Stop(t)
-}
-
-func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
-	t.Parallel()
-	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	if err := os.MkdirAll(filepath.Join(s.Dir, "forward"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(s.Dir, "forward", "run.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := doorbelltest.Launch(t, s.With(p.Webhook()), "run")
-	d.Stderr.Await(t, "forwarders failed; retrying")
-	s.GoesOn(t, "A100", 5)
-	if got := doorbelltest.Run(t, s.Environ, "status", "--check"); got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "run.json is damaged") {
-		t.Errorf("status --check: %+v", got)
-	}
-	d.Stop(t)
-}
-
 func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	t.Parallel()
 	server := doorbelltest.StartNATS(t, -1)
@@ -271,20 +173,6 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-}
-
-func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
-	c := readForward(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=leads@agency.example",
-		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
-	f, err := receivers.OpenKind(c, "email", "email", release)
-	if err != nil || len(f.Distinct()) != 2 {
-		t.Fatalf("%d receivers, %v", len(f.Distinct()), err)
-	}
-	for i, want := range []string{" (A100) failed to take", " (all but A100) failed to take"} {
-		if got := try(t.Context(), f.Distinct()[i]).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
 }
 
 func TestAnInstallationThatHasANameSaysItEverywhere(t *testing.T) {
@@ -364,26 +252,5 @@ func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
 	got = doorbelltest.Run(t, environ, "replay", "--to", "webhook", "--agency", "A100", "--from-sequence", "1")
 	if got.Code != exit.Done || !strings.HasPrefix(got.Stdout, "5 events sent to webhook") {
 		t.Errorf("going on: %+v", got)
-	}
-}
-
-func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
-	now := time.Now()
-	for _, tt := range []struct {
-		f    ops.ForwarderStatus
-		want bool
-	}{
-		{ops.ForwarderStatus{Destination: "x"}, false},
-		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
-		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-2 * time.Minute), LastError: "503"}, true},
-		{ops.ForwarderStatus{Destination: "x", Attempts: 2}, true},
-		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
-		{ops.ForwarderStatus{Problem: "damaged"}, true},
-	} {
-		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}, NATS: ops.NATSStatus{Connected: true}}
-		s.Watch.At, s.Watch.Agencies = now, []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}
-		if (s.Summary() != "") != tt.want {
-			t.Errorf("%+v: the summary is %q", tt.f, s.Summary())
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,56 +92,28 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	a := s.Open(t, "127.0.0.1:0")
 	g := newGuest(t, doorbelltest.StatusOf(t, a).NATS.URL)
 	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
-	if err == nil {
-		err = g.nc.Flush()
-	}
-	if err != nil {
+	if err := errors.Join(err, g.nc.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	doorbelltest.RunUntilTheEnd(t, a)
-	mustBeAHeartbeat(t, beats)
+	beat, err := beats.NextMsg(doorbelltest.Patience)
+	if err != nil {
+		t.Fatalf("no heartbeat: %v", err)
+	}
+	schematest.Validate(t, "heartbeat", beat.Data)
 
 	sub := doorbelltest.SubscribeTo(t, doorbelltest.StatusOf(t, a).NATS.URL)
 	sub.Baselined(t, "A100")
-	before := doorbelltest.StreamOf(t, g.js)
-	g.mayNotDisturb(t, before)
-	after := doorbelltest.StreamOf(t, g.js)
-	if !reflect.DeepEqual(before.CachedInfo().Config, after.CachedInfo().Config) || after.CachedInfo().State.FirstSeq != 1 {
-		t.Errorf("the stream was changed: %+v", after.CachedInfo())
-	}
-
-	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "mine", FilterSubject: "listings.v1.A100.>"})
+	g.mayNotDisturb(t, doorbelltest.StreamOf(t, g.js))
+	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{
+		Durable: "mine", FilterSubject: "listings.v1.A100.contact_request.>",
+	})
 	if err != nil {
 		t.Fatalf("a guest may not make a durable consumer: %v", err)
 	}
 	id := s.Ring(t, "A100")
-	sub.Request(t, id)
-	for arrived := ""; arrived != id; {
-		arrived = doorbelltest.NextOf(t, durable).Body.ContactRequestID
-	}
-	doorbelltest.MustBeWhole(t, doorbelltest.StatusOf(t, a).NATS.URL, id)
-}
-
-func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
-	t.Helper()
-	m, err := beats.NextMsg(doorbelltest.Patience)
-	if err != nil {
-		t.Fatalf("no heartbeat: %v", err)
-	}
-	schematest.Validate(t, "heartbeat", m.Data)
-	var beat map[string]any
-	if err := json.Unmarshal(m.Data, &beat); err != nil {
-		t.Fatal("no JSON object")
-	}
-	at, _ := beat["at"].(string)
-	moment, err := time.Parse(time.RFC3339Nano, at)
-	_, number := beat["lastSequence"].(float64)
-	state, _ := beat["state"].(string)
-	if err != nil || time.Since(moment).Abs() > time.Minute || !strings.HasSuffix(at, "Z") || !number || beat["agencyId"] != "A100" || len(beat) != 4 {
-		t.Errorf("heartbeat is %v", beat)
-	}
-	if !slices.Contains([]string{"starting", "waiting_for_stream", "baselining", "watching", "held", "backing_off", "halted"}, state) {
-		t.Errorf("state of the heartbeat is %q", state)
+	if got := doorbelltest.NextOf(t, durable).Body.ContactRequestID; got != id {
+		t.Errorf("%s arrives, not %s", got, id)
 	}
 }
 

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	leads "doorbell/cmd/doorbell/report"
-	"doorbell/store"
 )
 
 // reported is what doorbell report --json prints.
@@ -54,38 +51,4 @@ func TestTheReportCountsWhatReceiversHaveTaken(t *testing.T) {
 	mustBePrivate(t, text.Stdout)
 	p.Answer(200)
 	doorbelltest.Eventually(t, "the last one is delivered", func() bool { return reported(t, environ).Total.Delivered == 4 })
-}
-
-func TestAMailOnMondayIsSentOnceHoweverOftenItStarts(t *testing.T) {
-	t.Parallel()
-	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
-	environ := s.With(append(p.Environ(), "DOORBELL_EMAIL_REPORT_TO=owner@agency.example")...)
-	start := func() *doorbelltest.Child {
-		d := doorbelltest.Launch(t, environ, "run")
-		doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
-		return d
-	}
-	start().Stop(t) // it was not watched in any week that has ended
-	if n := p.Mailed("Leads of the week"); n != 0 {
-		t.Fatalf("%d reports after the first start", n)
-	}
-	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = kept.SetReported(store.Reported{Week: time.Now().AddDate(0, 0, -21), All: true})
-	if err := errors.Join(err, kept.Close()); err != nil {
-		t.Fatal(err)
-	}
-	d := start()
-	doorbelltest.Eventually(t, "the report is mailed", func() bool { return p.Mailed("Leads of the week") == 1 && p.Mailed("leads-") == 1 })
-	d.Stop(t)
-	d = start()
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir))
-	sub.Request(t, s.Ring(t, "A100"))
-	doorbelltest.Eventually(t, "the lead is mailed", func() bool { return p.Mailed("Muster") == 1 })
-	d.Stop(t)
-	if n := p.Mailed("Leads of the week"); n != 1 {
-		t.Errorf("the report was mailed %d times", n)
-	}
 }

@@ -6,13 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/cmd/doorbell/exit"
 )
 
 // TestWhatAServerSaysBeyondItsAnswerIsNotPrinted is about a gateway that tells a length too short.
@@ -76,53 +74,6 @@ func TestTheProxyOfTheEnvironmentIsUsedForHTTPS(t *testing.T) {
 		if strings.Contains(said, "S3cret") || strings.Contains(said, "the proxy "+proxy.URL+" of HTTPS_PROXY does not connect to the API") != used || asked.Load() > 0 != used {
 			t.Errorf("NO_PROXY=%s: the proxy is asked %d times, and it says:\n%s", except, asked.Load(), said)
 		}
-	}
-}
-
-func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
-	t.Parallel()
-	gone := httptest.NewServer(nil)
-	gone.Close()
-	environ := func(proxy string) []string {
-		return []string{ // each in a folder of its own: a daemon that begins holds the store before it answers
-			"HTTPS_PROXY=" + proxy, "DOORBELL_BASE_URL=https://api.invalid", "DOORBELL_AGENCIES=A100,B200", "DOORBELL_API_KEY=" + doorbelltest.TestKey,
-			"DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off", "DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t),
-			"DOORBELL_SLACK_URL=A100=https://hooks.invalid/a,B200=https://hooks.invalid/b", "DOORBELL_WEBHOOK_URL=https://leads.invalid/x",
-		}
-	}
-	holdsNoSecret := func(said string) {
-		t.Helper()
-		if strings.Contains(said, "S3cret") {
-			t.Errorf("it says:\n%s", said)
-		}
-	}
-	away := strings.Replace(gone.URL, "://", "://user:S3cret-of-proxy@", 1)
-	says := "the proxy " + gone.URL + " of HTTPS_PROXY does not connect to the API: connection refused"
-	c, d := doorbelltest.Launch(t, environ(away), "check"), doorbelltest.Launch(t, environ(away), "run")
-	if code := c.Exit(t); code != exit.CodeFailed {
-		t.Errorf("exit code %d", code)
-	}
-	d.Stderr.Await(t, regexp.QuoteMeta(says))
-	d.Stop(t)
-	printed := strings.Join(strings.Fields(c.Stdout.String()), " ")
-	doorbelltest.Has(t, printed, says, "is HTTPS_PROXY right, and does the proxy run?")
-	if strings.Contains(printed, "is DOORBELL_BASE_URL right") {
-		t.Errorf("the API is blamed for its proxy:\n%s", printed)
-	}
-	holdsNoSecret(c.Stdout.String() + c.Stderr.String() + d.Stderr.String())
-	for _, receiver := range []string{"slack", "webhook"} {
-		tried := doorbelltest.Launch(t, environ(away), "forward", receiver, "--test")
-		tried.Exit(t)
-		doorbelltest.Has(t, tried.Stdout.String(), "the proxy of HTTPS_PROXY cannot be reached")
-		holdsNoSecret(tried.Stdout.String() + tried.Stderr.String())
-	}
-	for _, command := range []string{"check", "run"} {
-		refused := doorbelltest.Launch(t, environ("http://user:S3cret-of-proxy@[proxy"), command)
-		if code := refused.Exit(t); code != exit.CodeConfig {
-			t.Errorf("%s: exit code %d", command, code)
-		}
-		doorbelltest.Has(t, refused.Stderr.String(), "HTTPS_PROXY is not the address of a proxy; write it like http://")
-		holdsNoSecret(refused.Stdout.String() + refused.Stderr.String())
 	}
 }
 

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +11,6 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/events"
 	"doorbell/poller"
 )
 
@@ -120,31 +117,6 @@ func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *t
 		r.wants(agencyLine("C300", "c-key"))
 		time.Sleep(time.Hour)
 		r.wants()
-	})
-}
-
-func TestWhatIsSaidOfPeopleIsReadAgainLikeKeys(t *testing.T) {
-	file := write(t, "people", "none\n", 0o600)
-	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_AGENCIES=A100", "DOORBELL_API_KEY=a-key", "DOORBELL_PEOPLE_FILE=" + file}
-	c := mustRead(t, environ)
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var told []events.People
-		reader, ended := newKeyReader(environ, c, nil, slog.New(slog.DiscardHandler)), make(chan error, 1)
-		go func() {
-			ended <- reader.run(ctx, func(list []poller.AgencyKeys) error {
-				told = append(told, list[0].People)
-				return nil
-			})
-		}()
-		if err := os.WriteFile(file, []byte("A100=contact\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(30*time.Second + time.Millisecond) // virtual: files are read again every 30 s
-		stop()
-		if err := <-ended; err != nil || !slices.Equal(told, []events.People{events.PeopleContact}) {
-			t.Errorf("told %q, %v", told, err)
-		}
 	})
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/poller/sandbox"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -264,39 +263,5 @@ func holdsJSON(ts *testscript.TestScript, text string, args []string) {
 	}
 	if len(args) == 2 && !regexp.MustCompile(args[1]).MatchString(fmt.Sprint(v)) {
 		ts.Fatalf("%s is %v", args[0], v)
-	}
-}
-
-// TestEveryCommandHasATranscript holds the scripts against the grammar.
-func TestEveryCommandHasATranscript(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(scriptFolder, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	var all strings.Builder
-	for _, f := range files {
-		all.WriteString(readText(t, f))
-	}
-	for _, command := range commands(t) {
-		for what, pattern := range map[string]string{
-			"its help":              `(?m)^doorbell ` + command + ` --help$`,
-			"a good case":           `(?m)^(doorbell|start \S+ doorbell|until '.*' doorbell) ` + command + `\b(?: [^-].*| --[^h].*|)$`,
-			"a bad one":             `(?m)^exits \d+ doorbell ` + command + `\b`,
-			"--json that is parsed": `(?m)^(?:doorbell|exits \d+ doorbell) ` + command + `\b.* --json.*\n(?:#.*\n)*jsonl? `,
-		} {
-			if command == "run" && strings.HasPrefix(what, "--json") { // it has none
-				continue
-			}
-			if started := slices.Contains([]string{"sandbox", "demo", "events tail"}, command); started && strings.HasPrefix(what, "--json") {
-				pattern = `(?m)^start \S+ doorbell ` + command + `\b.* --json`
-			}
-			if !regexp.MustCompile(pattern).MatchString(all.String()) {
-				t.Errorf("no script has %s of doorbell %s", what, command)
-			}
-		}
-	}
-	if strings.Contains(all.String(), sandbox.Marker) || strings.Contains(all.String(), "sleep") {
-		t.Error("a script names a person, or sleeps")
 	}
 }

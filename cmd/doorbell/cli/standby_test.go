@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,42 +96,4 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	if _, err := kv.Get(t.Context(), "pair"); err == nil {
 		t.Error("the lease was not given back")
 	}
-}
-
-// TestATurnBeginsWithTheLastGoodTableOfRoutes is about a mistake in the table, which must not end a
-// doorbell of a pair when it takes over, or after NATS was away for a while.
-func TestATurnBeginsWithTheLastGoodTableOfRoutes(t *testing.T) {
-	t.Parallel()
-	far := doorbelltest.StartFar(t)
-	_, js := doorbelltest.Connected(t, far.URL())
-	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kv.PutString(t.Context(), "pair", `{"name":"machine-one","id":"1"}`); err != nil {
-		t.Fatal(err)
-	}
-	s := doorbelltest.NewScene(t, "A100")
-	place := doorbelltest.NewPlace(t)
-	_, address, _ := strings.Cut(place.Webhook(), "=")
-	table := filepath.Join(t.TempDir(), "routes.csv")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("agency,to\nA100,webhook:" + address + "\n")
-	p := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_ROUTES_FILE="+table), "run")
-	p.Stderr.Await(t, "another doorbell works")
-	write("agency,to\nA100,pigeon:left-loft\n")
-	if err := kv.Delete(t.Context(), "pair"); err != nil {
-		t.Fatal(err)
-	}
-	p.Stderr.Await(t, "the one before stays in force")
-	s.GoesOn(t, "A100", 5)
-	sub := doorbelltest.SubscribeTo(t, far.URL())
-	sub.Request(t, s.Ring(t, "A100"))
-	doorbelltest.Eventually(t, "the lead is delivered", func() bool { return len(place.Hooked("contact_request.created")) > 0 })
-	p.Stop(t)
 }

@@ -16,8 +16,6 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/poller/sandbox"
-
-	"github.com/nats-io/nats.go"
 )
 
 // hanging is a NATS that accepts connections and, once it hangs, neither reads nor answers nor ends them.
@@ -196,38 +194,4 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second { // the first one waits for ten
 		t.Errorf("it took %s", took)
 	}
-}
-
-// stuck is the way to a server that greets and never reads again. Over a pipe nothing is buffered: the first write of the
-// client holds its connection up, and whoever asks it anything.
-type stuck struct{ t *testing.T }
-
-func (s stuck) InProcessConn() (net.Conn, error) {
-	client, server := net.Pipe()
-	s.t.Cleanup(func() { server.Close() })
-	go func() {
-		_, _ = io.WriteString(server, `INFO {"server_id":"S","version":"2.15.2","headers":true,"max_payload":1048576}`+"\r\n")
-		b := make([]byte, 4<<10)
-		for text := ""; !strings.Contains(text, "PING\r\n"); {
-			n, err := server.Read(b)
-			if err != nil {
-				return
-			}
-			text += string(b[:n])
-		}
-		_, _ = io.WriteString(server, "PONG\r\n")
-	}()
-	return client, nil
-}
-
-func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	s.Watched(t, "A100")
-	endsInTime := runs(t, s.Open(t, "off", func(o *daemon.Options) {
-		o.Drain = drain
-		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
-	}))
-	s.GoesOn(t, "A100", 30)
-	endsInTime()
 }

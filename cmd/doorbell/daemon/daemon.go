@@ -27,7 +27,6 @@ import (
 	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/store"
-	"github.com/nats-io/nats.go"
 )
 
 // What stands in the data directory.
@@ -97,9 +96,8 @@ type Options struct {
 	// for what the status counts; 0: 10 s.
 	CountEvery, FollowEvery time.Duration
 
-	Socket     net.Listener                                                // instead of the one in DataDir
-	CheckEvery time.Duration                                               // of the embedded server; 0: its default
-	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
+	Socket     net.Listener  // instead of the one in DataDir
+	CheckEvery time.Duration // of the embedded server; 0: its default
 }
 
 // Daemon is the program as a value: New takes everything it needs, Run works until its context

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -108,11 +106,7 @@ func (a *Daemon) setBack(agency string) error {
 
 // connect makes the relay's connection and the relay on it.
 func (a *Daemon) connect() error {
-	var way []nats.Option
-	if a.server != nil && a.o.InProcess != nil {
-		way = append(way, nats.InProcessServer(a.o.InProcess(a.server)))
-	}
-	conn, err := a.dial(way...)
+	conn, err := a.dial()
 	if err != nil {
 		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
@@ -131,9 +125,9 @@ func (a *Daemon) connect() error {
 }
 
 // dial makes a connection; the options are for one to a server of ours.
-func (a *Daemon) dial(opts ...nats.Option) (stream.Conn, error) {
+func (a *Daemon) dial() (stream.Conn, error) {
 	if a.server != nil {
-		conn, err := a.server.Connect("relay", opts...)
+		conn, err := a.server.Connect("relay")
 		return stream.Conn{Conn: conn}, err
 	}
 	return Connect(a.o.NATS, a.o.Log.With("part", "nats"))

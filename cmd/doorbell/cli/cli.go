@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +41,8 @@ type grammar struct {
 
 	Forget ForgetCmd `cmd:"" group:"people" help:"Erase a person's data, and write a receipt."`
 	Export ExportCmd `cmd:"" group:"people" help:"Print a person's data."`
+
+	PrintVersion kong.VersionFlag `name:"version" hidden:""`
 
 	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store to a file, also while the daemon runs."`
 	Verify VerifyCmd `cmd:"" group:"store" help:"Verify the store or a backup."`
@@ -112,12 +112,12 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(normalizeArgs(args))
+	command, err := parser.Parse(args)
 	if answered {
 		return nil
 	}
 	if err == nil {
-		err = cmp.Or(emptyValue(command), givenTwice(command))
+		err = emptyValue(command)
 	}
 	if err != nil {
 		return usageError(err)
@@ -132,21 +132,11 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: usualWidth}),
 		groups,
 		kong.Vars{
+			"version":   "doorbell " + release,
 			"scenarios": strings.Join(scenarioNames(), ","),
 			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"),
 		},
 	)...)
-}
-
-// normalizeArgs takes what people type at other programs for what it is here.
-func normalizeArgs(args []string) []string {
-	switch {
-	case slices.Equal(args, []string{"--version"}):
-		return []string{"version"}
-	case len(args) > 0 && args[0] == "help":
-		return append(slices.Clone(args[1:]), "--help")
-	}
-	return args
 }
 
 // usageError is an error of the parser in the parser's words, with the command that explains the
@@ -161,24 +151,6 @@ func usageError(err error) error {
 		}
 	}
 	return exit.Usage(text, command+" --help shows how")
-}
-
-// givenTwice refuses a flag that is given twice where the first one, which does not count, may be a
-// person's.
-func givenTwice(command *kong.Context) error {
-	if !ofPeople(command) {
-		return nil
-	}
-	given := map[*kong.Flag]bool{}
-	for _, p := range command.Path {
-		if p.Flag != nil && given[p.Flag] {
-			return errors.New("--" + p.Flag.Name + ": is given twice")
-		}
-		if p.Flag != nil {
-			given[p.Flag] = true
-		}
-	}
-	return nil
 }
 
 // ofPeople says whether people are named to a command.

@@ -64,8 +64,8 @@ func (f *PersonFlags) valid() error {
 // ForgetCmd is `doorbell forget`.
 type ForgetCmd struct {
 	PersonFlags
-	DryRun bool `help:"Only say what is held."`
-	Yes    bool `help:"Do not ask."`
+	DryRun bool `help:"Only say what is held, with exit code 0."`
+	Yes    bool `help:"Erase it."`
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 
@@ -108,8 +108,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	case n > 1 && c.Request != "":
 		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", requests), "add --insertion and --agency, as the table above has them")
 	}
-	err = p.confirm(ctx, c.Yes, "the person in "+requests+" would be erased for good")
-	if err != nil || ctx.Err() != nil {
+	if err := confirmed(c.Yes, "the person in "+requests+" would be erased for good"); err != nil {
 		return err
 	}
 	r, err := service.Forget(ctx, ops.ForgetRequest{Wanted: c.wanted(), Requests: found.Requests})

@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -189,35 +188,12 @@ func (p *program) warn(sentences []string) {
 	}
 }
 
-// confirm asks a person at the terminal about what would be done. Without a terminal it refuses, and
-// --yes is needed. It is nil for a yes, and where ctx ends.
-func (p *program) confirm(ctx context.Context, yes bool, would string) error {
-	switch {
-	case yes:
+// confirmed refuses to do without --yes what a person should have seen before.
+func confirmed(yes bool, would string) error {
+	if yes {
 		return nil
-	case !isTerminal(p.stdin):
-		return exit.Usage(would+", and there is no terminal to ask on", "--yes does it")
 	}
-	return confirmed(ctx, p.stdin, p.stderr, would+". Go on? [y/N] ")
-}
-
-func confirmed(ctx context.Context, in io.Reader, out io.Writer, question string) error {
-	fmt.Fprint(out, question)
-	answer := make(chan string, 1)
-	go func() { // it may outlive the question: a read cannot be ended
-		text, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(text))
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(out)
-		return nil
-	case text := <-answer:
-		if text == "y" || text == "yes" {
-			return nil
-		}
-	}
-	return exit.Failed(errors.New("nothing was done"), "")
+	return exit.Usage(would, "--yes does it")
 }
 
 // lookup finds variables in a list as os.Environ gives it.

@@ -25,12 +25,12 @@ type ReplayCmd struct {
 	To   string   `default:"nats" enum:"nats,-,${receivers}" placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_or} sends to the configured receivers, as far as the routes take the events."`
 	Job  string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
 	Rate *float64 `placeholder:"N" help:"Events per second to NATS; 0 for as fast as they are acknowledged. Default 500."`
-	Yes  bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
+	Yes  bool     `help:"Needed for more than 1,000 events to NATS or a receiver."`
 	JSON bool     `name:"json" help:"Print JSON."`
 }
 
 const (
-	mostUnconfirmed = 1000 // events that are replayed without a question
+	mostUnconfirmed = 1000 // events that are replayed without --yes
 	defaultRate     = 500  // events per second to NATS
 )
 
@@ -85,10 +85,12 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	}
 	q.ToSequence = counts.UpTo // later events are not in the confirmed number
 	if c.To == "-" {           // needs no confirmation
-		return c.print(ctx, p, log, q)
+		_, err := printEvents(ctx, log, q, func(e ops.LoggedEvent) error {
+			return printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay))
+		})
+		return err
 	}
-	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total))
-	if err != nil || ctx.Err() != nil {
+	if err := confirmed(c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total)); err != nil {
 		return err
 	}
 	if c.toReceiver() {
@@ -102,17 +104,6 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		request.Rate = *c.Rate
 	}
 	return c.publish(ctx, p, cfg.Base, request)
-}
-
-// print writes the events to standard output, but those whose person was erased meanwhile.
-func (c *ReplayCmd) print(ctx context.Context, p *program, log *opened, q ops.EventQuery) error {
-	_, err := printEvents(ctx, log, q, func(e ops.LoggedEvent) error {
-		if gone, err := log.erased(ctx, e.Event); gone || err != nil {
-			return err
-		}
-		return printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay))
-	})
-	return err
 }
 
 // publish has the daemon replay to NATS.

@@ -156,7 +156,7 @@ func watchesNothing(t *testing.T, environ []string) {
 	t.Cleanup(func() { d.Stop(t) })
 }
 
-func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
+func TestMoreThanAThousandEventsNeedAYes(t *testing.T) {
 	t.Parallel()
 	environ := append(logged(t, 1000, true), "NATS_URL="+doorbelltest.StartNATS(t, server.RANDOM_PORT)) // and a halt
 	watchesNothing(t, environ)
@@ -164,7 +164,7 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	if got.Code != exit.CodeUsage || got.Stdout != "" {
 		t.Errorf("got %+v", got)
 	}
-	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed, and there is no terminal to ask on", "--yes does it")
+	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed", "--yes does it")
 	if got = doorbelltest.Run(t, environ, "replay", "--rate", "0", "--yes"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "1,001 events replayed") {
 		t.Errorf("with --yes: %+v", got)
 	}

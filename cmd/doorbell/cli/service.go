@@ -66,10 +66,10 @@ func asked[Q, A any](client *ops.Client, v ops.Verb[Q, A]) func(context.Context,
 	return func(ctx context.Context, q Q) (A, error) { return v.Ask(ctx, client, q) }
 }
 
-// erased reports whether a person was erased from an event since it was read. That may be long ago,
-// so an event that the log no longer has counts as erased too.
+// erased reports whether a person was erased from an event since it was read, which may be long ago
+// where a receiver was away. An event that the log no longer has counts as erased too.
 func (o *opened) erased(ctx context.Context, e events.Event) (bool, error) {
-	if o.alone || !e.HoldsPerson() {
+	if !e.HoldsPerson() {
 		return false, nil
 	}
 	for _, err := range o.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {

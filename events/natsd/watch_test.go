@@ -149,7 +149,10 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 	if err := s.running.ShutdownJetStream(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts != 1 {
-		t.Fatalf("%v, %d restarts: the next one waits", err, s.Status().Restarts)
+	for range 2 {
+		if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts != 1 {
+			t.Fatalf("%v, %d restarts: the next one waits", err, s.Status().Restarts)
+		}
+		s.status.Since = time.Now().Add(-time.Minute) // ill for as long as it takes
 	}
 }

@@ -234,11 +234,11 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	found, err := stream.Ensure(ctx, js, c, stream.Rights{Manage: true, Embedded: embedded})
+	_, err = stream.Ensure(ctx, js, c, stream.Rights{Manage: true, Embedded: embedded})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has just created it
 		return fmt.Errorf("dead letters: %w", err)
 	}
-	return found.Unchanged
+	return nil
 }
 
 // toDeadLetters writes a dead letter. Writing the same one again has no effect. If the contact

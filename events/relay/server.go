@@ -59,9 +59,6 @@ func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream
 		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
 		return f, r.restart(ctx)
 	}
-	if f.Unchanged != nil {
-		r.o.Logger.Error("stream could not be changed to what it should be", "stream", r.o.Stream, "err", f.Unchanged.Error())
-	}
 	return f, err
 }
 

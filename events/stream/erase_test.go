@@ -16,8 +16,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
 // found says how often a text stands in the files below a folder.
@@ -43,62 +41,40 @@ func found(t *testing.T, dir, text string) (n int) {
 	return n
 }
 
-// TestNothingOfAnErasedMessageIsLeftInTheFiles erases what stands in every place that a file of messages has, of what was published singly and
-// in batches: while the server runs, after it was stopped, and after it was started again.
-// Of a subject that has no message any more the server's index keeps the text for a while: none holds a person.
+// TestNothingOfAnErasedMessageIsLeftInTheFiles erases messages at every place in the files of the server: while it runs, after it
+// was stopped, and after it was started again. Of a subject that has no message any more the server's index keeps the
+// text for a while: none holds a person.
 func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 	const person, other = "SENTINELPERSON", "SENTINELOTHER"
 	dir := t.TempDir()
-	open := func() (*natsd.Server, jetstream.JetStream) {
-		s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: dir, Listen: "off"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Shutdown)
-		conn, err := s.Connect("test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
-		js, err := jetstream.New(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s, js
-	}
-	s, js := open()
+	s, c := onDisk(t, dir)
 	config := wanted()
-	config.MaxBytes, config.AllowAtomicPublish = 127_000, true // files of 32 kB
+	config.MaxBytes = 127_000 // files of 32 kB
+	js, _ := c.Conn.JetStream()
 	if _, err := js.CreateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	want, others := 0, 0
-	fill := func() { // more than one file of the server: a person stands at the begin and the end of each, and between
-		filler := strings.Repeat("x", 1<<10)
-		for range 25 {
-			batch, err := jetstreamext.NewBatchPublisher(js, jetstreamext.BatchFlowControl{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			message := func(who string) *nats.Msg {
-				return &nats.Msg{Subject: "listings.dlq.a", Data: []byte(who + filler), Header: nats.Header{"Who": {who}}}
-			}
-			if err := errors.Join(batch.AddMsg(message(person)), batch.AddMsg(message(other))); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := batch.CommitMsg(t.Context(), message(person)); err != nil {
-				t.Fatal(err)
-			}
-			want, others = want+2, others+1
-		}
+	restart := func() {
+		s.Shutdown() // what the caches held is read from the files again
+		s, c = onDisk(t, dir)
 	}
-	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
+	want, others := 0, 0
+	fill := func() { // a person stands at the beginning and the end of each file, and between
+		js, _ := c.Conn.JetStream()
+		for i := range 75 {
+			who := []string{person, other, person}[i%3]
+			m := &nats.Msg{Subject: "listings.dlq.a", Data: []byte(who + strings.Repeat("x", 1<<10)), Header: nats.Header{"Who": {who}}}
+			if _, err := js.PublishMsg(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, others = 50, others+25
+	}
 	erase := func() {
 		n, err := c.Erase(t.Context(), "listings.dlq.>", func(m *Message) bool { return m.Header.Get("Who") == person })
 		if err != nil || n != want {
 			t.Fatalf("%d of %d erased: %v", n, want, err)
 		}
-		want = 0
 	}
 	search := func(when string) {
 		t.Helper()
@@ -110,24 +86,45 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 		}
 	}
 	fill()
-	if files, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "LETTERS", "msgs", "*.blk")); err != nil || len(files) < 3 {
-		t.Fatalf("%d files of messages, %v", len(files), err)
+	if files := blocks(t, dir); len(files) < 3 {
+		t.Fatalf("%d files of messages", len(files))
 	}
 	erase()
 	search("running")
-	s.Shutdown()
-	search("stopped")
-	s, js = open()
-	c.Conn = Conn{Conn: js.Conn()}
+	restart()
 	search("started again")
 	fill()
-	s.Shutdown() // what the caches held is read from the files again
-	s, js = open()
-	c.Conn = Conn{Conn: js.Conn()}
+	restart()
 	erase()
 	search("of an earlier run")
 	s.Shutdown()
-	search("stopped once more")
+	search("stopped")
+}
+
+// onDisk starts a server on a folder, and returns a client of the stream LETTERS.
+func onDisk(t *testing.T, dir string) (*natsd.Server, Client) {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: dir, Listen: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return s, Client{Conn: Conn{Conn: conn}, Stream: "LETTERS", Wait: 5 * time.Second}
+}
+
+// blocks are the files of the stream's messages.
+func blocks(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "jetstream/*/streams/LETTERS/msgs/*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
@@ -173,21 +170,8 @@ func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
 
 func TestAServerThatCouldNotOverwriteAMessageHasNotErasedIt(t *testing.T) {
 	dir := t.TempDir()
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
-	conn, err := s.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := Client{Conn: Conn{Conn: conn}, Stream: "LETTERS", Wait: 5 * time.Second}
+	_, c := onDisk(t, dir)
+	js, _ := c.Conn.JetStream()
 	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +180,7 @@ func TestAServerThatCouldNotOverwriteAMessageHasNotErasedIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "jetstream/*/streams/LETTERS/msgs/*.blk"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
+	files := blocks(t, dir)
 	if err := os.Mkdir(files[0]+".tmp", 0o700); err != nil { // where the server would write
 		t.Fatal(err)
 	}

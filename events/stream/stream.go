@@ -58,13 +58,12 @@ type Found struct {
 	Info      *jetstream.StreamInfo
 	Made      bool
 	Different []string // how it differs from the wanted configuration, in words
-	Unchanged error    // why a permitted change failed
 	Widened   bool     // its duplicate window was widened: the server knows the ids of older messages only after a restart
 }
 
 // Ensure returns the stream named in a configuration, and creates or changes it first if that is
 // allowed. A stream on a server that is not ours is never changed. The error wraps ErrMissing or
-// ErrUnfit, or reports that the server did not respond.
+// ErrUnfit, or reports that the server did not respond or cannot change its stream.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (f Found, err error) {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -76,12 +75,13 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	}
 	f.Info = s.CachedInfo()
 	if f.Different = Differences(want, f.Info.Config); may.Embedded && len(f.Different) > 0 {
-		if s, f.Unchanged = js.UpdateStream(ctx, want); f.Unchanged == nil {
-			was := f.Info
-			f.Info = s.CachedInfo()
-			f.Widened = f.Info.Config.Duplicates > was.Config.Duplicates && was.State.Msgs > 0
-			f.Different = Differences(want, f.Info.Config)
+		was := f.Info
+		if s, err = js.UpdateStream(ctx, want); err != nil {
+			return f, fmt.Errorf("stream %s: change it: %w", want.Name, err)
 		}
+		f.Info = s.CachedInfo()
+		f.Widened = f.Info.Config.Duplicates > was.Config.Duplicates && was.State.Msgs > 0
+		f.Different = Differences(want, f.Info.Config)
 	}
 	return f, Unfit(want, f.Info.Config)
 }
@@ -153,7 +153,7 @@ func Unfit(want, have jetstream.StreamConfig) error {
 		}
 		refuse(have.Duplicates < least, fmt.Sprintf("its duplicate window is %s, and an event that is offered again later would be stored twice: run "+
 			"`nats stream edit %s --dupe-window=%s`, then restart its servers, which know older ids only after that",
-			short(have.Duplicates), want.Name, short(min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates)))))
+			have.Duplicates, want.Name, min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates))))
 		refuse(have.Retention != jetstream.LimitsPolicy, "it drops messages that were consumed: it needs the retention policy limits")
 		refuse(have.MaxMsgsPerSubject > 0, "it drops messages by a limit for each subject: run `nats stream edit "+want.Name+" --max-msgs-per-subject=-1`")
 		refuse(have.Discard == jetstream.DiscardOld && (have.MaxBytes > 0 || have.MaxMsgs > 0),
@@ -172,17 +172,6 @@ const leastWindow = 72 * time.Hour
 // keeps the first.
 func takesOnce(c jetstream.StreamConfig) bool {
 	return c.Duplicates >= cmp.Or(c.MaxAge, leastWindow)
-}
-
-// short formats a duration without trailing zero units, as in 72h.
-func short(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = strings.TrimSuffix(text, zero[1:])
-		}
-	}
-	return text
 }
 
 // covers reports whether have matches every subject below want, which ends in ">".

@@ -158,7 +158,7 @@ type Cursor struct {
 	StreamSequence uint64    `json:"streamSequence"`
 	StreamCreated  time.Time `json:"streamCreated"`
 	// Read: of what stands in the stream up to here, nothing is still to be offered. Behind it a
-	// message of another doorbell may carry the id of such an event.
+	// recent message of another doorbell may carry the id of such an event.
 	Read uint64 `json:"read"`
 	// Highest is the highest position that was ever acknowledged. It stays where the cursor goes
 	// back.

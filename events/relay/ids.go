@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"doorbell/events"
 	"doorbell/events/stream"
@@ -41,7 +42,7 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	s.present = map[string]uint64{}
-	others := false // of our agencies, which may stand in our log later
+	others, recently := false, time.Now().Add(-lateArrivals) // others may find what we shall find, too
 	end, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
 		r.turn() // a million messages take minutes
 		e, err := events.Decode(m.Header, m.Data)
@@ -49,7 +50,7 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		case err == nil:
 			s.present[e.ID] = m.Sequence
 			offered := e.StoreID == r.o.StoreID && e.Sequence <= s.cursor.Position
-			others = others || !offered && slices.Contains(agencies, e.AgencyID)
+			others = others || !offered && slices.Contains(agencies, e.AgencyID) && e.RecordedTime.After(recently)
 		case r.o.Embedded && slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) }):
 			s.erased = true
 			_, err := r.stream.EraseAt(ctx, m.Sequence)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,8 +211,8 @@ func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
 	return nil
 }
 
-// lateArrivals is how much older than the newest contact request in the stream one may be that is
-// missing there.
+// lateArrivals is how long a contact request may take to be found: by how much one that the stream
+// lacks may be older than the newest one there, and how far two doorbells may lie apart.
 const lateArrivals = 48 * time.Hour
 
 // WatchedSince is for a store that never watched an agency. It returns since when another store has
@@ -227,31 +228,29 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	if err := r.ready(ctx); err != nil {
 		return since, r.explain(err)
 	}
-	at := func(q stream.Query) (recorded time.Time) {
-		var m *stream.Message
-		if err == nil {
-			m, err = r.stream.Get(ctx, q)
+	recorded := func(q stream.Query) (at time.Time) { // zero: there is no such event
+		m, failed := r.stream.Get(ctx, q)
+		if err = cmp.Or(err, failed); m != nil {
+			e, _ := events.Decode(m.Header, m.Data)
+			at = e.RecordedTime
 		}
-		if err == nil && m != nil {
-			e, _ := events.Decode(m.Header, m.Data) // of another message the time is zero
-			recorded = e.RecordedTime
-		}
-		return recorded
+		return at
 	}
 	// A redaction does not show that the agency was polled: an operator may ask for one at any
 	// time.
-	created := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
-	changed := at(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	newest := recorded(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed := recorded(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	if changed.After(newest) {
+		newest = changed
+	}
 	// The oldest is read last: another doorbell may just be publishing the first message of the
 	// agency.
-	since = at(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
+	since = recorded(stream.Query{Sequence: 1, Next: events.AgencyFilter(r.o.Prefix, agency)})
 	if err != nil {
 		return time.Time{}, r.explain(err)
 	}
-	for _, newest := range []time.Time{created, changed} {
-		if early := newest.Add(-lateArrivals); early.After(since) {
-			since = early
-		}
+	if early := newest.Add(-lateArrivals); early.After(since) {
+		since = early
 	}
 	return since, r.applyRedactions(ctx, agency)
 }

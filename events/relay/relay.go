@@ -45,7 +45,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -161,8 +160,6 @@ type Relay struct {
 	mu     sync.Mutex
 	status Status
 	rivals map[string]bool // agencies that another store publishes, which was logged
-
-	turned atomic.Pointer[time.Time] // the last sign of progress
 }
 
 // New checks the options and makes a relay. It makes no network calls.
@@ -175,14 +172,14 @@ func New(o Options) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
-	r := &Relay{
-		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded}, started: time.Now(),
+	now := time.Now()
+	return &Relay{
+		o: o, js: js, started: now,
+		stream:   stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded},
 		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]bool{},
 		session: session{doubt: map[uint64]bool{}, newest: map[string]uint64{}},
-		status:  Status{Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
-	}
-	r.turn()
-	return r, nil
+		status:  Status{Turned: now, Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
+	}, nil
 }
 
 // Run publishes until ctx ends, then returns nil. It returns earlier only with ErrLog or ErrClosed.
@@ -316,6 +313,7 @@ func newRetry() *backoff.ExponentialBackOff {
 // turn notes that the relay makes progress: that its loop begins another step, or that a long step
 // has read another message.
 func (r *Relay) turn() {
-	now := time.Now()
-	r.turned.Store(&now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Turned = time.Now()
 }

@@ -271,7 +271,7 @@ func TestEventsOfThreeAgenciesArriveOnceAndInOrder(t *testing.T) {
 	for _, a := range agencies {
 		exactlyOnce(t, b.js, b.log, a, 0)
 	}
-	if c, _ := b.log.Cursor(); c.Position != 500 || c.Highest != 500 || c.StreamSequence != 500 || c.StreamCreated.IsZero() {
+	if c, _ := b.log.Cursor(); c.Position != 500 || c.Highest != 500 || c.StreamSequence != 500 || c.Read != 500 || c.StreamCreated.IsZero() {
 		t.Fatalf("cursor %+v", c)
 	}
 	info, err := b.js.Stream(t.Context(), "LISTINGS")

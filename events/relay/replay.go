@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"time"
 
 	"doorbell/events"
@@ -46,14 +47,11 @@ type Replayed struct {
 // ReplaySubjects is the filter for the subjects of a job.
 func ReplaySubjects(prefix, job string) string { return prefix + ".replay." + job + ".>" }
 
+var jobForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 // ValidJob returns ErrJob if a text cannot name a job.
 func ValidJob(job string) error {
-	for _, c := range []byte(job) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
-			return ErrJob
-		}
-	}
-	if job == "" || len(job) > 64 {
+	if !jobForm.MatchString(job) {
 		return ErrJob
 	}
 	return nil
@@ -102,7 +100,7 @@ func (o ReplayOptions) Config() jetstream.StreamConfig {
 	})
 }
 
-// prepare makes sure that the stream of replays exists, and returns the size limit of a message.
+// prepare makes sure that the stream of replays exists, and returns the limit on a message.
 func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (limit int, err error) {
 	if !o.Conn.IsConnected() {
 		return 0, ErrNotConnected
@@ -111,10 +109,7 @@ func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (lim
 	if err != nil {
 		return 0, err
 	}
-	if limit = int(o.Conn.MaxPayload()); found.Info.Config.MaxMsgSize > 0 {
-		limit = min(limit, int(found.Info.Config.MaxMsgSize))
-	}
-	return limit - margin, nil
+	return maxMessage(o.Conn, found.Info.Config), nil
 }
 
 // publish offers an event once: what fails is offered by the next run of the job.

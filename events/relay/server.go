@@ -26,6 +26,15 @@ var (
 // margin is the space in bytes for headers that the relay and the client add to an event.
 const margin = 1024
 
+// maxMessage is the limit in bytes on headers and payload of one event together.
+func maxMessage(nc stream.Conn, c jetstream.StreamConfig) int {
+	limit := int(nc.MaxPayload())
+	if n := int(c.MaxMsgSize); n > 0 {
+		limit = min(limit, n)
+	}
+	return limit - margin
+}
+
 // inspect makes sure that server and stream can be used.
 func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
@@ -34,13 +43,9 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := found.Info.Config
-	limit := int(r.o.Conn.MaxPayload())
-	if n := int(have.MaxMsgSize); n > 0 {
-		limit = min(limit, n)
-	}
-	s := &r.session
-	if s.maxMessage, s.window = limit-margin, have.Duplicates; have.MaxAge > 0 {
+	s, have := &r.session, found.Info.Config
+	s.maxMessage, s.window = maxMessage(r.o.Conn, have), have.Duplicates
+	if have.MaxAge > 0 {
 		s.window = min(s.window, have.MaxAge)
 	}
 	return found.Info, nil

@@ -30,7 +30,6 @@ func (r *Relay) Status() Status {
 	defer r.mu.Unlock()
 	s := r.status
 	s.Published, s.Failures = maps.Clone(s.Published), maps.Clone(s.Failures)
-	s.Turned = *r.turned.Load()
 	return s
 }
 

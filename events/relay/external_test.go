@@ -116,7 +116,7 @@ func TestAStreamThatLostItsTailIsMendedOnAnExternalServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.start()
-	eventually(t, "mended", func() bool { return holdsAll(b.js, b.log, "A100") })
+	eventually(t, "mended", func() bool { return b.holdsAll("A100") })
 	stop()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -166,52 +167,68 @@ func (b *bell) resent() (n int) {
 // held is what the stream holds below a filter, in its order.
 func held(t testing.TB, js jetstream.JetStream, filter string) []*jetstream.RawStreamMsg {
 	t.Helper()
-	s, err := js.Stream(t.Context(), "LISTINGS")
+	all, err := read(t.Context(), js, filter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []*jetstream.RawStreamMsg
-	for next := uint64(1); ; {
-		m, err := s.GetMsg(t.Context(), next, jetstream.WithGetMsgSubject(filter))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, m)
-		next = m.Sequence + 1
-	}
+	return all
 }
 
-// exactlyOnce fails unless the stream holds each event of the agency's log, from one on, once and nothing else of ours; in the
-// order of the log but for those that were offered again.
-func exactlyOnce(t testing.TB, js jetstream.JetStream, log *memLog, agency string, from int) {
-	t.Helper()
-	want := map[string]events.Event{}
-	for _, e := range log.list(agency)[from:] {
-		want[e.ID] = e
+func read(ctx context.Context, js jetstream.JetStream, filter string) (all []*jetstream.RawStreamMsg, err error) {
+	s, err := js.Stream(ctx, "LISTINGS")
+	for next := uint64(1); err == nil; {
+		var m *jetstream.RawStreamMsg
+		if m, err = s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter)); err == nil {
+			all, next = append(all, m), m.Sequence+1
+		}
 	}
-	seen, last := map[string]bool{}, ""
-	for _, m := range held(t, js, events.AgencyFilter("listings", agency)) {
-		id := m.Header.Get("ce-id")
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		err = nil
+	}
+	return all, err
+}
+
+// compared is how messages of an agency differ from its log, from one event on: the events that they lack, those that are
+// there twice or of nobody, and those in another order that were not offered again.
+func compared(all []*jetstream.RawStreamMsg, log *memLog, agency string, from int) (missing, wrong, disordered []string) {
+	want, last := map[string]bool{}, ""
+	for _, e := range log.list(agency)[from:] {
+		want[e.ID] = true
+	}
+	for _, m := range all {
+		id, sequence := m.Header.Get("ce-id"), m.Header.Get("ce-sequence")
 		if id == "" {
 			continue // a stray
 		}
-		if _, ours := want[id]; !ours || seen[id] {
-			t.Fatalf("agency %s: event %s is in the stream, and seen before: %v", agency, m.Header.Get("ce-sequence"), seen[id])
+		if !want[id] {
+			wrong = append(wrong, sequence)
 		}
-		seen[id] = true
-		if sequence := m.Header.Get("ce-sequence"); m.Header.Get(events.ResentHeader) == "" {
+		delete(want, id)
+		if m.Header.Get(events.ResentHeader) == "" {
 			if sequence <= last {
-				t.Fatalf("agency %s: %s comes after %s", agency, sequence, last)
+				disordered = append(disordered, sequence)
 			}
 			last = sequence
 		}
 	}
-	if len(seen) != len(want) {
-		t.Fatalf("agency %s: the stream holds %d of %d events", agency, len(seen), len(want))
+	return slices.Collect(maps.Keys(want)), wrong, disordered
+}
+
+func exactlyOnce(t testing.TB, js jetstream.JetStream, log *memLog, agency string, from int) {
+	t.Helper()
+	all := held(t, js, events.AgencyFilter("listings", agency))
+	if missing, wrong, disordered := compared(all, log, agency, from); len(missing)+len(wrong)+len(disordered) > 0 {
+		t.Fatalf("agency %s: missing %v, twice or of nobody %v, in another order %v", agency, missing, wrong, disordered)
 	}
+}
+
+// holdsAll reports whether the stream holds every event of an agency.
+func (b *bell) holdsAll(agency string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	all, err := read(ctx, b.js, events.AgencyFilter("listings", agency))
+	missing, _, _ := compared(all, b.log, agency, 0)
+	return err == nil && len(missing) == 0
 }
 
 // start runs a relay until the returned function is called; that fails the test if Run ended with an error.
@@ -330,6 +347,7 @@ func TestDrainPublishesWhatIsThereOrGivesUpWithItsContext(t *testing.T) {
 	if err := r.Drain(t.Context()); err != nil {
 		t.Errorf("an empty log needs no server: %v", err)
 	}
+	eventually(t, "the end noticed", func() bool { return !b.nc.IsConnected() })
 	b.log.ring(t, "A100", 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -65,7 +65,7 @@ func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
 		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 61*time.Minute, "offered again", func() bool { return holdsAll(b.js, b.log, "A100") })
+		within(t, 61*time.Minute, "offered again", func() bool { return b.holdsAll("A100") })
 		stop()
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -39,13 +38,13 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", w.f.o.Stream, err)
 	}
-	now := s.CachedInfo().TimeStamp // by the server's clock
-	first := w.f.begin(now.Add(-time.Since(w.f.o.Since)))
+	byServer := func(read time.Time) time.Time { return s.CachedInfo().TimeStamp.Add(-time.Since(read)) }
+	w.f.begin(byServer(w.f.o.Since))
 	w.stream, w.busy = s.CachedInfo().Created, time.Now()
 	c, err := s.Consumer(asking, w.done.Consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		c, err = s.CreateConsumer(asking, w.begin(first, now.Add(-time.Since(w.since))))
+		c, err = s.CreateConsumer(asking, w.begin(byServer(w.since)))
 	case err == nil && w.fresh && !w.shares(c.CachedInfo().Config):
 		return nil, errOther
 	case err == nil:
@@ -79,25 +78,22 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	return c, nil
 }
 
-// begin returns the consumer to create. A replacement begins with the stream: the worker knows
-// which events are done, and which were not its own when they were recorded.
-func (w *worker) begin(first bool, since time.Time) jetstream.ConsumerConfig {
-	c := w.config(jetstream.ConsumerConfig{Durable: w.done.Consumer, Name: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy})
-	switch {
-	case !w.fresh:
-	case first && !w.late && time.Since(w.since) < time.Second:
-		c.DeliverPolicy = jetstream.DeliverNewPolicy
-	default: // events since the routes were read are new
+// begin returns the consumer to create. It begins when the routes were read that first named the
+// receiver. A replacement begins with the stream: the worker knows which events are done, and which
+// were not its own when they were recorded.
+func (w *worker) begin(since time.Time) jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{Durable: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy}
+	if w.fresh {
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	}
 	w.log.Info("consumer created", "consumer", w.done.Consumer, "again", !w.fresh)
-	return c
+	return w.config(c)
 }
 
 // config returns the desired configuration of a consumer, with the name and the start of the given
 // one.
 func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
-	c.Description = "doorbell: " + string(w.kind) + " for " + w.receiver
+	c.Description = "doorbell: events for " + w.name
 	c.AckPolicy, c.AckWait = jetstream.AckExplicitPolicy, w.f.o.AckWait
 	c.MaxDeliver = -1 // with a limit, the server would drop the message
 	c.MaxAckPending, c.InactiveThreshold = maxPending+maxLost, w.f.o.Retention
@@ -106,16 +102,9 @@ func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 		c.FilterSubject, c.FilterSubjects = w.subjects[0], nil
 	}
 	w.agencies = strings.Fields(c.Metadata[agenciesKey])
-	for _, token := range w.own() {
-		if !slices.Contains(w.agencies, token) {
-			w.agencies = append(w.agencies, token)
-		}
-	}
+	w.agencies = append(w.agencies, without(w.own(), w.agencies)...)
 	if len(w.agencies) > 0 {
-		metadata := map[string]string{}
-		maps.Copy(metadata, c.Metadata)
-		metadata[agenciesKey] = strings.Join(w.agencies, " ")
-		c.Metadata = metadata
+		c.Metadata = map[string]string{agenciesKey: strings.Join(w.agencies, " ")}
 	}
 	return c
 }
@@ -136,8 +125,7 @@ func (w *worker) own() (tokens []string) {
 // shares reports whether a consumer can be ours by the agencies that it names.
 func (w *worker) shares(c jetstream.ConsumerConfig) bool {
 	named, own := strings.Fields(c.Metadata[agenciesKey]), w.own()
-	return len(named) == 0 || len(own) == 0 ||
-		slices.ContainsFunc(own, func(token string) bool { return slices.Contains(named, token) })
+	return len(named) == 0 || len(own) == 0 || len(without(own, named)) < len(own)
 }
 
 // ours reports whether an agency is this doorbell's, or was one when the consumer was attached: its

@@ -9,8 +9,8 @@ import (
 	"doorbell/events"
 )
 
-// file is that of the worker for the leads of receiver a.
-func (w *world) file() string { return filepath.Join(w.o.Dir, "forward", "slack.a.leads.json") }
+// file is that of the worker of receiver a.
+func (w *world) file() string { return filepath.Join(w.o.Dir, "forward", "slack.a.json") }
 
 func TestAStateThatIsBehindItsConsumerDoublesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *world, path string){

@@ -249,7 +249,7 @@ func TestACrashWhileAConsumerIsMadeAgainFloodsNothing(t *testing.T) {
 		}
 		c := have.CachedInfo().Config
 		w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", c.Durable))
-		c.DeliverPolicy = jetstream.DeliverAllPolicy
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverAllPolicy, nil
 		if _, err := w.js.CreateConsumer(t.Context(), "LISTINGS", c); err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func (w *worker) send(ctx context.Context, batch []*item) (sent []*item, failure
 		i.tries++
 		d.Events = append(d.Events, i.event)
 	}
-	failure = to.send(ctx, d, w.f.o.SendLimit, w.f.o.Drain)
+	failure = to.send(ctx, d)
 	now := time.Now()
 	if failure != nil {
 		w.status.write(func(s *WorkerStatus) {
@@ -293,29 +293,24 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() {
 		return false, nil
 	}
-	messages := stream.Client{Conn: w.f.o.Conn, Stream: w.f.o.Stream, Wait: answerLimit}
-	m, err := messages.Get(ctx, stream.Query{Sequence: i.place})
-	if err != nil || m != nil { // another message at that sequence: the stream lost its tail
-		return false, without(err, jetstream.ErrStreamNotFound)
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
 	defer cancel()
 	s, err := w.f.js.Stream(ctx, w.f.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
 	if err != nil {
-		return false, without(err, jetstream.ErrStreamNotFound)
+		return false, err
 	}
 	info := s.CachedInfo()
-	gone := w.stream.Equal(info.Created) && i.place <= info.State.LastSeq
-	if gone {
-		w.log.Info("contact request was erased before it was delivered, or has expired", "event_id", i.event.ID)
+	if !w.stream.Equal(info.Created) || i.place > info.State.LastSeq {
+		return false, nil
 	}
-	return gone, nil
-}
-
-// without returns an error unless it is the other one.
-func without(err, other error) error {
-	if errors.Is(err, other) {
-		return nil
+	messages := stream.Client{Conn: w.f.o.Conn, Stream: w.f.o.Stream, Wait: answerLimit}
+	m, err := messages.Get(ctx, stream.Query{Sequence: i.place})
+	if err != nil || m != nil {
+		return false, err
 	}
-	return err
+	w.log.Info("contact request was erased before it was delivered, or has expired", "event_id", i.event.ID)
+	return true, nil
 }

@@ -27,8 +27,7 @@ func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 	defer f.mu.Unlock()
 	for _, receiver := range f.tables.then(e, true).to(e) {
 		d := Delivered{Receiver: receiver, Done: true} // a worker that has retired has left nothing behind
-		name := receiver + "." + string(kindOf(e.Type))
-		if at := slices.IndexFunc(f.workers, func(w *worker) bool { return w.name == name }); at >= 0 {
+		if at := slices.IndexFunc(f.workers, func(w *worker) bool { return w.name == receiver }); at >= 0 {
 			d.Done, d.At = f.workers[at].passed(e)
 		}
 		// The worker of a receiver that was removed drops what goes nowhere else.

@@ -6,9 +6,9 @@
 //
 // A [Forwarder] has a name, a folder for its files, and routes. A [Route] is a receiver and a
 // [Filter]: one line of a table, of which the first line that fits wins. Only live events are
-// forwarded; [SendReplayed] sends past ones. Each receiver has a worker for leads and another for
-// alerts, so that neither waits for the other, nor for another receiver's full mailbox. A worker
-// has its own durable pull consumer and delivers in the order of the stream:
+// forwarded; [SendReplayed] sends past ones. Each receiver has a worker, so that none waits for
+// another one's full mailbox. A worker has its own durable pull consumer and delivers in the order
+// of the stream:
 //
 //	fetch → ours? live? not done? → Receiver.Send → checkpoint → acknowledge
 //
@@ -37,7 +37,8 @@
 // used up would bury every lead. A message that was sent completely and got no response may have
 // been accepted: it is tried three times in all.
 //
-// When more than five messages wait, as after an outage, they are sent as digests.
+// When more than five messages wait, as after an outage, they are sent as digests: leads in one,
+// alerts in another.
 //
 // # What is remembered
 //

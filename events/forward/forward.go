@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -51,14 +50,17 @@ type Options struct {
 	// when New is called.
 	Since time.Time
 
-	AckWait   time.Duration // of the consumers; default 30 s
-	SendLimit time.Duration // how long one Send may take; default 1 min
-	Drain     time.Duration // how long a Send may continue after the end of Run's context; default 5 s
+	AckWait time.Duration // of the consumers; default 30 s
 }
+
+const (
+	sendLimit = time.Minute     // how long one Send may take
+	drain     = 5 * time.Second // how long a Send may continue after the end of Run's context
+)
 
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Since.IsZero() {
 		o.Since = time.Now()
@@ -66,17 +68,10 @@ func (o Options) withDefaults() Options {
 	if o.Forwarders == nil {
 		o.Forwarders = []string{o.Name}
 	}
+	o.AckWait = cmp.Or(o.AckWait, 30*time.Second)
 	o.Routes = slices.Clone(o.Routes)
 	for n := range o.Routes {
 		o.Routes[n].Forwarder = cmp.Or(o.Routes[n].Forwarder, o.Name)
-	}
-	for _, d := range []struct {
-		of      *time.Duration
-		without time.Duration
-	}{{&o.AckWait, 30 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}} {
-		if *d.of <= 0 {
-			*d.of = d.without
-		}
 	}
 	return o
 }
@@ -86,21 +81,15 @@ var ErrOptions = errors.New("forwarder")
 
 // validate finds mistakes that would otherwise show much later.
 func (o Options) validate() error {
-	if err := events.ValidPrefix(o.Prefix); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
+	err := events.ValidPrefix(o.Prefix)
 	for _, name := range append([]string{o.Name, cmp.Or(o.Instance, o.Name)}, o.Forwarders...) {
-		if err := ValidName(name); err != nil {
-			return fmt.Errorf("%w: %w", ErrOptions, err)
-		}
+		err = cmp.Or(err, ValidName(name))
 	}
 	for _, r := range o.Routes {
-		if !slices.Contains(o.Forwarders, r.Forwarder) {
-			return fmt.Errorf("%w %s: a route is of another forwarder", ErrOptions, o.Name)
-		}
-		if err := r.Filter.validate(); err != nil {
-			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
-		}
+		err = cmp.Or(err, r.Filter.validate())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return nil
 }
@@ -124,7 +113,6 @@ type Forwarder struct {
 
 	mu           sync.Mutex // guards o.Routes, o.Since and the following
 	tables       history
-	first        bool // no forwarder of this name had begun before this process
 	destinations map[string]*destination
 	workers      []*worker
 
@@ -161,14 +149,12 @@ func New(o Options) (*Forwarder, error) {
 // Close releases the locks, as Run does when it returns.
 func (f *Forwarder) Close() { f.release() }
 
-// path returns the file of a worker, or of the tables if the worker is empty.
-func (f *Forwarder) path(worker string) string {
-	return filepath.Join(folder(f.o.Dir), cmp.Or(worker, f.o.Name)+".json")
-}
+// path returns the file of a worker, or with the forwarder's name that of the tables.
+func (f *Forwarder) path(name string) string { return filepath.Join(folder(f.o.Dir), name+".json") }
 
 // open reads the tables and puts the present one into force.
 func (f *Forwarder) open() error {
-	tables, _, err := read(f.path(""), func(h history) bool {
+	tables, _, err := read(f.path(f.o.Name), func(h history) bool {
 		return h.Version == stateVersion && h.Name == f.o.Name && len(h.Tables) > 0
 	})
 	if err != nil {
@@ -179,8 +165,8 @@ func (f *Forwarder) open() error {
 	return f.putIntoForce()
 }
 
-// putIntoForce puts the present routes into force. There is a worker for the leads and for the
-// alerts of each receiver whose routes take any, and for each file that a former table has left.
+// putIntoForce puts the present routes into force. There is a worker for each receiver, and for each
+// file that a former table has left.
 func (f *Forwarder) putIntoForce() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,15 +176,11 @@ func (f *Forwarder) putIntoForce() error {
 
 	var names []string
 	for _, r := range f.o.Routes {
+		names = append(names, r.key())
 		if d := f.destinations[r.key()]; d == nil {
 			f.destinations[r.key()] = newDestination(r.Receiver)
 		} else {
 			d.receiver, d.traits = r.Receiver, r.Receiver.Traits()
-		}
-		for _, k := range []Kind{Leads, Alerts} {
-			if r.Filter.Takes(k) {
-				names = append(names, r.key()+"."+string(k))
-			}
 		}
 	}
 	files, err := os.ReadDir(folder(f.o.Dir))
@@ -207,28 +189,27 @@ func (f *Forwarder) putIntoForce() error {
 	}
 	for _, file := range files {
 		name, json := strings.CutSuffix(file.Name(), ".json")
-		if json && strings.Contains(name, ".") && slices.Contains(f.o.Forwarders, forwarderOf(name)) {
+		forwarder, _, ofWorker := strings.Cut(name, ".")
+		if json && ofWorker && slices.Contains(f.o.Forwarders, forwarder) {
 			names = append(names, name)
 		}
 	}
 	if f.o.Untaken {
-		names = append(names, f.o.Name+untaken)
+		names = append(names, f.o.Name+"."+untaken)
 	}
-	workers := slices.Clone(f.workers)
 	for _, name := range names {
-		if slices.ContainsFunc(workers, func(w *worker) bool { return w.name == name }) {
+		if slices.ContainsFunc(f.workers, func(w *worker) bool { return w.name == name }) {
 			continue
 		}
 		w, err := newWorker(f, name)
 		if err != nil {
 			return err
 		}
-		workers = append(workers, w)
+		f.workers = append(f.workers, w)
 	}
-	for _, w := range workers {
+	for _, w := range f.workers {
 		w.routed()
 	}
-	f.workers = workers
 	return nil
 }
 
@@ -254,7 +235,7 @@ func (f *Forwarder) Change(routes []Route, read time.Time) error {
 	return nil
 }
 
-// Run forwards until ctx ends, and then lets a Send under way finish, for at most Options.Drain. It
+// Run forwards until ctx ends, and then lets a Send under way finish, for at most 5 s. It
 // waits while NATS is away, and while the stream or a consumer is missing: its only errors are a
 // connection that was closed for good and files that can no longer be read. It may be called once.
 func (f *Forwarder) Run(ctx context.Context) error {
@@ -291,46 +272,31 @@ func (f *Forwarder) Run(ctx context.Context) error {
 func (f *Forwarder) change(o Options) error {
 	f.mu.Lock()
 	f.o.Routes = o.Routes
-	begun := !f.tables.Tables[len(f.tables.Tables)-1].From.IsZero()
-	if begun { // otherwise events since the first table was read belong to this one
+	if f.tables.begun() { // otherwise events since the first table was read belong to this one
 		f.o.Since = o.Since
 	}
-	f.first = f.first && !begun
 	f.workers = slices.DeleteFunc(f.workers, func(w *worker) bool { return w.retired })
 	f.mu.Unlock()
 	return f.putIntoForce()
 }
 
 func (f *Forwarder) saveTables() {
-	if err := write(f.path(""), &f.tables); err != nil {
+	if err := write(f.path(f.o.Name), &f.tables); err != nil {
 		f.o.Log.Error("the routes cannot be saved: after they change, messages may be missed", "forwarder", f.o.Name, "err", err.Error())
 	}
 }
 
 // begin sets the time of the present table by the server's clock, once that is known; read is when
-// the routes were read, on that clock. It starts the first table. A later table whose time lies
-// ahead is moved back: until then, events would count as the former table's. It reports whether the
-// forwarder had not begun before this process.
-func (f *Forwarder) begin(read time.Time) (first bool) {
+// the routes were read, on that clock. A table whose time lies ahead is moved back: until then,
+// events would count as the former table's.
+func (f *Forwarder) begin(read time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	read = read.UTC().Truncate(time.Millisecond)
 	last := &f.tables.Tables[len(f.tables.Tables)-1]
-	if last.From.IsZero() {
-		f.first, last.From = true, read.Add(time.Millisecond) // events recorded in the same millisecond came before
-		f.saveTables()
-	} else if last.From.After(read) && !f.first {
+	if read = read.UTC().Truncate(time.Millisecond); !f.tables.begun() || last.From.After(read) {
 		last.From = read
 		f.saveTables()
 	}
-	return f.first
-}
-
-// home returns where an event goes that a receiver's worker has fetched; see history.home.
-func (f *Forwarder) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.tables.home(e, receiver, early)
 }
 
 // Status is the state of a forwarder.
@@ -343,7 +309,6 @@ type WorkerStatus struct {
 	Forwarder   string `json:"forwarder"`
 	Destination string `json:"destination"` // empty: the worker counts the leads that no route takes
 	Whose       string `json:"whose"`       // the agencies, as they were configured
-	Kind        Kind   `json:"kind"`
 	// Waiting is how many messages wait, including the current one. The count is the server's, and
 	// at most half a minute old.
 	Waiting uint64 `json:"waiting"`

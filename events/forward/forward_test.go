@@ -16,7 +16,7 @@ func TestAConsumerMadeAfterManyEventsForwardsNoneOfThem(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		const many = 2 * maxPending
 		for range many { // all at once, and not each when the one before is stored
-			if _, err := w.js.PublishMsgAsync(message(w.stampLead("A100"), nil)); err != nil {
+			if _, err := w.js.PublishMsgAsync(wire(w.stampLead("A100"), nil)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,7 +131,6 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		for name, change := range map[string]func(*Options){
 			"prefix":     func(o *Options) { o.Prefix = "a..b" },
 			"name":       func(o *Options) { o.Name = "a/b" },
-			"forwarder":  func(o *Options) { o.Routes[0].Forwarder = "email" },
 			"forwarders": func(o *Options) { o.Forwarders = []string{"a.b"} },
 			"type":       func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
 		} {
@@ -170,27 +169,6 @@ func TestAForeignMessageIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		s.will(func(d Delivery) error {
-			if kindOf(d.Events[0].Type) == Alerts {
-				return &Retry{Reason: "no alerts"}
-			}
-			return nil
-		})
-		w := newWorld(t, Route{Receiver: s})
-		var e events.Event
-		w.run(5*time.Minute, func() {
-			w.halt("A100", "k")
-			time.Sleep(2 * time.Minute)
-			e = w.lead("A100")
-			time.Sleep(3 * time.Second)
-			wantIDs(t, s, []events.Event{e})
-		})
-	})
-}
-
 func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 0)
@@ -214,7 +192,6 @@ func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 
 func TestWhatIsSlowIsNotDeliveredTwice(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.o.SendLimit = 5 * time.Minute
 		s.wait = func(ctx context.Context) { sleep(ctx, 3*time.Minute) }
 		w.run(10*time.Minute, func() { w.lead("A100") })
 		wantIDs(t, s, w.history)

@@ -75,10 +75,27 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 // Destination returns the name of the address for [Traits].
 func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
-// Do sends a body. Its error is a *Retry with a reason of our own wording, because network errors
+const (
+	// postLimit is how long a request may take. Standard Webhooks recommends 15 to 30 s.
+	postLimit = 20 * time.Second
+	// maxRead bounds what is read of a response. It is more than an error needs; of a longer body,
+	// that of a captive portal for example, the rest is not read.
+	maxRead = 64 << 10
+)
+
+// Response is a response with the beginning of its body.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Post sends a body. Its error is a *Retry with a reason of our own wording, because network errors
 // quote the address. A request that was written completely may have been accepted though no
 // response came.
-func (p Poster) Do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
+func (p Poster) Post(ctx context.Context, method string, header http.Header, body []byte) (*Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, p.address.String(), bytes.NewReader(body))
@@ -91,7 +108,12 @@ func (p Poster) Do(ctx context.Context, method string, header http.Header, body 
 		whole := written.Load()
 		return nil, &Retry{Reason: cmp.Or(Unreachable(err), "the connection failed"), Receiver: !whole, Unanswered: whole}
 	}
-	return response, nil
+	defer response.Body.Close()
+	r := &Response{Status: response.StatusCode, Header: response.Header}
+	if r.Status != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
+		r.Body, _ = io.ReadAll(io.LimitReader(response.Body, maxRead)) // of one that breaks off the status counts
+	}
+	return r, nil
 }
 
 // Close closes idle connections.
@@ -111,17 +133,33 @@ func MayBePlain(host string, allowed []string) bool {
 // message, so that any other message would get it too.
 func OfReceiver(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+	case http.StatusSwitchingProtocols, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
 		return true
 	}
-	return status >= 300 && status < 400
+	return false
+}
+
+// Outcome returns what a status means for a delivery; its body, which is never quoted, means
+// nothing. A redirect is not followed: the person's data would go to an address that is not
+// configured.
+func (r *Response) Outcome() error {
+	reason := "status " + strconv.Itoa(r.Status)
+	switch s := r.Status; {
+	case s >= 200 && s < 300:
+		return nil
+	case s >= 300 && s < 400:
+		return &Retry{Receiver: true, Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
+	case OfReceiver(s), s == http.StatusRequestTimeout, s < 200, s >= 500:
+		return &Retry{After: r.RetryAfter(), Receiver: OfReceiver(s), Reason: reason}
+	}
+	return &Refused{Reason: reason, Certain: r.Status == http.StatusRequestEntityTooLarge}
 }
 
 // RetryAfter returns the Retry-After of a response, at most an hour; 0 if there is none that is
 // valid.
-func RetryAfter(response *http.Response, now time.Time) time.Duration {
-	value := strings.TrimSpace(response.Header.Get("Retry-After"))
+func (r *Response) RetryAfter() time.Duration {
+	value := strings.TrimSpace(r.Header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		if !(seconds > 0) { // NaN is not positive either
 			return 0
@@ -132,7 +170,7 @@ func RetryAfter(response *http.Response, now time.Time) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), longestAfter)
+	return min(max(time.Until(at), 0), longestAfter)
 }
 
 // BadCertificate is what [Unreachable] returns for an untrusted certificate.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -80,60 +79,34 @@ func (m *Messenger) Traits() Traits {
 	return Traits{Destination: m.Destination(), Pace: m.service.Pace, Digest: m.service.Digest}
 }
 
-const (
-	// messageTimeout bounds a request where the caller allows more.
-	messageTimeout = 30 * time.Second
-	// maxRead is more than an error needs. Of a longer body, that of a captive portal for example,
-	// the rest is not read.
-	maxRead = 16 << 10
-)
-
 // Send posts the delivery as one message. A chat cannot tell that a message is sent twice.
 func (m *Messenger) Send(ctx context.Context, d Delivery) error {
-	if len(d.Events) == 0 {
-		return &Refused{Reason: "a delivery without an event", Certain: true}
-	}
 	body := m.service.Render(d)
 	if body == nil { // the events of a digest are sent one by one
 		return &Refused{Reason: "the message is too large for the chat", Certain: true}
 	}
-	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
-	defer cancel()
-	response, err := m.Do(ctx, http.MethodPost, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {m.agent}}, body)
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {m.agent}}
+	r, err := m.Post(ctx, http.MethodPost, header, body)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	return m.outcome(response, time.Now())
+	return m.outcome(r)
 }
 
-// outcome returns what a response means. The service's own word decides where there is one. Any
-// other 2xx is accepted.
-func (m *Messenger) outcome(response *http.Response, now time.Time) error {
-	// A body that breaks off contains no word; the status decides then.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRead))
-	word := m.service.Word(body)
-	status, about := response.StatusCode, m.service.Words[word]
-	if status >= 200 && status < 300 && about == 0 {
-		return nil
-	}
-	reason := fmt.Sprintf("status %d", status)
+// outcome returns what a response means. The service's own word decides where there is one.
+func (m *Messenger) outcome(r *Response) error {
+	word := m.service.Word(r.Body)
+	about, reason := m.service.Words[word], fmt.Sprintf("status %d", r.Status)
 	if about != 0 {
 		reason += ", " + word
 	}
 	switch {
-	case about == OfWebhook, status == http.StatusGone:
+	case about == OfWebhook, r.Status == http.StatusGone:
 		return &Retry{Receiver: true, Reason: reason + ": the webhook does not work any more; " + m.service.Renew}
-	case about == OfMessage && status < 500 && status != http.StatusTooManyRequests, ofContent(status):
-		return &Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
-	case status >= 300 && status < 400:
-		reason += ": a redirect, which is not followed"
+	case about == OfMoment, about == OfMessage && (r.Status >= 500 || r.Status == http.StatusTooManyRequests):
+		return &Retry{After: r.RetryAfter(), Receiver: about == OfMoment || OfReceiver(r.Status), Reason: reason}
+	case about == OfMessage:
+		return &Refused{Reason: reason, Certain: r.Status == http.StatusRequestEntityTooLarge}
 	}
-	return &Retry{After: RetryAfter(response, now), Receiver: about == OfMoment || OfReceiver(status), Reason: reason}
-}
-
-// ofContent reports whether a status is about the message, whatever service it comes from.
-func ofContent(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
-		status == http.StatusUnsupportedMediaType || status == http.StatusUnprocessableEntity
+	return r.Outcome()
 }

@@ -197,6 +197,27 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 }
 
 func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		w.run(time.Second)
+		w.leads(8, "A100")
+		s.will(func(d Delivery) error {
+			if len(d.Events) != 8 || d.Events[7].ID != w.history[7].ID {
+				t.Errorf("a delivery of %d", len(d.Events))
+			}
+			return &Retry{Reason: "greylisted"}
+		})
+		w.run(6*time.Minute, func() { // less than ten tries take
+			time.Sleep(time.Minute)
+			w.leads(8, "A100")
+		})
+		if s.called() < 8 {
+			t.Error(s.called())
+		}
+	})
+}
+
+// TestLeadsAndAlertsAreInNoDigestTogether has both wait in turn.
+func TestLeadsAndAlertsAreInNoDigestTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, Route{Receiver: s})
@@ -205,29 +226,10 @@ func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 			w.lead("A100")
 			w.halt(fmt.Sprint("N", n), "k")
 		}
-		seen := map[Kind]string{}
-		tries := 0
-		s.will(func(d Delivery) error {
-			kind, ids := kindOf(d.Events[0].Type), ""
-			for _, e := range d.Events {
-				ids += e.ID
-			}
-			if len(d.Events) != 8 || seen[kind] != "" && seen[kind] != ids {
-				t.Errorf("%s: a delivery of %d", kind, len(d.Events))
-			}
-			seen[kind] = ids
-			tries++
-			return &Retry{Reason: "greylisted"}
-		})
-		w.run(6*time.Minute, func() { // less than ten tries take
-			time.Sleep(time.Minute)
-			for n := range 8 {
-				w.lead("A100")
-				w.halt(fmt.Sprint("M", n), "k")
-			}
-		})
-		if tries < 16 {
-			t.Error(tries)
+		w.run(time.Minute)
+		wantAll(t, s, w.history)
+		if n := len(s.deliveries()); n != 2 {
+			t.Errorf("%d deliveries", n)
 		}
 	})
 }
@@ -307,7 +309,7 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 			t.Helper()
 			for _, l := range f.Status().Workers {
 				if since := time.Since(l.Turned); since > most {
-					t.Errorf("%s: none since %s", l.Kind, since)
+					t.Errorf("%s: none since %s", l.Destination, since)
 				}
 			}
 		}

@@ -225,7 +225,7 @@ func TestAnotherEventAtThePlaceOfOneInHandIsTakenToo(t *testing.T) {
 		defer f.Close()
 		one, other := w.stampLead("A100"), w.stampLead("B200")
 		for _, e := range []events.Event{one, one, other} {
-			w.must(f.workers[0].take(offered{msg: message(e, nil), place: 7}))
+			w.must(f.workers[0].take(offered{msg: wire(e, nil), place: 7}))
 		}
 		var ids []string
 		for _, i := range f.workers[0].queue {

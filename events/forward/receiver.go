@@ -128,8 +128,8 @@ func (d *destination) turn(ctx context.Context) (done func(), err error) {
 // send sends a delivery; the caller has the turn. Cutting off a send would leave open whether it
 // was accepted. So it continues for drain after the end of ctx, and to its end if only the routes
 // changed.
-func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+func (d *destination) send(ctx context.Context, delivery Delivery) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendLimit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		if !errors.Is(context.Cause(ctx), errChanged) {
@@ -325,7 +325,7 @@ func resend(ctx context.Context, d *destination, e events.Event, erased func(eve
 			done()
 			return cmp.Or(err, errErased)
 		}
-		err = d.send(ctx, Delivery{Events: []events.Event{again}}, time.Minute, time.Second)
+		err = d.send(ctx, Delivery{Events: []events.Event{again}})
 		done()
 		switch {
 		case err == nil, errors.As(err, new(*Refused)):

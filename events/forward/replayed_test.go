@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/forward/message"
 )
 
 func each(list []events.Event, end error) iter.Seq2[events.Event, error] {
@@ -125,7 +126,7 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 		}
 	}
 	for n, d := range a.deliveries() {
-		if !d.Test || (kindOf(d.Events[0].Type) == Alerts) != (n == 1) {
+		if !d.Test || message.IsAlert(d.Events[0].Type) != (n == 1) {
 			t.Errorf("%+v", d)
 		}
 		if _, err := d.Events[0].Payload(); err != nil {
@@ -155,7 +156,7 @@ func (c clumsy) Send(context.Context, Delivery) error {
 }
 
 func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
-	errs := []error{SendTest(t.Context(), clumsy{}, TestAgency, false), newDestination(clumsy{}).send(t.Context(), Delivery{}, time.Minute, time.Second)}
+	errs := []error{SendTest(t.Context(), clumsy{}, TestAgency, false), newDestination(clumsy{}).send(t.Context(), Delivery{})}
 	for _, err := range errs {
 		if !errors.As(err, new(*Refused)) || strings.Contains(err.Error(), "Nora") {
 			t.Errorf("it is %v", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,23 +14,6 @@ import (
 
 	"doorbell/events"
 )
-
-// Kind is the kind of events that a worker delivers.
-type Kind string
-
-// Leads are what happens at the listings; alerts are about the watch itself. Each kind has its own
-// worker, so that no lead waits behind an alert.
-const (
-	Leads  Kind = "leads"
-	Alerts Kind = "alerts"
-)
-
-func kindOf(t events.Type) Kind {
-	if group, _, _ := strings.Cut(string(t), "."); group == "access" || group == "watch" {
-		return Alerts
-	}
-	return Leads
-}
 
 // DefaultTypes are the types that a filter takes unless it names some.
 var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
@@ -90,21 +74,17 @@ func (f Filter) validate() error {
 
 // Fits reports whether the filter takes an event, whatever its origin.
 func (f Filter) Fits(e events.Event) bool {
-	return f.wantsType(e.Type) && f.covers(e.AgencyID) &&
+	return f.Takes(e.Type) && f.covers(e.AgencyID) &&
 		(f.Reference == "" || glob(f.Reference, e.Reference)) && f.wantsListing(e)
 }
 
-func (f Filter) wantsType(t events.Type) bool {
+// Takes reports whether the filter takes a type.
+func (f Filter) Takes(t events.Type) bool {
 	types := f.Types
 	if types == nil {
 		types = DefaultTypes
 	}
 	return slices.ContainsFunc(types, func(p string) bool { return matches(p, t) })
-}
-
-// Takes reports whether the filter takes any type of a kind.
-func (f Filter) Takes(k Kind) bool {
-	return slices.ContainsFunc(events.Types, func(t events.Type) bool { return kindOf(t) == k && f.wantsType(t) })
 }
 
 func (f Filter) covers(agency string) bool {
@@ -149,26 +129,11 @@ func number(score json.RawMessage) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// glob reports whether a pattern matches a whole text. On a mismatch it backtracks: the last *
-// takes one more character.
+// glob reports whether a pattern matches a whole text: * is any text, ? is one character.
 func glob(pattern, text string) bool {
-	p, t := []rune(pattern), []rune(text)
-	at, star, taken := 0, -1, 0
-	for n := 0; n < len(t); {
-		switch {
-		case at < len(p) && p[at] == '*':
-			star, taken = at, n
-			at++
-		case at < len(p) && (p[at] == '?' || p[at] == t[n]):
-			at, n = at+1, n+1
-		case star >= 0:
-			taken++
-			at, n = star+1, taken
-		default:
-			return false
-		}
-	}
-	return strings.Trim(string(p[at:]), "*") == ""
+	expression := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
+	r, err := regexp.Compile(`(?s)^` + expression + `$`)
+	return err == nil && r.MatchString(text)
 }
 
 // Whose names the agencies of a filter for people, as they were configured.
@@ -237,16 +202,17 @@ type history struct {
 	Tables  []table `json:"tables"`
 }
 
-// subjects returns the subjects of all types of a kind that any remembered table takes for a
-// receiver. No others: the server counts every message on them as waiting.
-func (h *history) subjects(prefix, receiver string, kind Kind) (subjects []string) {
-	if receiver == "" {
-		return []string{prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
-	}
+// begun reports whether the time of the present table is known.
+func (h *history) begun() bool {
+	return len(h.Tables) > 0 && !h.Tables[len(h.Tables)-1].From.IsZero()
+}
+
+// subjects returns the subjects of all types that any remembered table takes for a receiver. No
+// others: the server counts every message on them as waiting.
+func (h *history) subjects(prefix, receiver string) (subjects []string) {
 	for _, t := range events.Types {
-		if kindOf(t) == kind && slices.ContainsFunc(h.Tables, func(in table) bool {
-			return slices.ContainsFunc(in.Rules, func(r rule) bool { return r.To == receiver && r.Filter.wantsType(t) })
-		}) {
+		takes := func(r rule) bool { return r.To == receiver && r.Filter.Takes(t) }
+		if slices.ContainsFunc(h.Tables, func(in table) bool { return slices.ContainsFunc(in.Rules, takes) }) {
 			subjects = append(subjects, prefix+".v1.*."+string(t))
 		}
 	}
@@ -255,11 +221,10 @@ func (h *history) subjects(prefix, receiver string, kind Kind) (subjects []strin
 
 // change puts a table into force. Tables whose events the stream has dropped are forgotten.
 func (h *history) change(now table, retention time.Duration) {
-	last := len(h.Tables) - 1
-	if last >= 0 && h.Tables[last].same(now) {
+	if last := len(h.Tables) - 1; last >= 0 && h.Tables[last].same(now) {
 		return
 	}
-	if last < 0 || h.Tables[last].From.IsZero() { // the former table never began
+	if !h.begun() {
 		h.Tables, now.From = nil, time.Time{}
 	}
 	h.Tables = append(h.Tables, now)
@@ -288,44 +253,41 @@ func (h *history) then(e events.Event, early bool) table {
 // hands it to its replacement: the first receiver removed to the first one added, and so on, the
 // last one removed to all the rest. A replacement belongs to the same forwarder, unless that
 // forwarder has only removals or only additions. Lost means that the event was this worker's, and
-// that the present table names no receiver for it at all. An empty receiver is the worker that
-// counts leads which no line takes.
+// that the present table names no receiver for it at all.
 func (h *history) home(e events.Event, receiver string, early bool) (to []string, lost bool) {
-	was := h.then(e, early)
-	then, now := was.to(e), h.Tables[len(h.Tables)-1].to(e)
-	if receiver == "" {
-		return nil, !was.From.IsZero() && len(then)+len(now) == 0
-	}
-	if !slices.Contains(then, receiver) {
+	then, now := h.then(e, early).to(e), h.Tables[len(h.Tables)-1].to(e)
+	switch {
+	case !slices.Contains(then, receiver):
 		return nil, false
-	}
-	if slices.Contains(now, receiver) {
+	case slices.Contains(now, receiver):
 		return []string{receiver}, false
 	}
-	gone := slices.DeleteFunc(slices.Clone(then), func(r string) bool { return slices.Contains(now, r) })
-	come := slices.DeleteFunc(slices.Clone(now), func(r string) bool { return slices.Contains(then, r) })
-	gone, come = inPlace(receiver, gone, come)
-	at := slices.Index(gone, receiver)
-	come = come[min(at, len(come)):]
-	if at < len(gone)-1 {
-		come = come[:min(1, len(come))]
-	}
-	return come, len(now) == 0
-}
-
-// inPlace narrows the receivers removed and added to those between which a receiver is replaced:
-// those of its forwarder if that has both, otherwise those of all forwarders that have only one of
-// the two.
-func inPlace(receiver string, gone, come []string) (from, to []string) {
-	has := func(keys []string, forwarder string) bool {
-		return slices.ContainsFunc(keys, func(k string) bool { return forwarderOf(k) == forwarder })
-	}
-	group := func(key string) string {
-		if f := forwarderOf(key); has(gone, f) && has(come, f) {
-			return f
+	gone, come := without(then, now), without(now, then)
+	group := func(key string) string { // between whose receivers one is replaced
+		is := func(other string) bool { return forwarderOf(other) == forwarderOf(key) }
+		if slices.ContainsFunc(gone, is) && slices.ContainsFunc(come, is) {
+			return forwarderOf(key)
 		}
 		return ""
 	}
 	other := func(key string) bool { return group(key) != group(receiver) }
-	return slices.DeleteFunc(slices.Clone(gone), other), slices.DeleteFunc(slices.Clone(come), other)
+	from, into := slices.DeleteFunc(slices.Clone(gone), other), slices.DeleteFunc(slices.Clone(come), other)
+	at := slices.Index(from, receiver)
+	into = into[min(at, len(into)):]
+	if at < len(from)-1 {
+		into = into[:min(1, len(into))]
+	}
+	return into, len(now) == 0
+}
+
+// without returns the keys that the other list does not have.
+func without(keys, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(other, k) })
+}
+
+// isUntaken reports whether no line takes an event, and none did when it was recorded. What was
+// recorded before the first table is nobody's.
+func (h *history) isUntaken(e events.Event) bool {
+	was := h.then(e, true)
+	return !was.From.IsZero() && len(was.to(e))+len(h.Tables[len(h.Tables)-1].to(e)) == 0
 }

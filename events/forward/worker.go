@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/forward/message"
 	"doorbell/events/stream"
 
 	"github.com/cenkalti/backoff/v4"
@@ -26,7 +26,6 @@ const (
 	maxBytes    = 8 << 20                // of memory for them, approximately
 	fetched     = 20                     // messages fetched at a time
 	settled     = 250 * time.Millisecond // within which a busy server offers what it has
-	maxAsked    = 100                    // lost leads that are checked for erasure in one go
 	maxLost     = 10_000                 // messages that wait because no route takes them, besides maxPending
 	failures    = 10                     // attempts after which a message lets the others try
 	unanswered  = 3                      // attempts of a message that may have been accepted
@@ -34,20 +33,21 @@ const (
 	leaving     = 10 * time.Minute       // how long a removed receiver keeps its worker without a message
 )
 
-// worker delivers events of one kind to one receiver, in the order of the stream.
+// untaken is the destination of the worker that counts the leads which no route takes.
+const untaken = "untaken"
+
+// worker delivers events to one receiver, in the order of the stream.
 type worker struct {
-	f         *Forwarder
-	log       *slog.Logger
-	name      string // forwarder.destination.kind; names the file
-	receiver  string // its key; empty: the worker counts the leads that no route takes
-	forwarder string
-	kind      Kind
-	subjects  []string  // of its consumer
-	gone      bool      // the present routes do not name the receiver: its events go elsewhere
-	retired   bool      // its consumer and its file are deleted; guarded by f.mu
-	fresh     bool      // it has no file yet
-	since     time.Time // when the routes were read that first named the receiver
-	status    board
+	f        *Forwarder
+	log      *slog.Logger
+	name     string    // the key of its receiver: forwarder.destination; names the file
+	untaken  bool      // it has no receiver: it counts the leads that no route takes
+	subjects []string  // of its consumer
+	gone     bool      // the present routes do not name the receiver: its events go elsewhere
+	retired  bool      // its consumer and its file are deleted; guarded by f.mu
+	fresh    bool      // it has no file yet
+	since    time.Time // when the routes were read that first named the receiver
+	status   board
 
 	mu    sync.Mutex // guards changes of done and queue, and reads of them by others
 	done  progress
@@ -55,7 +55,6 @@ type worker struct {
 	lost  []*item // leads that wait because no route takes them any more
 
 	agencies []string  // that the consumer names, as tokens; none: all
-	late     bool      // an attach has failed
 	stream   time.Time // when the stream was created
 	busy     time.Time // when the last message was fetched
 	before   []*item   // queue and lost of the former connection or table
@@ -70,9 +69,9 @@ type worker struct {
 type item struct {
 	message jetstream.Msg
 	event   events.Event
-	place   uint64 // its sequence in the stream
-	fetched time.Time
-	to      []string // receivers that it still goes to
+	place   uint64    // its sequence in the stream
+	fetched time.Time // when the server offered it last
+	to      []string  // receivers that it still goes to
 	attempts
 }
 
@@ -100,38 +99,32 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := strings.Split(name, ".")
-	if len(parts) != 3 || !slices.Contains([]Kind{Leads, Alerts}, Kind(parts[2])) {
-		return nil, fmt.Errorf("%w: %s is no file of a forwarder", ErrState, f.path(name))
-	}
-	forwarder, destination, kind := parts[0], parts[1], Kind(parts[2])
+	forwarder, destination, _ := strings.Cut(name, ".")
 	w := &worker{
-		f: f, name: name, forwarder: forwarder, kind: kind, done: done, fresh: !there, since: f.o.Since,
-		log: f.o.Log.With("forwarder", forwarder, "lane", destination+"."+parts[2]),
+		f: f, name: name, untaken: destination == untaken, done: done, fresh: !there, since: f.o.Since,
+		log: f.o.Log.With("forwarder", forwarder, "destination", destination),
 	}
-	w.status.s = WorkerStatus{Forwarder: forwarder, Kind: kind, Turned: time.Now()}
-	of := []string{"doorbell", f.o.Instance, forwarder, parts[2], destination}
-	if name == f.o.Name+untaken { // another doorbell on the stream has one too
-		of = append(of, strconv.FormatUint(rand.Uint64(), 36))
-	} else {
-		w.receiver, w.status.s.Destination = forwarder+"."+destination, destination
+	w.status.s = WorkerStatus{Forwarder: forwarder, Destination: destination, Turned: time.Now()}
+	consumer := []string{"doorbell", f.o.Instance, forwarder, destination}
+	if w.untaken { // another doorbell on the stream has one too
+		w.status.s.Destination = ""
+		consumer = append(consumer, strconv.FormatUint(rand.Uint64(), 36))
 	}
 	if !there {
-		consumer := strings.Join(slices.DeleteFunc(of, func(s string) bool { return s == "" }), "-")
-		w.done = progress{Version: stateVersion, Worker: name, Consumer: consumer, Done: map[string]*checkpoint{}}
+		consumer = slices.DeleteFunc(consumer, func(part string) bool { return part == "" })
+		w.done = progress{
+			Version: stateVersion, Worker: name, Consumer: strings.Join(consumer, "-"), Done: map[string]*checkpoint{},
+		}
 	}
 	return w, nil
 }
 
-// untaken ends the name of the worker of leads that no route takes.
-const untaken = ".untaken." + string(Leads)
-
 // routed applies the present routes to the worker.
 func (w *worker) routed() {
 	var whose []string
-	w.gone = w.receiver != ""
+	w.gone = !w.untaken
 	for _, r := range w.f.o.Routes {
-		if r.key() != w.receiver || !r.Filter.Takes(w.kind) {
+		if r.key() != w.name {
 			continue
 		}
 		w.gone = false
@@ -139,15 +132,18 @@ func (w *worker) routed() {
 			whose = append(whose, of)
 		}
 	}
-	w.subjects = w.f.tables.subjects(w.f.o.Prefix, w.receiver, w.kind)
+	w.subjects = w.f.tables.subjects(w.f.o.Prefix, w.name)
+	if w.untaken {
+		w.subjects = []string{w.f.o.Prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
+	}
 	w.status.write(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
 }
 
 // run delivers until ctx ends. It retries whatever fails on the side of NATS.
 func (w *worker) run(ctx context.Context) error {
 	const longest = 10 * time.Second
-	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
-		backoff.WithMaxInterval(longest), backoff.WithMaxElapsedTime(0))
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond),
+		backoff.WithMultiplier(2), backoff.WithMaxInterval(longest), backoff.WithMaxElapsedTime(0))
 	for {
 		c, err := w.attach(ctx)
 		if err == nil {
@@ -171,7 +167,6 @@ func (w *worker) run(ctx context.Context) error {
 		case w.f.o.Conn.IsClosed():
 			return ErrClosed
 		}
-		w.late = true
 		w.report(err)
 		if !sleep(ctx, retry.NextBackOff()) {
 			return nil
@@ -182,7 +177,8 @@ func (w *worker) run(ctx context.Context) error {
 // Reasons why no events come from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
-	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; set DOORBELL_INSTANCE to tell the two apart")
+	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; " +
+		"set DOORBELL_INSTANCE to tell the two apart")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
@@ -224,9 +220,6 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
 			w.count(ctx, c)
-			if _, err := w.withoutErased(ctx, w.lost[:min(len(w.lost), maxAsked)]); err != nil {
-				return err
-			}
 			return w.retire(ctx)
 		}
 		if err == nil {
@@ -279,37 +272,37 @@ func (w *worker) take(m jetstream.Msg) error {
 	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, e.AgencyID, e.Type) {
 		return m.Ack()
 	}
-	w.mu.Lock()
 	for _, i := range slices.Concat(w.queue, w.lost) {
 		if i.event.ID == e.ID {
-			i.message, i.place = m, meta.Sequence.Stream
+			w.mu.Lock()
+			i.message, i.place, i.fetched = m, meta.Sequence.Stream, w.busy
 			w.mu.Unlock()
+			w.waits()
 			return nil
 		}
 	}
-	w.mu.Unlock()
 	i := &item{message: m, event: e, place: meta.Sequence.Stream, fetched: w.busy}
 	for _, b := range w.before {
 		if b.event.ID == e.ID {
 			i.attempts = b.attempts
 		}
 	}
-	isDone := w.isDone(i)
-	to, lost := []string(nil), false
-	if !isDone {
-		to, lost = w.wanted(i)
+	if w.done.has(e, i.resent()) {
+		return m.Ack()
 	}
+	to, lost := w.wanted(i)
 	w.mu.Lock()
 	switch i.to = to; {
-	case len(i.to) > 0:
+	case len(to) > 0:
 		w.queue = append(w.queue, i)
 	case lost:
 		w.lost = append(w.lost, i)
+	case len(i.sent) > 0: // all whom it goes to now have it
+		w.done.add(e, i.place, w.floor)
 	}
 	w.mu.Unlock()
-	if len(i.to) == 0 && !lost {
-		if len(i.sent) > 0 && !isDone { // all whom it goes to now have it
-			w.add(i)
+	if len(to) == 0 && !lost {
+		if len(i.sent) > 0 {
 			w.save()
 		}
 		return m.Ack()
@@ -318,27 +311,22 @@ func (w *worker) take(m jetstream.Msg) error {
 	return nil
 }
 
-// wanted returns the receivers that a message still goes to. Lost means that it is a lead which was
-// to go to the worker's receiver, and that no route takes any more.
+// wanted returns the receivers that a message still goes to. Lost means that it is a lead which no
+// route takes any more, and which nobody has.
 func (w *worker) wanted(i *item) (to []string, lost bool) {
-	if i.event.Origin != events.OriginLive || kindOf(i.event.Type) != w.kind || !w.ours(i.event.AgencyID) {
+	if i.event.Origin != events.OriginLive || !w.ours(i.event.AgencyID) {
 		return nil, false
 	}
-	to, lost = w.f.home(i.event, w.receiver, w.done.Early || i.resent())
-	to = slices.DeleteFunc(to, func(to string) bool { return slices.Contains(i.sent, to) })
-	return to, lost && len(i.sent) == 0 && i.event.Type == events.TypeContactRequestCreated
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	if w.untaken {
+		return nil, w.f.tables.isUntaken(i.event)
+	}
+	to, lost = w.f.tables.home(i.event, w.name, w.done.Early || i.resent())
+	return without(to, i.sent), lost && len(i.sent) == 0 && i.event.Type == events.TypeContactRequestCreated
 }
 
 func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
-
-func (w *worker) isDone(i *item) bool { return w.done.has(i.event, i.resent()) }
-
-// add notes that a message is done.
-func (w *worker) add(i *item) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done.add(i.event, i.place, w.floor)
-}
 
 // save writes the worker's file. A failure does not stop the worker, because the server knows the
 // position of the consumer too.
@@ -363,7 +351,11 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 // waits updates the count of waiting messages from the metadata of the last message.
 func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue)+len(w.lost))) }
 
+// waiting sets the count. A lost lead that the server offers no longer was erased, or has expired.
 func (w *worker) waiting(n uint64) {
+	w.mu.Lock()
+	w.lost = slices.DeleteFunc(w.lost, func(i *item) bool { return time.Since(i.fetched) > w.f.o.AckWait*3/2 })
+	w.mu.Unlock()
 	w.status.write(func(s *WorkerStatus) {
 		s.Waiting, s.Lost = n, uint64(len(w.lost))
 		if n == 0 {
@@ -374,14 +366,17 @@ func (w *worker) waiting(n uint64) {
 	})
 }
 
-// batch returns the messages to send as one: the first, or a digest if more than five wait.
+// batch returns the messages to send as one: the first, or a digest if more than five wait. Leads
+// and alerts are in no digest together.
 func (w *worker) batch() []*item {
 	first := w.queue[0]
-	traits := w.f.destinations[first.to[0]].traits
-	if traits.Digest < 2 || first.alone || traits.LeadsAlone && w.kind == Leads {
-		return []*item{first}
+	alert, traits := message.IsAlert(first.event.Type), w.f.destinations[first.to[0]].traits
+	if traits.Digest < 2 || first.alone || traits.LeadsAlone && !alert {
+		return w.queue[:1:1]
 	}
-	batch := slices.DeleteFunc(slices.Clone(w.queue), func(i *item) bool { return i.alone || i.to[0] != first.to[0] })
+	batch := slices.DeleteFunc(slices.Clone(w.queue), func(i *item) bool {
+		return i.alone || i.to[0] != first.to[0] || message.IsAlert(i.event.Type) != alert
+	})
 	if len(batch) <= digestAbove {
 		return batch[:1]
 	}
@@ -414,13 +409,15 @@ func (w *worker) finish(batch []*item, at string) error {
 		return err
 	}
 	var done []*item
+	w.mu.Lock()
 	for _, i := range batch {
 		i.attempts = attempts{sent: append(i.sent, i.to[0])}
 		if i.to = i.to[1:]; len(i.to) == 0 {
 			done = append(done, i)
-			w.add(i)
+			w.done.add(i.event, i.place, w.floor)
 		}
 	}
+	w.mu.Unlock()
 	w.save()
 	if err := w.step(stepMarked); err != nil {
 		return err
@@ -439,8 +436,7 @@ func (w *worker) drop(done ...*item) error {
 		}
 	}
 	w.mu.Lock()
-	isDone := func(i *item) bool { return slices.Contains(done, i) }
-	w.queue, w.lost = slices.DeleteFunc(w.queue, isDone), slices.DeleteFunc(w.lost, isDone)
+	w.queue = slices.DeleteFunc(w.queue, func(i *item) bool { return slices.Contains(done, i) })
 	w.mu.Unlock()
 	w.status.write(func(s *WorkerStatus) { s.Attempts = 0 })
 	w.waits()

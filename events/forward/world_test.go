@@ -192,8 +192,8 @@ func worldOn(t *testing.T, s *natsd.Server) *world {
 	return w
 }
 
-// consumer is the name of the consumer of a receiver's leads.
-func consumer(receiver string) string { return "doorbell-slack-leads-" + receiver }
+// consumer is the name of a receiver's consumer.
+func consumer(receiver string) string { return "doorbell-slack-" + receiver }
 
 // worldWith is a world on a server of somebody else.
 func worldWith(t *testing.T, nc *nats.Conn) *world {
@@ -292,12 +292,12 @@ func (w *world) publish(e events.Event) {
 
 func (w *world) put(e events.Event, more map[string]string) {
 	w.t.Helper()
-	if _, err := w.js.PublishMsg(w.t.Context(), message(e, more)); err != nil {
+	if _, err := w.js.PublishMsg(w.t.Context(), wire(e, more)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func message(e events.Event, more map[string]string) *nats.Msg {
+func wire(e events.Event, more map[string]string) *nats.Msg {
 	m := &nats.Msg{Subject: events.Subject("listings", e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
 	for name, value := range more {
 		m.Header.Set(name, value)
@@ -329,6 +329,7 @@ func (w *world) forwarder() *Forwarder {
 // start runs a forwarder. The returned function ends it, if it has not ended by itself, and returns why it did.
 func (w *world) start(change ...func(*Forwarder)) (f *Forwarder, stop func() error) {
 	w.t.Helper()
+	time.Sleep(time.Millisecond) // no clock stands still
 	f = w.forwarder()
 	for _, c := range change {
 		c(f)

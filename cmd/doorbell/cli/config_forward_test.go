@@ -179,7 +179,7 @@ func TestTheRecipeForHubSpotWorksFromTheCommandLine(t *testing.T) {
 	got.HoldsNoSecret(t)
 	status = http.StatusUnprocessableEntity
 	got = doorbelltest.Run(t, environ, "forward", "webhook", "--test")
-	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "the webhook answers 422") {
+	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "status 422") {
 		t.Errorf("%+v", got)
 	}
 	got.HoldsNoSecret(t)

@@ -13,6 +13,7 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/receivers"
+	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
 )
@@ -155,7 +156,7 @@ func try(ctx context.Context, r forward.Route) trial {
 		Forwarder: r.Forwarder, Destination: r.Receiver.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
 		Kind: "contact request", Outcome: "taken",
 	}
-	alert := !r.Filter.Takes(forward.Leads)
+	alert := r.Filter.Takes(events.TypeAccessHalted) && !r.Filter.Takes(events.TypeContactRequestCreated)
 	if alert {
 		t.Kind = "alert"
 	}

@@ -57,7 +57,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	if status.Code != exit.Done {
 		t.Errorf("status --check: %+v", status)
 	}
-	doorbelltest.Has(t, status.Stdout, "FORWARDER", "slack", "teams", "email", "webhook", "leads", "alerts")
+	doorbelltest.Has(t, status.Stdout, "FORWARDER", "slack", "teams", "email", "webhook")
 	d.Stop(t)
 	if got := len(p.Hooked("contact_request.created")); got != 2 || p.Posted("slack", "Nora M.") != 2 || p.Posted("teams", "Nora M.") != 2 || p.Mailed("Muster") != 2 {
 		t.Errorf("at the end there are %d, %d, %d and %d, want 2 of each", got, p.Posted("slack", "Nora M."), p.Posted("teams", "Nora M."), p.Mailed("Muster"))
@@ -84,7 +84,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 		p.Webhook(), "DOORBELL_WEBHOOK_SECRET=" + doorbelltest.Whsec,
 	}
 	f := doorbelltest.Launch(t, alone, "forward", "webhook")
-	f.Stderr.Await(t, `consumer created.*leads`)
+	f.Stderr.Await(t, `consumer created`)
 	after := s.Ring(t, "A100")
 	doorbelltest.Eventually(t, "it arrives", func() bool { return len(p.Hooked("contact_request.created")) == 1 })
 	if got := p.Hooked("contact_request.created")[0].Body; !strings.Contains(got, after) || strings.Contains(got, before) {
@@ -101,9 +101,9 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	if list.Code != exit.Done || strings.Count(list.Stdout, "\n") != 2 {
 		t.Fatalf("dlq ls: %+v", list)
 	}
-	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "the webhook answers 413 Request Entity Too Large")
+	doorbelltest.Has(t, list.Stdout, "webhook", "A100", "contact_request.created", "status 413")
 	retry := doorbelltest.Run(t, settings, "dlq", "retry", "1")
-	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: the webhook answers 413") {
+	if retry.Code != exit.CodeFailed || !strings.Contains(retry.Stdout, "1 failed: refused: status 413") {
 		t.Errorf("retry while it is refused: %+v", retry)
 	}
 	p.Answer(http.StatusOK)
@@ -144,9 +144,9 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 		{"teams", 404, exit.CodeFailed, "teams (all agencies) failed to take a test contact request: status 404"},
 		{"email", 200, exit.Done, "accepted a test contact request"},
 		{"webhook", 200, exit.Done, "accepted a test contact request"},
-		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
-		{"webhook", 410, exit.CodeFailed, "failed to take a test contact request: the webhook answers 410 Gone"},
-		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: the webhook answers 500"},
+		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: status 400"},
+		{"webhook", 410, exit.CodeFailed, "failed to take a test contact request: status 410"},
+		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: status 500"},
 		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
 		{"slack", 404, exit.CodeFailed, "slack"},
 	} {

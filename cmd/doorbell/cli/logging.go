@@ -59,7 +59,7 @@ const (
 
 // identity are the attributes that say what a line is about; the others say how it is.
 var identity = []string{
-	"agency", "operation", "forwarder", "lane", "part", "job", "key", "verb", "receipt",
+	"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt",
 }
 
 // alwaysLogged is an attribute of lines about halts and their ends, which are all written: each

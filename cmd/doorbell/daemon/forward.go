@@ -223,7 +223,7 @@ func (a *Daemon) forwarderStatus(s *ops.Status) {
 			}
 		}
 		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{
-			Name: l.Forwarder, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Events: l.Events,
+			Name: l.Forwarder, Destination: l.Destination, Whose: l.Whose, Waiting: l.Waiting, Events: l.Events,
 			LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
 			FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Failed: l.Failed, Problem: l.Problem,
 			WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,

@@ -2,13 +2,12 @@ package ops
 
 import "time"
 
-// ForwarderStatus is the state of one worker of the daemon's forwarders: for one kind of events and
-// one destination. Counters start at 0 with the process.
+// ForwarderStatus is the state of one worker of the daemon's forwarders, which delivers to one
+// destination. Counters start at 0 with the process.
 type ForwarderStatus struct {
 	Name         string    `json:"name"`
 	Destination  string    `json:"destination,omitempty"` // a host and a hash; empty: the forwarder does not run
 	Whose        string    `json:"whose,omitempty"`       // its agencies, as they were configured
-	Kind         string    `json:"kind,omitempty"`        // leads or alerts
 	Waiting      uint64    `json:"waiting"`
 	WaitingSince time.Time `json:"waitingSince,omitzero"` // since when messages have waited without a delivery being accepted
 	Lost         uint64    `json:"lost,omitempty"`        // leads that wait because no route takes them any more

@@ -11,9 +11,9 @@ import (
 func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	s := Status{Forwarders: []ForwarderStatus{
-		{Name: "email", Kind: "leads", Destination: "h-1", Whose: "A100", LastError: "no", LastErrorAt: at},
-		{Name: "email", Kind: "leads", Destination: "h-2", Whose: "all but A100", DeadLetters: 2},
-		{Name: "webhook", Kind: "leads", Destination: "crm-1", LastError: "no", LastErrorAt: at},
+		{Name: "email", Destination: "h-1", Whose: "A100", LastError: "no", LastErrorAt: at},
+		{Name: "email", Destination: "h-2", Whose: "all but A100", DeadLetters: 2},
+		{Name: "webhook", Destination: "crm-1", LastError: "no", LastErrorAt: at},
 	}}
 	s.Watch.At, s.DeadLetters, s.NATS.Connected = at, 2, true
 	text := strings.Join(s.Lines(TextOptions{}), "\n")
@@ -30,13 +30,12 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 // TestDestinationsOfTheSameAgenciesAreToldApart is about a table with several receivers of a kind.
 func TestDestinationsOfTheSameAgenciesAreToldApart(t *testing.T) {
 	s := Status{Forwarders: []ForwarderStatus{
-		{Name: "webhook", Kind: "leads", Destination: "crm-1", Whose: "all agencies", Attempts: 2, Waiting: 1},
-		{Name: "webhook", Kind: "leads", Destination: "crm-2", Whose: "all agencies"},
-		{Name: "webhook", Kind: "alerts", Destination: "crm-2", Whose: "all agencies"},
+		{Name: "webhook", Destination: "crm-1", Whose: "all agencies", Attempts: 2, Waiting: 1},
+		{Name: "webhook", Destination: "crm-2", Whose: "all agencies"},
 	}}
 	s.NATS.Connected = true
 	text := strings.Join(s.Lines(TextOptions{}), "\n")
-	for _, want := range []string{"a message waits (crm-1 for all agencies)", "leads   crm-1 for all agencies ", "leads   crm-2 for all agencies ", "alerts  crm-2 for all agencies "} {
+	for _, want := range []string{"a message waits (crm-1 for all agencies)", "webhook    crm-1 for all agencies ", "webhook    crm-2 for all agencies "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
@@ -50,12 +49,12 @@ func TestAllIsNotWellWhileAMessageWaits(t *testing.T) {
 		want string
 	}{
 		"first try":   {ForwarderStatus{Attempts: 1, Waiting: 1, WaitingSince: at.Add(-50 * time.Second)}, ""},
-		"second try":  {ForwarderStatus{Attempts: 2, Waiting: 1, LastError: "503"}, "slack leads: a message waits"},
-		"paused":      {ForwarderStatus{Waiting: 3, WaitingSince: at.Add(-61 * time.Second)}, "slack leads: a message waits"},
-		"no route":    {ForwarderStatus{Waiting: 1, Lost: 1}, "slack leads: no route takes a lead"},
-		"NATS is off": {ForwarderStatus{Problem: "x"}, "slack leads: nothing comes from NATS"},
+		"second try":  {ForwarderStatus{Attempts: 2, Waiting: 1, LastError: "503"}, "slack: a message waits"},
+		"paused":      {ForwarderStatus{Waiting: 3, WaitingSince: at.Add(-61 * time.Second)}, "slack: a message waits"},
+		"no route":    {ForwarderStatus{Waiting: 1, Lost: 1}, "slack: no route takes a lead"},
+		"NATS is off": {ForwarderStatus{Problem: "x"}, "slack: nothing comes from NATS"},
 	} {
-		c.f.Name, c.f.Kind = "slack", "leads"
+		c.f.Name = "slack"
 		s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{c.f}}
 		s.Watch.At, s.Watch.Agencies = at, []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}
 		if s.Summary() != c.want {
@@ -90,7 +89,7 @@ func TestAllIsNotWellWhereALeadGoesNowhereOrTheTableIsRefused(t *testing.T) {
 
 // TestALeadThatNoRouteTakesLeadsToTheTable is about one that waits since before the table changed: a test of the receiver says nothing of it.
 func TestALeadThatNoRouteTakesLeadsToTheTable(t *testing.T) {
-	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "h-1", Waiting: 1, Lost: 1}}}
+	s := Status{NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{{Name: "slack", Destination: "h-1", Waiting: 1, Lost: 1}}}
 	text := strings.Join(s.Lines(TextOptions{}), "\n")
 	if !strings.Contains(text, "→ doorbell routes ls") || strings.Contains(text, "--test") {
 		t.Errorf("no way to the table in:\n%s", text)

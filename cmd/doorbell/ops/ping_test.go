@@ -33,11 +33,11 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"The API does not answer;":                                func(s *Status) { s.Watch.Down = "in 3s" },
 		"The store is nearly full;":                               func(s *Status) { s.Store.Alarm = true },
 		"The store is full: polling stopped until there is room;": func(s *Status) { s.Store.Full, s.Store.Alarm = true, true },
-		"slack leads: a message waits; mail: nothing comes from NATS;": func(s *Status) {
-			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Attempts: 2}, {Name: "mail", Problem: "x"}}
+		"slack: a message waits; mail: nothing comes from NATS;": func(s *Status) {
+			s.Forwarders = []ForwarderStatus{{Name: "slack", Attempts: 2}, {Name: "mail", Problem: "x"}}
 		},
-		"slack leads: nothing comes from NATS (x);": func(s *Status) {
-			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "x", Problem: "it waits"}}
+		"slack: nothing comes from NATS (x);": func(s *Status) {
+			s.Forwarders = []ForwarderStatus{{Name: "slack", Destination: "x", Problem: "it waits"}}
 		},
 		"4 agencies are halted: the API refuses access;": func(s *Status) {
 			for n := range 4 {

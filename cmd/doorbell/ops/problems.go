@@ -280,7 +280,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 		if trouble == "" {
 			continue
 		}
-		who, test := strings.TrimSpace(f.Name+" "+f.Kind), "doorbell forward "+Shell(f.Name)+" --test"
+		who, test := f.Name, "doorbell forward "+Shell(f.Name)+" --test"
 		p := Problem{
 			Label: who, Title: who + ": " + trouble, Error: cmp.Or(f.Problem, f.LastError), Since: cmp.Or(f.FailingSince, f.WaitingSince),
 			Text:    Counted(int(min(f.Waiting, 1e9)), "event") + " waiting. doorbell retries by itself",
@@ -297,7 +297,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 			p.Title += " (" + Short(to, 60) + ")"
 		}
 		if trouble == deliveryFails {
-			p.Many = f.Name + ": delivery of leads and alerts fails (" + f.Destination + ")"
+			p.Many = f.Name + ": delivery fails (" + f.Destination + ")"
 		}
 		all = append(all, p)
 	}

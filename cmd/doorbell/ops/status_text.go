@@ -155,7 +155,7 @@ func (s Status) agencyTable(o TextOptions) []string {
 // forwarderTable has a line for each receiver, and none if there are none.
 func (s Status) forwarderTable(o TextOptions) []string {
 	t := table{}
-	t.add(Bold, "FORWARDER", "KIND", "TO", "SENT", "LAST", "WAITING", "REJECTED")
+	t.add(Bold, "FORWARDER", "TO", "SENT", "LAST", "WAITING", "REJECTED")
 	for _, f := range s.Forwarders {
 		if f.Destination == "" {
 			continue
@@ -164,7 +164,7 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		if f.Trouble(s.Watch.At) != "" {
 			style = Yellow
 		}
-		t.add(style, f.Name, f.Kind, f.To(), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
+		t.add(style, f.Name, f.To(), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}
 	if len(t.rows) == 1 {
 		return nil

@@ -79,7 +79,7 @@ func TestAStatusBeginsWithTheNameOfTheInstallation(t *testing.T) {
 
 func TestAStatusFitsWhateverTerminal(t *testing.T) {
 	s := large()
-	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Attempts: 3, LastError: "gone"}}
+	s.Forwarders = []ForwarderStatus{{Name: "slack", Destination: "hooks.slack.com-1", Attempts: 3, LastError: "gone"}}
 	for _, width := range []int{200, 80, 40} {
 		lines := s.Lines(TextOptions{Width: width})
 		for _, l := range lines {

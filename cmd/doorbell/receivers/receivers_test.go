@@ -73,11 +73,11 @@ func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T
 func brief(s *Set) (all []string) {
 	for _, l := range s.Lines() {
 		what := "leads"
-		switch {
-		case l.Filter.Takes(forward.Leads) && l.Filter.Takes(forward.Alerts):
-			what = "everything"
-		case l.Filter.Takes(forward.Alerts):
+		if l.Filter.Takes(events.TypeAccessHalted) {
 			what = "alerts"
+			if l.Filter.Takes(events.TypeContactRequestCreated) {
+				what = "everything"
+			}
 		}
 		one := l.Place() + ": " + what + " of " + l.Filter.Whose() + " to"
 		for _, a := range l.To {

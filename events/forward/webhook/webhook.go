@@ -11,11 +11,11 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -35,14 +35,10 @@ const (
 )
 
 const (
-	// usualTimeout is how long a receiver may take. Standard Webhooks recommends 15 to 30 s.
-	usualTimeout = 20 * time.Second
 	// pace keeps a replay from flooding a receiver that responds fast.
 	pace = 20 * time.Millisecond
 	// templatePace is what chats and CRMs allow.
 	templatePace = time.Second
-	// maxRead bounds what is read of a response, so that the connection can be used again.
-	maxRead = 64 << 10
 )
 
 // ErrSecret is that of New for other secrets; it quotes nothing.
@@ -60,7 +56,6 @@ type Options struct {
 	Template       *Template
 	AllowPlaintext []string // lower-case host names
 	Version        string   // of this program, for User-Agent
-	Timeout        time.Duration
 }
 
 // Receiver posts events. It may be used by one goroutine at a time.
@@ -79,9 +74,6 @@ func New(o Options) (*Receiver, error) {
 	keys, err := parseSecrets(o.Secrets)
 	if err != nil {
 		return nil, err
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = usualTimeout
 	}
 	return &Receiver{o: o, Poster: poster, keys: keys}, nil
 }
@@ -110,21 +102,15 @@ func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 		method, done = t.method, t.done
 	}
 	w.complete(header, e.ID, body, d.Test)
-	whole, cancel := context.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
-	answer, err := w.Do(whole, method, header, body)
+	r, err := w.Post(ctx, method, header, body)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	var read []byte
-	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
-		read, _ = io.ReadAll(io.LimitReader(answer.Body, maxRead))
-	}
-	if slices.Contains(done, answer.StatusCode) {
+	if slices.Contains(done, r.Status) {
 		return nil
 	}
-	return outcomeOf(answer, read, time.Now())
+	r.Header.Set("Retry-After", cmp.Or(r.Header.Get("Retry-After"), retryOfTelegram(r.Body)))
+	return r.Outcome()
 }
 
 // cloudEvent is the header of an event whose payload is the body.
@@ -154,40 +140,13 @@ func (w *Receiver) complete(h http.Header, id string, body []byte, test bool) {
 	}
 }
 
-// outcomeOf returns what a response means. Of its body, which is never quoted, only the time to wait
-// counts.
-//
-// A redirect is not followed: the person's data would go to an address that is not configured. Like
-// 401, 403, 404 and 410 it speaks about the address and not about the event, which waits until the
-// address is corrected.
-func outcomeOf(response *http.Response, body []byte, now time.Time) error {
-	status := response.StatusCode
-	reason := "the webhook answers " + strconv.Itoa(status)
-	if text := http.StatusText(status); text != "" {
-		reason += " " + text
-	}
-	switch {
-	case status >= 200 && status < 300:
-		return nil
-	case status >= 300 && status < 400:
-		return &forward.Retry{Receiver: true, Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
-	case status == http.StatusRequestTimeout, status >= 500, forward.OfReceiver(status):
-		return &forward.Retry{After: retryAfter(response, body, now), Receiver: forward.OfReceiver(status), Reason: reason}
-	case status >= 400:
-		return &forward.Refused{Reason: reason, Certain: status == http.StatusRequestEntityTooLarge}
-	}
-	return &forward.Retry{Receiver: true, Reason: fmt.Sprintf("the webhook answers with status %d, which is not a valid one", status)}
-}
-
-// retryAfter is the header Retry-After, or what Telegram writes into the body instead.
-func retryAfter(response *http.Response, body []byte, now time.Time) time.Duration {
-	var telegram struct {
+// retryOfTelegram finds the time to wait that Telegram writes into the body; empty: there is none.
+func retryOfTelegram(body []byte) string {
+	var answer struct {
 		Parameters struct {
 			RetryAfter json.Number `json:"retry_after"`
 		} `json:"parameters"`
 	}
-	if response.Header.Get("Retry-After") == "" && json.Unmarshal(body, &telegram) == nil {
-		response.Header.Set("Retry-After", telegram.Parameters.RetryAfter.String())
-	}
-	return forward.RetryAfter(response, now)
+	_ = json.Unmarshal(body, &answer)
+	return answer.Parameters.RetryAfter.String()
 }

@@ -160,11 +160,13 @@ func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
 	}
 }
 
-// withType brings the one attribute back that HTTP has a header of its own for.
-func withType(h http.Header) http.Header {
-	h = h.Clone()
-	h.Set("ce-datacontenttype", h.Get("Content-Type"))
-	return h
+// withType is a header as NATS writes it: with the attribute that HTTP has a header of its own for.
+func withType(h http.Header) map[string][]string {
+	all := map[string][]string{"ce-datacontenttype": h["Content-Type"]}
+	for name, values := range h {
+		all[strings.ToLower(name)] = values
+	}
+	return all
 }
 
 func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
@@ -231,12 +233,12 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 		cut.URL:                        "the connection broke",
 		"https://doorbell-zq7.invalid": "the host is not found",
 	} {
-		o := webhook.Options{URL: where + "/sentinel-token"}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if where == slow.URL {
-			o.Timeout = 300 * time.Millisecond
+			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		}
-		w := open(t, o)
-		err := w.Send(t.Context(), one(lead(t)))
+		err := open(t, webhook.Options{URL: where + "/sentinel-token"}).Send(ctx, one(lead(t)))
+		cancel()
 		var retry *forward.Retry
 		if !errors.As(err, &retry) || retry.Reason != want {
 			t.Errorf("it says %v, want %q", err, want)
@@ -283,13 +285,14 @@ func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := receive(t, answer)
-			o := webhook.Options{URL: r.URL}
+			w := open(t, webhook.Options{URL: r.URL})
+			ended, ctx := make(chan error, 1), t.Context()
 			if name == "dripping" { // what else ends it
-				o.Timeout = time.Second
+				limited, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				ctx = limited
 			}
-			w := open(t, o)
-			ended := make(chan error, 1)
-			go func() { ended <- w.Send(context.Background(), one(lead(t))) }()
+			go func() { ended <- w.Send(ctx, one(lead(t))) }()
 			select {
 			case err := <-ended:
 				if want := map[string]string{"endless": "done", "dripping": "done", "another protocol": "waits"}[name]; outcome(err) != cmp.Or(want, "later") {

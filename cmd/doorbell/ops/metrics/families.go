@@ -74,14 +74,14 @@ var (
 
 // Forwarders, as far as the daemon runs them.
 var (
-	forwarderWaiting = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder, as of at most half a minute ago.", "forwarder", "kind")
-	forwarderEvents  = add("forwarder_events_sent_total", counter, "Events that were delivered.", "forwarder", "kind")
+	forwarderWaiting = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder, as of at most half a minute ago.", "forwarder")
+	forwarderEvents  = add("forwarder_events_sent_total", counter, "Events that were delivered.", "forwarder")
 	forwarderFailed  = add("forwarder_failed_deliveries_total", counter,
 		"Attempts to deliver that failed, by reason: receiver (the receiver, its account or the network), busy (it asked to wait, or failed), unanswered, refused (the message).",
-		"forwarder", "kind", "reason")
+		"forwarder", "reason")
 	forwarderDead = add("forwarder_dead_letters_total", counter,
-		"Events that were moved to the dead letters; doorbell dlq ls shows them.", "forwarder", "kind")
-	forwarderWaits = add("forwarder_waiting_seconds", gauge, "For how long messages have waited without one being accepted; 0 if none waits.", "forwarder", "kind")
+		"Events that were moved to the dead letters; doorbell dlq ls shows them.", "forwarder")
+	forwarderWaits = add("forwarder_waiting_seconds", gauge, "For how long messages have waited without one being accepted; 0 if none waits.", "forwarder")
 )
 
 // The store.

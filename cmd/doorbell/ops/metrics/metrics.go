@@ -125,13 +125,12 @@ func read(s ops.Status, put func(f *family, value float64, labels ...string)) {
 	}
 }
 
-// readForwarders adds up the destinations of each forwarder and kind of events: their addresses are
-// no labels.
+// readForwarders adds up the destinations of each forwarder: their addresses are no labels.
 func readForwarders(s ops.Status, put func(f *family, value float64, labels ...string)) {
-	type lane struct{ name, kind, reason string }
+	type lane struct{ name, reason string }
 	waiting, sent, dead, failed, waits := map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]float64{}
 	for _, f := range s.Forwarders {
-		l := lane{f.Name, f.Kind, ""}
+		l := lane{f.Name, ""}
 		if f.Destination == "" {
 			continue
 		}
@@ -140,17 +139,17 @@ func readForwarders(s ops.Status, put func(f *family, value float64, labels ...s
 		dead[l] += f.DeadLetters
 		waits[l] = max(waits[l], since(f.WaitingSince, s.Watch.At))
 		for reason, n := range f.Failed {
-			failed[lane{f.Name, f.Kind, reason}] += n
+			failed[lane{f.Name, reason}] += n
 		}
 	}
 	for l, wait := range waits {
-		put(forwarderWaiting, float64(waiting[l]), l.name, l.kind)
-		put(forwarderEvents, float64(sent[l]), l.name, l.kind)
-		put(forwarderDead, float64(dead[l]), l.name, l.kind)
-		put(forwarderWaits, wait, l.name, l.kind)
+		put(forwarderWaiting, float64(waiting[l]), l.name)
+		put(forwarderEvents, float64(sent[l]), l.name)
+		put(forwarderDead, float64(dead[l]), l.name)
+		put(forwarderWaits, wait, l.name)
 	}
 	for l, n := range failed {
-		put(forwarderFailed, float64(n), l.name, l.kind, l.reason)
+		put(forwarderFailed, float64(n), l.name, l.reason)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
 	page := shown(t, o, "/")
 	says(t, title(page), "2 agencies – doorbell")
 	says(t, words(page), "All is well", "Watching 1,599 insertions of 2 agencies", "42 s median", "95 % within 4 min", "3.1 of 5", "should stay below 33 min",
-		"A100 Muster Immobilien AG watching 412 73 s ago", "Last lead", "New lead 8 s ago Luminoso appartamento di 4.5 locali Zürich · score 72.5 A100 Muster Immobilien AG · seefeld#1202#H2#0338", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
+		"A100 Muster Immobilien AG watching 412 73 s ago", "Last lead", "New lead 8 s ago Luminoso appartamento di 4.5 locali Zürich · score 72.5 A100 Muster Immobilien AG · seefeld#1202#H2#0338", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack works")
 	saysNot(t, page, "Needs attention", `method="post"`, "What happens now", "Waiting for NATS")
 }
 
@@ -137,7 +137,7 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
 		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: no good answer about contact requests", "502 Bad Gateway", "doorbell check",
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",
-		"slack leads: delivery fails", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
+		"slack: delivery fails", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
 		"maximum bytes exceeded", "2.5 now: throttled by the API", "37 insertions past 33 min", "last was partial: page failed", "doorbell dlq ls",
 		"C300 changes at each reading, left out: /picture of insertions, /relay of contact requests, /views of insertions no good answer 96 ",
 		"NATS not usable 1,244 events waiting, embedded", "delivery fails hooks.slack")

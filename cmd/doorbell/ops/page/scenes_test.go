@@ -76,9 +76,8 @@ func busyScene(now time.Time) (ops.Status, []events.Event) {
 	s.Hours = []ops.AgencyHours{hours("A100", now, 1), hours("B200", now, 2)}
 	s.Relay = []ops.RelayStatus{{AgencyID: "A100", Acknowledged: 4112}, {AgencyID: "B200", Acknowledged: 977}}
 	s.Forwarders = []ops.ForwarderStatus{
-		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com 3fa1c2", Events: 149, LastSent: now.Add(-3 * time.Minute)},
-		{Name: "email", Kind: "leads", Destination: "smtp.example.com 81bb02", Events: 149, LastSent: now.Add(-3 * time.Minute)},
-		{Name: "slack", Kind: "alerts", Destination: "hooks.slack.com 3fa1c2"},
+		{Name: "slack", Destination: "hooks.slack.com 3fa1c2", Events: 149, LastSent: now.Add(-3 * time.Minute)},
+		{Name: "email", Destination: "smtp.example.com 81bb02", Events: 149, LastSent: now.Add(-3 * time.Minute)},
 	}
 	return s, someEvents(now, 40)
 }
@@ -204,7 +203,7 @@ func hostile(now time.Time, text string) (ops.Status, []events.Event) {
 	}
 	for n := range s.Forwarders {
 		f := &s.Forwarders[n]
-		f.Name, f.Kind, f.Destination, f.LastError, f.Problem, f.Waiting = text, text, text, text, text, 1<<63
+		f.Name, f.Destination, f.LastError, f.Problem, f.Waiting = text, text, text, text, 1<<63
 	}
 	data, _ := json.Marshal(map[string]any{
 		"agencyId": text, "propertyReferenceId": text, "origin": text, "score": text, "insertion": map[string]string{"title": text},

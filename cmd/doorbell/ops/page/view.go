@@ -340,7 +340,7 @@ type receiverRow struct {
 func receiverRows(s ops.Status) (rows []receiverRow) {
 	for _, f := range s.Forwarders {
 		r := receiverRow{
-			Name: ops.Short(f.Name+" "+f.Kind, 60), To: ops.Short(f.To(), 80), State: badge{Level: ops.Well, Word: "works"},
+			Name: ops.Short(f.Name, 60), To: ops.Short(f.To(), 80), State: badge{Level: ops.Well, Word: "works"},
 			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))),
 			Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}

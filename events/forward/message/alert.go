@@ -1,10 +1,16 @@
 package message
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"doorbell/events"
 )
@@ -84,54 +90,112 @@ func agencies(group []alert) []string {
 	return list
 }
 
+// notices are what is said of each type of alert. A payload may bring its own advice and command.
+var notices = map[events.Type]Item{
+	events.TypeAccessHalted: {
+		Tone: Alert, Heading: "The API refuses access",
+		Under: "Polling stopped: no new contact requests are seen here until this is settled.",
+	},
+	events.TypeAccessResumed: {Tone: Good, Heading: "Access restored", Under: "Polling resumed."},
+	events.TypeWatchBaselined: {
+		Tone: Good, Heading: "Now watching", Under: "Anything new from now on is announced.",
+	},
+	events.TypeWatchStale: {
+		Tone: Alert, Heading: "No successful response for too long",
+		Under:   "New contact requests may be waiting there. doorbell keeps trying and catches up; nothing is lost.",
+		Advice:  "Check the status, and whether the listings service has an outage.",
+		Command: "doorbell status",
+	},
+	events.TypeWatchRecovered: {Tone: Good, Heading: "Recovered"},
+	events.TypeWatchGapDetected: {
+		Tone: Alert, Heading: "Not everything can be seen", Under: "doorbell cannot see everything here.",
+		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
+	},
+	events.TypeWatchSchemaDrifted: {
+		Tone: Alert, Heading: "The API's answers have changed",
+		Under: "The API has changed the form of its answers, or something else answers in its place.",
+		Advice: "If contact requests keep arriving, there is nothing to do. Otherwise ask the provider what has changed, " +
+			"and check for a newer doorbell.",
+		Command: "doorbell check",
+	},
+	events.TypeWatchChangeHeld: {
+		Tone: Alert, Heading: "Many insertions disappeared at once",
+		Under:  "This may be a mistake of the API, so it is not reported yet.",
+		Advice: "If it is right, approve the change. If not, do nothing: it takes effect only if the API keeps showing it.",
+	},
+}
+
+// labels name members of payloads; the name of any other is its label. Those without one are not
+// shown as facts.
+var labels = map[string]string{
+	"propertyReferenceId": "Insertion", "observedAt": "Observed", "observedAfter": "Last good answer", "until": "Takes effect",
+	"haltedAt": "Halted since", "probableReason": "Probable reason",
+	"agencyId": "", "origin": "", "lastSuccessAt": "", "advice": "", "resume": "", "approve": "", "cause": "", "ends": "",
+}
+
+// alert puts an event into words. Its facts are the members of the payload that are no objects.
 func (w writer) alert(e events.Event) alert {
-	p, _ := e.Payload()
-	i := Item{Tone: Quiet}
-	insertion := func(reference string) Fact { return Fact{Label: "Insertion", Text: Line(reference, maxTitle)} }
-	switch p := p.(type) {
-	case *events.AccessHalted:
-		i = w.halted(p)
-	case *events.AccessResumed:
-		i = Item{
-			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + Cause(p.Cause) + ".",
-			Facts: facts(Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
+	members := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(e.Data))
+	d.UseNumber()
+	_ = d.Decode(&members)
+	text := func(name string) string {
+		switch v := members[name].(type) {
+		case string, json.Number:
+			return Line(fmt.Sprint(v), maxSentence)
 		}
-		if p.Cause != "retry_succeeded" { // no answer has shown it yet
+		return ""
+	}
+
+	i, known := notices[e.Type]
+	if !known {
+		i = Item{Tone: Quiet, Heading: cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), Under: unknown}
+	}
+	switch e.Type {
+	case events.TypeAccessHalted:
+		i.Heading = cmp.Or(refusals[text("probableReason")], i.Heading)
+	case events.TypeAccessResumed:
+		i.Under = "Polling resumed, because " + Cause(text("cause")) + "."
+		if text("cause") != "retry_succeeded" { // no answer has shown it yet
 			i.Heading, i.Under = "Polling resumed", i.Under+" If the API still refuses access, another alert follows."
 		}
-	case *events.WatchBaselined:
-		i = Item{Tone: Good, Heading: "Now watching", Under: "Anything new from now on is announced."}
-		i.Facts = facts(Fact{Label: "Insertions", Text: fmt.Sprint(p.Insertions)})
-	case *events.WatchStale:
-		i = w.stale(p)
-	case *events.WatchRecovered:
-		i = Item{Tone: Good, Heading: Ending(p.Ends), Facts: facts(
-			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)})}
-	case *events.WatchGapDetected:
-		i = w.gap(p)
-	case *events.WatchSchemaDrifted:
-		i = Item{
-			Tone: Alert, Heading: "The API's answers have changed", Under: "The API has changed the form of its answers, or something else answers in its place.",
-			Advice: "If contact requests keep arriving, there is nothing to do. Otherwise ask the provider what has changed, and check for a newer doorbell.", Command: "doorbell check",
-			Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID),
-				Fact{Label: "Expected", Text: Line(p.Expected, maxSentence)}, Fact{Label: "Found", Text: Line(p.Found, maxSentence)}),
-		}
-	case *events.WatchChangeHeld:
-		i = Item{
-			Tone: Alert, Heading: "Many insertions disappeared at once", Under: "This may be a mistake of the API, so none of them is reported as gone yet.",
-			Advice: "If they were really taken down, approve the change. If not, do nothing: it takes effect only if the API keeps showing it.", Command: Line(p.Approve, maxTitle),
-			Facts: facts(Fact{Label: "Missing", Text: fmt.Sprintf("%d of %d", p.Missing, p.Known)}, Fact{Label: "Takes effect", Text: w.when(p.Until)}),
-		}
-		if p.Operation != "" {
+	case events.TypeWatchRecovered:
+		i.Heading = Ending(text("ends"))
+	case events.TypeWatchGapDetected:
+		i.Heading = Gap(text("reason"))
+	case events.TypeWatchChangeHeld:
+		if text("operation") != "" {
 			i.Heading = "People vanished from many contact requests at once"
-			i.Under = "This may be a mistake of the API, so none of them is reported as redacted yet."
-			i.Advice = "If they were really erased, approve the change. If not, do nothing: it takes effect only if the API keeps showing it."
 		}
-	default:
-		i.Heading, i.Under = cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), unknown
 	}
-	i.Facts = append(i.Facts, facts(Fact{Label: "Observed", Text: w.when(e.Time)})...)
+	i.Advice = cmp.Or(text("advice"), i.Advice)
+	i.Command = Cut(cmp.Or(text("resume"), text("approve"), i.Command), maxTitle)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		label, special := labels[name]
+		if !special {
+			label = capital(Member(name))
+		}
+		value := text(name)
+		if at, err := time.Parse(time.RFC3339Nano, value); err == nil {
+			value = w.when(at)
+		}
+		if label != "" {
+			i.Facts = append(i.Facts, facts(Fact{Label: label, Text: value})...)
+		}
+	}
+	p, _ := e.Payload()
+	if stale, ok := p.(*events.WatchStale); ok {
+		const most = 3
+		for _, e := range stale.Errors[max(0, len(stale.Errors)-most):] {
+			i.Facts = append(i.Facts, Fact{Label: "Error", Text: joined(", ", Line(e.Text, maxTitle), w.when(e.At))})
+		}
+	}
 	return alert{Item: i, agency: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
+}
+
+func capital(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // Cause says why access was resumed: "a retry succeeded".
@@ -143,75 +207,27 @@ func Ending(ends string) string { return cmp.Or(endings[ends], "Recovered: "+Lin
 // Gap says what cannot be seen: "An insertion cannot be read".
 func Gap(reason string) string { return cmp.Or(gaps[reason], "Not everything can be seen") }
 
-var causes = map[string]string{"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded"}
-
-var endings = map[string]string{
-	"stale": "The API answers again", "change_held": "The held change is settled",
-}
-
-var refusals = map[string]string{
-	"key_rejected": "The API refuses the key", "agency_not_linked": "The API refuses this agency",
-	"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "A firewall or gateway blocks doorbell",
-}
-
-func (w writer) halted(p *events.AccessHalted) Item {
-	return Item{
-		Tone: Alert, Heading: cmp.Or(refusals[p.ProbableReason], "The API refuses access"),
-		Under:  "Polling stopped: no new contact requests are seen here until this is settled.",
-		Advice: Line(p.Advice, maxSentence), Command: Line(p.Resume, maxTitle),
-		Facts: facts(
-			Fact{Label: "Halted", Text: Scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
-			Fact{Label: "Answer", Text: fmt.Sprintf("%d to a request for %s", p.Status, operation(p.Operation))},
-			Fact{Label: "Last good answer", Text: w.when(p.ObservedAfter)}, Fact{Label: "Key", Text: key(p.Key)},
-		),
-	}
-}
-
-func (w writer) stale(p *events.WatchStale) Item {
-	i := Item{
-		Tone: Alert, Heading: "No successful response for too long",
-		Under:  "New contact requests may be waiting there. doorbell keeps trying and catches up; nothing is lost.",
-		Advice: "Check the status, and whether the listings service has an outage.", Command: "doorbell status",
-		Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, Fact{Label: "Last good answer", Text: cmp.Or(w.when(p.LastSuccessAt), "never")}),
-	}
-	const most = 3
-	for _, e := range p.Errors[max(0, len(p.Errors)-most):] {
-		i.Facts = append(i.Facts, Fact{Label: "Error", Text: joined(", ", Line(e.Text, maxTitle), w.when(e.At))})
-	}
-	return i
-}
-
-var gaps = map[string]string{
-	"window_full":     "More contact requests arrived at once than the API shows",
-	"walk_incomplete": "Not all insertions can be read",
-	"unreadable":      "An insertion cannot be read",
-	"time_unknown":    "It is not known when contact requests were written",
-}
-
-func (w writer) gap(p *events.WatchGapDetected) Item {
-	reached := fmt.Sprint(p.Reached)
-	if p.Total != nil {
-		reached += fmt.Sprintf(" of %d", *p.Total)
-	}
-	return Item{
-		Tone: Alert, Heading: Gap(p.Reason), Under: "doorbell cannot see everything here.",
-		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
-		Facts: facts(Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)}, Fact{Label: "Operation", Text: operation(p.Operation)},
-			Fact{Label: "Reached", Text: reached}, Fact{Label: "From", Text: w.when(p.From)}, Fact{Label: "To", Text: w.when(p.To)}),
-	}
-}
-
 // Scope says what a halt covers: "all contact requests of the agency".
-func Scope(s events.Scope) string {
-	switch s {
-	case events.ScopeContactRequests:
-		return "all contact requests of the agency"
-	case events.ScopeInsertion:
-		return "the contact requests of one insertion"
+func Scope(s events.Scope) string { return cmp.Or(scopes[s], "everything of the agency") }
+
+var (
+	causes = map[string]string{
+		"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded",
 	}
-	return "everything of the agency"
-}
+	endings = map[string]string{"stale": "The API answers again", "change_held": "The held change is settled"}
 
-func operation(o string) string { return strings.ReplaceAll(Line(o, maxWord), "_", " ") }
-
-func key(k events.KeyRef) string { return Line(k.Fingerprint, 64) }
+	refusals = map[string]string{
+		"key_rejected": "The API refuses the key", "agency_not_linked": "The API refuses this agency",
+		"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "A firewall or gateway blocks doorbell",
+	}
+	gaps = map[string]string{
+		"window_full":     "More contact requests arrived at once than the API shows",
+		"walk_incomplete": "Not all insertions can be read",
+		"unreadable":      "An insertion cannot be read",
+		"time_unknown":    "It is not known when contact requests were written",
+	}
+	scopes = map[events.Scope]string{
+		events.ScopeContactRequests: "all contact requests of the agency",
+		events.ScopeInsertion:       "the contact requests of one insertion",
+	}
+)

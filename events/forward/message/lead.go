@@ -3,6 +3,7 @@ package message
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -113,15 +114,14 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 
 // about is what else is known of a person.
 func (w writer) about(c events.Contact) []Fact {
-	all := []Fact{{Label: w.t("Language"), Text: Line(c.Language, 32)}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
 	if w.Short {
-		return facts(all...)
+		return nil
 	}
 	address := ""
 	if a := c.Address; a != nil {
 		address = Line(joined(", ", a.Street, joined(" ", a.PostalCode, a.Locality), a.Country), maxTitle)
 	}
-	return facts(append([]Fact{{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, {Label: w.t("Lives at"), Text: address}}, all...)...)
+	return facts(Fact{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, Fact{Label: w.t("Lives at"), Text: address})
 }
 
 // nameOf is how a person is called: salutation and names, else the whole name, else the company. In
@@ -159,28 +159,16 @@ func (w writer) placeOf(s events.InsertionSummary) string {
 func (w writer) property(s events.InsertionSummary) []Fact {
 	page, host := webLink(s.URL)
 	rooms, space := Line(s.Rooms.String(), 16), Line(s.LivingSpace.String(), 16)
-	switch rooms {
-	case "":
-	case "1":
-		rooms = w.t("1 room")
-	default:
+	if rooms != "" {
 		rooms += " " + w.t("rooms")
 	}
 	if space != "" {
 		space += " m²"
 	}
-	offer := strings.ToLower(Line(s.OfferType, 32))
-	switch offer {
-	case "rent":
-		offer = w.t("to rent")
-	case "buy", "sale":
-		offer = w.t("for sale")
-	}
 	all := facts(
 		Fact{Label: w.t("Where"), Text: joined(", ", Line(s.Street, maxWord), Line(joined(" ", s.PostalCode, s.Locality), maxWord))},
 		Fact{Label: w.t("Size"), Text: joined(", ", rooms, space)},
 		Fact{Label: w.t("Price"), Text: w.price(s.Price)},
-		Fact{Label: w.t("Offer"), Text: joined(", ", offer, labelled(w.t("ranked"), strings.ToLower(Line(s.RankType, 32))))},
 	)
 	if !w.list {
 		return append(all, facts(Fact{w.t("Page"), host, page})...)
@@ -197,10 +185,10 @@ func (w writer) insertion(label string, s events.InsertionSummary, observed time
 	i := Item{Label: label, Heading: place, Facts: append(facts(Fact{Label: w.t("Seen"), Text: w.when(observed)}), w.property(s)...)}
 	const most = 20
 	for _, c := range list[:min(len(list), most)] {
-		i.Facts = append(i.Facts, Fact{Label: Member(c.Path), Text: w.difference(c)})
+		i.Facts = append(i.Facts, Fact{Label: Member(c.Path), Text: difference(c)})
 	}
-	if more := len(list) - most; more > 0 {
-		i.Facts = append(i.Facts, Fact{Label: "…", Text: w.count(more, "%s more change", "%s more changes")})
+	if len(list) > most {
+		i.Facts = append(i.Facts, Fact{Label: "…", Text: fmt.Sprintf("+ %d", len(list)-most)})
 	}
 	return i, place
 }
@@ -219,18 +207,9 @@ func Member(pointer string) string {
 	return cmp.Or(Line(b.String(), 60), "…")
 }
 
-func (w writer) difference(c events.Change) string {
-	value := func(raw json.RawMessage) string { return Line(cmp.Or(scalar(raw), string(raw)), 80) }
-	before, after := value(c.Before), value(c.After)
-	switch {
-	case before == "" && after == "":
-		return w.t("changed")
-	case before == "":
-		return w.t("new:") + " " + after
-	case after == "":
-		return w.t("removed, was:") + " " + before
-	}
-	return before + " → " + after
+func difference(c events.Change) string {
+	value := func(raw json.RawMessage) string { return cmp.Or(Line(cmp.Or(scalar(raw), string(raw)), 80), "–") }
+	return value(c.Before) + " → " + value(c.After)
 }
 
 func names(list []string) string {

@@ -29,16 +29,14 @@ func TestTitlesBeginWithTheNameOfTheInstallation(t *testing.T) {
 
 func TestPricesAreWrittenAsInSwitzerland(t *testing.T) {
 	for _, row := range []struct{ amount, currency, interval, want string }{
-		{"2890", "CHF", "MONTH", "CHF 2’890.– a month"},
-		{"2890.5", "CHF", "MONTH", "CHF 2’890.50 a month"},
-		{"2890.00", "CHF", "", "CHF 2’890.–"},
-		{"1250000", "CHF", "", "CHF 1’250’000.–"},
-		{"999", "EUR", "WEEK", "EUR 999.– / week"},
-		{"-5", "CHF", "", "CHF -5.–"},
-		{"12.345", "CHF", "", "CHF 12.345"},
+		{"2890", "CHF", "MONTH", "CHF 2’890 a month"},
+		{"2890.5", "CHF", "", "CHF 2’890.5"},
+		{"1250000", "CHF", "", "CHF 1’250’000"},
+		{"999", "EUR", "WEEK", "EUR 999 / week"},
+		{"-5", "CHF", "", "CHF -5"},
 		{"1e3", "CHF", "SEASON", "CHF 1e3 / season"},
 		{"", "CHF", "MONTH", ""},
-		{"300", "", "", "300.–"},
+		{"300", "", "", "300"},
 	} {
 		if got := (words{}).price(&events.Price{Amount: json.Number(row.amount), Currency: row.currency, Interval: row.interval}); got != row.want {
 			t.Errorf("%+v: %q", row, got)

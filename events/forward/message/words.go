@@ -1,7 +1,6 @@
 package message
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -62,20 +61,14 @@ func (w words) count(n int, one, many string) string {
 	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
 }
 
-// locale is how a language writes numbers and dates.
-type locale struct {
-	group        string // between thousands
-	date         string // day of the week, day, month, year
-	days, months string
-	colon        string
-	quoted       string
-}
+// locale is how a language writes numbers, labels and quotations.
+type locale struct{ group, colon, quoted string }
 
 var locales = map[Language]locale{
-	English: {"’", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
-	German:  {"’", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
-	French:  {"\u00a0", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},
-	Italian: {"’", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre", ": ", "«%s»"},
+	English: {"’", ": ", "“%s”"},
+	German:  {"’", ": ", "«%s»"},
+	French:  {"\u00a0", " : ", "«\u00a0%s\u00a0»"},
+	Italian: {"’", ": ", "«%s»"},
 }
 
 // when is a time where the readers are, to the minute, with its zone; empty for none.
@@ -83,15 +76,10 @@ func (w writer) when(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	t = t.In(w.Location)
-	h := locales[w.tag()]
-	day, month := strings.Fields(h.days)[t.Weekday()], strings.Fields(h.months)[t.Month()-1]
-	zone, _ := t.Zone()
-	zone = cmp.Or(map[string]string{"CET": w.t("CET"), "CEST": w.t("CEST")}[zone], zone)
-	return fmt.Sprintf(h.date, day, t.Day(), month, t.Year()) + t.Format(", 15:04 ") + zone
+	return t.In(w.Location).Format("02.01.2006, 15:04 MST")
 }
 
-// price is an amount of money: CHF 2’890.– a month.
+// price is an amount of money: CHF 2’890 a month.
 func (w words) price(p *events.Price) string {
 	if p == nil || p.Amount == "" {
 		return ""
@@ -105,29 +93,16 @@ func (w words) price(p *events.Price) string {
 	default:
 		interval = "/ " + strings.ToLower(interval)
 	}
-	return joined(" ", Line(p.Currency, 8), w.amount(p.Amount.String()), interval)
+	return joined(" ", Line(p.Currency, 8), w.amount(Line(p.Amount.String(), 32)), interval)
 }
 
-// amount writes a number. What is no plain number stays as it is.
+// amount groups the digits of a number. What is no plain number stays as it is.
 func (w words) amount(n string) string {
-	n = Line(n, 32)
-	whole, fraction, _ := strings.Cut(strings.TrimPrefix(n, "-"), ".")
+	whole, fraction, _ := strings.Cut(n, ".")
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {
 		return n
 	}
-	switch fraction = strings.TrimRight(fraction, "0"); len(fraction) {
-	case 0: // as Swiss prices end
-		fraction = ".–"
-	case 1:
-		fraction = "." + fraction + "0"
-	default:
-		fraction = "." + fraction
-	}
-	sign := ""
-	if strings.HasPrefix(n, "-") {
-		sign = "-"
-	}
-	return sign + w.grouped(whole) + fraction
+	return w.grouped(whole) + n[len(whole):]
 }
 
 func (w words) grouped(digits string) string {
@@ -142,14 +117,9 @@ func (w words) grouped(digits string) string {
 var table = map[string][3]string{
 	"%s change":               {"%s Änderung", "%s modification", "%s modifica"},
 	"%s changes":              {"%s Änderungen", "%s modifications", "%s modifiche"},
-	"%s more change":          {"%s weitere Änderung", "%s autre modification", "%s altra modifica"},
-	"%s more changes":         {"%s weitere Änderungen", "%s autres modifications", "%s altre modifiche"},
 	"%s new contact request":  {"%s neue Kontaktanfrage", "%s nouvelle demande de contact", "%s nuova richiesta di contatto"},
 	"%s new contact requests": {"%s neue Kontaktanfragen", "%s nouvelles demandes de contact", "%s nuove richieste di contatto"},
-	"1 room":                  {"1 Zimmer", "1 pièce", "1 locale"},
 	"Agency":                  {"Agentur", "Agence", "Agenzia"},
-	"CEST":                    {"MESZ", "CEST", "CEST"},
-	"CET":                     {"MEZ", "CET", "CET"},
 	"Call":                    {"Anrufen", "Appeler", "Chiama"},
 	"Company":                 {"Firma", "Société", "Ditta"},
 	"Contact request":         {"Kontaktanfrage", "Demande de contact", "Richiesta di contatto"},
@@ -163,14 +133,11 @@ var table = map[string][3]string{
 	"Insertion changed":       {"Inserat geändert", "Annonce modifiée", "Annuncio modificato"},
 	"Insertion disappeared":   {"Inserat nicht mehr online", "Annonce plus en ligne", "Annuncio non più online"},
 	"Insertion is back":       {"Inserat wieder online", "Annonce de nouveau en ligne", "Annuncio di nuovo online"},
-	"Language":                {"Sprache", "Langue", "Lingua"},
 	"Last seen":               {"Zuletzt gesehen", "Vue pour la dernière fois", "Visto l’ultima volta"},
 	"Lives at":                {"Adresse", "Adresse", "Indirizzo"},
 	"New contact request":     {"Neue Kontaktanfrage", "Nouvelle demande de contact", "Nuova richiesta di contatto"},
-	"Offer":                   {"Angebot", "Offre", "Offerta"},
 	"Page":                    {"Seite", "Page", "Pagina"},
 	"Phone":                   {"Telefon", "Téléphone", "Telefono"},
-	"Portal":                  {"Portal", "Portail", "Portale"},
 	"Prefers":                 {"Bevorzugt", "Préfère", "Preferisce"},
 	"Price":                   {"Preis", "Prix", "Prezzo"},
 	"Property":                {"Objekt", "Objet", "Oggetto"},
@@ -186,14 +153,8 @@ var table = map[string][3]string{
 	"a month":                 {"pro Monat", "par mois", "al mese"},
 	"about":                   {"betrifft:", "concerne :", "riguarda:"},
 	"an unknown property":     {"ein unbekanntes Objekt", "un objet inconnu", "un oggetto sconosciuto"},
-	"changed":                 {"geändert", "modifié", "modificato"},
-	"for sale":                {"zu verkaufen", "à vendre", "in vendita"},
-	"new:":                    {"neu:", "nouveau :", "nuovo:"},
-	"ranked":                  {"Rang", "rang", "rango"},
-	"removed, was:":           {"entfernt, war:", "supprimé, était :", "rimosso, era:"},
 	"replayed":                {"erneut gesendet", "renvoyé", "inviato di nuovo"},
 	"rooms":                   {"Zimmer", "pièces", "locali"},
-	"to rent":                 {"zu mieten", "à louer", "in affitto"},
 	"These events waited together and are sent as one message.": {
 		"Diese Ereignisse wurden gesammelt und in einer Meldung zugestellt.", "Ces événements ont été regroupés en un seul message.", "Questi eventi sono stati raggruppati in un unico messaggio.",
 	},

@@ -42,23 +42,6 @@ func TestAStateThatIsBehindItsConsumerDoublesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, Route{Receiver: s})
-		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
-		w.start()
-		time.Sleep(300 * time.Millisecond) // the daemon makes the stream a little later than the forwarder begins
-		w.makeStream()
-		w.lead("A100")
-		w.publish(w.stamp(&events.WatchBaselined{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}}))
-		time.Sleep(time.Minute)
-		if len(s.ids()) != 2 {
-			t.Errorf("%d of 2 events came", len(s.ids()))
-		}
-	})
-}
-
 func TestWhatComesFromTheMomentOfTheOptionsOnIsNew(t *testing.T) {
 	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		w.lead("A100")

@@ -12,28 +12,6 @@ import (
 	"doorbell/events"
 )
 
-func TestAConsumerMadeAfterManyEventsForwardsNoneOfThem(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		const many = 2 * maxPending
-		for range many { // all at once, and not each when the one before is stored
-			if _, err := w.js.PublishMsgAsync(wire(w.stampLead("A100"), nil)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		<-w.js.PublishAsyncComplete()
-		stream, err := w.js.Stream(t.Context(), "LISTINGS")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := stream.CachedInfo().State.Msgs; n != many {
-			t.Fatalf("%d events are there", n)
-		}
-		var news events.Event
-		w.run(time.Minute, func() { news = w.lead("A100") })
-		wantIDs(t, s, []events.Event{news})
-	})
-}
-
 func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Minute, func() {
@@ -242,26 +220,6 @@ func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
 		}
 		s.wait = nil
 		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-	})
-}
-
-func TestNATSMayBeAwayAndComeBack(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		f, stop := w.start()
-		time.Sleep(time.Second)
-		w.lead("A100")
-		time.Sleep(5 * time.Second)
-		for range 3 {
-			w.must(w.server.Restart(t.Context()))
-			time.Sleep(10 * time.Second)
-			w.lead("A100")
-			time.Sleep(time.Minute)
-		}
-		if p := f.Status().Workers[0].Problem; p != "" {
-			t.Error(p)
-		}
-		w.must(stop())
 		wantIDs(t, s, w.history)
 	})
 }

@@ -100,27 +100,6 @@ func TestWhatWaitedIsSentAsDigests(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, Route{Receiver: s})
-		_, stop := w.start()
-		time.Sleep(time.Second)
-		s.will(func(Delivery) error { s.answer = nil; return &Retry{After: 10 * time.Minute, Reason: "429"} })
-		w.lead("A100")
-		time.Sleep(time.Second)
-		w.halt("A100", "k")
-		time.Sleep(9 * time.Minute)
-		if s.called() != 1 {
-			t.Errorf("called %d times", s.called())
-		}
-		time.Sleep(5 * time.Minute)
-		if err := stop(); err != nil || len(s.ids()) != 2 {
-			t.Errorf("%v, %d events", err, len(s.ids()))
-		}
-	})
-}
-
 func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 	for _, answer := range []*Retry{{Reason: "500"}, {Reason: "429", After: 4 * time.Minute}} {
 		t.Run(answer.Reason, func(t *testing.T) {
@@ -330,25 +309,6 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatIsWrongForAWhileMakesNoDeadLetters(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "404"} })
-		f, stop := w.start()
-		time.Sleep(time.Second)
-		w.lead("A100")
-		time.Sleep(60 * time.Hour) // a weekend: longer than one that is refused alone waits
-		if st := f.Status().Workers[0]; st.Attempts < 100 || st.Waiting != 1 || st.LastError != "404" || time.Since(st.WaitingSince) < 59*time.Hour {
-			t.Errorf("%+v", st)
-		}
-		s.up()
-		time.Sleep(7 * time.Minute)
-		if err := stop(); err != nil || len(w.letters()) != 0 {
-			t.Errorf("%v, %+v", err, w.letters())
-		}
-		wantIDs(t, s, w.history)
-	})
-}
-
 // TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter has one receiver that is down with ten
 // leads, one whose address is wrong, and one that refuses its only lead.
 func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
@@ -515,19 +475,6 @@ func TestOfTwoRecipientsTheFullMailboxHoldsUpNoOther(t *testing.T) {
 		w.run(time.Minute)
 		wantIDs(t, nora, w.history)
 		wantIDs(t, max, w.history)
-	})
-}
-
-func TestADigestThatWaitsForItsReceiverStaysOne(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.run(time.Second)
-		w.leads(8, "A100")
-		s.will(func(Delivery) error { return &Retry{Receiver: true, Reason: "410"} })
-		w.run(2*time.Hour, func() { time.Sleep(time.Hour) }, s.up)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 1 {
-			t.Errorf("%d deliveries", n)
-		}
 	})
 }
 

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"doorbell/events"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 func TestARebuiltStreamNeitherFloodsNorSkips(t *testing.T) {
@@ -199,40 +196,5 @@ func TestATailThatIsLostAndOfferedAgainIsDelivered(t *testing.T) {
 			}
 		})
 		wantIDs(t, s, w.history)
-	})
-}
-
-// offered is a message as the server offers it.
-type offered struct {
-	jetstream.Msg
-	msg   *nats.Msg
-	place uint64
-}
-
-func (o offered) Metadata() (*jetstream.MsgMetadata, error) {
-	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: o.place}, Timestamp: time.Now()}, nil
-}
-func (o offered) Headers() nats.Header { return o.msg.Header }
-func (o offered) Data() []byte         { return o.msg.Data }
-func (o offered) Subject() string      { return o.msg.Subject }
-
-// TestAnotherEventAtThePlaceOfOneInHandIsTakenToo: a server has lost the tail of the stream while a lead
-// of it was in hand, and another doorbell has written behind it since.
-func TestAnotherEventAtThePlaceOfOneInHandIsTakenToo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, leadsTo(newScript("a", 1)))
-		f := w.forwarder()
-		defer f.Close()
-		one, other := w.stampLead("A100"), w.stampLead("B200")
-		for _, e := range []events.Event{one, one, other} {
-			w.must(f.workers[0].take(offered{msg: wire(e, nil), place: 7}))
-		}
-		var ids []string
-		for _, i := range f.workers[0].queue {
-			ids = append(ids, i.event.ID)
-		}
-		if !slices.Equal(ids, []string{one.ID, other.ID}) {
-			t.Errorf("in hand are %d", len(ids))
-		}
 	})
 }

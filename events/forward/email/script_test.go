@@ -222,21 +222,8 @@ func tellsNothing(t testing.TB, err error) {
 	}
 }
 
-func TestAfterTheContentTheReasonSaysThatItIsUnknown(t *testing.T) {
-	for _, says := range []string{cutOff, silence} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			err := (&script{says: map[string]string{".": says}}).receiver(t, nil).Send(ctx, delivery(t))
-			if err == nil || !strings.Contains(err.Error(), "unknown") {
-				t.Errorf("%s: %v", says, err)
-			}
-		})
-	}
-}
-
 func TestAConnectionThatBreaksIsSaid(t *testing.T) {
-	for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "."} {
+	for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "content", "."} {
 		for says, want := range map[string]string{cutOff: "the connection broke", endless: "the server does not stop answering", "this is no SMTP": "the server does not follow the protocol"} {
 			synctest.Test(t, func(t *testing.T) {
 				err := (&script{says: map[string]string{step: says}}).receiver(t, nil).Send(t.Context(), delivery(t))
@@ -246,43 +233,6 @@ func TestAConnectionThatBreaksIsSaid(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestAConnectionThatBreaksUnderTheContentIsSaid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		err := (&script{says: map[string]string{"content": cutOff}}).receiver(t, nil).Send(t.Context(), delivery(t))
-		if err == nil || !strings.Contains(err.Error(), "the connection broke") {
-			t.Error(err)
-		}
-	})
-}
-
-func TestALostAnswerIsSentAgainUnderTheSameMessageID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{says: map[string]string{".": cutOff}}
-		o := s.receiver(t, nil)
-		if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
-			t.Fatal(got)
-		}
-		time.Sleep(time.Hour)
-		s.says = nil
-		if err := o.Send(t.Context(), delivery(t)); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(s.mails[0], "Message-ID: <uiztpjutghje6ctysbx22p2x4w.email@agency.example>\r\n") {
-			t.Errorf("another Message-ID:\n%.600s", s.mails[0])
-		}
-	})
-}
-
-func TestWithoutALimitASilentServerHoldsUsForFiveMinutesOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		err := (&script{says: map[string]string{"MAIL": silence}}).receiver(t, nil).Send(t.Context(), delivery(t))
-		if took := time.Since(begun); took > sendLimit+10*time.Second || outcome(err) != later {
-			t.Errorf("%v after %s", err, took)
-		}
-	})
 }
 
 func TestACancelEndsASend(t *testing.T) {

@@ -14,40 +14,6 @@ import (
 	"doorbell/events/forward/forwardtest"
 )
 
-func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
-	o := newReceiver(t, nil)
-	want := map[string]string{
-		"contact_request.created":  "Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"contact_request.redacted": "Contact request erased: seefeld#1203#H2#0305",
-		"test":                     "[TEST] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"replayed":                 "[replayed] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"sparse":                   "Somebody, seefeld#1203#H2#0305",
-		"digest":                   "2 new contact requests, 2 changes",
-		"access.halted":            "[doorbell alert] A100: The API refuses the key",
-		"halts":                    "[doorbell alert] 3 agencies: The API refuses the key",
-		"watch.recovered":          "[doorbell] A100: The API answers again",
-	}
-	for name, d := range deliveries(t) {
-		got := o.compose(d, now).page.Subject
-		if want[name] != "" && got != want[name] {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-}
-
-func TestARefusedKeyOfTwoHundredAgenciesIsToldOnce(t *testing.T) {
-	var d forward.Delivery
-	for i := range 200 {
-		d.Events = append(d.Events, with(t, forwardtest.Example(t, events.TypeAccessHalted), func(p map[string]any) {
-			p["agencyId"] = "A" + string(rune('0'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
-		}))
-	}
-	p := newReceiver(t, nil).compose(d, now).page
-	if len(p.Items) != 1 || p.Subject != "[doorbell alert] 200 agencies: The API refuses the key" || !strings.Contains(p.Items[0].Facts[0].Text, "A059 and 140 more") {
-		t.Errorf("%d items, %q, %q", len(p.Items), p.Subject, p.Items[0].Facts[0])
-	}
-}
-
 func TestIdsAreTheSameForTheSameDelivery(t *testing.T) {
 	o, all := newReceiver(t, nil), deliveries(t)
 	seen := map[string]string{}

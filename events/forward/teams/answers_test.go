@@ -17,18 +17,9 @@ import (
 
 func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	s := chat.Suite(forwardtest.Reply{Status: 202, Want: forwardtest.Done}, []forwardtest.Reply{
-		{Status: 200, Body: "1", Want: forwardtest.Done},
 		{Status: 400, Body: `{"error":{"code":"InvalidRequestContent","message":"no"}}`, Want: forwardtest.Refused},
 		{Status: 400, Body: `{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"no"}}`, Want: forwardtest.Waits},
-		{Status: 401, Body: `{"error":{"code":"DirectApiAuthorizationRequired","message":"no"}}`, Want: forwardtest.Waits},
-		{Status: 403, Want: forwardtest.Waits},
-		{Status: 404, Body: `{"error":{"code":"WorkflowNotFound","message":"no"}}`, Want: forwardtest.Waits},
-		{Status: 410, Want: forwardtest.Waits},
-		{Status: 413, Want: forwardtest.Refused},
 		{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Retry, After: 30 * time.Second},
-		{Status: 500, Want: forwardtest.Retry},
-		{Status: 502, Body: `{"error":{"code":"NoResponse","message":"no"}}`, Want: forwardtest.Retry},
-		{Status: 503, Header: map[string]string{"Retry-After": "7"}, Want: forwardtest.Retry, After: 7 * time.Second},
 	})
 	s.Secrets = []string{"sEcReT", "/workflows/"}
 	forwardtest.Receiver(t, s)

@@ -2,16 +2,12 @@ package email
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
 )
@@ -20,41 +16,6 @@ var update = flag.Bool("update", false, "write the golden mails of testdata anew
 
 // now is shortly after what the examples tell of.
 var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
-
-// with is an event whose payload was changed.
-func with(t testing.TB, e events.Event, change func(p map[string]any)) events.Event {
-	t.Helper()
-	var p map[string]any
-	if err := json.Unmarshal(e.Data, &p); err != nil {
-		t.Fatal(err)
-	}
-	change(p)
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Data = data
-	if id, ok := p["agencyId"].(string); ok {
-		e.AgencyID = id
-	}
-	if r, ok := p["propertyReferenceId"].(string); ok {
-		e.Reference = r
-	}
-	return e
-}
-
-// lead is a contact request of somebody else.
-func lead(t testing.TB, id, first, last, message string) events.Event {
-	t.Helper()
-	e := with(t, forwardtest.Example(t, events.TypeContactRequestCreated), func(p map[string]any) {
-		c := p["contact"].(map[string]any)
-		c["firstName"], c["lastName"], c["message"] = first, last, message
-		c["email"] = strings.ToLower(first+"."+last) + "@example.org"
-		p["contactRequestId"] = id
-	})
-	e.ID = id
-	return e
-}
 
 func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	t.Helper()
@@ -105,57 +66,23 @@ func written(t testing.TB, m draft) string {
 	})
 }
 
-// deliveries are one of each kind, by the name of their golden mail.
-func deliveries(t testing.TB) map[string]forward.Delivery {
-	all := map[string]forward.Delivery{}
-	for _, kind := range events.Types {
-		all[string(kind)] = forward.Delivery{Events: []events.Event{forwardtest.Example(t, kind)}}
+// sample is the delivery of a sample.
+func sample(t testing.TB, name string) forward.Delivery {
+	for _, s := range forwardtest.Samples(t) {
+		if s.Name == name {
+			return s.Delivery
+		}
 	}
-	nora := forwardtest.Example(t, events.TypeContactRequestCreated)
-	all["digest"] = forward.Delivery{Events: []events.Event{
-		nora,
-		lead(t, "bbbbbbbbbbbbbbbbbbbbbbbbbb", "Luca", "Muster", "Buongiorno, l'appartamento è ancora libero?"),
-		forwardtest.Example(t, events.TypeInsertionAppeared),
-		forwardtest.Example(t, events.TypeInsertionChanged),
-	}}
-	all["test"] = forward.Delivery{Events: []events.Event{nora}, Test: true}
-	all["replayed"] = forward.Delivery{Events: []events.Event{nora.WithOrigin(events.OriginReplay)}}
-	sparse := with(t, nora, func(p map[string]any) {
-		p["contact"], p["insertion"] = map[string]any{}, map[string]any{}
-		delete(p, "score")
-		delete(p, "createdAt")
-	})
-	sparse.ID = "cccccccccccccccccccccccccc"
-	all["sparse"] = forward.Delivery{Events: []events.Event{sparse}}
-	var halts []events.Event
-	for _, agency := range []string{"A100", "A200", "B300"} {
-		e := with(t, forwardtest.Example(t, events.TypeAccessHalted), func(p map[string]any) {
-			p["agencyId"], p["resume"] = agency, "doorbell resume "+agency
-		})
-		e.ID = strings.ToLower(agency) + "aaaaaaaaaaaaaaaaaaaaaa"
-		halts = append(halts, e)
-	}
-	all["halts"] = forward.Delivery{Events: halts}
-	return all
+	t.Fatal("no such sample")
+	return forward.Delivery{}
 }
 
-func TestMailsLookAsTheyDid(t *testing.T) {
+func TestMailsLookAsTheyArePinned(t *testing.T) {
 	o := newReceiver(t, nil)
-	for name, d := range deliveries(t) {
-		got := written(t, o.compose(d, now))
-		file := filepath.Join("testdata", name+".eml")
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
+	forwardtest.Pinned(t, *update, ".eml", func(s forwardtest.Sample) []byte {
+		if strings.HasSuffix(s.Name, ".full") { // a mail always shows the whole person
+			return nil
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatalf("%v; go test -update writes it", err)
-		}
-		if got != string(want) {
-			t.Errorf("%s differs from %s; look at it, and update it with go test -update\n%s", name, file, got)
-		}
-	}
+		return []byte(written(t, o.compose(s.Delivery, now)))
+	})
 }

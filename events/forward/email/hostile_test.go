@@ -23,70 +23,6 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// hostile are texts that somebody could write into a form to do harm.
-var hostile = []string{
-	"Nora\r\nBcc: victim@example.org\r\n\r\nbody",
-	"Nora\nSubject: another\n\n.\nQUIT",
-	"<script>alert(1)</script><img src=x onerror=alert(1)>",
-	`"><a href="javascript:alert(1)">click</a>`,
-	"</title></style><style>*{display:none}</style>",
-	"]]><evil/><!-- &amp; &lt; &#x0; -->",
-	"=?utf-8?B?4oCuZXZpbA==?= =?utf-8?q?=0D=0ABcc=3A_x=40example=2Eorg?=",
-	"\u202egnp.exe\u2066\u200b\ufeff\u00adhidden\U000e0041",
-	"\x00\x01\x1b[31mred\x7f\u0085\u2028\ufffe\uffff",
-	"\xff\xfe broken \xc3",
-	"{{.Subject}}{{template \"x\"}} ${jndi:ldap://example.org} %s%n",
-	strings.Repeat("long ", 5000),
-	strings.Repeat("x", 90000),
-	strings.Repeat("\n", 5000) + "end",
-	"a@b.example, c@d.example",
-	`"a b"@example.org`,
-	"nora@example.org\r\nX-Evil: 1",
-	"nora@[127.0.0.1]",
-	"<nora@example.org>",
-	"office@agency.example <nora@example.org>",
-	"https://user:password@example.org/",
-	"https://example.org/\" onclick=\"x",
-	"javascript:alert(1)",
-	"data:text/html,<script>alert(1)</script>",
-	"+41 79 000 01 23;ext=1?body=x",
-	"👨‍👩‍👧 Zoë Ñandú 山田 محمد",
-	"\u0300\u0301\u0302" + strings.Repeat("\u0334", 5000),
-	".", "..\r\n.\r\n", "", " ", "--", "-- \n", "#", "1e400",
-}
-
-// everywhere is a delivery of events that hold a text wherever a text can be.
-func everywhere(t testing.TB, text string, kinds ...events.Type) forward.Delivery {
-	var d forward.Delivery
-	for _, kind := range kinds {
-		d.Events = append(d.Events, with(t, forwardtest.Example(t, kind), func(p map[string]any) { fill(p, text) }))
-	}
-	return d
-}
-
-// fill replaces every text but the times, at any depth.
-func fill(p map[string]any, text string) {
-	for k, v := range p {
-		switch v := v.(type) {
-		case string:
-			if k != "origin" && !strings.HasSuffix(k, "At") && k != "observedAfter" && k != "until" && k != "since" && k != "from" && k != "to" && k != "at" {
-				p[k] = text
-			}
-		case map[string]any:
-			fill(v, text)
-		case []any:
-			for i := range v {
-				switch item := v[i].(type) {
-				case string:
-					v[i] = text
-				case map[string]any:
-					fill(item, text)
-				}
-			}
-		}
-	}
-}
-
 // read takes a mail apart as a receiver does, and fails where it is not well made.
 func read(t testing.TB, text []byte) (h mail.Header, parts map[string]string) {
 	t.Helper()
@@ -228,17 +164,16 @@ func wellFormed(t testing.TB, text string) {
 
 func TestNothingThatAStrangerWritesDoesHarm(t *testing.T) {
 	o := newReceiver(t, nil)
-	for _, text := range append(hostile, "A & B?body=x&cc=victim@example.org") {
-		reachable := with(t, everywhere(t, text, events.TypeContactRequestCreated).Events[0], func(p map[string]any) {
-			c := p["contact"].(map[string]any)
-			c["email"], c["phone"] = "nora@example.org", "+41790000123"
+	for _, text := range append(forwardtest.Hostile, "A & B?body=x&cc=victim@example.org") {
+		reachable := forwardtest.Request(t, func(p *events.ContactRequestCreated) {
+			p.Contact.FirstName, p.Contact.Message, p.Insertion.Title = text, text, text
 		})
 		harmless(t, o, forward.Delivery{Events: []events.Event{reachable}})
 		for _, kind := range events.Types {
-			harmless(t, o, everywhere(t, text, kind))
+			harmless(t, o, forwardtest.Everywhere(t, text, kind))
 		}
-		harmless(t, o, everywhere(t, text, events.TypeContactRequestCreated, events.TypeContactRequestChanged, events.TypeInsertionChanged))
-		harmless(t, o, everywhere(t, text, events.TypeAccessHalted, events.TypeWatchStale, events.TypeWatchChangeHeld))
+		harmless(t, o, forwardtest.Everywhere(t, text, events.TypeContactRequestCreated, events.TypeContactRequestChanged, events.TypeInsertionChanged))
+		harmless(t, o, forwardtest.Everywhere(t, text, events.TypeAccessHalted, events.TypeWatchStale, events.TypeWatchChangeHeld))
 	}
 }
 
@@ -255,7 +190,7 @@ func TestAnEventThatCannotBeReadIsToldAllTheSame(t *testing.T) {
 }
 
 func FuzzAnyTextIsHarmless(f *testing.F) {
-	for _, text := range hostile {
+	for _, text := range forwardtest.Hostile {
 		f.Add(text[:min(len(text), 1000)], uint8(4))
 	}
 	for i := range events.Types {
@@ -263,7 +198,7 @@ func FuzzAnyTextIsHarmless(f *testing.F) {
 	}
 	o := newReceiver(f, nil)
 	f.Fuzz(func(t *testing.T, text string, kind uint8) {
-		harmless(t, o, everywhere(t, text, events.Types[int(kind)%len(events.Types)]))
+		harmless(t, o, forwardtest.Everywhere(t, text, events.Types[int(kind)%len(events.Types)]))
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"doorbell/schemas/skiptest"
 
 	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 )
 
 // reading is what Python finds in a mail: another SMTP server, another parser.
@@ -97,10 +99,13 @@ func judge(t *testing.T) (address string, readings func() reading) {
 func TestAnotherServerAndAnotherParserReadEveryMail(t *testing.T) {
 	address, read := judge(t)
 	o := newReceiver(t, func(o *Options) { o.SMTP = "smtp://" + address })
-	all := deliveries(t)
-	for i, text := range hostile {
-		all["hostile "+string(rune('A'+i))] = everywhere(t, text, events.TypeContactRequestCreated)
-		all["hostile list "+string(rune('A'+i))] = everywhere(t, text, events.TypeContactRequestChanged, events.TypeInsertionReappeared)
+	all := map[string]forward.Delivery{}
+	for _, s := range forwardtest.Samples(t) {
+		all[s.Name] = s.Delivery
+	}
+	for i, text := range forwardtest.Hostile {
+		all["hostile "+string(rune('A'+i))] = forwardtest.Everywhere(t, text, events.TypeContactRequestCreated)
+		all["hostile list "+string(rune('A'+i))] = forwardtest.Everywhere(t, text, events.TypeContactRequestChanged, events.TypeInsertionReappeared)
 	}
 	for name, d := range all {
 		if err := o.Send(t.Context(), d); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/forwardtest"
 )
 
 // order is what OpenImmo feedback 1.2.5 allows below an element, in its order, and which of it must be there. It is written
@@ -75,21 +76,13 @@ func parseXML(t *testing.T, text []byte) node {
 
 func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 	o := newReceiver(t, nil)
-	lists := map[string]forward.Delivery{}
-	for name, d := range deliveries(t) {
-		lists[name] = d
-	}
-	for _, text := range hostile {
-		lists[text[:min(20, len(text))]] = everywhere(t, text, events.TypeContactRequestCreated)
-	}
-	for name, d := range lists {
-		if file := o.compose(d, now).feedback; len(file) > 0 {
-			n := parseXML(t, file)
-			if n.XMLName.Local != "openimmo_feedback" {
-				t.Errorf("%s: %s", name, n.XMLName.Local)
-			}
-			n.follows(t)
+	for _, s := range forwardtest.Samples(t) {
+		if file := o.compose(s.Delivery, now).feedback; len(file) > 0 {
+			parseXML(t, file).follows(t)
 		}
+	}
+	for _, text := range forwardtest.Hostile {
+		parseXML(t, o.compose(forwardtest.Everywhere(t, text, events.TypeContactRequestCreated), now).feedback).follows(t)
 	}
 }
 
@@ -109,13 +102,12 @@ func TestThePreferredWayIsOneThatExists(t *testing.T) {
 }
 
 func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
-	all := deliveries(t)
 	for _, kind := range events.Types {
-		if files := newReceiver(t, nil).compose(all[string(kind)], now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
+		if files := newReceiver(t, nil).compose(sample(t, string(kind)), now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
 			t.Errorf("%s has a feedback", kind)
 		}
 	}
-	erased := forward.Delivery{Events: []events.Event{lead(t, "one", "Nora", "Beispiel", "1").Erase()}}
+	erased := forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated).Erase()}}
 	if mail := newReceiver(t, nil).compose(erased, now); len(mail.feedback) > 0 {
 		t.Error("an erased person has a feedback")
 	}

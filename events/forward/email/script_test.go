@@ -225,6 +225,9 @@ func tellsNothing(t testing.TB, err error) {
 func TestAConnectionThatBreaksIsSaid(t *testing.T) {
 	for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "content", "."} {
 		for says, want := range map[string]string{cutOff: "the connection broke", endless: "the server does not stop answering", "this is no SMTP": "the server does not follow the protocol"} {
+			if step == "content" && says != cutOff {
+				continue
+			}
 			synctest.Test(t, func(t *testing.T) {
 				err := (&script{says: map[string]string{step: says}}).receiver(t, nil).Send(t.Context(), delivery(t))
 				if err == nil || !strings.Contains(err.Error(), want) {

@@ -145,7 +145,7 @@ func (s Suite) everyType(t *testing.T) {
 // test checks that a test can be distinguished from a lead.
 func (s Suite) test(t *testing.T) {
 	p := s.Works(t)
-	e := Lead("A100", 1)
+	e := Lead(t, "A100", 1)
 	for _, test := range []bool{false, true} {
 		d := one(e)
 		d.Test = test
@@ -170,15 +170,11 @@ func (s Suite) digest(t *testing.T) {
 	if most < 2 {
 		return
 	}
-	var leads, alerts, halts forward.Delivery
+	var leads forward.Delivery
 	for n := range most {
-		leads.Events = append(leads.Events, Lead("A100", n+1))
-		alerts.Events = append(alerts.Events, Stale("A100", n+1))
+		leads.Events = append(leads.Events, Lead(t, "A100", n+1))
 	}
-	for n := range 200 {
-		halts.Events = append(halts.Events, Halt(fmt.Sprintf("N%d", n), 1))
-	}
-	for n, d := range []forward.Delivery{leads, alerts, halts, {Events: leads.Events[:2]}} {
+	for n, d := range []forward.Delivery{leads, {Events: Halts(t, 200)}, {Events: leads.Events[:2]}} {
 		if err := s.send(t, p.Receiver, d); err != nil {
 			t.Errorf("%d events of %s: %v", len(d.Events), d.Events[0].Type, err)
 		}
@@ -194,7 +190,7 @@ func (s Suite) again(t *testing.T) {
 	if p.ID == nil {
 		t.Skip("a receiver cannot tell messages apart")
 	}
-	for _, e := range []events.Event{Lead("A100", 1), Lead("A100", 1), Lead("A100", 2), Lead("B200", 1)} {
+	for _, e := range []events.Event{Lead(t, "A100", 1), Lead(t, "A100", 1), Lead(t, "A100", 2), Lead(t, "B200", 1)} {
 		if err := s.send(t, p.Receiver, one(e)); err != nil {
 			t.Fatal(err)
 		}
@@ -212,12 +208,11 @@ func (s Suite) again(t *testing.T) {
 }
 
 func (s Suite) hostile(t *testing.T) {
-	for name, text := range Hostile() {
+	for _, text := range Hostile {
 		p := s.Works(t)
-		for _, e := range []events.Event{LeadWith("A100", 1, text), HaltWith("A100", 2, text)} {
-			err := s.send(t, p.Receiver, one(e))
-			if err != nil {
-				t.Errorf("%s in %s: %v", name, e.Type, err)
+		for _, kind := range []events.Type{events.TypeContactRequestCreated, events.TypeAccessHalted} {
+			if err := s.send(t, p.Receiver, Everywhere(t, text, kind)); err != nil {
+				t.Errorf("%.30q in %s: %v", text, kind, err)
 			}
 		}
 		for _, m := range p.Took() {
@@ -229,7 +224,7 @@ func (s Suite) hostile(t *testing.T) {
 }
 
 func (s Suite) answer(t *testing.T, a Answer) {
-	err := s.send(t, a.Open(t), one(Lead("A100", 1)))
+	err := s.send(t, a.Open(t), one(Lead(t, "A100", 1)))
 	if got := outcome(err); got != a.Want && !(a.Want == Retry && got == Waits) {
 		t.Fatalf("%s (%v), want %s", got, err, a.Want)
 	}
@@ -256,7 +251,7 @@ func outcome(err error) Want {
 func again(err error) bool { return outcome(err) == Retry || outcome(err) == Waits }
 
 func (s Suite) away(t *testing.T) {
-	err := s.send(t, s.Away(t), one(Lead("A100", 1)))
+	err := s.send(t, s.Away(t), one(Lead(t, "A100", 1)))
 	var retry *forward.Retry
 	if !errors.As(err, &retry) || retry.Reason == "" {
 		t.Errorf("%v: want a *forward.Retry with a reason", err)
@@ -268,7 +263,7 @@ func (s Suite) silent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	err := o.Send(ctx, one(Lead("A100", 1)))
+	err := o.Send(ctx, one(Lead(t, "A100", 1)))
 	s.clean(t, err)
 	if !again(err) {
 		t.Errorf("%v: want one to be tried again", err)
@@ -282,7 +277,7 @@ func (s Suite) cancelled(t *testing.T) {
 	p := s.Works(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := p.Receiver.Send(ctx, one(Lead("A100", 1)))
+	err := p.Receiver.Send(ctx, one(Lead(t, "A100", 1)))
 	s.clean(t, err)
 	if !again(err) || len(p.Took()) != 0 {
 		t.Errorf("%v, and %d messages arrived", err, len(p.Took()))
@@ -291,7 +286,7 @@ func (s Suite) cancelled(t *testing.T) {
 
 func (s Suite) redirect(t *testing.T) {
 	o, arrived := s.Redirects(t)
-	err := s.send(t, o, one(Lead("A100", 1)))
+	err := s.send(t, o, one(Lead(t, "A100", 1)))
 	if err == nil || arrived() != 0 {
 		t.Errorf("%v, and %d requests arrived elsewhere", err, arrived())
 	}

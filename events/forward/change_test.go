@@ -62,7 +62,7 @@ func TestWhatIsChangedInPlaceGoesOn(t *testing.T) {
 		"a send in hand": {
 			pace: func(ctx context.Context) { cut = !sleep(ctx, 50*time.Second) }, wait: time.Second,
 			check: func(t *testing.T, s *script, st WorkerStatus) {
-				if s.called() != 1 || len(s.ids()) != 1 || st.Sent != 1 || cut {
+				if s.called() != 1 || len(s.ids()) != 1 || st.Events != 1 || cut {
 					t.Errorf("called %d times, took %d, cut: %v", s.called(), len(s.ids()), cut)
 				}
 			},
@@ -82,7 +82,7 @@ func TestWhatIsChangedInPlaceGoesOn(t *testing.T) {
 				time.Sleep(90 * time.Second)
 				w.reroute(f, line(1, s))
 				time.Sleep(25 * time.Minute)
-				c.check(t, s, f.Status().Workers[0])
+				c.check(t, s, f.Status()[0])
 			})
 		})
 	}
@@ -100,7 +100,7 @@ func TestALeadThatNoLineTakesIsCountedUntilOneDoes(t *testing.T) {
 		f, stop := w.start()
 		counts := func(want uint64, when string) {
 			t.Helper()
-			for _, s := range f.Status().Workers {
+			for _, s := range f.Status() {
 				if s.Destination == "" && (s.Lost != want || s.Problem != "") {
 					t.Errorf("%s: %+v", when, s)
 				}
@@ -158,7 +158,7 @@ func TestTwoDoorbellsWithOtherReceiversNeedNoNames(t *testing.T) {
 		w.lead("C")
 		time.Sleep(2 * time.Second)
 		for _, f := range all {
-			for _, s := range f.Status().Workers {
+			for _, s := range f.Status() {
 				if s.Problem != "" || s.Destination == "" && s.Lost != 1 {
 					t.Errorf("%+v", s)
 				}
@@ -219,7 +219,7 @@ func TestAReceiverThatIsGoneForGoodMayComeBack(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.reroute(f, line(1, b))
 		time.Sleep(leaving + time.Minute)
-		for _, worker := range f.Status().Workers {
+		for _, worker := range f.Status() {
 			if time.Since(worker.Turned) > time.Minute {
 				t.Errorf("the status lists a worker that runs no more: %+v", worker)
 			}

@@ -101,9 +101,8 @@ func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Resend sends a letter once more, as a delivery of its own, by the routes of the letter's
-// forwarder. It leaves the letter where it is: dropping it may need another user of NATS.
-func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
+// Resend sends a letter once more, as a delivery of its own, by the routes of its forwarder. It leaves the letter where it is: dropping it may need another user of NATS.
+func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes []Route) error {
 	m, err := d.get(ctx, number)
 	if err != nil {
 		return err
@@ -112,11 +111,11 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if l.Unreadable {
 		return fmt.Errorf("dead letter %d: %w", number, ErrUnreadable)
 	}
-	from := slices.Clone(routes(l.Forwarder))
-	for n := range from {
-		from[n].Forwarder = l.Forwarder
+	routes = slices.Clone(routes)
+	for n := range routes {
+		routes[n].Forwarder = l.Forwarder
 	}
-	o := choose(from, l.Forwarder+"."+l.Destination, e)
+	o := choose(routes, l.Forwarder+"."+l.Destination, e)
 	if o == nil {
 		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}

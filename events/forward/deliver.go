@@ -122,7 +122,7 @@ func (w *worker) send(ctx context.Context, batch []*item) (sent []*item, failure
 	}
 	w.accepted++
 	w.status.write(func(s *WorkerStatus) {
-		s.Sent, s.Events, s.LastSent, s.WaitingSince = s.Sent+1, s.Events+uint64(len(batch)), now, time.Time{}
+		s.Events, s.LastSent, s.WaitingSince = s.Events+uint64(len(batch)), now, time.Time{}
 		s.LastError, s.LastErrorAt, s.FailingSince = "", time.Time{}, time.Time{}
 	})
 	w.log.Debug("forwarded", "events", len(batch), "event_id", d.Events[0].ID, "attempt", batch[0].tries)

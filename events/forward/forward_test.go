@@ -136,7 +136,7 @@ func TestAForeignMessageIsPassedOver(t *testing.T) {
 		}
 		e := w.lead("A100")
 		time.Sleep(time.Minute)
-		if st := f.Status().Workers[0]; st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
+		if st := f.Status()[0]; st.Events != 1 || st.Waiting != 0 || st.Problem != "" {
 			t.Errorf("%+v", st)
 		}
 		w.must(stop())
@@ -229,11 +229,11 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
 		f, stop := w.start()
 		time.Sleep(20 * time.Second) // it may be just being made
-		if p := f.Status().Workers[0].Problem; p != "" || strings.Contains(w.log.String(), "WARN") {
+		if p := f.Status()[0].Problem; p != "" || strings.Contains(w.log.String(), "WARN") {
 			t.Errorf("%s, %s", p, w.log.String())
 		}
 		time.Sleep(10 * time.Minute)
-		if p := f.Status().Workers[0].Problem; !strings.Contains(p, "missing") {
+		if p := f.Status()[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
 		}
 		w.makeStream()

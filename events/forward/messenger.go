@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"doorbell/events/forward/message"
 )
 
 // This file is the receiver for webhooks of chats. A chat service adds only its form of a message
@@ -25,8 +27,6 @@ type Hook struct {
 
 // Service is what is particular to a chat service.
 type Service struct {
-	Pace   time.Duration
-	Digest int
 	Render func(Delivery) []byte // nil: a message of it would be too large for the service
 	// Check refuses an address that cannot be one of the service. Its errors quote nothing of it but
 	// the host.
@@ -74,9 +74,10 @@ func NewMessenger(h Hook, s Service) (*Messenger, error) {
 	return &Messenger{poster, s, cmp.Or(h.UserAgent, "doorbell")}, nil
 }
 
-// Traits returns the pace and the digests of the service, and a name that is a hash of the address.
+// Traits returns a pace of a message a second, which is what Slack asks for and far below what slows
+// down a workflow of Teams, and a name that is a hash of the address.
 func (m *Messenger) Traits() Traits {
-	return Traits{Destination: m.Destination(), Pace: m.service.Pace, Digest: m.service.Digest}
+	return Traits{Destination: m.Destination(), Pace: time.Second, Digest: message.MaxRows}
 }
 
 // Send posts the delivery as one message. A chat cannot tell that a message is sent twice.

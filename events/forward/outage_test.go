@@ -24,7 +24,7 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		if n := s.called(); n < 10 || n > 60 {
 			t.Errorf("tried %d times in an hour", n)
 		}
-		if st := f.Status().Workers[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"]+st.Failed["receiver"] < uint64(st.Attempts) || st.DeadLetters != 0 || time.Since(st.FailingSince) < 59*time.Minute {
+		if st := f.Status()[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"]+st.Failed["receiver"] < uint64(st.Attempts) || st.DeadLetters != 0 || time.Since(st.FailingSince) < 59*time.Minute {
 			t.Errorf("%+v", st)
 		}
 		s.up()
@@ -34,7 +34,7 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		if n := len(s.deliveries()); n != 4 { // one alone, then 20, 20, 19
 			t.Errorf("%d deliveries of 60 events", n)
 		}
-		if st := f.Status().Workers[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 60 || st.Attempts != 0 || !st.FailingSince.IsZero() {
+		if st := f.Status()[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 60 || st.Attempts != 0 || !st.FailingSince.IsZero() {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -223,12 +223,12 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(time.Hour)
-		if st := f.Status().Workers[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
+		if st := f.Status()[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
 			t.Errorf("%+v", st)
 		}
 		w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false))
 		time.Sleep(7 * time.Minute)
-		if st := f.Status().Workers[0]; st.Waiting != 0 || st.DeadLetters != 1 {
+		if st := f.Status()[0]; st.Waiting != 0 || st.DeadLetters != 1 {
 			t.Errorf("%+v", st)
 		}
 		if err := stop(); err != nil || len(w.letters()) != 1 {
@@ -286,7 +286,7 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 		f, stop := w.start()
 		quiet := func(most time.Duration) {
 			t.Helper()
-			for _, l := range f.Status().Workers {
+			for _, l := range f.Status() {
 				if since := time.Since(l.Turned); since > most {
 					t.Errorf("%s: none since %s", l.Destination, since)
 				}
@@ -452,11 +452,11 @@ func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
 		}
 		w.leads(3, "A100")
 		time.Sleep(2 * time.Minute)
-		if st := f.Status().Workers[0]; st.Waiting != 3 || time.Since(st.WaitingSince) < time.Minute {
+		if st := f.Status()[0]; st.Waiting != 3 || time.Since(st.WaitingSince) < time.Minute {
 			t.Errorf("%+v", st)
 		}
 		time.Sleep(time.Hour)
-		if st := f.Status().Workers[0]; st.Waiting != 0 || !st.WaitingSince.IsZero() {
+		if st := f.Status()[0]; st.Waiting != 0 || !st.WaitingSince.IsZero() {
 			t.Errorf("%+v", st)
 		}
 		w.must(stop())

@@ -130,7 +130,7 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 		time.Sleep(2 * time.Second)
 		w.lead("A100")
 		time.Sleep(2 * time.Second)
-		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
+		if p := second.Status()[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
 			t.Errorf("the second one says %q", p)
 		}
 		w.must(stop())
@@ -351,7 +351,7 @@ func TestALeadThatNoLineTakesAnyMoreWaitsAndIsCounted(t *testing.T) {
 		f, stop := w.start()
 		time.Sleep(time.Hour)
 		lost := uint64(0)
-		for _, s := range f.Status().Workers {
+		for _, s := range f.Status() {
 			lost += s.Lost
 		}
 		if lost != 1 {

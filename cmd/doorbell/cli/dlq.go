@@ -152,7 +152,7 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	return eachLetter(ctx, p, cfg, &c.letterChoice, "sent", func(b *letterbox, l forward.Letter) error {
 		sending, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(configured.Routes(), l) })
+		err := b.letters.Resend(sending, l.Number, routesFor(configured.Routes(), l))
 		switch {
 		case err == nil:
 			return b.drop(ctx, l.Number)

@@ -216,7 +216,7 @@ func (a *Daemon) forwarderStatus(s *ops.Status) {
 		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{Name: "forwarders", Problem: problem})
 		return
 	}
-	for _, l := range now.Status().Workers {
+	for _, l := range now.Status() {
 		if l.Destination == "" {
 			if s.Untaken = l.Lost; l.Problem == "" {
 				continue

@@ -71,7 +71,7 @@ func TestRoutesThatChangeWhileAForwarderBeginsComeIntoForce(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- now.Run(ctx) }()
 	inForce := func() bool {
-		return slices.ContainsFunc(now.Status().Workers, func(w forward.WorkerStatus) bool { return w.Destination == "b" })
+		return slices.ContainsFunc(now.Status(), func(w forward.WorkerStatus) bool { return w.Destination == "b" })
 	}
 	for !inForce() && ctx.Err() == nil {
 		<-time.After(10 * time.Millisecond)

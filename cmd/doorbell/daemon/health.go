@@ -82,7 +82,7 @@ func (f *forwarding) turned() time.Time {
 	if now == nil {
 		return oldest
 	}
-	for _, l := range now.Status().Workers {
+	for _, l := range now.Status() {
 		if l.Turned.Before(oldest) {
 			oldest = l.Turned
 		}

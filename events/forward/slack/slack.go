@@ -15,20 +15,16 @@ package slack
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
-// pace is what Slack asks for: one message a second for each webhook.
-const pace = time.Second
-
 // New makes a receiver, without a network call. It fails if the address is not that of a webhook;
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	m, err := forward.NewMessenger(h, forward.Service{
-		Pace: pace, Digest: message.MaxRows, Words: words, Renew: "make a new one in Slack",
+		Words: words, Renew: "make a new one in Slack",
 		Word:   func(body []byte) string { return strings.TrimSpace(string(body)) },
 		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },
 		Check:  checkAddress,

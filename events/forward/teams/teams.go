@@ -21,22 +21,16 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
-// pace stays far below the four requests a second from which on Teams slows a webhook down, and
-// spares the quota of the workflow's connection:
-// https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook.
-const pace = time.Second
-
 // New makes a receiver, without a network call. It fails if the address is not that of a workflow;
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	m, err := forward.NewMessenger(h, forward.Service{
-		Pace: pace, Digest: message.MaxRows, Word: code, Words: codes, Renew: "turn the workflow on in Teams, or make a new one",
+		Word: code, Words: codes, Renew: "turn the workflow on in Teams, or make a new one",
 		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },
 		Check:  checkAddress,
 	})

@@ -21,11 +21,9 @@ import (
 // attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits
 // until the server offers them again: otherwise the messages behind them would be delivered first.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
-	w.mu.Lock()
 	if len(w.queue)+len(w.lost) > 0 { // the server offers these again
 		w.before, w.queue, w.lost = slices.Concat(w.queue, w.lost), nil, nil
 	}
-	w.mu.Unlock()
 	if !w.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
 	}
@@ -70,9 +68,7 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their AckWait ended
 			return nil, err
 		}
-		w.mu.Lock()
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-		w.mu.Unlock()
 		w.waits() // some may have been skipped
 	}
 	return c, nil

@@ -18,7 +18,6 @@ import (
 // or has failed ten times, lets the others try, one at each retry: if one of them is accepted and
 // it is then refused once more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
-	defer w.hold()()
 	for tries := 1; ; tries++ {
 		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
 		left, failure, err := w.attempt(ctx, batch)
@@ -46,21 +45,6 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 			return err
 		}
 	}
-}
-
-// hold keeps the server from offering the messages in hand again, until stop is called.
-func (w *worker) hold() (stop func()) {
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		for sleep(ctx, w.f.o.AckWait/3) {
-			w.mu.Lock()
-			for _, i := range w.queue {
-				_ = i.message.InProgress() // if it fails and the message is offered again, take finds it
-			}
-			w.mu.Unlock()
-		}
-	}()
-	return stop
 }
 
 // attempt sends a batch once. It returns the messages that are left to send again, and why.

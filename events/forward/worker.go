@@ -49,11 +49,11 @@ type worker struct {
 	since    time.Time // when the routes were read that first named the receiver
 	status   board
 
-	mu    sync.Mutex // guards changes of done and queue, and reads of them by others
-	done  progress
-	queue []*item // fetched and not acknowledged, in the order of the stream
-	lost  []*item // leads that wait because no route takes them any more
+	mu   sync.Mutex // guards changes of done, and reads of it by others
+	done progress
 
+	queue    []*item   // fetched and not acknowledged, in the order of the stream
+	lost     []*item   // leads that wait because no route takes them any more
 	agencies []string  // that the consumer names, as tokens; none: all
 	stream   time.Time // when the stream was created
 	busy     time.Time // when the last message was fetched
@@ -259,8 +259,8 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 }
 
 // take puts a message into the queue. If it is done, not the worker's or no event of doorbell, it is
-// acknowledged instead. A message that is in hand already was offered again, because its AckWait
-// ended, or was published again, because the stream had lost it.
+// acknowledged instead. A message that is in hand already was offered again, as its AckWait ended
+// while the receiver was slow or down, or was published again, because the stream had lost it.
 func (w *worker) take(m jetstream.Msg) error {
 	w.busy = time.Now()
 	meta, err := m.Metadata()
@@ -274,9 +274,7 @@ func (w *worker) take(m jetstream.Msg) error {
 	}
 	for _, i := range slices.Concat(w.queue, w.lost) {
 		if i.event.ID == e.ID {
-			w.mu.Lock()
 			i.message, i.place, i.fetched = m, meta.Sequence.Stream, w.busy
-			w.mu.Unlock()
 			w.waits()
 			return nil
 		}
@@ -291,18 +289,14 @@ func (w *worker) take(m jetstream.Msg) error {
 		return m.Ack()
 	}
 	to, lost := w.wanted(i)
-	w.mu.Lock()
 	switch i.to = to; {
 	case len(to) > 0:
 		w.queue = append(w.queue, i)
 	case lost:
 		w.lost = append(w.lost, i)
-	case len(i.sent) > 0: // all whom it goes to now have it
-		w.done.add(e, i.place, w.floor)
-	}
-	w.mu.Unlock()
-	if len(to) == 0 && !lost {
-		if len(i.sent) > 0 {
+	default:
+		if len(i.sent) > 0 { // all whom it goes to now have it
+			w.add(i)
 			w.save()
 		}
 		return m.Ack()
@@ -327,6 +321,13 @@ func (w *worker) wanted(i *item) (to []string, lost bool) {
 }
 
 func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
+
+// add notes that a message is done.
+func (w *worker) add(i *item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done.add(i.event, i.place, w.floor)
+}
 
 // save writes the worker's file. A failure does not stop the worker, because the server knows the
 // position of the consumer too.
@@ -353,9 +354,7 @@ func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue)+len(w.lost)
 
 // waiting sets the count. A lost lead that the server offers no longer was erased, or has expired.
 func (w *worker) waiting(n uint64) {
-	w.mu.Lock()
 	w.lost = slices.DeleteFunc(w.lost, func(i *item) bool { return time.Since(i.fetched) > w.f.o.AckWait*3/2 })
-	w.mu.Unlock()
 	w.status.write(func(s *WorkerStatus) {
 		s.Waiting, s.Lost = n, uint64(len(w.lost))
 		if n == 0 {
@@ -409,15 +408,13 @@ func (w *worker) finish(batch []*item, at string) error {
 		return err
 	}
 	var done []*item
-	w.mu.Lock()
 	for _, i := range batch {
 		i.attempts = attempts{sent: append(i.sent, i.to[0])}
 		if i.to = i.to[1:]; len(i.to) == 0 {
 			done = append(done, i)
-			w.done.add(i.event, i.place, w.floor)
+			w.add(i)
 		}
 	}
-	w.mu.Unlock()
 	w.save()
 	if err := w.step(stepMarked); err != nil {
 		return err
@@ -435,9 +432,7 @@ func (w *worker) drop(done ...*item) error {
 			return err
 		}
 	}
-	w.mu.Lock()
 	w.queue = slices.DeleteFunc(w.queue, func(i *item) bool { return slices.Contains(done, i) })
-	w.mu.Unlock()
 	w.status.write(func(s *WorkerStatus) { s.Attempts = 0 })
 	w.waits()
 	return nil

@@ -43,6 +43,9 @@
 package email
 
 import (
+	"cmp"
+	"net"
+	"net/mail"
 	"time"
 
 	"doorbell/events/forward"
@@ -50,7 +53,11 @@ import (
 
 // Receiver sends mail to one recipient through one server. It is made by [New] and may be used by
 // several goroutines.
-type Receiver struct{ settings }
+type Receiver struct {
+	Options
+	server   server
+	from, to mail.Address
+}
 
 var _ forward.Receiver = (*Receiver)(nil)
 
@@ -64,11 +71,27 @@ const (
 // New makes a receiver, without connecting. The error is a sentence that says what is wrong with
 // which option and quotes none of them.
 func New(o Options) (*Receiver, error) {
-	s, err := o.check()
-	if err != nil {
+	var err error
+	r := &Receiver{}
+	if r.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
 		return nil, err
 	}
-	return &Receiver{s}, nil
+	if r.from, err = parseAddress("mail sender", o.From); err != nil {
+		return nil, err
+	}
+	if r.to, err = parseAddress("mail recipient", o.To); err != nil {
+		return nil, err
+	}
+	o.Password, o.Name = "", cmp.Or(o.Name, "email") // the server has the password
+	if err := forward.ValidName(o.Name); err != nil {
+		return nil, err
+	}
+	o.Location = cmp.Or(o.Location, time.UTC)
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	r.Options = o
+	return r, nil
 }
 
 // Traits: a mail a second, of up to 200 events. A program reads leads with OpenImmo: each is a

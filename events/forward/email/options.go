@@ -42,14 +42,6 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// settings are options that have been checked.
-type settings struct {
-	Options
-	server server
-	from   mail.Address
-	to     mail.Address
-}
-
 // server is an SMTP server and how it is spoken to.
 type server struct {
 	host, port     string
@@ -60,32 +52,6 @@ type server struct {
 }
 
 const maxAddress = 254
-
-func (o Options) check() (settings, error) {
-	s := settings{Options: o}
-	var err error
-	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
-		return settings{}, err
-	}
-	s.Password = "" // it is kept in one place
-	if s.from, err = parseAddress("mail sender", o.From); err != nil {
-		return settings{}, err
-	}
-	if s.to, err = parseAddress("mail recipient", o.To); err != nil {
-		return settings{}, err
-	}
-	s.Name = cmp.Or(s.Name, "email")
-	if err := forward.ValidName(s.Name); err != nil {
-		return settings{}, err
-	}
-	if s.Location == nil {
-		s.Location = time.UTC
-	}
-	if s.Dial == nil {
-		s.Dial = new(net.Dialer).DialContext
-	}
-	return s, nil
-}
 
 // parseServer reads an address that the settings have checked.
 func parseServer(address, password string, allowed []string) (server, error) {
@@ -122,7 +88,7 @@ func parseAddress(whose, text string) (mail.Address, error) {
 
 // destination is the host and a hash of what makes this receiver another one; the password does
 // not.
-func (s *settings) destination() string {
-	parts := []string{s.server.port, s.server.user, s.from.Address, s.to.Address}
-	return forward.Destination(s.server.host, strings.ToLower(strings.Join(parts, "\n")))
+func (o *Receiver) destination() string {
+	parts := []string{o.server.port, o.server.user, o.from.Address, o.to.Address}
+	return forward.Destination(o.server.host, strings.ToLower(strings.Join(parts, "\n")))
 }

@@ -107,7 +107,7 @@ type login struct {
 	begun bool
 }
 
-var errNoWay = errors.New("the server offers no way to authenticate that keeps the password secret")
+var errNoWay = errors.New("the server offers no login that keeps the password secret, which is PLAIN or LOGIN under TLS")
 
 // Start implements smtp.Auth.
 func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {

@@ -21,7 +21,6 @@ func TestAPatternThatTakesNoTypeIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatALineAsksForAnEventMustHave has filters of the listing and the score.
 func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
 	fifty := 50.0
 	score := Filter{MinScore: &fifty}
@@ -48,8 +47,14 @@ func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
 		"a reference":         {Filter{Reference: "see*"}, `{}`, true},
 		"upper case":          {Filter{Reference: "See*"}, `{}`, false},
 		"the whole reference": {Filter{Reference: "see"}, `{}`, false},
+		"an agency":           {Filter{Agencies: []string{"B", "A#1"}}, `{}`, true},
+		"another agency":      {Filter{Agencies: []string{"B"}}, `{}`, false},
+		"of nobody":           {Filter{Agencies: []string{}}, `{}`, false},
+		"but it":              {Filter{Except: []string{"A#1"}}, `{}`, false},
+		"another type":        {Filter{Types: []string{"insertion.>"}}, `{}`, false},
+		"a pattern":           {Filter{Types: []string{"contact_request.>"}}, `{}`, true},
 	} {
-		e := events.Event{AgencyID: "A", Type: events.TypeContactRequestCreated, Reference: "see/1#2", Data: []byte(c.data)}
+		e := events.Event{AgencyID: "A#1", Type: events.TypeContactRequestCreated, Reference: "see/1#2", Data: []byte(c.data)}
 		if got := c.f.Fits(e); got != c.wants {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -77,29 +82,6 @@ func TestGlobs(t *testing.T) {
 			if glob(pattern, text) {
 				t.Errorf("%s matches %s", pattern, text)
 			}
-		}
-	}
-}
-
-func TestFiltersOfAgenciesAndKinds(t *testing.T) {
-	lead, err := events.New(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A#1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		f     Filter
-		wants bool
-	}{
-		"all":        {Filter{}, true},
-		"named":      {Filter{Agencies: []string{"B", "A#1"}}, true},
-		"others":     {Filter{Agencies: []string{"B"}}, false},
-		"nobody":     {Filter{Agencies: []string{}}, false},
-		"but":        {Filter{Except: []string{"A#1"}}, false},
-		"other type": {Filter{Types: []string{"insertion.>"}}, false},
-		"pattern":    {Filter{Types: []string{"contact_request.>"}}, true},
-	} {
-		if got := c.f.Fits(lead); got != c.wants {
-			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -77,6 +77,9 @@ func (s *Server) bootOnce(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.waitEnded(ctx, endLimit); err != nil { // no second server on its folder
+		return err
+	}
 	if s.options.Listen != "off" && s.port != server.RANDOM_PORT {
 		if err := TryListen(net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
 			return err
@@ -87,14 +90,6 @@ func (s *Server) bootOnce(ctx context.Context) error {
 		return err
 	}
 	inner, err := s.launch(ctx)
-	if err == nil {
-		if err = s.serves(ctx, inner); err != nil {
-			s.stop(inner, nil)
-			if stays := s.waitEnded(ctx, endLimit); stays != nil { // no second server on its folder
-				return stays
-			}
-		}
-	}
 	if err == nil || ctx.Err() == nil && s.space() == nil {
 		err = errors.Join(err, s.endStart(failed, err))
 	}
@@ -129,7 +124,10 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	inner.SetLoggerV2(log, false, false, false)
 	started := make(chan struct{})
 	go func() { inner.Start(); close(started) }()
-	if err := s.await(ctx, inner, started, log.fatal); err != nil {
+	if err = s.await(ctx, inner, started, log.fatal); err == nil {
+		err = s.serves(ctx, inner)
+	}
+	if err != nil {
 		s.stop(inner, started)
 		_ = s.waitEnded(context.Background(), stopLimit) // the next start waits longer
 		return nil, fmt.Errorf("start: %w", err)

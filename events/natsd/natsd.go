@@ -209,11 +209,8 @@ const (
 func (s *Server) Restart(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	err := s.end(ctx, endLimit)
-	if err == nil {
-		err = s.boot(ctx)
-	}
-	if err != nil {
+	s.end()
+	if err := s.boot(ctx); err != nil {
 		return fmt.Errorf("restart the embedded NATS server: %w", err)
 	}
 	return nil
@@ -224,11 +221,13 @@ func (s *Server) Restart(ctx context.Context) error {
 func (s *Server) Shutdown() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	_ = s.end(context.Background(), stopLimit) // left behind: the process is about to end
+	s.end()
+	_ = s.waitEnded(context.Background(), stopLimit) // left behind: the process is about to end
 }
 
-// end stops the running server, which new connections no longer reach. The caller holds s.changing.
-func (s *Server) end(ctx context.Context, limit time.Duration) error {
+// end begins to stop the running server, which new connections no longer reach. The caller holds
+// s.changing.
+func (s *Server) end() {
 	s.mu.Lock()
 	inner := s.running
 	s.running = nil
@@ -236,7 +235,6 @@ func (s *Server) end(ctx context.Context, limit time.Duration) error {
 	if inner != nil {
 		s.stop(inner, nil)
 	}
-	return s.waitEnded(ctx, limit)
 }
 
 // stop shuts a server down once its start is over: one that is shut down earlier would go on to

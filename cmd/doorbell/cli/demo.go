@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,7 +26,8 @@ import (
 // DemoCmd is `doorbell demo`. It reads no environment.
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
-	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
+	Standby    bool          `xor:"what" help:"Show a takeover instead: two doorbells and three NATS servers, and the doorbell that works is killed. Takes about 50 s."`
+	JSON       bool          `name:"json" xor:"what" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
@@ -61,6 +64,10 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	api, err := demoAPI(ctx)
 	if err != nil {
 		return exit.IO(err, "")
+	}
+	if c.Standby {
+		d := pairDemo{out: p.stdout, dir: dir, api: api}
+		return d.run(ctx)
 	}
 	d := &demo{out: p.stdout, api: api, began: time.Now()}
 	if c.JSON {
@@ -196,4 +203,156 @@ func (d *demo) summary() {
 	if d.first > 0 {
 		fmt.Fprintf(d.out, "The first contact request arrived %s after the start.\n", d.first.Round(100*time.Millisecond))
 	}
+}
+
+// pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
+// two doorbells in processes of their own, one of which is killed.
+type pairDemo struct {
+	out  io.Writer
+	dir  string
+	api  madeUp
+	urls string // of the servers
+	conn stream.Conn
+}
+
+// before and after are how long the demo goes on before and after the kill.
+const before, after = 10 * time.Second, 10 * time.Second
+
+// takeoverLimit is more than a takeover and the start of a process take.
+const takeoverLimit = time.Minute
+
+func (d *pairDemo) run(ctx context.Context) error {
+	urls, stop, err := natsd.StartThree(ctx, filepath.Join(d.dir, "nats"))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	conn, err := connectTo(ctx, natsd.Dial{URL: urls})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	d.urls, d.conn = urls, conn
+	js, err := conn.JetStream()
+	if err != nil {
+		return err
+	}
+	made := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: 24 * time.Hour, Replicas: 3}.StreamConfig()
+	if _, err := js.CreateStream(ctx, made); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "doorbell demo: three NATS servers and two doorbells, one and two. Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
+	if err := d.story(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// story kills the doorbell that works, and compares the stream at the end.
+func (d *pairDemo) story(ctx context.Context) error {
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(d.out, "  %5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, args...)...)
+	}
+	one, err := d.launch(ctx, "one")
+	if err != nil {
+		return err
+	}
+	defer endProcess(one)
+	if err := d.asks(ctx, "one"); err != nil {
+		return err
+	}
+	two, err := d.launch(ctx, "two")
+	if err != nil {
+		return err
+	}
+	defer endProcess(two)
+	say("one works, two waits")
+	since := time.Now()
+	if err := sleep(ctx, before); err != nil {
+		return err
+	}
+	endProcess(one)
+	killed := time.Now()
+	say("one is killed")
+	if err := d.asks(ctx, "two"); err != nil {
+		return err
+	}
+	say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
+	leads, lost, doubled, err := d.compare(ctx, since)
+	if err != nil {
+		return err
+	}
+	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
+	if lost+doubled > 0 {
+		return errors.New("the stream does not hold each contact request once")
+	}
+	return nil
+}
+
+// launch starts a doorbell like a user does.
+func (d *pairDemo) launch(ctx context.Context, name string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, program, "run")
+	c.Args[0] = os.Args[0] // a program may be called by another name than its file has
+	c.Env = append(d.api.fast(filepath.Join(d.dir, name)), "NATS_URL="+d.urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
+	return c, c.Start()
+}
+
+func endProcess(c *exec.Cmd) {
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+// asks waits until a doorbell sends its next request.
+func (d *pairDemo) asks(ctx context.Context, name string) error {
+	asked, limit := d.api.model.Requests(sandbox.Filter{}), time.Now().Add(takeoverLimit)
+	for d.api.model.Requests(sandbox.Filter{}) == asked {
+		if time.Now().After(limit) {
+			return fmt.Errorf("doorbell %s sends no request", name)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare compares the stream with what the API knows. It reads on for a while, and longer where what
+// was created last has not arrived.
+func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
+	until, times := time.Now(), map[string]int{}
+	count := func() {
+		leads, lost, doubled = 0, 0, 0
+		for _, c := range d.api.model.Truth().ContactRequests {
+			if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
+				continue
+			}
+			leads++
+			switch n := times[c.AgencyID+" "+c.ID]; {
+			case n == 0:
+				lost++
+			case n > 1:
+				doubled++
+			}
+		}
+	}
+	ctx, stop := context.WithTimeout(ctx, after+takeoverLimit)
+	defer stop()
+	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: events.TypeContactRequestCreated, All: true}
+	err = tail(ctx, d.conn, o, func(e ops.LoggedEvent) error {
+		body, err := e.Event.Payload()
+		if c, is := body.(*events.ContactRequestCreated); is {
+			times[e.Event.AgencyID+" "+c.ContactRequestID]++
+		}
+		if count(); lost == 0 && time.Since(until) > after {
+			stop()
+		}
+		return err
+	}, func(string, ...any) {})
+	count()
+	return leads, lost, doubled, err
 }

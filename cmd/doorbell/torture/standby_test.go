@@ -116,3 +116,12 @@ func everyLeadIsDelivered(t *testing.T, far *doorbelltest.FarServer, place *door
 	})
 	return doubled
 }
+
+func TestTheDemoOfAPairShowsATakeover(t *testing.T) {
+	t.Parallel()
+	p := doorbelltest.Launch(t, nil, "demo", "--standby")
+	if code := p.Exit(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, p.Stderr.String())
+	}
+	doorbelltest.Has(t, p.Stdout.String(), "one is killed", "two has taken over", "0 lost, 0 doubled")
+}

@@ -1,11 +1,8 @@
 package natsdtest
 
 import (
-	"fmt"
 	"net"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,43 +26,21 @@ const patience = 2 * time.Minute
 // which can make streams; they end with the test.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
-	host, dir := Loopback(), t.TempDir()
-	c, ports := &Cluster{t: t}, freePorts(t, host, 6)
-	var clients, routes []string
-	for n := range c.options {
-		name := fmt.Sprintf("server-%d", n+1)
-		c.options[n] = &server.Options{
-			ServerName: name, Host: host, Port: ports[n], NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "three", Host: host, Port: ports[3+n], NoAdvertise: true},
-		}
-		clients = append(clients, fmt.Sprintf("nats://%s:%d", host, ports[n]))
-		routes = append(routes, fmt.Sprintf("nats://%s:%d", host, ports[3+n]))
+	c := &Cluster{t: t}
+	var err error
+	if c.options, c.url, err = natsd.Three(Loopback(), t.TempDir()); err != nil {
+		t.Fatal(err)
 	}
-	c.url = strings.Join(clients, ",")
 	t.Cleanup(func() { // before the folder goes
-		for n := range c.servers {
-			c.Stop(n)
+		for i := range c.servers {
+			c.Stop(i)
 		}
 	})
-	for n, o := range c.options {
-		o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
-		c.Start(n)
+	for i := range c.options {
+		c.Start(i)
 	}
-	c.find("the cluster", func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
+	c.find("the cluster", natsd.LeadsThree)
 	return c
-}
-
-func freePorts(t testing.TB, host string, count int) (ports []int) {
-	t.Helper()
-	for range count {
-		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // so that each gets another one
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // AwaitPort waits until one can listen where a listener was closed: a process that was being

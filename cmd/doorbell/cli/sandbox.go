@@ -1,21 +1,34 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/shape"
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
+	"doorbell/schemas"
 )
 
 // madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing
@@ -30,18 +43,22 @@ type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
 	Scenario        string           `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
+	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
 	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
 	Insertions      uint16           `default:"12" help:"Insertions of each agency at the start."`
 	History         uint16           `default:"3" help:"Contact requests that each insertion has at the start."`
 	ContactRequests uint16           `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
 	Changes         uint16           `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	Shape           string           `type:"path" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Shape           string           `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Events          bool             `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
+	NATS            string           `name:"nats" placeholder:"URL" help:"The NATS of --events."`
+	Prefix          string           `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
 	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
 // Help lists what can be chosen.
 func (SandboxCmd) Help() string {
-	text := "Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n\n" +
+	text := "Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n  doorbell sandbox --events --nats nats://localhost:4222\n\n" +
 		"It reads no environment.\n\nScenarios:\n"
 	for _, s := range sandbox.Scenarios() {
 		text += fmt.Sprintf("  %-19s  %s\n", s.Name, s.Description)
@@ -56,10 +73,18 @@ func scenarioNames() (names []string) {
 	return names
 }
 
+var subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
 func (c *SandboxCmd) Validate() error {
 	switch {
-	case c.Scenario != "" && c.Shape != "":
-		return errors.New("--scenario: cannot be combined with --shape")
+	case c.Scenario != "" && (c.Shape != "" || c.Events):
+		return errors.New("--scenario: cannot be combined with --shape or --events")
+	case c.Speed != 0 && (c.Speed < 0 || c.Scenario == ""):
+		return errors.New("--speed: needs --scenario, and must not be negative")
+	case c.Events == (c.NATS == ""):
+		return errors.New("--events: needs --nats URL, and no other way of use does")
+	case !subjectPrefix.MatchString(c.Prefix):
+		return errors.New("--prefix: is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 	case len(c.Agencies) == 0:
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}
@@ -81,6 +106,9 @@ type madeUp struct {
 
 // Run serves a made-up API until it is stopped.
 func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
+	if c.Events {
+		return c.publishStory(ctx, p)
+	}
 	out := p.stdout
 	if c.JSON {
 		out = p.stderr
@@ -130,7 +158,7 @@ func (c *SandboxCmd) open(ctx context.Context) (m madeUp, err error) {
 		m.agencies = agency
 		return m, err
 	case play:
-		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Model: model})
+		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Speed: c.Speed, Model: model})
 		settings := strings.Fields("DOORBELL_REQUESTS_PER_SECOND=50 " + scenarioSettings[scenario.Name])
 		return madeUp{handler: p.Handler, model: p.Model, play: p, agencies: scenario.Agencies, settings: settings}, nil
 	}
@@ -285,4 +313,86 @@ func listen(w io.Writer, what, address string) (net.Listener, error) {
 		return nil, exit.Usage(err.Error(), "give an address like 127.0.0.1:0")
 	}
 	return l, nil
+}
+
+// storyAge, the age at which messages expire, is that of run.
+const storyAge = 30 * 24 * time.Hour
+
+// publishedStory is what `sandbox --events --json` prints.
+type publishedStory struct {
+	NATS     string           `json:"nats"`
+	Stream   string           `json:"stream"`
+	Subjects string           `json:"subjects"`
+	Events   []publishedEvent `json:"events"`
+}
+
+type publishedEvent struct {
+	Sequence uint64 `json:"sequence"` // in the stream
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Subject  string `json:"subject"`
+}
+
+// publishStory creates the stream in the user's NATS, publishes one event of every type as run
+// would, and returns.
+func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
+	story, err := story()
+	if err != nil {
+		return err
+	}
+	conn, err := connectTo(ctx, natsd.Dial{URL: c.NATS})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := conn.JetStream()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	o := relay.Options{Prefix: c.Prefix, Stream: strings.ToUpper(strings.ReplaceAll(c.Prefix, ".", "_")), MaxAge: storyAge}
+	if _, err = js.Stream(ctx, o.Stream); err == nil {
+		return exit.Failed(fmt.Errorf("this NATS has a stream %s already, which may hold real events", o.Stream),
+			"give another prefix, like --prefix sandbox, or another server; nothing was published")
+	}
+	if _, err = stream.Ensure(ctx, js, o.StreamConfig(), stream.Rights{Manage: true}); err != nil {
+		return exit.Failed(stream.Explain(conn, err), "is JetStream enabled on this server? Nothing was published")
+	}
+	done := publishedStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
+	text := fmt.Sprintf("Stream %s, subjects %s, at %s:\n", done.Stream, done.Subjects, done.NATS)
+	for _, e := range story {
+		m := &nats.Msg{Subject: events.Subject(c.Prefix, e.AgencyID, e.Type), Header: e.Header(), Data: e.Data}
+		ack, err := js.PublishMsg(ctx, m)
+		if err != nil {
+			return exit.Failed(stream.Explain(conn, err), "the story is incomplete; remove the stream before you try again")
+		}
+		done.Events = append(done.Events, publishedEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
+		text += fmt.Sprintf("  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
+	}
+	return p.printResult(c.JSON, done, "%sPublished %s, one of every type. Remove them with: nats stream rm %s",
+		text, ops.Counted(len(story), "event"), o.Stream)
+}
+
+// story is the example that the contract gives for every type, in the order of the log that the
+// examples come from.
+func story() (list []events.Event, err error) {
+	for _, t := range schemas.Types() {
+		payload, _ := schemas.Example(t)
+		head, _ := schemas.ExampleHeader(t)
+		var texts map[string]string
+		var data bytes.Buffer
+		err := errors.Join(json.Unmarshal(head, &texts), json.Compact(&data, payload))
+		header := map[string][]string{}
+		for name, text := range texts {
+			header[name] = []string{text}
+		}
+		e, wrong := events.Decode(header, data.Bytes())
+		if err = errors.Join(err, wrong); err != nil {
+			return nil, fmt.Errorf("example of %s: %w", t, err)
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b events.Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return list, nil
 }

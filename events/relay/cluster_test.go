@@ -1,18 +1,10 @@
 package relay
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
-	"doorbell/events/stream"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
@@ -62,59 +54,4 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	exactlyOnce(t, b.js, b.log, "B200", 0)
-}
-
-// tailElsewhere begins to read what is new by a consumer that is not where the connection is, whose end would be heard of at once. It
-// returns where it is.
-func (b *bell) tailElsewhere(c *natsdtest.Cluster) (got chan string, at int, stop func()) {
-	b.t.Helper()
-	for {
-		ctx, cancel := context.WithCancel(b.t.Context())
-		b.t.Cleanup(cancel)
-		got = make(chan string)
-		go func() {
-			defer close(got)
-			for e, err := range Tail(ctx, stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
-				got <- fmt.Sprint(e.AgencyID, "/", e.Sequence, " ", err)
-			}
-		}()
-		consumer := ""
-		eventually(b.t, "consumer", func() bool {
-			for info := range b.stream().ListConsumers(b.t.Context()).Info() {
-				if info.Config.FilterSubject == "listings.v1.*.>" {
-					consumer = info.Name
-				}
-			}
-			return consumer != ""
-		})
-		if at = c.ConsumerLeader("LISTINGS", consumer); strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
-			return got, at, cancel
-		}
-		cancel()
-		<-got
-		if err := b.stream().DeleteConsumer(b.t.Context(), consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			b.t.Fatal(err)
-		}
-	}
-}
-
-func TestTailGoesOnWhereTheServerOfItsConsumerDies(t *testing.T) {
-	t.Parallel()
-	c := natsdtest.Start(t)
-	b := clusterBell(t, c)
-	defer b.start(b.relay())()
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	got, at, _ := b.tailElsewhere(c)
-	c.Stop(at)
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	select {
-	case text := <-got:
-		if text != "A100/2 <nil>" {
-			t.Fatal(text)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("what was published after the server's death never came")
-	}
 }

@@ -19,7 +19,6 @@ type scissors struct {
 	at     string // the connection breaks when this is written …
 	after  bool   // … after the server has read it, else before
 	left   int    // or after so many bytes more; 0: never
-	hole   bool   // instead of breaking, the bytes vanish
 	breaks int
 }
 
@@ -48,7 +47,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 			s.left -= len(b)
 		}
 	}
-	after, hole := s.after || !whole, s.hole
+	after := s.after || !whole
 	if found {
 		s.at, s.left = "", 0
 		s.breaks++
@@ -56,9 +55,6 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	s.mu.Unlock()
 	if !found {
 		return c.Conn.Write(b)
-	}
-	if hole {
-		return len(b), nil
 	}
 	if after {
 		_, _ = c.Conn.Write(b) // the server reads from the pipe before Write returns

@@ -2,14 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,8 +34,8 @@ func ways(t *testing.T) map[string]struct {
 		}
 		return string(text)
 	}
-	c := certificates(t)
-	tls := "tls { cert_file: \"" + c.cert + "\", key_file: \"" + c.key + "\""
+	const ca, cert, key = "testdata/cert.pem", "testdata/cert.pem", "testdata/key.pem" // the server runs in this folder, too
+	const tls = `tls { cert_file: "` + cert + `", key_file: "` + key + `"`
 	return map[string]struct {
 		settings     string
 		right, wrong natsd.Dial
@@ -56,11 +48,11 @@ func ways(t *testing.T) map[string]struct {
 		"token": {`authorization { token: "battery" }`, natsd.Dial{Token: "battery"}, natsd.Dial{Token: "else"}},
 		"nkey":  {fixture("nkey.conf"), natsd.Dial{NKey: "testdata/user.nk"}, natsd.Dial{User: "crm"}},
 		"creds": {fixture("operator.conf"), natsd.Dial{Creds: "testdata/user.creds"}, natsd.Dial{NKey: "testdata/user.nk"}},
-		"TLS":   {tls + " }", natsd.Dial{CA: c.ca}, natsd.Dial{}},
+		"TLS":   {tls + " }", natsd.Dial{CA: ca}, natsd.Dial{}},
 		"TLS with our certificate": {
-			tls + ", ca_file: \"" + c.ca + "\", verify: true }",
-			natsd.Dial{CA: c.ca, Cert: c.cert, Key: c.key},
-			natsd.Dial{CA: c.ca},
+			tls + `, ca_file: "` + ca + `", verify: true }`,
+			natsd.Dial{CA: ca, Cert: cert, Key: key},
+			natsd.Dial{CA: ca},
 		},
 	}
 }
@@ -119,39 +111,4 @@ func TestAStreamThatLostItsTailIsMendedOnAnExternalServer(t *testing.T) {
 	eventually(t, "mended", func() bool { return b.holdsAll("A100") })
 	stop()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
-}
-
-// files of a certificate that signs itself.
-type files struct{ ca, cert, key string }
-
-func certificates(t *testing.T) files {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	c := write("cert.pem", "CERTIFICATE", cert)
-	return files{ca: c, cert: c, key: write("key.pem", "EC PRIVATE KEY", private)}
 }

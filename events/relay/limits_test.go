@@ -140,22 +140,29 @@ func TestTailReadsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestTailEndsWhereTheStreamIsMadeAnew(t *testing.T) {
+func TestTailFollowsUntilTheStreamIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 3)
 	b.deliver()
-	end := make(chan error, 1)
+	got := make(chan string)
 	go func() {
-		for _, err := range Tail(t.Context(), stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
-			end <- err
+		for e, err := range Tail(t.Context(), stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+			got <- fmt.Sprint(e.Sequence, " ", errors.Is(err, errRecreated))
 		}
+		close(got)
 	}()
 	eventually(t, "consumer", func() bool { return b.stream().CachedInfo().State.Consumers == 1 })
-	b.makeAnew()
-	if err := <-end; !errors.Is(err, errRecreated) {
-		t.Errorf("it ends with %v", err)
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	if text := <-got; text != "4 false" {
+		t.Errorf("after the third event it reads %s", text)
 	}
+	b.makeAnew()
+	if text := <-got; text != "0 true" {
+		t.Errorf("it ends with %s", text)
+	}
+	<-got
 }
 
 func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {

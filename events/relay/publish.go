@@ -284,12 +284,9 @@ func (r *Relay) publish(ctx context.Context) (more bool, err error) {
 // already have forgotten the id of an acknowledged event that is about to leave the window. It
 // forgets the ids of deleted messages at a restart, so an erased event is never offered.
 func (r *Relay) mayOffer(e events.Event) bool {
-	return !e.Erased() && (e.Sequence > r.session.cursor.Highest || e.RecordedTime.After(r.session.windowStart()))
-}
-
-// windowStart is the time since which the server knows all ids and is not about to forget one.
-func (s *session) windowStart() time.Time {
-	return time.Now().Add(min(time.Hour, s.window/10) - s.window)
+	s := &r.session
+	known := s.window - min(time.Hour, s.window/10) // no id within that is about to be forgotten
+	return !e.Erased() && (e.Sequence > s.cursor.Highest || time.Since(e.RecordedTime) < known)
 }
 
 // offer publishes an event, and moves the cursor when it is acknowledged, also as a duplicate. An

@@ -35,13 +35,23 @@ func maxMessage(nc stream.Conn, c jetstream.StreamConfig) int {
 	return limit - margin
 }
 
-// inspect makes sure that server and stream can be used.
+// inspect makes sure that server and stream can be used. It creates or changes the stream first if
+// the options allow that.
 func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
-	found, err := r.ensure(ctx, r.o.StreamConfig())
-	if err != nil {
+	found, err := stream.Ensure(ctx, r.js, r.o.StreamConfig(), stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
+	if found.Made {
+		r.o.Logger.Info("stream created", "stream", r.o.Stream)
+	}
+	switch {
+	case errors.Is(err, stream.ErrMissing):
+		return nil, fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)
+	case err != nil:
 		return nil, err
+	case found.Widened:
+		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
+		return nil, r.restart(ctx)
 	}
 	s, have := &r.session, found.Info.Config
 	s.maxMessage, s.window = maxMessage(r.o.Conn, have), have.Duplicates
@@ -49,22 +59,6 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 		s.window = min(s.window, have.MaxAge)
 	}
 	return found.Info, nil
-}
-
-// ensure returns the stream. It creates or changes it first if the options allow that.
-func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream.Found, error) {
-	f, err := stream.Ensure(ctx, r.js, want, stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
-	if errors.Is(err, stream.ErrMissing) {
-		err = fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)
-	}
-	if f.Made {
-		r.o.Logger.Info("stream created", "stream", r.o.Stream)
-	}
-	if f.Widened {
-		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
-		return f, r.restart(ctx)
-	}
-	return f, err
 }
 
 // longWindow is the duplicate window of a stream that keeps everything.

@@ -5,7 +5,7 @@
 // # What an event is
 //
 // An [Event] reports one thing that happened to one agency: an insertion appeared, a person wrote,
-// the API refused us, we could not see. It is a CloudEvents 1.0 event in binary mode: the payload,
+// the API refused a request, nothing could be seen. It is a CloudEvents 1.0 event in binary mode: the payload,
 // plain JSON, is the body of a NATS message; everything else, the envelope, stands in ce-* headers.
 // Outside NATS the same event is one line of CloudEvents JSON ([Event.MarshalJSON]).
 //
@@ -14,17 +14,19 @@
 //
 // # What consumers may rely on
 //
-//   - The id is made of what happened, not of when it was noticed: the same thing told again, after a crash or a restored
-//     backup, has the same id. Two things have two ids, also where a value changes from A to B and back to A.
-//   - Sequence is the position in the log of the store that StoreID names. It rises in the order of the log, with gaps in
-//     what an agency sees.
-//   - Between ObservedAfter and ObservedAt it happened; the first is the previous good look.
-//   - Origin tells news (live) from what was there before the watch began (baseline) and from what is sent again on
-//     request (replay).
-//   - The record is the API's own, with its member order and its numbers as they were written. Where an event would be
-//     too large for the server, values are left out and "truncated" is true ([Event.Fit]); it is published all the same.
-//   - Version 1 only grows: read what you know, step over what you do not. The package schemas has a JSON Schema and an
-//     example for every type.
+//   - The id is derived from what happened, not from when it was noticed: the same fact, reported
+//     again after a crash or from a restored backup, has the same id. Two facts have two ids, also
+//     where a value changes from A to B and back to A.
+//   - Sequence is the position in the log of the store that StoreID names. It rises in the order of
+//     the log, with gaps in what an agency sees.
+//   - It happened between ObservedAfter, the previous good look, and ObservedAt.
+//   - Origin distinguishes news (live) from what existed before the watch began (baseline) and from
+//     what is sent again on request (replay).
+//   - The record is the API's own, with its member order and its numbers as they were written. If an
+//     event is too large for the server, values are left out and "truncated" is true ([Event.Fit]);
+//     it is published all the same.
+//   - Version 1 only grows: ignore what you do not know. The package schemas has a JSON Schema and
+//     an example for every type.
 //
 // # Reading an event
 //

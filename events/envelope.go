@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// envelope is an event as CloudEvents has it: every attribute a text, in the order in which JSON
-// has them. Headers and JSON are two ways to write it down.
+// envelope is an event as CloudEvents defines it: every attribute is a text. Headers and JSON are
+// two ways to write it.
 type envelope struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -22,7 +22,7 @@ type envelope struct {
 	Time            string          `json:"time"`
 	DataContentType string          `json:"datacontenttype"`
 	DataSchema      string          `json:"dataschema"`
-	Sequence        string          `json:"sequence,omitempty"` // there is none before the stream has taken the event
+	Sequence        string          `json:"sequence,omitempty"` // empty before the event is in the log
 	PartitionKey    string          `json:"partitionkey"`
 	RecordedTime    string          `json:"recordedtime"`
 	Origin          string          `json:"origin"`
@@ -134,8 +134,8 @@ func parseSequence(s string) (uint64, bool) {
 	return n, err == nil && len(s) == sequenceDigits && n > 0
 }
 
-// isHeaderText reports whether s may stand in a header as it is: printable ASCII without spaces,
-// and not much of it.
+// isHeaderText reports whether s may be in a header as it is: short, printable ASCII without
+// spaces.
 func isHeaderText(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' {
@@ -151,8 +151,8 @@ const ResentHeader = "doorbell-resent"
 
 const (
 	msgIDHeader = "Nats-Msg-Id"
-	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one
-	// would be another one.
+	// maxSubject keeps headers small. A longer reference is only in the payload: half of one would
+	// be another one.
 	maxSubject = 512
 	maxHeader  = 2 << 10
 )
@@ -193,14 +193,14 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 	return v.event()
 }
 
-// printable reports whether a byte of a reference may stand in a header; a % would be read as an
+// printable reports whether a byte of a reference may be in a header; a % would be read as an
 // escape. The # stays.
 func printable(c byte) bool { return ' ' < c && c <= '~' && c != '"' && c != '%' }
 
 // AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that
 // the event log, --json and replays write. Nothing is escaped for HTML and the payload is compact,
-// so the Data of an event from [New] comes back byte for byte. The subject is the reference as it
-// is. The error is Data that is no JSON; it does not quote it.
+// so the Data of an event from [New] comes back byte for byte. The subject is the raw reference. It
+// fails if Data is not JSON; the error does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	line, err := encode(e.envelope())
 	if err != nil || e.Data == nil {

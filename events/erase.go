@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// HoldsPerson says whether a person's data may be in the event: it is a contact request, new or
+// HoldsPerson reports whether the event may hold a person's data: it is a contact request, new or
 // changed, that was not erased.
 func (e Event) HoldsPerson() bool {
 	return (e.Type == TypeContactRequestCreated || e.Type == TypeContactRequestChanged) && !e.Erased()
 }
 
-// Erased says whether [Event.Erase] has made the event.
+// Erased reports whether [Event.Erase] made the event.
 func (e Event) Erased() bool {
 	if !bytes.Contains(e.Data, []byte(`"erased":true`)) {
 		return false
@@ -24,8 +24,8 @@ func (e Event) Erased() bool {
 }
 
 // Erase returns the event without the person: contact is empty, record, score and defects are left
-// out, "truncated" and "erased" are true. All else stays, the id and the number too. An event that
-// is of no person stays as it is.
+// out, "truncated" and "erased" are true. Everything else stays, with the id and the position. An
+// event without a person is returned as it is.
 func (e Event) Erase() Event {
 	if !e.HoldsPerson() {
 		return e

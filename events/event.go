@@ -32,10 +32,10 @@ type Event struct {
 }
 
 // New makes an event of a payload, which it first brings into the form that is written: times in
-// UTC and milliseconds, origin live unless said otherwise, no list null. The id is final for
+// UTC and milliseconds, origin live unless another is given, no list null. The id is final for
 // insertions and contact requests; that of access.* and watch.* waits for [Event.Stamp].
 //
-// The error is a record, score or number that is no JSON; it does not quote it.
+// It fails if a record, score or number is not JSON; the error does not quote it.
 func New(p Payload) (Event, error) {
 	settle(p)
 	c, f := p.common(), p.facts()
@@ -60,8 +60,8 @@ func (e Event) Stamp(position uint64, recorded time.Time, storeID string) Event 
 	return e
 }
 
-// WithOrigin returns the event with another origin, in the envelope and in the payload, of which
-// all else stays as it was written. What is no payload of ours stays as it is.
+// WithOrigin returns the event with another origin in the envelope and in the payload, of which
+// everything else stays as it was written.
 func (e Event) WithOrigin(o Origin) Event {
 	e.Origin = o
 	e.Data = edit(e.Data, rewrite("origin", func(json.RawMessage) json.RawMessage { return quote(string(o)) }))
@@ -107,8 +107,8 @@ const (
 	OriginReplay   Origin = "replay"
 )
 
-// Ids never come from a random source or from the clock of a retry: the same thing must have the
-// same id whoever finds it, so that a stream can hold it once. Not the content alone, which would
+// Ids never come from a random source or from the clock of a retry: the same fact must have the same
+// id whichever process finds it, so that a stream holds it once. Not the content alone, which would
 // hide A→B→A; not the revision alone, which a restored backup would use twice.
 
 // unstamped marks an id that waits for its place in the log; what follows it is the scope.
@@ -150,17 +150,17 @@ var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPad
 // Cursor is how far the event log is published. It is a hint that may lag. The zero value means
 // that nothing is published.
 type Cursor struct {
-	// Position: the stream has acknowledged all up to it.
+	// Position: the stream has acknowledged everything up to it.
 	Position uint64 `json:"position"`
-	// ID and StreamSequence are the acknowledged event that stands last in the stream, and
-	// StreamCreated says which stream that is.
+	// ID and StreamSequence are the last acknowledged event in the stream, and StreamCreated says
+	// which stream that is.
 	ID             string    `json:"id"`
 	StreamSequence uint64    `json:"streamSequence"`
 	StreamCreated  time.Time `json:"streamCreated"`
-	// Read: of what stands in the stream up to here, nothing is still to be offered. Behind it a
-	// recent message of another doorbell may carry the id of such an event.
+	// Read: no message of the stream up to here has the id of an event that is still to be offered.
+	// A recent message of another doorbell behind it may have one.
 	Read uint64 `json:"read"`
-	// Highest is the highest position that was ever acknowledged. It stays where the cursor goes
+	// Highest is the highest position that was ever acknowledged. It stays when the cursor goes
 	// back.
 	Highest uint64 `json:"highest"`
 }

@@ -7,18 +7,19 @@ import (
 )
 
 // Fit returns the event so that headers and payload together take at most maxBytes, the server's
-// max_payload less what the sender adds. Mostly that is the event itself. If not, "truncated"
-// becomes true and values are left out, the least missed first, until it fits:
+// max_payload less what the sender adds. Usually that is the event itself. If not, "truncated"
+// becomes true and values are left out until it fits, the least important first:
 //
 //  1. the record,
 //  2. before and after of changes; the paths stay,
 //  3. the members of the insertion,
 //  4. the message of the contact,
-//  5. the ends of long texts and lists, shorter with every try; ids come last, the members of the contact before them.
+//  5. the ends of long texts and lists, shorter with each try; then the members of the contact, and
+//     the ends of ids last.
 //
-// What is left still has every required member but the record, and its order. From 2 KiB on it
-// always fits, whatever came from outside: an event must never block the log. It needs Data from
-// [New], and an agency id of at most 64 bytes.
+// Every required member but the record stays, in its order. With 2 KiB or more an event always fits,
+// whatever came from outside: it must never block the log. Fit needs Data from [New], and an agency
+// id of at most 64 bytes.
 func (e Event) Fit(maxBytes int) Event {
 	if len(e.Data) <= maxBytes-maxHeader {
 		return e
@@ -56,7 +57,7 @@ var leavings = []func(*object){
 
 var identities = []string{"agencyId", "propertyReferenceId", "contactRequestId"}
 
-// truncated sets the member that says so, which stands behind the times of the observation.
+// truncated sets the member of that name, which comes after the times of the observation.
 func (o object) truncated() object {
 	without("truncated")(&o)
 	place := 1 + max(o.index("observedAt"), o.index("observedAfter"))
@@ -74,7 +75,8 @@ func pathsOnly(value json.RawMessage) json.RawMessage {
 	return paths
 }
 
-// headerSize is what a header takes of max_payload: a status line, a line for each, an empty line.
+// headerSize is how much of max_payload a header takes: a status line, a line for each value, an
+// empty line.
 func headerSize(header map[string][]string) int {
 	size := len("NATS/1.0\r\n\r\n")
 	for name, values := range header {

@@ -57,7 +57,7 @@ func (o object) index(name string) int {
 	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
 }
 
-// without is an edit that takes a member away; rewrite is one that changes its value.
+// without is an edit that removes a member; rewrite is one that changes its value.
 func without(name string) func(*object) {
 	return func(o *object) {
 		*o = slices.DeleteFunc(*o, func(m member) bool { return m.name == name })
@@ -74,7 +74,7 @@ func rewrite(name string, change func(json.RawMessage) json.RawMessage) func(*ob
 	}
 }
 
-// edit changes an object; what is none stays as it is.
+// edit changes an object; any other value stays as it is.
 func edit(value json.RawMessage, change func(*object)) json.RawMessage {
 	o, err := parseObject(value)
 	if err != nil {
@@ -84,8 +84,8 @@ func edit(value json.RawMessage, change func(*object)) json.RawMessage {
 	return o.encode()
 }
 
-// items changes the elements of an array, of which it keeps the first most; what is none stays as
-// it is.
+// items changes the elements of an array, of which it keeps at most the first ones; any other value
+// stays as it is.
 func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, most int) json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil {
@@ -103,7 +103,7 @@ func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, 
 }
 
 // encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are
-// no UTF-8 become U+FFFD.
+// not UTF-8 become U+FFFD.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -88,8 +88,8 @@ var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, typ
 )
 
 // Payload decodes Data into the struct of the event's type. Members that this version does not know
-// are left out. The error is a type that it does not know, or data of another form; it quotes
-// nothing of the data.
+// are left out. It fails if the type is unknown or Data has another form; the error quotes nothing
+// of the data.
 func (e Event) Payload() (Payload, error) {
 	empty, ok := payloads[e.Type]
 	if !ok {
@@ -102,9 +102,8 @@ func (e Event) Payload() (Payload, error) {
 	return p, nil
 }
 
-// encodePayload writes a payload, which is settled, as it travels: encoding/json writes the struct;
-// the members that every payload begins with go to the front, and times get the form in which we
-// write them.
+// encodePayload writes a settled payload as it is published: as encoding/json does, but with the
+// members that every payload begins with at the front, and times in our form.
 func encodePayload(p Payload) (json.RawMessage, error) {
 	data, err := encode(p)
 	if err != nil {
@@ -125,7 +124,7 @@ func encodePayload(p Payload) (json.RawMessage, error) {
 	return o.encode(), nil
 }
 
-// opening is how every payload begins: about whom, since when.
+// opening is how every payload begins: whom it is about, and since when.
 var opening = []string{
 	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin",
 	"createdAt", "observedAt", "observedAfter", "truncated",

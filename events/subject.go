@@ -14,8 +14,8 @@ const (
 	maxToken = 64
 	// emptyToken stands for the agency without a name: a subject has no empty tokens.
 	emptyToken = "="
-	// hashedToken opens the token of an agency whose name would take too much room. No other token
-	// holds it: there, two hex digits follow every =.
+	// hashedToken begins the token of an agency whose name is too long. No other token contains it:
+	// there, two hex digits follow every =.
 	hashedToken = "=="
 )
 
@@ -38,7 +38,7 @@ func plain(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// escape writes every byte that may not stay as the mark and two hex digits.
+// escape writes the mark and two hex digits for every byte that may not stay.
 func escape(s string, mark byte, stays func(byte) bool) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -13,7 +13,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,15 +34,18 @@ type Poster struct {
 
 // Errors of NewPoster. They quote nothing: an address may contain a token.
 var (
-	ErrAddress   = errors.New("this is no address to post to; write it like https://hooks.example.com/doorbell")
-	ErrPlaintext = errors.New("the address speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or allow its host by name")
+	ErrAddress = errors.New("this is no address to post to; " +
+		"write it like https://hooks.example.com/doorbell")
+	ErrPlaintext = errors.New("the address speaks plain http to another machine, " +
+		"which would show people's data to everybody on the way; write https://, or allow its host by name")
 )
 
 // NewPoster parses an address. It must be https, unless its host is this machine or allowed by
 // name. No network call is made.
 func NewPoster(text string, plaintext []string) (Poster, error) {
 	address, err := url.Parse(strings.TrimSpace(text))
-	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Hostname() == "" || address.User != nil {
+	if err != nil || address.Hostname() == "" || address.User != nil ||
+		address.Scheme != "https" && address.Scheme != "http" {
 		return Poster{}, ErrAddress
 	}
 	if address.Scheme == "http" && !MayBePlain(address.Hostname(), plaintext) {
@@ -93,25 +95,31 @@ type Response struct {
 // Post sends a body. Its error is a *Retry with a reason of our own wording, because network errors
 // quote the address. A request that was written completely may have been accepted though no
 // response came.
-func (p Poster) Post(ctx context.Context, method string, header http.Header, body []byte) (*Response, error) {
+func (p Poster) Post(
+	ctx context.Context, method string, header http.Header, body []byte,
+) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	var written atomic.Bool
-	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, p.address.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, &Retry{Reason: "the request cannot be made", Receiver: true} // does not happen: NewPoster parsed the address
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) },
+	})
+	request, err := http.NewRequestWithContext(ctx, method, p.address.String(), bytes.NewReader(body))
+	if err != nil { // does not happen: NewPoster parsed the address
+		return nil, &Retry{Reason: "the request cannot be made", Receiver: true}
 	}
 	request.Header = header
 	response, err := p.client.Do(request)
 	if err != nil {
-		whole := written.Load()
-		return nil, &Retry{Reason: cmp.Or(Unreachable(err), "the connection failed"), Receiver: !whole, Unanswered: whole}
+		reason, whole := cmp.Or(Unreachable(err), "the connection failed"), written.Load()
+		return nil, &Retry{Reason: reason, Receiver: !whole, Unanswered: whole}
 	}
 	defer response.Body.Close()
 	r := &Response{Status: response.StatusCode, Header: response.Header}
-	if r.Status != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
-		r.Body, _ = io.ReadAll(io.LimitReader(response.Body, maxRead)) // of one that breaks off the status counts
+	// A body that breaks off says nothing; the status counts. After 101 the body is the connection,
+	// which no context ends.
+	if r.Status != http.StatusSwitchingProtocols {
+		r.Body, _ = io.ReadAll(io.LimitReader(response.Body, maxRead))
 	}
 	return r, nil
 }
@@ -122,7 +130,8 @@ func (p Poster) Close() { p.client.CloseIdleConnections() }
 // MayBePlain reports whether plain http is allowed to a host: to this machine, and to hosts allowed
 // by name.
 func MayBePlain(host string, allowed []string) bool {
-	if strings.EqualFold(host, "localhost") || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
+	is := func(name string) bool { return strings.EqualFold(name, host) }
+	if is("localhost") || slices.ContainsFunc(allowed, is) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
@@ -133,7 +142,8 @@ func MayBePlain(host string, allowed []string) bool {
 // message, so that any other message would get it too.
 func OfReceiver(status int) bool {
 	switch status {
-	case http.StatusSwitchingProtocols, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+	case http.StatusSwitchingProtocols, http.StatusUnauthorized, http.StatusPaymentRequired,
+		http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
 		return true
 	}
@@ -149,7 +159,8 @@ func (r *Response) Outcome() error {
 	case s >= 200 && s < 300:
 		return nil
 	case s >= 300 && s < 400:
-		return &Retry{Receiver: true, Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
+		reason += ", a redirect, which is not followed; set the address that it leads to"
+		return &Retry{Receiver: true, Reason: reason}
 	case OfReceiver(s), s == http.StatusRequestTimeout, s < 200, s >= 500:
 		return &Retry{After: r.RetryAfter(), Receiver: OfReceiver(s), Reason: reason}
 	}
@@ -196,11 +207,15 @@ func Unreachable(err error) string {
 		return BadCertificate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.As(err, &timeout) && timeout.Timeout(): // of a context too
 		return "no answer in time"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "the connection broke"
+	}
+	for _, broken := range []error{
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE,
+	} {
+		if errors.Is(err, broken) {
+			return "the connection broke"
+		}
 	}
 	return ""
 }

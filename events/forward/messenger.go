@@ -69,7 +69,8 @@ func NewMessenger(h Hook, s Service) (*Messenger, error) {
 		return nil, err
 	}
 	if strings.Trim(poster.address.Path, "/") == "" {
-		return nil, errors.New("the part of the address that names the webhook is missing; copy all of it")
+		return nil, errors.New("the part of the address that names the webhook is missing; " +
+			"copy all of it")
 	}
 	return &Messenger{poster, s, cmp.Or(h.UserAgent, "doorbell")}, nil
 }
@@ -103,9 +104,12 @@ func (m *Messenger) outcome(r *Response) error {
 	}
 	switch {
 	case about == OfWebhook, r.Status == http.StatusGone:
-		return &Retry{Receiver: true, Reason: reason + ": the webhook does not work any more; " + m.service.Renew}
-	case about == OfMoment, about == OfMessage && (r.Status >= 500 || r.Status == http.StatusTooManyRequests):
-		return &Retry{After: r.RetryAfter(), Receiver: about == OfMoment || OfReceiver(r.Status), Reason: reason}
+		reason += ": the webhook does not work any more; " + m.service.Renew
+		return &Retry{Receiver: true, Reason: reason}
+	case about == OfMoment:
+		return &Retry{After: r.RetryAfter(), Receiver: true, Reason: reason}
+	case about == OfMessage && (r.Status >= 500 || r.Status == http.StatusTooManyRequests):
+		return &Retry{After: r.RetryAfter(), Receiver: OfReceiver(r.Status), Reason: reason}
 	case about == OfMessage:
 		return &Refused{Reason: reason, Certain: r.Status == http.StatusRequestEntityTooLarge}
 	}

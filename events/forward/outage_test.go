@@ -155,26 +155,6 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 	})
 }
 
-func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.run(time.Second)
-		w.leads(12, "A100")
-		s.will(func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == 6 }) {
-				return &Retry{Reason: "500"}
-			}
-			return nil
-		})
-		w.run(2 * time.Hour)
-		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[5].ID {
-			t.Errorf("%+v", l)
-		}
-		if got := s.ids(); len(got) != 11 {
-			t.Errorf("%d events", len(got))
-		}
-	})
-}
-
 func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Second)
@@ -383,24 +363,6 @@ func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		w.must(stop())
-	})
-}
-
-// A receiver that accepts a lead and answers after its time limit gets it three times, not for a
-// day.
-func TestALeadThatIsPerhapsDeliveredIsTriedThreeTimes(t *testing.T) {
-	scene(t, 1, func(t *testing.T, w *world, s *script) {
-		s.will(func(d Delivery) error {
-			if d.Events[0].Sequence == 1 {
-				return &Retry{Unanswered: true, Reason: "no answer in time"}
-			}
-			return nil
-		})
-		w.run(10*time.Minute, func() { w.lead("A100"); w.lead("A100") })
-		wantIDs(t, s, w.history[1:])
-		if l := w.letters(); len(l) != 1 || l[0].Attempts != 3 || l[0].Reason != "perhaps delivered: no answer in time" {
-			t.Errorf("%+v", l)
-		}
 	})
 }
 

@@ -91,30 +91,6 @@ func TestADeadLetterIsDone(t *testing.T) {
 	})
 }
 
-func TestAChangeOfRoutesAfterTheStreamWasMadeAnewLosesNothingThatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b, c := newScript("a", 1), newScript("b", 1), newScript("c", 1)
-		w := newWorld(t, leadsTo(a, "A100"), leadsTo(b, "B200"))
-		w.run(5*time.Minute, func() {
-			for range 20 {
-				w.lead("A100")
-				w.lead("B200")
-			}
-		})
-		a.down()
-		w.history = nil // the stream begins anew, and so do its numbers
-		w.rebuild()
-		w.run(5*time.Minute, func() {
-			w.lead("A100")
-			w.lead("B200")
-			w.lead("B200")
-		})
-		w.o.Routes = []Route{leadsTo(c, "A100"), leadsTo(b, "B200")}
-		w.run(5 * time.Minute)
-		wantIDs(t, c, w.history[:1])
-	})
-}
-
 // TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
 // stream. The second is refused until it has a name of its own.
 func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {

@@ -26,11 +26,11 @@ const (
 	maxBytes    = 8 << 20                // of memory for them, approximately
 	fetched     = 20                     // messages fetched at a time
 	settled     = 250 * time.Millisecond // within which a busy server offers what it has
-	maxLost     = 10_000                 // messages that wait because no route takes them, besides maxPending
+	maxLost     = 10_000                 // messages that no route takes, besides maxPending
 	failures    = 10                     // attempts after which a message lets the others try
 	unanswered  = 3                      // attempts of a message that may have been accepted
-	lonely      = 24 * time.Hour         // how long a refused message waits for another to compare it with
-	leaving     = 10 * time.Minute       // how long a removed receiver keeps its worker without a message
+	lonely      = 24 * time.Hour         // how long a refused message waits for another
+	leaving     = 10 * time.Minute       // how long a removed receiver keeps an idle worker
 )
 
 // untaken is the destination of the worker that counts the leads which no route takes.
@@ -113,7 +113,8 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	if !there {
 		consumer = slices.DeleteFunc(consumer, func(part string) bool { return part == "" })
 		w.done = progress{
-			Version: stateVersion, Worker: name, Consumer: strings.Join(consumer, "-"), Done: map[string]*checkpoint{},
+			Version: stateVersion, Worker: name, Consumer: strings.Join(consumer, "-"),
+			Done: map[string]*checkpoint{},
 		}
 	}
 	return w, nil
@@ -177,8 +178,8 @@ func (w *worker) run(ctx context.Context) error {
 // Reasons why no events come from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
-	errOther    = errors.New("the consumer of this receiver is that of another doorbell, with other agencies; " +
-		"set DOORBELL_INSTANCE to tell the two apart")
+	errOther    = errors.New("the consumer of this receiver is that of another doorbell, " +
+		"with other agencies; set DOORBELL_INSTANCE to tell the two apart")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
@@ -317,7 +318,8 @@ func (w *worker) wanted(i *item) (to []string, lost bool) {
 		return nil, w.f.tables.isUntaken(i.event)
 	}
 	to, lost = w.f.tables.home(i.event, w.name, w.done.Early || i.resent())
-	return without(to, i.sent), lost && len(i.sent) == 0 && i.event.Type == events.TypeContactRequestCreated
+	lost = lost && len(i.sent) == 0 && i.event.Type == events.TypeContactRequestCreated
+	return without(to, i.sent), lost
 }
 
 func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
@@ -354,7 +356,8 @@ func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue)+len(w.lost)
 
 // waiting sets the count. A lost lead that the server offers no longer was erased, or has expired.
 func (w *worker) waiting(n uint64) {
-	w.lost = slices.DeleteFunc(w.lost, func(i *item) bool { return time.Since(i.fetched) > w.f.o.AckWait*3/2 })
+	left := func(i *item) bool { return time.Since(i.fetched) > w.f.o.AckWait*3/2 }
+	w.lost = slices.DeleteFunc(w.lost, left)
 	w.status.write(func(s *WorkerStatus) {
 		s.Waiting, s.Lost = n, uint64(len(w.lost))
 		if n == 0 {

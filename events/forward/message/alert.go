@@ -30,14 +30,19 @@ func (w writer) alerts(all []events.Event) Message {
 	var groups [][]alert
 	for _, e := range all {
 		a := w.alert(e)
-		same := slices.IndexFunc(groups, func(g []alert) bool { return g[0].Heading == a.Heading && g[0].Under == a.Under })
+		same := slices.IndexFunc(groups, func(g []alert) bool {
+			return g[0].Heading == a.Heading && g[0].Under == a.Under
+		})
 		if same < 0 {
 			groups = append(groups, nil)
 			same = len(groups) - 1
 		}
 		groups[same] = append(groups[same], a)
 	}
-	m := Message{Tone: groups[0][0].Tone, Foot: []string{"Sent by doorbell, which watches your listings for new contact requests."}}
+	m := Message{
+		Tone: groups[0][0].Tone,
+		Foot: []string{"Sent by doorbell, which watches your listings for new contact requests."},
+	}
 	for _, g := range groups {
 		m.Items = append(m.Items, w.together(g))
 		if g[0].Tone == Alert {
@@ -102,35 +107,40 @@ var notices = map[events.Type]Item{
 	},
 	events.TypeWatchStale: {
 		Tone: Alert, Heading: "No successful response for too long",
-		Under:   "New contact requests may be waiting there. doorbell keeps trying and catches up; nothing is lost.",
+		Under: "New contact requests may be waiting there. " +
+			"doorbell keeps trying and catches up; nothing is lost.",
 		Advice:  "Check the status, and whether the listings service has an outage.",
 		Command: "doorbell status",
 	},
 	events.TypeWatchRecovered: {Tone: Good, Heading: "Recovered"},
 	events.TypeWatchGapDetected: {
-		Tone: Alert, Heading: "Not everything can be seen", Under: "doorbell cannot see everything here.",
+		Tone: Alert, Heading: "Not everything can be seen",
+		Under:  "doorbell cannot see everything here.",
 		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
 	},
 	events.TypeWatchSchemaDrifted: {
 		Tone: Alert, Heading: "The API's answers have changed",
 		Under: "The API has changed the form of its answers, or something else answers in its place.",
-		Advice: "If contact requests keep arriving, there is nothing to do. Otherwise ask the provider what has changed, " +
-			"and check for a newer doorbell.",
+		Advice: "If contact requests keep arriving, there is nothing to do. " +
+			"Otherwise ask the provider what has changed, and check for a newer doorbell.",
 		Command: "doorbell check",
 	},
 	events.TypeWatchChangeHeld: {
 		Tone: Alert, Heading: "Many insertions disappeared at once",
-		Under:  "This may be a mistake of the API, so it is not reported yet.",
-		Advice: "If it is right, approve the change. If not, do nothing: it takes effect only if the API keeps showing it.",
+		Under: "This may be a mistake of the API, so it is not reported yet.",
+		Advice: "If it is right, approve the change. " +
+			"If not, do nothing: it takes effect only if the API keeps showing it.",
 	},
 }
 
 // labels name members of payloads; the name of any other is its label. Those without one are not
 // shown as facts.
 var labels = map[string]string{
-	"propertyReferenceId": "Insertion", "observedAt": "Observed", "observedAfter": "Last good answer", "until": "Takes effect",
+	"propertyReferenceId": "Insertion", "observedAt": "Observed", "observedAfter": "Last good answer",
+	"until":    "Takes effect",
 	"haltedAt": "Halted since", "probableReason": "Probable reason",
-	"agencyId": "", "origin": "", "lastSuccessAt": "", "advice": "", "resume": "", "approve": "", "cause": "", "ends": "",
+	"agencyId": "", "origin": "", "lastSuccessAt": "", "advice": "", "resume": "", "approve": "",
+	"cause": "", "ends": "",
 }
 
 // alert puts an event into words. Its facts are the members of the payload that are no objects.
@@ -149,7 +159,8 @@ func (w writer) alert(e events.Event) alert {
 
 	i, known := notices[e.Type]
 	if !known {
-		i = Item{Tone: Quiet, Heading: cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), Under: unknown}
+		i = Item{Tone: Quiet, Under: unknown}
+		i.Heading = cmp.Or(Line(string(e.Type), maxWord), "An event without a type")
 	}
 	switch e.Type {
 	case events.TypeAccessHalted:
@@ -157,7 +168,8 @@ func (w writer) alert(e events.Event) alert {
 	case events.TypeAccessResumed:
 		i.Under = "Polling resumed, because " + Cause(text("cause")) + "."
 		if text("cause") != "retry_succeeded" { // no answer has shown it yet
-			i.Heading, i.Under = "Polling resumed", i.Under+" If the API still refuses access, another alert follows."
+			i.Heading = "Polling resumed"
+			i.Under += " If the API still refuses access, another alert follows."
 		}
 	case events.TypeWatchRecovered:
 		i.Heading = Ending(text("ends"))
@@ -187,7 +199,8 @@ func (w writer) alert(e events.Event) alert {
 	if stale, ok := p.(*events.WatchStale); ok {
 		const most = 3
 		for _, e := range stale.Errors[max(0, len(stale.Errors)-most):] {
-			i.Facts = append(i.Facts, Fact{Label: "Error", Text: joined(", ", Line(e.Text, maxTitle), w.when(e.At))})
+			text := joined(", ", Line(e.Text, maxTitle), w.when(e.At))
+			i.Facts = append(i.Facts, Fact{Label: "Error", Text: text})
 		}
 	}
 	return alert{Item: i, agency: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
@@ -212,13 +225,16 @@ func Scope(s events.Scope) string { return cmp.Or(scopes[s], "everything of the 
 
 var (
 	causes = map[string]string{
-		"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded",
+		"key_changed": "the key was replaced", "operator": "an operator asked for it",
+		"retry_succeeded": "a retry succeeded",
 	}
 	endings = map[string]string{"stale": "The API answers again", "change_held": "The held change is settled"}
 
 	refusals = map[string]string{
-		"key_rejected": "The API refuses the key", "agency_not_linked": "The API refuses this agency",
-		"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "A firewall or gateway blocks doorbell",
+		"key_rejected":          "The API refuses the key",
+		"agency_not_linked":     "The API refuses this agency",
+		"insertion_not_allowed": "The API refuses an insertion",
+		"edge_challenge":        "A firewall or gateway blocks doorbell",
 	}
 	gaps = map[string]string{
 		"window_full":     "More contact requests arrived at once than the API shows",

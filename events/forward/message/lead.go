@@ -21,7 +21,8 @@ func (w writer) item(e events.Event) (i Item, place string) {
 		place = w.placeOf(p.Insertion)
 	case *events.ContactRequestChanged:
 		i = w.request(&events.ContactRequestCreated{
-			Common: p.Common, PropertyReferenceID: p.PropertyReferenceID, Contact: p.Contact, Insertion: p.Insertion, CreatedAt: p.CreatedAt,
+			Common: p.Common, PropertyReferenceID: p.PropertyReferenceID, Contact: p.Contact,
+			Insertion: p.Insertion, CreatedAt: p.CreatedAt,
 			Score: p.Score, Defects: p.Defects, Erased: p.Erased,
 		})
 		i.Label, i.Tone, place = w.t("Contact request changed"), Quiet, w.placeOf(p.Insertion)
@@ -30,9 +31,9 @@ func (w writer) item(e events.Event) (i Item, place string) {
 			Label:  w.t("Contact request erased"),
 			Advice: w.t("The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes."),
 			Facts: facts(
-				Fact{Label: w.t("Contact request"), Text: Line(p.ContactRequestID, maxWord)},
-				Fact{Label: w.t("Wrote"), Text: w.when(p.CreatedAt)}, Fact{Label: w.t("Erased fields"), Text: names(p.RedactedFields)},
-				Fact{Label: w.t("Seen"), Text: w.when(p.ObservedAt)}),
+				w.fact("Contact request", Line(p.ContactRequestID, maxWord)),
+				w.fact("Wrote", w.when(p.CreatedAt)), w.fact("Erased fields", names(p.RedactedFields)),
+				w.fact("Seen", w.when(p.ObservedAt))),
 		}
 	case *events.InsertionAppeared:
 		i, place = w.insertion(w.t("Insertion appeared"), p.Insertion, p.ObservedAt, nil)
@@ -40,12 +41,12 @@ func (w writer) item(e events.Event) (i Item, place string) {
 		i, place = w.insertion(w.t("Insertion changed"), p.Insertion, p.ObservedAt, p.Changes)
 	case *events.InsertionDisappeared:
 		i, place = w.insertion(w.t("Insertion disappeared"), p.Insertion, p.ObservedAt, nil)
-		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Last seen"), Text: w.when(p.LastSeenAt)})...)
+		i.Facts = append(i.Facts, facts(w.fact("Last seen", w.when(p.LastSeenAt)))...)
 	case *events.InsertionReappeared:
 		i, place = w.insertion(w.t("Insertion is back"), p.Insertion, p.ObservedAt, p.Changes)
-		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Was gone since"), Text: w.when(p.DisappearedAt)})...)
+		i.Facts = append(i.Facts, facts(w.fact("Was gone since", w.when(p.DisappearedAt)))...)
 	default:
-		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(Fact{Label: w.t("Seen"), Text: w.when(e.Time)}), Note: w.t(unknown)}
+		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(w.fact("Seen", w.when(e.Time))), Note: w.t(unknown)}
 	}
 	if i.Tone == "" {
 		i.Tone = Quiet
@@ -90,7 +91,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		}
 		i.Facts = facts(
 			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
-			Fact{Label: w.t("Prefers"), Text: Line(c.PreferredContact, maxWord)})
+			w.fact("Prefers", Line(c.PreferredContact, maxWord)))
 		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" && !p.Truncated {
 			i.Note = joined(" ", i.Note, w.t("The portal gives no way to reach this person; look there."))
 		}
@@ -100,7 +101,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		label = w.t("Seen")
 	}
 	score := scalar(p.Score)
-	i.Facts = append(i.Facts, facts(Fact{Label: label, Text: w.when(written)}, Fact{Label: w.t("Score"), Text: score})...)
+	i.Facts = append(i.Facts, facts(Fact{Label: label, Text: w.when(written)}, w.fact("Score", score))...)
 	i.Facts = append(append(i.Facts, w.about(c)...), w.property(p.Insertion)...)
 	i.Line = joined(" · ", Cut(i.Heading, 60), w.when(written), labelled(w.t("Score"), Cut(score, 20)))
 	switch {
@@ -121,7 +122,7 @@ func (w writer) about(c events.Contact) []Fact {
 	if a := c.Address; a != nil {
 		address = Line(joined(", ", a.Street, joined(" ", a.PostalCode, a.Locality), a.Country), maxTitle)
 	}
-	return facts(Fact{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, Fact{Label: w.t("Lives at"), Text: address})
+	return facts(w.fact("Company", Line(c.Company, maxWord)), w.fact("Lives at", address))
 }
 
 // nameOf is how a person is called: salutation and names, else the whole name, else the company. In
@@ -166,9 +167,9 @@ func (w writer) property(s events.InsertionSummary) []Fact {
 		space += " m²"
 	}
 	all := facts(
-		Fact{Label: w.t("Where"), Text: joined(", ", Line(s.Street, maxWord), Line(joined(" ", s.PostalCode, s.Locality), maxWord))},
-		Fact{Label: w.t("Size"), Text: joined(", ", rooms, space)},
-		Fact{Label: w.t("Price"), Text: w.price(s.Price)},
+		w.fact("Where", joined(", ", Line(s.Street, maxWord), Line(joined(" ", s.PostalCode, s.Locality), maxWord))),
+		w.fact("Size", joined(", ", rooms, space)),
+		w.fact("Price", w.price(s.Price)),
 	)
 	if !w.list {
 		return append(all, facts(Fact{w.t("Page"), host, page})...)
@@ -182,7 +183,7 @@ func (w writer) property(s events.InsertionSummary) []Fact {
 
 func (w writer) insertion(label string, s events.InsertionSummary, observed time.Time, list []events.Change) (Item, string) {
 	place := w.placeOf(s)
-	i := Item{Label: label, Heading: place, Facts: append(facts(Fact{Label: w.t("Seen"), Text: w.when(observed)}), w.property(s)...)}
+	i := Item{Label: label, Heading: place, Facts: append(facts(w.fact("Seen", w.when(observed))), w.property(s)...)}
 	const most = 20
 	for _, c := range list[:min(len(list), most)] {
 		i.Facts = append(i.Facts, Fact{Label: Member(c.Path), Text: difference(c)})

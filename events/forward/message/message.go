@@ -82,6 +82,9 @@ type Link struct {
 	URL  URL
 }
 
+// fact is a value with its label in the language.
+func (w words) fact(label, text string) Fact { return Fact{Label: w.t(label), Text: text} }
+
 // facts leaves out those without a value.
 func facts(all ...Fact) []Fact {
 	return slices.DeleteFunc(all, func(f Fact) bool { return f.Text == "" })
@@ -201,7 +204,7 @@ func (w writer) digest(all []events.Event) Message {
 			requests++
 			m.Tone = Lead
 		}
-		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Reference"), Text: joined(" · ", Line(e.Reference, maxTitle), w.agency(e.AgencyID))})...)
+		i.Facts = append(i.Facts, facts(w.fact("Reference", joined(" · ", Line(e.Reference, maxTitle), w.agency(e.AgencyID))))...)
 		key := e.AgencyID + "\x00" + e.Reference
 		if groups[key] == nil {
 			order = append(order, key)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"doorbell/events"
 )
 
-// said are the texts that leads are told with: every literal that the code hands to t and count.
+// said are the texts that leads are told with: every literal that the code hands to t, fact and count.
 func said(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{unknown: true}
@@ -26,10 +27,14 @@ func said(t *testing.T) map[string]bool {
 			if !ok {
 				return true
 			}
-			if s, ok := call.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "t" && s.Sel.Name != "count" {
+			if s, ok := call.Fun.(*ast.SelectorExpr); !ok || !slices.Contains([]string{"t", "fact", "count"}, s.Sel.Name) {
 				return true
 			}
-			for _, argument := range call.Args {
+			args := call.Args
+			if call.Fun.(*ast.SelectorExpr).Sel.Name == "fact" {
+				args = args[:1]
+			}
+			for _, argument := range args {
 				ast.Inspect(argument, func(n ast.Node) bool {
 					if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
 						text, err := strconv.Unquote(l.Value)

@@ -27,6 +27,10 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		if st := f.Status()[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"]+st.Failed["receiver"] < uint64(st.Attempts) || st.DeadLetters != 0 || time.Since(st.FailingSince) < 59*time.Minute {
 			t.Errorf("%+v", st)
 		}
+		for before := -1; before != s.called(); { // not between an attempt and that of another message
+			before = s.called()
+			time.Sleep(2 * s.traits.Pace)
+		}
 		s.up()
 		time.Sleep(7 * time.Minute)
 		w.must(stop())

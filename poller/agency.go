@@ -17,7 +17,6 @@ type agency struct {
 	p      *Poller
 	id     string
 	people events.People // which data of people its events contain
-	began  time.Time     // when this process began to watch it
 
 	walking *backoff // of the list of insertions
 	asking  *backoff // of contact requests, for all insertions
@@ -62,7 +61,7 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 
 func newAgency(p *Poller, k AgencyKeys) *agency {
 	a := &agency{
-		p: p, id: k.ID, people: k.People, began: time.Now(),
+		p: p, id: k.ID, people: k.People,
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{}, busy: map[string]struct{}{},
 		walkNow: make(chan struct{}, 1),

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -20,47 +21,31 @@ const checkEvery = time.Minute
 // monitorStaleness raises an alarm where an operation has no successful response for too long,
 // until ctx is done.
 func (p *Poller) monitorStaleness(ctx context.Context) error {
-	for checked := time.Now(); ; checked = time.Now() {
+	for {
 		p.heartbeats.staleness.beat()
 		if err := sleep(ctx, checkEvery); err != nil {
 			return err
 		}
-		full := p.store.Full() // nothing is asked
-		away := full || wasAway(checked, time.Now())
 		for _, a := range p.agencies {
-			if away {
-				a.excuse(listings.OperationInsertions, time.Now())
-				a.excuse(listings.OperationContactRequests, time.Now())
-			}
-			if full {
-				continue
-			}
-			if err := errors.Join(a.checkStale(listings.OperationInsertions, time.Now()), a.checkStale(listings.OperationContactRequests, time.Now())); err != nil {
-				return err
+			for _, op := range operations {
+				if err := a.checkStale(op, time.Now()); err != nil {
+					return err
+				}
 			}
 		}
 		p.checkCap()
 	}
 }
 
-// wasAway says whether nothing was checked for long, by the clock of the wall: the machine slept,
-// or the clock has jumped. Then everything seems old, and it was not the API's silence.
-func wasAway(checked, now time.Time) bool { return now.Round(0).Sub(checked.Round(0)) > 3*checkEvery }
-
 // restoreHealth goes on with the last successes that the store remembers.
 func (a *agency) restoreHealth() {
 	s := a.published()
 	for _, op := range operations {
-		h := a.health[op]
-		if h.Good = s.state.Operation(string(op)).LastGood; h.Good.IsZero() {
-			h.Good = s.state.WatchStart
+		good := s.state.Operation(string(op)).LastGood
+		if good.IsZero() {
+			good = cmp.Or(s.state.WatchStart, time.Now())
 		}
-		if h.Good.IsZero() {
-			h.Good = a.began // of one that is new
-		}
-	}
-	if _, incomplete := s.alarms[watch.AlarmOf(watch.Incomplete, listings.OperationInsertions, "")]; incomplete {
-		a.health[listings.OperationInsertions].Calm = a.began // there is a list all the same
+		a.health[op].Succeed(good)
 	}
 	a.changeAllowed(func(x watch.Access) watch.Access {
 		x.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
@@ -97,7 +82,7 @@ func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 // nothing is asked there is none.
 func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	stale := watch.AlarmOf(watch.Stale, op, "")
-	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
+	if a.p.store.Full() || a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
 		a.excuse(op, now)
 		return nil
 	}
@@ -107,7 +92,11 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	}
 	a.mu.Lock()
 	h := a.health[op]
-	failing, errs, good := h.Failing(a.staleAfter(op), now), h.Errors, h.LastGood(a.published().state.WatchStart)
+	interval := a.p.o.PollInterval
+	if op == listings.OperationInsertions {
+		interval = a.p.o.WalkInterval
+	}
+	failing, errs, good := h.Failing(interval, now), h.Errors, h.LastGood(a.published().state.WatchStart)
 	a.mu.Unlock()
 	if !failing {
 		return nil
@@ -118,42 +107,23 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	})
 }
 
-// staleAfter is how long an operation may be without a successful response. The caller holds a.mu.
-func (a *agency) staleAfter(op listings.Operation) time.Duration {
-	interval := a.p.o.PollInterval
-	if op == listings.OperationInsertions {
-		interval = max(a.p.o.WalkInterval, a.lastWalk.Took) // a walk over many takes its time
-	}
-	return watch.StaleAfter(interval)
-}
-
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
 	return a.p.schedule.Len(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
 }
 
-// excuse notes that failures up to now mean nothing.
+// excuse notes that the failures of an operation so far mean nothing.
 func (a *agency) excuse(op listings.Operation, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.health[op].Calm = now
-}
-
-// progress notes that a walk goes on, which may just take long: nothing has failed.
-func (a *agency) progress(now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if h := a.health[listings.OperationInsertions]; len(h.Errors) == 0 {
-		h.Calm = now
-	}
+	a.health[op].Excuse(now)
 }
 
 // noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer
 // of contact requests, as far as a drift at one insertion is concerned only its own.
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
-	h := a.health[op]
-	h.Good, h.Errors = at, nil
+	a.health[op].Succeed(at)
 	a.mu.Unlock()
 	over := []store.AlarmID{watch.AlarmOf(watch.Stale, op, "")}
 	drifted := watch.AlarmOf(watch.Drifted, op, "")

@@ -21,14 +21,3 @@ func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
 		t.Errorf("an hour later %d", got)
 	}
 }
-
-func TestAMachineThatSleptWasAway(t *testing.T) {
-	checked := time.Now()
-	if wasAway(checked, checked.Add(2*checkEvery)) || !wasAway(checked, checked.Add(4*checkEvery)) {
-		t.Error("two minutes between two checks are no sleep, four are")
-	}
-	wall := checked.Round(0)
-	if !wasAway(checked, wall.Add(time.Hour)) {
-		t.Error("an hour by the clock of the wall")
-	}
-}

@@ -67,7 +67,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 				return 0, err
 			}
 		}
-		a.progress(time.Now())
+		a.excuse(listings.OperationInsertions, time.Now()) // that walks stay partial is another alarm
 		if err := w.page(page); err != nil {
 			return 0, err
 		}
@@ -117,9 +117,6 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 // notePartial records in the health of the list why a walk is not complete: a failure, or odd
 // paging by the API.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
-	if v.Pages > 0 {
-		a.excuse(listings.OperationInsertions, now) // the list responds; that it is partial is another alarm
-	}
 	if v.Err != nil {
 		return a.noteOutcome(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}

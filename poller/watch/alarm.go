@@ -86,13 +86,19 @@ func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Ti
 	}
 }
 
-// Liveness is how well an operation of an agency has gone, as far as this process has seen. What is
-// remembered beyond it is that the last success was at Good.
+// Liveness is how well an operation of an agency has gone, as far as this process has seen. The
+// store remembers Good beyond it.
 type Liveness struct {
 	Good   time.Time           // last complete walk, or last good response of contact requests
-	Calm   time.Time           // last moment at which nothing was asked, or a failure meant nothing
-	Errors []events.StaleError // the last ten, since Good
+	Since  time.Time           // what has failed since then, it has failed in a row
+	Errors []events.StaleError // the last ten of these failures
 }
+
+// Succeed notes a success, also of an earlier process.
+func (l *Liveness) Succeed(at time.Time) { *l = Liveness{Good: at, Since: at} }
+
+// Excuse lets what has failed so far mean nothing: nothing is asked, or there was a response.
+func (l *Liveness) Excuse(at time.Time) { *l = Liveness{Good: l.Good, Since: at} }
 
 // maxErrors is how many errors are kept.
 const maxErrors = 10
@@ -107,18 +113,13 @@ func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time)
 	l.Errors = append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)
 }
 
-// staleAfter is the least time without a successful response that is an alarm.
-const staleAfter = 5 * time.Minute
+// failingFor is the minimum time for which failures in a row are an alarm.
+const failingFor = 5 * time.Minute
 
-// StaleAfter is the time without a successful response that is an alarm, by how often one is
-// expected.
-func StaleAfter(interval time.Duration) time.Duration { return max(3*interval, staleAfter) }
-
-// Failing reports whether an operation has failed in a row for too long. What is not asked does not
-// fail, and what takes long does not either, up to its timeout. A last success that is old counts
-// from the first failure on, also where the process has just begun.
-func (l Liveness) Failing(after time.Duration, now time.Time) bool {
-	return len(l.Errors) > 0 && min(now.Sub(l.Good), now.Sub(l.Calm)) >= after
+// Failing reports whether an operation that is asked at an interval has failed in a row for too
+// long. What is not asked does not fail, and what takes long does not either, up to its timeout.
+func (l Liveness) Failing(interval time.Duration, now time.Time) bool {
+	return len(l.Errors) > 0 && now.Sub(l.Since) >= max(3*interval, failingFor)
 }
 
 // LastGood is the last success as the store remembers it; zero: there was none since the watch
@@ -130,13 +131,10 @@ func (l Liveness) LastGood(watchStart time.Time) time.Time {
 	return time.Time{}
 }
 
-// Cannot be read: so many failures in a row, for three intervals and so long at least.
-const (
-	unreadableAfter = 3
-	unreadableFor   = 5 * time.Minute
-)
+// unreadableAfter is how many polls of an insertion must fail in a row before it is unreadable.
+const unreadableAfter = 3
 
-// CannotRead says whether an insertion of which polls fail is unreadable.
+// CannotRead reports whether an insertion of which polls fail is unreadable.
 func (b Backoff) CannotRead(interval time.Duration, now time.Time) bool {
-	return b.Failures >= unreadableAfter && now.Sub(b.Since) >= max(3*interval, unreadableFor)
+	return b.Failures >= unreadableAfter && now.Sub(b.Since) >= max(3*interval, failingFor)
 }

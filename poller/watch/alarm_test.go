@@ -11,23 +11,25 @@ import (
 	"doorbell/store"
 )
 
-func TestFailingIsMeasuredSinceTheLastSuccess(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
-	failed := []events.StaleError{{Text: "cut"}}
-	for _, c := range []struct {
-		name string
-		l    Liveness
-		want bool
+func TestAnOperationIsFailingOnceItHasFailedInARowForLong(t *testing.T) {
+	minute := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
+	fail := func(l *Liveness, at int) { l.Fail("insertions", ClassTransient, errors.New("cut"), minute(at)) }
+	for name, c := range map[string]struct {
+		happens  func(l *Liveness)
+		interval time.Duration
+		want     bool
 	}{
-		{"it fails for long", Liveness{Good: ago(30), Errors: failed}, true},
-		{"just long enough", Liveness{Good: ago(5), Errors: failed}, true},
-		{"it was good", Liveness{Good: ago(4), Errors: failed}, false},
-		{"it was halted", Liveness{Good: ago(30), Calm: ago(2), Errors: failed}, false},
-		{"nothing has failed", Liveness{Good: ago(600)}, false},
+		"it was good five minutes ago":         {func(l *Liveness) { l.Succeed(minute(55)); fail(l, 59) }, time.Minute, true},
+		"four minutes ago":                     {func(l *Liveness) { l.Succeed(minute(56)); fail(l, 59) }, time.Minute, false},
+		"three intervals ago":                  {func(l *Liveness) { l.Succeed(minute(30)); fail(l, 59) }, 10 * time.Minute, true},
+		"less than that":                       {func(l *Liveness) { l.Succeed(minute(31)); fail(l, 59) }, 10 * time.Minute, false},
+		"it was excused since the last time":   {func(l *Liveness) { l.Succeed(epoch); l.Excuse(minute(58)); fail(l, 59) }, time.Minute, false},
+		"it was excused after it had failed":   {func(l *Liveness) { l.Succeed(epoch); fail(l, 1); l.Excuse(minute(2)) }, time.Minute, false},
+		"nothing has failed since the success": {func(l *Liveness) { l.Succeed(epoch) }, time.Minute, false},
 	} {
-		if got := c.l.Failing(StaleAfter(30*time.Second), now); got != c.want {
-			t.Errorf("%s: failing %t", c.name, got)
+		var l Liveness
+		if c.happens(&l); l.Failing(c.interval, minute(60)) != c.want {
+			t.Errorf("%s: failing is not %t", name, c.want)
 		}
 	}
 }

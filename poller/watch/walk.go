@@ -60,9 +60,9 @@ type WalkRules struct {
 type Walked struct {
 	listings.Verdict
 	*Walk
-	Counted  time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
-	Failing  time.Duration // for how long walks have failed
-	Alarms   Alarms        // that are on
+	Counted time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
+	Failing time.Duration // for how long walks have failed
+	Alarms  Alarms        // that are on
 }
 
 // WalkEnd is what follows from a walk as a whole.
@@ -216,7 +216,7 @@ func (e *walkEnd) partial() {
 	if w.Pages == 0 || w.Reason == listings.ReasonCanceled {
 		return
 	}
-	lasting := w.Structural && w.Reason != listings.ReasonPagesMoved || w.Failing >= unreadableFor
+	lasting := w.Structural && w.Reason != listings.ReasonPagesMoved || w.Failing >= failingFor
 	if w.Fresh > 0 {
 		s.PartialWalks = 0
 	} else if s.PartialWalks++; lasting && !s.Baselined && s.PartialWalks >= structuralLimit {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"doorbell/events"
@@ -41,31 +40,28 @@ func (a *agency) mayChange(change func(watch.Access) (watch.Access, error)) erro
 // requests is in force before it is stored: none is started after a refusal was read, even if the
 // commit takes long or fails. What allows requests is stored first. The error leaves ended halts as
 // they were.
-func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (watch.AccessChange, error) {
+func (a *agency) changeAccess(decide func(watch.Access) watch.Effects) (watch.Effects, error) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	c := decide(a.access())
-	if len(c.Halted)+len(c.Ended) == 0 {
-		return c, nil
+	e := decide(a.access())
+	if e.Empty() {
+		return e, nil
 	}
-	a.apply(watch.AccessChange{Halted: c.Halted})
-	err := a.commitLocked(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
-	if err != nil {
-		return c, err
+	a.apply(watch.Effects{Halted: e.Halted})
+	if err := a.commitLocked(func(*store.Tx) (watch.Effects, error) { return e, nil }); err != nil {
+		return e, err
 	}
 	a.pause()
-	return c, nil
+	return e, nil
 }
 
-func (a *agency) apply(c watch.AccessChange) {
-	a.changeAllowed(func(x watch.Access) watch.Access { return x.After(c) })
+func (a *agency) apply(e watch.Effects) {
+	a.changeAllowed(func(x watch.Access) watch.Access { return x.After(e, time.Now()) })
 }
 
-// isHalted reports whether a halt covers a request, that was announced or not.
-func (a *agency) isHalted(r listings.Request) bool {
-	x := a.access()
-	_, silent := x.Silent(r.Reference)
-	return x.IsHalted(r) || silent && r.Operation == listings.OperationContactRequests
+// isHalted reports whether a halt covers the requests of an operation, or one about an insertion.
+func (a *agency) isHalted(op listings.Operation, reference string) bool {
+	return a.access().IsHalted(listings.Request{Operation: op, AgencyID: a.id, Reference: reference})
 }
 
 // forever is the pause of what only a person ends.
@@ -78,14 +74,11 @@ func (a *agency) pause() {
 	defer a.mu.Unlock()
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
-	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
-	switch x := a.access(); {
-	case !x.NextTry().IsZero() && x.Agency().Status == 0:
-		until, oneByOne = x.NextTry(), true
-	case x.IsHalted(asked):
+	switch {
+	case a.isHalted(listings.OperationInsertions, ""):
 		until = now.Add(forever)
-	case x.AllWait:
-		until = now.Add(time.Hour) // the end of the walk comes first
+	case a.isHalted(listings.OperationContactRequests, ""):
+		until, oneByOne = a.access().NextTry(), true
 	}
 	for _, reason := range []*backoff{a.p.keyBackoff(a.key().Fingerprint()), a.p.base, a.asking} {
 		b := reason.state()
@@ -104,9 +97,9 @@ func (a *agency) pause() {
 // silent halt is stored, and the list is walked, or what is halted waits for another day. That it
 // waits is in force already.
 func (a *agency) refusedContacts(reference string) error {
-	_, silent := a.access().Silent(reference)
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
-	if silent {
+	h, _ := a.access().Insertion(reference)
+	_, err := a.changeAccess(func(x watch.Access) watch.Effects { return x.Retried(reference, time.Now()) })
+	if h.Silent {
 		a.doubtList()
 	}
 	return err
@@ -124,22 +117,14 @@ func (a *agency) haltedUntil(reference string, otherwise time.Time) time.Time {
 // decideRefusals does what a walk decides about the insertions whose contact requests were refused.
 func (a *agency) decideRefusals(l watch.Listing) error {
 	var gone []string
-	_, err := a.changeAccess(func(x watch.Access) (c watch.AccessChange) {
-		c, gone = x.Decide(l, a.p.others(a), time.Now())
-		return c
+	_, err := a.changeAccess(func(x watch.Access) (e watch.Effects) {
+		e, gone = x.Decide(l, a.p.others(a), time.Now())
+		return e
 	})
 	for _, reference := range gone {
 		a.forget(reference)
 	}
 	return err
-}
-
-// walkDecided lets what waited for a walk go on.
-func (a *agency) walkDecided() {
-	if a.access().AllWait || a.access().ListRefused {
-		a.changeAllowed(func(x watch.Access) watch.Access { return x.Walked() })
-		a.pause()
-	}
 }
 
 // refused is a refusal of the list: the agency halts.
@@ -148,19 +133,21 @@ func (a *agency) refused(cause error) error {
 	if !errors.As(cause, &status) {
 		return fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Refuse(status, a.p.others(a), time.Now()) })
+	_, err := a.changeAccess(func(x watch.Access) watch.Effects { return x.Refuse(status, a.p.others(a), time.Now()) })
 	return err
 }
 
-// answeredWell takes a good response about the contact requests of an insertion. The halt that it
-// tried ends.
-func (a *agency) answeredWell(reference string) error {
+// answered takes a good response to a request: the halt that it tried ends.
+func (a *agency) answered(op listings.Operation, reference string) error {
 	now := time.Now()
-	a.changeAllowed(func(x watch.Access) watch.Access { x.LastAnswer = now; return x })
-	if !a.access().IsHalted(listings.Request{Operation: listings.OperationContactRequests, Reference: reference}) {
+	if op == listings.OperationContactRequests {
+		a.changeAllowed(func(x watch.Access) watch.Access { x.LastAnswer = now; return x })
+	}
+	if !a.isHalted(op, reference) {
 		return nil
 	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(reference, now) })
+	q := listings.Request{Operation: op, Reference: reference}
+	_, err := a.changeAccess(func(x watch.Access) watch.Effects { return x.Answered(q, now) })
 	return err
 }
 
@@ -192,17 +179,15 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if a == nil {
 		return 0, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Resume(reference, time.Now()) })
-	if err != nil || len(c.Ended) == 0 {
+	e, err := a.changeAccess(func(x watch.Access) watch.Effects { return x.Resume(reference, time.Now()) })
+	if err != nil || len(e.Ended) == 0 {
 		return 0, err
 	}
-	for _, h := range c.Ended {
-		if h.Reference != "" {
-			a.prioritize(h.Reference)
-		}
+	for _, h := range e.Ended {
+		a.p.schedule.Urge(a.id, h.Reference)
 	}
 	a.wakeWalk()
-	return len(c.Events), nil
+	return len(e.Events), nil
 }
 
 // others is what is known of the access of all other agencies.
@@ -334,36 +319,13 @@ func (p *Poller) pauseAll() {
 	}
 }
 
-// endForgotten ends the alarms and the silent halts of insertions that are no longer polled, in one
-// transaction; nothing if there are none. One that is being polled ends after that: its halt keeps
-// what waits to be sent.
+// endForgotten clears the alarms of insertions that are no longer polled.
 func (a *agency) endForgotten() error {
-	others := map[string]struct{}{}
+	var over []store.AlarmID
 	for id := range a.published().alarms {
-		others[id.Reference] = struct{}{}
-	}
-	for s, h := range a.access().Halts {
-		if h.Silent {
-			others[s.Reference] = struct{}{}
+		if id.Reference != "" && !a.p.schedule.Has(a.id, id.Reference) {
+			over = append(over, id)
 		}
 	}
-	maps.DeleteFunc(others, func(reference string, _ struct{}) bool {
-		return reference == "" || a.p.schedule.Has(a.id, reference) || a.isBusy(reference)
-	})
-	if len(others) == 0 {
-		return nil
-	}
-	return a.commit(func(tx *store.Tx) (e watch.Effects, _ error) {
-		for reference := range others {
-			if h, silent := a.access().Silent(reference); silent {
-				if i, _ := tx.Insertion(a.id, reference); !i.GoneSince.IsZero() { // a restart does not ask it either
-					i.Refused = h.Key
-					e.Insertions = append(e.Insertions, i)
-				}
-				e.Access = append(e.Access, watch.AccessChange{AgencyID: a.id, Ended: []store.Halt{h}})
-			}
-			e.Clear(a.published().alarms, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference), a.id, time.Now())
-		}
-		return e, nil
-	})
+	return a.clear(time.Now(), over...)
 }

@@ -47,7 +47,7 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 	go func() {
 		stored <- a.refused(&listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone})
 	}()
-	for end := time.Now().Add(2 * time.Minute); !a.isHalted(list); runtime.Gosched() {
+	for end := time.Now().Add(2 * time.Minute); !a.isHalted(list.Operation, ""); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Error("the halt waits for the disk")
 			break

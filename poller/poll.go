@@ -79,8 +79,8 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 		a.pause()
 	}
 	due := a.retry(reference).failed(reference, now, now)
-	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference}) { // this request tested the halt
-		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, now) })
+	if a.isHalted(listings.OperationContactRequests, reference) { // this request tested the halt
+		_, err := a.changeAccess(func(x watch.Access) watch.Effects { return x.Retried(reference, now) })
 		return a.haltedUntil(reference, due), err
 	}
 	return due, a.raiseUnreadable(reference, now)
@@ -259,7 +259,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	if err != nil && status == 0 {
 		return nil, err
 	}
-	if err := p.a.answeredWell(p.reference); err != nil {
+	if err := p.a.answered(listings.OperationContactRequests, p.reference); err != nil {
 		return nil, err
 	}
 	if p.notFound = status == http.StatusNotFound || status == http.StatusGone; status != 0 {

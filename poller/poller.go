@@ -238,7 +238,7 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	if a == nil {
 		return done, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: agencyID}) {
+	if a.isHalted(listings.OperationInsertions, "") {
 		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
 	all := p.schedule.Waits(agencyID)
@@ -264,10 +264,8 @@ func (p *Poller) Nudge(agencyID, reference string) (done PolledNow, err error) {
 	if a == nil {
 		return done, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	for _, op := range operations {
-		if a.isHalted(listings.Request{Operation: op, AgencyID: agencyID, Reference: reference}) {
-			return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
-		}
+	if a.isHalted(listings.OperationContactRequests, reference) {
+		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
 	done = PolledNow{Waits: WaitsPoll, Insertions: 1, Of: p.schedule.Len(agencyID)}
 	if p.schedule.Nudge(agencyID, reference) {

@@ -124,7 +124,7 @@ func (p *Poller) Status() Status {
 
 func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
-	s := statusOf(a.id, is, x.List(""))
+	s := statusOf(a.id, is, x.List())
 	s.State = a.state(is)
 	standing := a.p.schedule.Stand(a.id, now)
 	if s.FirstPolls = standing.Never; standing.Never == 0 {
@@ -177,7 +177,7 @@ func (a *agency) state(is snapshot) string {
 		stale = stale || id.Kind == watch.Stale
 	}
 	switch {
-	case a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}):
+	case a.isHalted(listings.OperationContactRequests, ""):
 		return "halted"
 	case is.state.Held != nil || is.state.Redaction != nil:
 		return "held"
@@ -228,7 +228,7 @@ func places(state store.Agency) map[listings.Operation]string {
 func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
 	state, _ := tx.Agency(k.ID)
 	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now())
-	x = x.After(x.Configure(k.Key, time.Now()))
+	x = x.After(x.Configure(k.Key, time.Now()), time.Now())
 	access := Access{Key: k.Key, Place: placeOf(state, listings.OperationInsertions)}
 	for s, h := range x.Halts {
 		if s.Scope != events.ScopeInsertion {

@@ -34,12 +34,12 @@ func TestTheTryOfAHaltOfAllContactRequestsEndsIt(t *testing.T) {
 	defer cancel()
 	go p.dispatcher.run(ctx, func(schedule.Turn) {}) //nolint:errcheck // it ends with ctx
 	a, dayAgo := p.byID["A100"], time.Now().Add(-25*time.Hour)
-	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
+	a.apply(watch.Effects{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
 	try := &poll{a: a, reference: "a#1##", state: a.pollState("a#1##")}
 	if _, err := try.ask(ctx, watch.Ask("createdAt", "desc", watch.FirstSize)); err != nil {
 		t.Fatal(err)
 	}
-	if list := a.access().List(""); len(list) > 0 {
+	if list := a.access().List(); len(list) > 0 {
 		t.Errorf("a good response has not ended %v", list)
 	}
 }
@@ -47,7 +47,7 @@ func TestTheTryOfAHaltOfAllContactRequestsEndsIt(t *testing.T) {
 // TestATryThatCannotBeSentIsLeftForLater admits it while the key waits.
 func TestATryThatCannotBeSentIsLeftForLater(t *testing.T) {
 	a, dayAgo := anAgency(t), time.Now().Add(-25*time.Hour)
-	a.apply(watch.AccessChange{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
+	a.apply(watch.Effects{Halted: []store.Halt{{Scope: events.ScopeContactRequests, Since: dayAgo, Tried: dayAgo}}})
 	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: a.key().Fingerprint()}
 	now := time.Now()
 	a.p.keyBackoff(q.Key).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, time.Minute) })

@@ -22,7 +22,7 @@ func (a *agency) walks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.untilNextWalk(ctx, next); err != nil {
+		if err := await(ctx, a.walkNow, next); err != nil {
 			return err
 		}
 	}
@@ -31,10 +31,9 @@ func (a *agency) walks(ctx context.Context) error {
 // walkOnce reads all pages once and returns how long to wait before the next walk. An error is one
 // of a commit or of ctx; failures of the API are not returned.
 func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
-	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) && !a.access().Untried() {
+	if a.isHalted(listings.OperationInsertions, "") && !a.access().Untried() {
 		return time.Hour, ctx.Err() // the end of the halt wakes it
 	}
-	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
 	w := &walk{
 		Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{},
@@ -59,13 +58,10 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return time.Hour, errors.Join(noted, a.refused(err))
 		}
 		if err != nil {
-			a.changeAllowed(func(x watch.Access) watch.Access { return x.TryListAgain() })
 			break
 		}
-		if a.access().Agency().Status != 0 { // this response shows that the halt is over
-			if _, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Listed(time.Now()) }); err != nil {
-				return 0, err
-			}
+		if err := a.answered(listings.OperationInsertions, ""); err != nil {
+			return 0, err
 		}
 		a.excuse(listings.OperationInsertions, time.Now()) // that walks stay partial is another alarm
 		if err := w.page(page); err != nil {
@@ -89,7 +85,7 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
 		if err := a.notePartial(v, now); err != nil {
 			return 0, err
 		}
-		if err := a.decideRefusals(watch.Listing{Began: w.Began}); err != nil {
+		if err := a.decideRefusals(watch.Listing{Began: w.Began, Gone: w.ended.Gone}); err != nil {
 			return 0, err
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
@@ -226,7 +222,9 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 			return e, nil
 		}
 		state, _ := tx.Agency(a.id)
-		return d.Effects(a.id, state, listed), nil
+		e = d.Effects(a.id, state, listed)
+		e.Ended = a.access().Listed(d.Published()).Ended
+		return e, nil
 	})
 	if err != nil {
 		return changes, err
@@ -294,11 +292,6 @@ func (w *walk) end(v listings.Verdict) error {
 		record := func(reference string) []byte { return tx.Record(a.id, reference) }
 		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), record, walked, now)
 		a.noteGood(e.State)
-		for n, i := range e.Insertions { // so that a restart does not poll them either
-			if h, halted := a.access().Insertion(i.Reference); halted && !i.GoneSince.IsZero() {
-				e.Insertions[n].Refused = h.Key
-			}
-		}
 		return e.Effects, nil
 	})
 	if err != nil {

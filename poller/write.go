@@ -37,15 +37,8 @@ func (a *agency) commitLocked(decide func(*store.Tx) (watch.Effects, error)) err
 		return err
 	}
 	a.publish(e)
-	for _, reference := range e.Unhalted {
-		if h, halted := a.access().Insertion(reference); halted && !h.Silent { // those the walk decides about
-			a.forget(reference) // and it is asked no more, until it is listed again
-			a.changeAllowed(func(x watch.Access) watch.Access { return x.Without(h) })
-		}
-	}
-	for _, c := range e.Access {
-		a.apply(c)
-		a.logEvents(c.Events)
+	if len(e.Halted)+len(e.Ended) > 0 {
+		a.apply(e)
 	}
 	a.logEvents(e.Events)
 	return nil
@@ -117,38 +110,20 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	for _, id := range e.Cleared {
 		err = errors.Join(err, tx.DeleteAlarm(agencyID, id))
 	}
-	for _, c := range e.Access {
-		err = errors.Join(err, putAccess(tx, c))
+	for _, h := range e.Halted {
+		err = errors.Join(err, tx.PutHalt(agencyID, h))
 	}
-	for _, reference := range e.Unhalted {
-		err = errors.Join(err, tx.DeleteHalt(agencyID, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
+	for _, h := range e.Ended {
+		err = errors.Join(err, tx.DeleteHalt(agencyID, h))
 	}
-	return errors.Join(err, appendEvents(tx, e.Events))
-}
-
-// putAccess writes a decision about access.
-func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
-	for _, h := range c.Halted {
-		err = errors.Join(err, tx.PutHalt(c.AgencyID, h))
-	}
-	for _, h := range c.Ended {
-		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
-	}
-	return errors.Join(err, appendEvents(tx, c.Events))
-}
-
-// appendEvents puts events into the log, in order.
-func appendEvents(tx *store.Tx, list []events.Payload) error {
-	for _, p := range list {
-		e, err := events.New(p)
-		if err == nil {
-			_, err = tx.Append(e)
+	for _, p := range e.Events {
+		event, failed := events.New(p)
+		if failed == nil {
+			_, failed = tx.Append(event)
 		}
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, failed)
 	}
-	return nil
+	return err
 }
 
 // logEvents repeats in the log what events say of the watch, once they are committed.

@@ -18,12 +18,19 @@ type Scope struct {
 	Reference string // where it is one insertion
 }
 
+var (
+	wholeAgency    = Scope{Scope: events.ScopeAgency}
+	allRequests    = Scope{Scope: events.ScopeContactRequests}
+	insertionScope = func(reference string) Scope { return Scope{events.ScopeInsertion, reference} }
+)
+
 // Access is what may be asked of an agency: its key, and the scopes that are halted. It is a value,
 // and nothing changes one that exists: a response or a decision makes another one.
 //
-// An insertion whose contact requests were refused is halted silently: the next complete walk shows
-// whether the agency is refused, the insertion gone, or only this one not ours to read, which is
-// announced.
+// A halt is silent until it is decided what is announced. A refusal of the list is announced with
+// the commit that stores it. Where the contact requests of an insertion were refused the next
+// complete walk shows whether the agency is refused, the insertion gone, or only this one not ours
+// to read. One that is gone stays halted silently until it is listed again.
 type Access struct {
 	AgencyID string
 	Key      listings.Key // as configured
@@ -31,28 +38,10 @@ type Access struct {
 
 	// What follows only this process knows.
 
-	Good        time.Time // the last good response to anything
-	LastAnswer  time.Time // the last good one of contact requests
-	HaltEnded   time.Time // the last halt of more than one insertion
-	AllWait     bool      // several insertions were refused and none was answered since: all wait for the walk
-	ListRefused bool      // the list was refused, until what follows is in force
-	Trying      string    // the insertion that tries the halt of all contact requests, or has tried it last
-}
-
-// AccessChange is a decision about access: what changes, and goes into one transaction.
-// [Access.After] makes it so.
-type AccessChange struct {
-	AgencyID      string
-	At            time.Time
-	Halted, Ended []store.Halt // a halt that is there is replaced
-	Events        []events.Payload
-
-	before Access
-}
-
-// change is a decision that changes nothing yet.
-func (x Access) change(at time.Time) AccessChange {
-	return AccessChange{AgencyID: x.AgencyID, At: at, before: x}
+	Good       time.Time // the last good response to anything
+	LastAnswer time.Time // the last good one of contact requests
+	HaltEnded  time.Time // the last halt of more than one insertion
+	Trying     string    // the insertion that tries the halt of all contact requests, or has tried it last
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock
@@ -86,21 +75,29 @@ func (x Access) With(list ...store.Halt) Access {
 	return x
 }
 
-// Without is the access without some halts.
-func (x Access) Without(list ...store.Halt) Access {
-	x.Halts = maps.Clone(x.Halts)
-	for _, h := range list {
+// After is the access after a decision.
+func (x Access) After(e Effects, now time.Time) Access {
+	x = x.With(e.Halted...)
+	for _, h := range e.Ended {
 		delete(x.Halts, scopeOf(h))
+	}
+	if ofMany(e.Halted) { // which answers what was refused since the decision, too
+		maps.DeleteFunc(x.Halts, func(_ Scope, h store.Halt) bool { return h.Silent })
+	}
+	if ofMany(e.Ended) {
+		x.HaltEnded = now
 	}
 	return x
 }
 
-// Agency is the halt of the whole agency; its status is 0 if there is none.
-func (x Access) Agency() store.Halt { return x.Halts[Scope{Scope: events.ScopeAgency}] }
+// ofMany reports whether one of the halts covers more than an insertion.
+func ofMany(list []store.Halt) bool {
+	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
+}
 
 // Insertion is the halt of one insertion, if it is halted; also a silent one.
 func (x Access) Insertion(reference string) (h store.Halt, halted bool) {
-	h, halted = x.Halts[Scope{events.ScopeInsertion, reference}]
+	h, halted = x.Halts[insertionScope(reference)]
 	return h, halted
 }
 
@@ -114,61 +111,60 @@ func (x Access) HaltedInsertions(pass func(reference string) bool) (n int) {
 	return n
 }
 
-// List is all announced halts, oldest first; of one insertion alone where it is named.
-func (x Access) List(reference string) []store.Halt {
-	return slices.DeleteFunc(x.all(reference), func(h store.Halt) bool { return h.Silent })
+// List is all announced halts, oldest first.
+func (x Access) List() []store.Halt {
+	return slices.DeleteFunc(x.all(), func(h store.Halt) bool { return h.Silent })
 }
 
 // all is List with the silent ones.
-func (x Access) all(reference string) []store.Halt {
-	list := slices.Collect(maps.Values(x.Halts))
-	list = slices.DeleteFunc(list, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
-	slices.SortFunc(list, func(x, y store.Halt) int {
+func (x Access) all() []store.Halt {
+	return slices.SortedFunc(maps.Values(x.Halts), func(x, y store.Halt) int {
 		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Reference, y.Reference))
 	})
-	return list
+}
+
+// silent is the halts that are not announced, oldest first.
+func (x Access) silent() []store.Halt {
+	return slices.DeleteFunc(x.all(), func(h store.Halt) bool { return !h.Silent })
 }
 
 // RetryRefused is how often a halted insertion, or one of an agency all of whose contact requests
 // are halted, is tried again.
 const RetryRefused = 24 * time.Hour
 
-// IsHalted reports whether an announced halt covers a request, also where it may be tried again.
-func (x Access) IsHalted(r listings.Request) bool {
-	covers := func(s Scope) bool { h, halted := x.Halts[s]; return halted && !h.Silent }
-	return covers(Scope{Scope: events.ScopeAgency}) || r.Operation == listings.OperationContactRequests &&
-		(covers(Scope{Scope: events.ScopeContactRequests}) || covers(Scope{events.ScopeInsertion, r.Reference}))
+// IsHalted reports whether a halt covers a request, also where it may be tried again.
+func (x Access) IsHalted(q listings.Request) bool {
+	return slices.ContainsFunc(scopesOf(q), func(s Scope) bool { _, halted := x.Halts[s]; return halted })
 }
 
-// Allow says why a request must not be made now: its scope is halted, or the list was just refused.
-// Where a halt is tried again, the request is the one that may try, and the returned access lets no
-// other go.
+// scopesOf are the scopes whose halt covers a request.
+func scopesOf(q listings.Request) []Scope {
+	if q.Operation != listings.OperationContactRequests {
+		return []Scope{wholeAgency}
+	}
+	return []Scope{wholeAgency, allRequests, insertionScope(q.Reference)}
+}
+
+// Allow says why a request must not be made now: its scope is halted. Where a halt is tried again,
+// the request is the one that may try, and the returned access lets no other go. What another
+// process saw the list tries until it is answered or refused.
 func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
-	if h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
-		if !x.Untried() || q.Operation != listings.OperationInsertions {
+	for _, s := range scopesOf(q) {
+		h, halted := x.Halts[s]
+		if !halted {
+			continue
+		}
+		switch {
+		case s == wholeAgency && x.Untried() && q.Operation == listings.OperationInsertions:
+			continue // a response that says nothing of access leaves it untried
+		case s == wholeAgency || h.Silent || now.Sub(h.Tried) < RetryRefused:
 			return x, ErrHalted
 		}
-		h.Tried = now
+		h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
 		x = x.With(h)
-	}
-	if q.Operation == listings.OperationContactRequests {
-		for _, s := range []Scope{{Scope: events.ScopeContactRequests}, {events.ScopeInsertion, q.Reference}} {
-			h, halted := x.Halts[s]
-			switch {
-			case !halted:
-			case h.Silent || now.Sub(h.Tried) < RetryRefused:
-				return x, ErrHalted
-			default:
-				h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
-				x = x.With(h)
-				if s.Scope == events.ScopeContactRequests {
-					x.Trying = q.Reference
-				}
-			}
+		if s == allRequests {
+			x.Trying = q.Reference
 		}
-	}
-	if x.ListRefused {
-		return x, &WaitError{Until: now}
 	}
 	return x, nil
 }
@@ -176,24 +172,14 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 // Untried reports whether the agency is halted by what another process saw, so that one request of
 // the list may try whether that still holds.
 func (x Access) Untried() bool {
-	h, halted := x.Halts[Scope{Scope: events.ScopeAgency}]
+	h, halted := x.Halts[wholeAgency]
 	return halted && h.Tried.IsZero()
-}
-
-// TryListAgain is the access after a try of the agency's halt whose response says nothing of
-// access.
-func (x Access) TryListAgain() Access {
-	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
-		h.Tried = time.Time{}
-		x = x.With(h)
-	}
-	return x
 }
 
 // NextTry is when a request of contact requests may try a halt of all of them again; zero: there is
 // none.
 func (x Access) NextTry() time.Time {
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+	if h, halted := x.Halts[allRequests]; halted {
 		return h.Tried.Add(RetryRefused)
 	}
 	return time.Time{}
@@ -202,157 +188,138 @@ func (x Access) NextTry() time.Time {
 // TryNow lets the next request of contact requests try the halt of all of them, because there is a
 // new insertion.
 func (x Access) TryNow(now time.Time) Access {
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+	if h, halted := x.Halts[allRequests]; halted {
 		h.Tried = now.Add(-RetryRefused)
 		return x.With(h)
 	}
 	return x
 }
 
-// RefusalLimit is how many still-listed insertions must be refused, without a good answer between,
-// before all contact requests of an agency halt.
-const RefusalLimit = 3
-
 // Observed is the access after a response, as far as it says something about access; refused is nil
-// where it was a good one. What may have halted is not requested from here on, however long a
-// commit that is under way keeps the walk or poll from deciding what follows. What was sent before
-// a halt ended decides nothing after it.
+// where it was a good one. What was refused is not requested from here on, however long a commit
+// that is under way keeps the walk or poll from deciding what follows. What was sent before a halt
+// ended decides nothing after it.
 func (x Access) Observed(q listings.Request, refused *listings.StatusError, sent, now time.Time) Access {
-	contact := Scope{Scope: events.ScopeContactRequests}
-	_, all := x.Halts[contact]
-	switch _, known := x.Insertion(q.Reference); {
-	case refused == nil:
+	if refused == nil {
 		x.Good = now.UTC()
-	case q.Operation == listings.OperationInsertions:
-		x.ListRefused = true
-	case all || known || sent.Before(x.HaltEnded):
-	default:
-		x = x.With(store.Halt{
-			Scope: events.ScopeInsertion, Reference: q.Reference, Operation: string(q.Operation), Status: refused.Status, Since: now.UTC(), Tried: now,
-			Key: q.Key, Body: string(refused.Body), Silent: true,
-		})
-		since := 0
-		for _, h := range x.Halts {
-			if h.Silent && !x.LastAnswer.After(h.Since) {
-				since++
-			}
+		return x
+	}
+	s := wholeAgency
+	if q.Operation == listings.OperationContactRequests {
+		s = insertionScope(q.Reference)
+		if _, halted := x.Halts[allRequests]; halted || sent.Before(x.HaltEnded) {
+			return x
 		}
-		x.AllWait = x.AllWait || since >= RefusalLimit
 	}
-	return x
-}
-
-// Silent is the halt of an insertion that is not announced; found is false if there is none.
-func (x Access) Silent(reference string) (h store.Halt, found bool) {
-	h, found = x.Insertion(reference)
-	return h, found && h.Silent
-}
-
-// Walked is the access after a walk, whatever came of it: all that it says of access is in force.
-func (x Access) Walked() Access {
-	x.AllWait, x.ListRefused = false, false
-	return x
-}
-
-// After is the access after a decision.
-func (x Access) After(c AccessChange) Access {
-	x = x.Without(c.Ended...).With(c.Halted...)
-	if KeyWasRefused(c.Halted) { // which answers what was refused since the decision, too
-		maps.DeleteFunc(x.Halts, func(_ Scope, h store.Halt) bool { return h.Silent })
+	if _, halted := x.Halts[s]; halted {
+		return x
 	}
-	if KeyWasRefused(c.Ended) {
-		x.HaltEnded = c.At
-	}
-	return x
+	return x.With(store.Halt{
+		Scope: s.Scope, Reference: s.Reference, Operation: string(q.Operation), Status: refused.Status,
+		Since: now.UTC(), Tried: now, Key: q.Key, Body: string(refused.Body), Silent: true,
+	})
 }
 
 // Listing is what a walk shows of insertions.
 type Listing struct {
 	Complete   bool
 	Began      time.Time
-	Seen, Gone map[string]struct{} // Gone disappeared before
+	Seen, Gone map[string]struct{} // Gone disappeared before, or with it
 	Published  int
 }
 
-// undecidedFor is how long a silent halt waits for a complete walk.
-const undecidedFor = time.Hour
+const (
+	// undecidedFor is how long a silent halt waits for a complete walk.
+	undecidedFor = time.Hour
+	// refusalLimit is how many still-listed insertions must be refused, without a good response
+	// between, before all contact requests of an agency halt.
+	refusalLimit = 3
+)
 
-// Decide says what a walk decides about the insertions that are halted silently. One that is still
-// listed is announced, if others are answered; if none is, all contact requests of the agency halt.
-// As long as neither is known the next walk decides, as it does about what was refused while this
-// one was under way; after an hour it is announced. One that disappeared is no longer polled, which
-// is no alarm: gone are those. Their halts end with what is remembered of their polls.
-func (x Access) Decide(l Listing, others []Access, now time.Time) (c AccessChange, gone []string) {
+// Decide says what a walk decides about the insertions whose contact requests were refused. One
+// that is still listed is announced, if others are answered; if none is, all contact requests of
+// the agency halt. As long as neither is known the next walk decides, as it does about what was
+// refused while this one was under way; after an hour it is announced. One that is gone is no longer
+// polled, which is no alarm: its halt is silent.
+func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, gone []string) {
 	var listed, overdue []store.Halt
 	answered := false
-	for _, h := range x.all("") {
-		if !h.Silent || h.Since.After(l.Began) {
-			continue
-		}
+	for _, h := range x.all() {
 		_, seen := l.Seen[h.Reference]
 		_, left := l.Gone[h.Reference]
 		switch {
+		case h.Scope != events.ScopeInsertion:
+		case left:
+			gone = append(gone, h.Reference)
+			if !h.Silent {
+				h.Silent = true
+				e.Halted = append(e.Halted, h)
+			}
+		case !h.Silent || h.Since.After(l.Began):
 		case l.Complete && seen:
 			listed = append(listed, h)
 			answered = answered || x.LastAnswer.After(h.Since)
-		case l.Complete && left:
-			gone = append(gone, h.Reference)
 		case now.Sub(h.Since) >= undecidedFor:
 			overdue = append(overdue, h)
 		}
 	}
-	c.AgencyID, c.At, c.before = x.AgencyID, now, x
 	halted := x.HaltedInsertions(func(reference string) bool { _, is := l.Seen[reference]; return is })
 	switch {
-	case !answered && len(listed) >= RefusalLimit:
+	case !answered && len(listed) >= refusalLimit:
 		h := listed[0]
 		h.Scope, h.Reference = events.ScopeContactRequests, ""
-		c.announce(h, others)
-		c.endSilent()
-		return c, gone
+		e = Effects{Ended: x.silent()} // the next walk decides about the others
+		x.announce(&e, h, others)
+		return e, gone
 	case !answered && len(listed)+halted < l.Published: // one is left that may be answered
 		listed = slices.DeleteFunc(listed, func(h store.Halt) bool { return now.Sub(h.Since) < undecidedFor })
 	}
 	for _, h := range slices.Concat(listed, overdue) {
-		c.announce(h, others)
+		x.announce(&e, h, others)
 	}
-	return c, gone
+	return e, gone
 }
 
-// announce halts a scope, and says so.
-func (c *AccessChange) announce(h store.Halt, others []Access) {
-	e := events.Evidence{Body: h.Body, OtherAgenciesOfKey: othersOfKey(h.Key, others)}
-	h.Silent, h.ProbableReason = false, Reason(h.Scope, e)
-	h.Advice = Advice(h.ProbableReason, c.AgencyID, h.Reference)
-	c.Halted = append(c.Halted, h)
-	c.Events = append(c.Events, c.before.haltEvent(h, e.OtherAgenciesOfKey, c.before.Good))
+// Listed is the change after insertions were listed that were not before: their halts end.
+func (x Access) Listed(references []string) (e Effects) {
+	for _, reference := range references {
+		if h, halted := x.Insertion(reference); halted {
+			e.Ended = append(e.Ended, h)
+		}
+	}
+	return e
 }
 
 // Refuse is the change after a refusal of the list: the agency halts. Where it is halted already
-// nothing changes.
-func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) AccessChange {
-	c := x.change(now)
-	if h, already := x.Halts[Scope{Scope: events.ScopeAgency}]; already {
-		if h.Tried.After(h.Since) {
-			c.Halted = []store.Halt{h} // the try is stored, without an event
+// nothing changes, but a try is stored.
+func (x Access) Refuse(refused *listings.StatusError, others []Access, now time.Time) (e Effects) {
+	if h, halted := x.Halts[wholeAgency]; halted && !h.Silent {
+		if x.Untried() {
+			h.Tried = now
+			e.Halted = []store.Halt{h}
 		}
-		return c
+		return e
 	}
-	c.announce(store.Halt{
-		Scope: events.ScopeAgency, Operation: string(refused.Operation), Status: refused.Status, Since: now.UTC(), Tried: now,
-		Key: refused.Request.Key, Body: string(refused.Body),
+	x.announce(&e, store.Halt{
+		Scope: events.ScopeAgency, Operation: string(refused.Operation), Status: refused.Status,
+		Since: now.UTC(), Tried: now, Key: refused.Request.Key, Body: string(refused.Body),
 	}, others)
-	c.endSilent()
-	return c
+	e.Ended = slices.DeleteFunc(x.silent(), func(h store.Halt) bool { return h.Scope == events.ScopeAgency })
+	return e
 }
 
-// endSilent ends the silent halts, which a halt of more than one insertion answers.
-func (c *AccessChange) endSilent() {
-	for _, h := range c.before.all("") {
-		if h.Silent {
-			c.Ended = append(c.Ended, h)
-		}
-	}
+// announce halts a scope, with the event that says so.
+func (x Access) announce(e *Effects, h store.Halt, others []Access) {
+	evidence := events.Evidence{Body: h.Body, OtherAgenciesOfKey: othersOfKey(h.Key, others)}
+	h.Silent, h.ProbableReason = false, Reason(h.Scope, evidence)
+	h.Advice = Advice(h.ProbableReason, x.AgencyID, h.Reference)
+	e.Halted = append(e.Halted, h)
+	e.announce(&events.AccessHalted{
+		Common:              events.Common{AgencyID: x.AgencyID, ObservedAt: h.Since, ObservedAfter: x.Good},
+		PropertyReferenceID: h.Reference, Scope: h.Scope, Operation: h.Operation, Status: h.Status,
+		ProbableReason: h.ProbableReason, Evidence: evidence, Key: events.KeyRef{Fingerprint: h.Key},
+		Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
+	})
 }
 
 // othersOfKey counts the other agencies of a key by what is already known.
@@ -361,7 +328,7 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 		if key != o.Key.Fingerprint() {
 			continue
 		}
-		switch _, halted := o.Halts[Scope{Scope: events.ScopeAgency}]; {
+		switch _, halted := o.Halts[wholeAgency]; {
 		case halted:
 			n.Refused++
 		case !o.Good.IsZero():
@@ -375,75 +342,64 @@ func othersOfKey(key string, all []Access) (n events.AgenciesOfKey) {
 
 // Retried is the change after a request for an insertion was of no use: what was halted waits for
 // another day, without a word. A silent halt is stored.
-func (x Access) Retried(reference string, now time.Time) AccessChange {
-	c := x.change(now)
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference {
-		c.Halted = []store.Halt{h} // Allow has noted the try
+func (x Access) Retried(reference string, now time.Time) (e Effects) {
+	if h, halted := x.Halts[allRequests]; halted && x.Trying == reference {
+		e.Halted = []store.Halt{h} // Allow has noted the try
 	} else if h, halted := x.Insertion(reference); halted {
 		if !h.Silent {
 			h.Tried = now
 		}
-		c.Halted = []store.Halt{h}
+		e.Halted = []store.Halt{h}
 	}
-	return c
+	return e
 }
 
-// Answered is the change after a good response about an insertion: its halt ends, and that of all
-// contact requests, if this was the try.
-func (x Access) Answered(reference string, now time.Time) AccessChange {
-	c := x.change(now)
-	if h, halted := x.Insertion(reference); halted {
-		c.end([]store.Halt{h}, "retry_succeeded")
+// Answered is the change after a good response: the halt that it has tried ends.
+func (x Access) Answered(q listings.Request, now time.Time) (e Effects) {
+	if q.Operation == listings.OperationInsertions {
+		if x.Untried() {
+			x.end(&e, x.Halts[wholeAgency], "retry_succeeded", now)
+		}
+		return e
 	}
-	if h, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted && x.Trying == reference && h.Tried.After(h.Since) {
-		c.end([]store.Halt{h}, "retry_succeeded")
+	if h, halted := x.Insertion(q.Reference); halted {
+		x.end(&e, h, "retry_succeeded", now)
 	}
-	return c
-}
-
-// Listed is the change after a good response of the list: a halt of the agency, which it has tried,
-// ends.
-func (x Access) Listed(now time.Time) AccessChange {
-	c := x.change(now)
-	if h := x.Agency(); h.Status != 0 && h.Tried.After(h.Since) {
-		c.end([]store.Halt{h}, "retry_succeeded")
+	if h, halted := x.Halts[allRequests]; halted && h.Tried.After(h.Since) && x.Trying == q.Reference {
+		x.end(&e, h, "retry_succeeded", now)
 	}
-	return c
+	return e
 }
 
 // Resume is the change after a person has ended halts: all, or that of one insertion.
-func (x Access) Resume(reference string, now time.Time) AccessChange {
-	c := x.change(now)
-	c.end(x.all(reference), "operator")
-	return c
+func (x Access) Resume(reference string, now time.Time) (e Effects) {
+	for _, h := range x.all() {
+		if reference == "" || h.Reference == reference {
+			x.end(&e, h, "operator", now)
+		}
+	}
+	return e
 }
 
 // Configure is the change to the key that is configured now. It ends the halts of other keys.
-func (x Access) Configure(key listings.Key, now time.Time) AccessChange {
-	over := slices.DeleteFunc(x.all(""), func(h store.Halt) bool { return h.Key == key.Fingerprint() })
-	x.Key = key
-	c := x.change(now)
-	c.end(over, "key_changed")
-	return c
-}
-
-// KeyWasRefused says whether one of the halts is of more than an insertion.
-func KeyWasRefused(list []store.Halt) bool {
-	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
-}
-
-// end ends halts, and says so of those that were announced.
-func (c *AccessChange) end(list []store.Halt, cause string) {
-	for _, h := range list {
-		if h.Silent {
-			continue
+func (x Access) Configure(key listings.Key, now time.Time) (e Effects) {
+	for _, h := range x.all() {
+		if h.Key != key.Fingerprint() {
+			x.end(&e, h, "key_changed", now)
 		}
-		c.Events = append(c.Events, &events.AccessResumed{
-			Common: events.Common{AgencyID: c.AgencyID, ObservedAt: c.At.UTC()}, PropertyReferenceID: h.Reference,
-			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
+	}
+	return e
+}
+
+// end ends a halt, with the event that says so if it was announced.
+func (x Access) end(e *Effects, h store.Halt, cause string, now time.Time) {
+	e.Ended = append(e.Ended, h)
+	if !h.Silent {
+		e.announce(&events.AccessResumed{
+			Common:              events.Common{AgencyID: x.AgencyID, ObservedAt: now.UTC()},
+			PropertyReferenceID: h.Reference, Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
 		})
 	}
-	c.Ended = append(c.Ended, list...)
 }
 
 // Reason is why a scope was probably refused, by what is known at that moment; no request is made
@@ -458,16 +414,6 @@ func Reason(scope events.Scope, e events.Evidence) string {
 		return "key_rejected"
 	}
 	return "unknown"
-}
-
-// haltEvent announces a halt. after is the last good answer before it.
-func (x Access) haltEvent(h store.Halt, others events.AgenciesOfKey, after time.Time) *events.AccessHalted {
-	return &events.AccessHalted{
-		Common: events.Common{AgencyID: x.AgencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
-		Scope: h.Scope, Operation: h.Operation, Status: h.Status, ProbableReason: h.ProbableReason,
-		Evidence: events.Evidence{Body: h.Body, OtherAgenciesOfKey: others},
-		Key:      events.KeyRef{Fingerprint: h.Key}, Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
-	}
 }
 
 func Advice(reason, agencyID, reference string) string {

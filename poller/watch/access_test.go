@@ -49,7 +49,7 @@ func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
 	if len(c.Halted) != 1 || len(c.Events) != 1 {
 		t.Fatalf("%+v", c)
 	}
-	again := x.After(c).Refuse(refusedList(x), nil, epoch.Add(time.Minute))
+	again := x.After(c, epoch).Refuse(refusedList(x), nil, epoch.Add(time.Minute))
 	if len(again.Halted)+len(again.Events) != 0 {
 		t.Errorf("%+v", again)
 	}
@@ -62,9 +62,10 @@ func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 	for n := range all {
 		all[n] = Access{AgencyID: fmt.Sprintf("A%d", n), Key: oneKey, Good: epoch}
 	}
+	elsewhere := Access{AgencyID: "B1", Key: otherKey}.With(store.Halt{Scope: events.ScopeAgency})
 	for n := range all {
-		c := all[n].Refuse(refusedList(all[n]), slices.Delete(slices.Clone(all), n, n+1), epoch.Add(time.Duration(n+1)*time.Second))
-		all[n] = all[n].After(c)
+		c := all[n].Refuse(refusedList(all[n]), append(slices.Delete(slices.Clone(all), n, n+1), elsewhere), epoch.Add(time.Duration(n+1)*time.Second))
+		all[n] = all[n].After(c, epoch)
 		want := map[bool]string{true: "unknown", false: "key_rejected"}[n == 0]
 		if got := c.Events[0].(*events.AccessHalted).ProbableReason; got != want {
 			t.Errorf("halt %d is explained by %s, want %s", n+1, got, want)
@@ -82,7 +83,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 			now := epoch.Add(time.Duration(n) * time.Minute)
 			reference := rapid.SampledFrom(references).Draw(rt, "reference")
 			before, old := fmt.Sprint(x), x
-			var c AccessChange
+			var c Effects
 			switch rapid.IntRange(0, 4).Draw(rt, "what") {
 			case 0:
 				c = x.Refuse(refusedList(x), nil, now)
@@ -94,7 +95,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 				}
 				c = x.Retried(reference, now)
 			case 2:
-				c = x.Answered(reference, now)
+				c = x.Answered(askedOf(reference), now)
 			case 3:
 				c, _ = x.Decide(Listing{Complete: true, Began: now, Seen: set(references...), Published: len(references)}, nil, now)
 			case 4:
@@ -103,7 +104,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 			if fmt.Sprint(old) != before {
 				rt.Fatal("a decision has changed what it was made of")
 			}
-			x = x.After(c)
+			x = x.After(c, epoch)
 			for _, h := range c.Halted {
 				stored[scopeOf(h)] = h
 			}
@@ -123,7 +124,7 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 			if again := remembered.Configure(oneKey, now); len(again.Ended) > 0 || len(remembered.Halts) != len(x.Halts) {
 				rt.Fatalf("after a restart %+v, before %+v", again, x)
 			}
-			if again := remembered.Configure(otherKey, now); len(again.Ended) != len(stored) || len(again.Events) != len(x.List("")) {
+			if again := remembered.Configure(otherKey, now); len(again.Ended) != len(stored) || len(again.Events) != len(x.List()) {
 				rt.Fatalf("after a restart with another key %+v, before %+v", again, x)
 			}
 		}
@@ -141,7 +142,7 @@ func TestAHaltedInsertionIsAskedOnceADay(t *testing.T) {
 		t.Error("not after a day")
 	}
 	c := x.Retried("a#1##", epoch.Add(RetryRefused))
-	if allowed(x.After(c), RetryRefused+time.Hour) || len(c.Events) != 0 {
+	if allowed(x.After(c, epoch), RetryRefused+time.Hour) || len(c.Events) != 0 {
 		t.Errorf("tried again without result: %+v", c)
 	}
 }
@@ -161,8 +162,8 @@ func TestWhereAllContactRequestsAreHaltedOneRequestADayTriesAgain(t *testing.T) 
 	if tries(RetryRefused-1) != 0 || tries(RetryRefused) != 1 || tries(RetryRefused+time.Hour) != 0 {
 		t.Error("not one after a day")
 	}
-	late := x.Answered("b", epoch.Add(RetryRefused)) // was under way when it halted
-	if good := x.Answered("a", epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good).Halts) != 0 {
+	late := x.Answered(askedOf("b"), epoch.Add(RetryRefused)) // was under way when it halted
+	if good := x.Answered(askedOf("a"), epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good, epoch).Halts) != 0 {
 		t.Errorf("a good response: %+v, one of before: %+v", good, late)
 	}
 	if x = x.TryNow(epoch.Add(30 * time.Hour)); tries(30*time.Hour) != 1 {
@@ -177,7 +178,7 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 		t.Error("after a restart it is not tried again in a day")
 	}
 	now := time.Now()
-	for name, c := range map[string]AccessChange{
+	for name, c := range map[string]Effects{
 		"halted": Access{}.Refuse(&listings.StatusError{Status: 403}, nil, now), "tried again": x.Retried("a#1##", now),
 	} {
 		if h := c.Halted[0]; h.Tried != now { // == compares what the monotonic clock says too
@@ -194,7 +195,7 @@ func TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile(t *testing.
 	x := refuse(refuse(refuse(Access{AgencyID: "A100"}, "a"), "b"), "c")
 	l := Listing{Complete: true, Began: epoch, Seen: set("a", "b", "c", "d", "e"), Published: 5}
 	c, _ := x.Decide(l, nil, epoch)
-	x = refuse(x, "d").After(c)
+	x = refuse(x, "d").After(c, epoch)
 	if again, _ := x.Decide(l, nil, epoch.Add(2*time.Hour)); len(c.Events) != 1 || len(again.Events) != 0 {
 		t.Errorf("announced %v, and then %v", c.Events, again.Events)
 	}
@@ -246,7 +247,7 @@ func TestAWalkDecidesAboutRefusedInsertions(t *testing.T) {
 	}
 }
 
-func scopes(c AccessChange) string {
+func scopes(c Effects) string {
 	list := []string{}
 	for _, h := range c.Halted {
 		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", h.Scope, h.Reference)))
@@ -264,27 +265,15 @@ func TestWhereOthersAreAnsweredEachRefusedInsertionHalts(t *testing.T) {
 	}
 }
 
-func TestThreeRefusalsWithoutAGoodResponseBetweenLetAllWaitForTheWalk(t *testing.T) {
-	if refusedAt("a", "b").AllWait || !refusedAt("a", "b", "c").AllWait || refusedAt("a", "b", "c").Walked().AllWait {
-		t.Error("three, until the walk is over")
-	}
-	x := refusedAt("a", "b")
-	x.LastAnswer = epoch.Add(time.Second)
-	at := epoch.Add(2 * time.Minute)
-	if x.Observed(askedOf("c"), &listings.StatusError{Status: 403}, at, at).AllWait {
-		t.Error("one was answered after the first")
-	}
-}
-
 func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 	x := Access{AgencyID: "A100", Key: oneKey}
 	for scope, decides := range map[events.Scope]bool{events.ScopeAgency: false, events.ScopeContactRequests: false, events.ScopeInsertion: true} {
 		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "b"}[decides]})
 		ended := epoch.Add(time.Hour)
-		after := halted.After(halted.Resume("", ended))
+		after := halted.After(halted.Resume("", ended), ended)
 		for asked, decides := range map[time.Duration]bool{-time.Second: decides, time.Second: true} {
 			got := after.Observed(askedOf("a"), &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
-			if _, waits := got.Silent("a"); waits != decides {
+			if _, waits := got.Insertion("a"); waits != decides {
 				t.Errorf("%s: refused %s after its end: halted is %v", scope, asked, waits)
 			}
 		}
@@ -301,9 +290,6 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 	x = x.Observed(list, refusedList(x), epoch, epoch)
 	if allowed(x, askedOf("d")) || allowed(x, list) {
 		t.Error("the list was refused, and it is not decided yet what follows")
-	}
-	if x = x.Walked(); !allowed(x, list) {
-		t.Error("it is decided")
 	}
 }
 

@@ -135,7 +135,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, r Rules) Insert
 	d.Next.Outside = false
 	d.Next.Revision = 0
 	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
-	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince, d.Next.Refused = 0, time.Time{}, time.Time{}, ""
+	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince = 0, time.Time{}, time.Time{}
 	d.Event = &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
@@ -148,7 +148,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, r Rules) Insert
 // that holds it.
 func insideAgain(a store.Agency, k Known, read listings.Insertion, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
-	d.Next.Outside, d.Next.GoneSince, d.Next.Refused = false, time.Time{}, ""
+	d.Next.Outside, d.Next.GoneSince = false, time.Time{}
 	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
 	d.Next.Baseline, d.Next.Polled, d.Next.Listed, d.Next.Start = true, false, false, contactStart(a)
 	return d
@@ -245,6 +245,16 @@ type PageDiff struct {
 	Drift      Drift           // of the walk so far
 	drifted    []form          // what this page has added to it
 	Rotating   []string        // paths at which most records of the page have changed
+}
+
+// Published are the references that were not listed before, or are listed again.
+func (d PageDiff) Published() (references []string) {
+	for _, i := range d.Insertions {
+		if i.Published {
+			references = append(references, i.Next.Reference)
+		}
+	}
+	return references
 }
 
 // Effects is what is to be written where a page changes anything.

@@ -106,18 +106,17 @@ type Effects struct {
 	Reference string // the insertion that Contacts belong to
 	Contacts  []store.ContactRequest
 
-	Unhalted []string // insertions whose halt ends because they are no longer listed
-	Access   []AccessChange
-	Raised   []store.Alarm
-	Cleared  []store.AlarmID
+	Halted, Ended []store.Halt // Halted replaces what is halted already
+	Raised        []store.Alarm
+	Cleared       []store.AlarmID
 
 	Events []events.Payload
 }
 
 // Empty reports whether there is nothing to commit.
 func (e Effects) Empty() bool {
-	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Unhalted)+
-		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
+	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+
+		len(e.Halted)+len(e.Ended)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
 }
 
 func (e *Effects) announce(p ...events.Payload) { e.Events = append(e.Events, p...) }

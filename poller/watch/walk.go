@@ -67,7 +67,7 @@ type Walked struct {
 
 // WalkEnd is what follows from a walk as a whole.
 type WalkEnd struct {
-	Effects                       // Unhalted are not listed any more: gone, or left out by another filter
+	Effects
 	Gone      map[string]struct{} // disappeared, before this walk or with it
 	Over      []string            // of those: not polled any more
 	Outside   []string            // left out by another filter than before: not polled any more
@@ -180,7 +180,6 @@ func (e *walkEnd) disappear(record func(string) []byte) {
 			continue
 		}
 		e.Insertions[n].GoneSince = e.now
-		e.Unhalted = append(e.Unhalted, i.Reference)
 		e.Gone[i.Reference] = struct{}{}
 		e.Published--
 		last := listings.Insertion{Reference: i.Reference, Record: record(i.Reference)}
@@ -203,7 +202,8 @@ func (e *walkEnd) leaveOutside() {
 		i.Outside, i.GoneSince = true, e.walk.Began
 		i.Missing, i.LastSeen = 0, time.Time{}
 		e.Insertions[n] = i
-		e.Unhalted, e.Outside = append(e.Unhalted, i.Reference), append(e.Outside, i.Reference)
+		e.Outside = append(e.Outside, i.Reference)
+		e.Gone[i.Reference] = struct{}{}
 		e.Published--
 	}
 }

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,13 +96,6 @@ func (a *agency) enter(reference string) bool {
 	return true
 }
 
-func (a *agency) isBusy(reference string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, busy := a.busy[reference]
-	return busy
-}
-
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,20 +129,6 @@ func (a *agency) walkBegins(at time.Time) (ends func()) {
 	}
 	set(true)
 	return func() { set(false) }
-}
-
-// untilNextWalk waits for a time, or until a walk is wanted immediately.
-func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-a.walkNow:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // wake signals a channel with a buffer of one, which keeps a signal until it is received.
@@ -219,7 +197,9 @@ func (a *agency) load() error {
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
 		remembered = watch.RestoreAccess(a.id, tx.Halts(a.id), now)
 		for i := range tx.Insertions(a.id) {
-			if !stillPolled(i, now) || i.Refused == a.key().Fingerprint() {
+			h, halted := remembered.Insertion(i.Reference)
+			refused := halted && h.Key == a.key().Fingerprint() && !i.GoneSince.IsZero()
+			if !stillPolled(i, now) || refused {
 				continue
 			}
 			polled = append(polled, i)
@@ -239,7 +219,7 @@ func (a *agency) load() error {
 	key := a.key()
 	remembered.Key, remembered.LastAnswer = key, a.access().LastAnswer
 	a.allowed.Store(&remembered)
-	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(key, time.Now()) })
+	_, err = a.changeAccess(func(x watch.Access) watch.Effects { return x.Configure(key, time.Now()) })
 	if err != nil {
 		return err
 	}

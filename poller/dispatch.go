@@ -17,13 +17,15 @@ import (
 // token. It chooses as late as possible, so as to know as much as possible.
 //
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
-// the schedule when there is a token, unless too many are under way. While polls wait, walks get at
-// most every third request. An insertion that somebody has named goes before all of these, though
-// never for two requests in a row.
+// the schedule when there is a token, unless too many are under way; nothing else is sent until the
+// chosen one has sent its first request. While polls wait, walks get at most every third request.
+// An insertion that somebody has named goes before all of these, though never for two requests in a
+// row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
 	nudge    chan struct{} // there may be something to do
+	started  chan struct{} // the chosen poll has sent its first request, or will not
 	alive    *heartbeat
 	maxPolls int         // under way at once
 	full     func() bool // the store has no room for what a response may bring
@@ -32,10 +34,8 @@ type dispatcher struct {
 	waiting  []*waiter
 	polls    int           // sent since the last page
 	underWay int           // polls of the schedule
-	chosen   schedule.Turn // of a poll that has not sent its request yet
-	chosenAt time.Time
-	ahead    bool // that poll goes before what waits: its insertion was nudged
-	wasAhead bool // the last request was sent for such a poll
+	chosen   schedule.Turn // of a poll that has not sent its first request yet
+	wasNamed bool          // the last turn was of an insertion that somebody has named
 }
 
 // waiter is a request that waits to be sent.
@@ -47,15 +47,18 @@ type waiter struct {
 
 func (w *waiter) isWalk() bool { return w.request.Operation == listings.OperationInsertions }
 
+func (w *waiter) isPoll() bool { return !w.isWalk() }
+
 const (
 	mostPolls = 64          // under way at once; polls that hang back off by themselves
 	roomEvery = time.Second // how often a full store is checked for room
-	startsIn  = time.Second // how long the token is kept for a poll that was chosen
+	startsIn  = time.Second // how long nothing else is sent for a poll that was chosen
 )
 
 func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
 	d := &dispatcher{
-		budget: b, nudge: make(chan struct{}, 1), alive: alive, maxPolls: mostPolls, full: func() bool { return false },
+		budget: b, nudge: make(chan struct{}, 1), started: make(chan struct{}, 1), alive: alive,
+		maxPolls: mostPolls, full: func() bool { return false },
 	}
 	o.Changed = d.poke
 	d.schedule = schedule.New(o, time.Now())
@@ -71,10 +74,8 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &waiter{request: r, admit: admit}
-	if sent, err := d.enqueue(w); sent {
-		return err
-	}
+	w := &waiter{request: r, admit: admit, granted: make(chan error, 1)}
+	d.enqueue(w)
 	select {
 	case err := <-w.granted:
 		return err
@@ -92,30 +93,23 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	return <-w.granted // it was decided at the same moment
 }
 
-// enqueue has a request wait, unless it is that of the poll for which a token is kept: that is
-// sent.
-func (d *dispatcher) enqueue(w *waiter) (sent bool, err error) {
-	defer d.poke()
+// enqueue has a request wait, unless it is that of the chosen poll: that is sent.
+func (d *dispatcher) enqueue(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.chosen.Agency == w.request.AgencyID && d.chosen.Reference == w.request.Reference {
-		ahead := d.ahead
-		d.chosen, d.ahead = schedule.Turn{}, false
-		if now := time.Now(); (ahead || len(d.waiting) == 0) && !d.full() && d.budget.until(now) == 0 {
-			d.wasAhead = ahead
-			return true, d.send(w, now)
-		}
+	if d.chosen.Why != schedule.None && d.chosen.Agency == w.request.AgencyID &&
+		d.chosen.Reference == w.request.Reference {
+		w.granted <- d.send(w, time.Now())
+		d.starts()
+		return
 	}
-	w.granted = make(chan error, 1)
 	d.waiting = append(d.waiting, w)
-	return false, nil
+	d.poke()
 }
 
 // run sends until ctx is done. begin starts a poll that was chosen from the schedule, without
 // waiting for it. The poll calls end when it is over.
 func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for ctx.Err() == nil {
 		d.alive.beat()
 		if d.full() {
@@ -127,86 +121,57 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
 			continue
 		}
-		t, sent, wait := d.choose(now)
-		switch {
+		switch t, sent, wait := d.choose(now); {
 		case sent:
 		case t.Why != schedule.None:
 			begin(t)
+			_ = await(ctx, d.started, startsIn)
+			d.unchoose(t)
+		case wait == 0 || wait > time.Minute:
+			_ = await(ctx, d.nudge, time.Minute)
 		default:
-			d.idle(ctx, timer, wait)
+			_ = await(ctx, d.nudge, wait)
 		}
 	}
 	return ctx.Err()
 }
 
-// idle waits for a time, at most a minute, or until it is woken; zero: the time is unknown.
-func (d *dispatcher) idle(ctx context.Context, timer *time.Timer, wait time.Duration) {
-	if wait == 0 || wait > time.Minute {
-		wait = time.Minute
-	}
-	timer.Reset(wait)
-	select {
-	case <-timer.C:
-	case <-d.nudge:
-	case <-ctx.Done():
-	}
-}
-
 // choose spends the token: it sends a waiting request, or returns a turn of the schedule. If there
-// is neither, it returns how long to wait.
+// is neither, it returns how long to wait; zero: the time is unknown.
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wait = d.budget.until(now); wait > 0 { // the chosen poll has taken the token
-		return t, false, wait
+	room := d.underWay < d.maxPolls
+	if d.wasNamed = room && !d.wasNamed; d.wasNamed {
+		t = d.schedule.NextNudge(now)
+		d.wasNamed = t.Why != schedule.None
 	}
-	starts := d.chosenAt.Add(startsIn).Sub(now)
-	if d.ahead && starts > 0 {
-		return t, false, starts
-	}
-	if d.ahead = false; !d.wasAhead && d.underWay < d.maxPolls {
-		if t = d.schedule.NextNudge(now); t.Why != schedule.None {
-			d.choosePoll(t, now)
-			d.ahead = true
-			return t, false, 0
-		}
-	}
-	page := slices.IndexFunc(d.waiting, (*waiter).isWalk)
-	if page >= 0 && d.polls >= 2 {
+	page, poll := slices.IndexFunc(d.waiting, (*waiter).isWalk), slices.IndexFunc(d.waiting, (*waiter).isPoll)
+	switch {
+	case d.wasNamed:
+	case page >= 0 && d.polls >= 2:
 		d.grant(page, now)
 		return t, true, 0
-	}
-	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
+	case poll >= 0:
 		d.grant(poll, now)
 		return t, true, 0
-	}
-	if d.chosen.Why != schedule.None && starts > 0 {
-		return t, false, starts
-	}
-	if d.underWay < d.maxPolls {
+	case room:
 		t, wait = d.schedule.Next(now)
-		if t.Why != schedule.None {
-			d.choosePoll(t, now)
-			return t, false, 0
-		}
 	}
-	if page >= 0 {
+	switch {
+	case t.Why != schedule.None:
+		d.underWay++
+		d.chosen = t
+	case page >= 0:
 		d.grant(page, now)
 		return t, true, 0
 	}
 	return t, false, wait
 }
 
-// choosePoll keeps the token for a poll. The caller holds d.mu.
-func (d *dispatcher) choosePoll(t schedule.Turn, now time.Time) {
-	d.underWay++
-	d.chosen, d.chosenAt = t, now
-}
-
 // grant ends the wait of a request. The caller holds d.mu, as does that of send.
 func (d *dispatcher) grant(n int, now time.Time) {
 	w := d.waiting[n]
-	d.wasAhead = false
 	d.waiting = slices.Delete(d.waiting, n, n+1)
 	w.granted <- d.send(w, now)
 }
@@ -225,13 +190,26 @@ func (d *dispatcher) send(w *waiter, now time.Time) error {
 	return nil
 }
 
+// starts lets other requests be sent beside the chosen poll. The caller holds d.mu.
+func (d *dispatcher) starts() {
+	d.chosen = schedule.Turn{}
+	wake(d.started)
+}
+
+// unchoose lets other requests be sent if a poll is still the chosen one.
+func (d *dispatcher) unchoose(t schedule.Turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.chosen == t {
+		d.starts()
+	}
+}
+
 // end ends a poll that was chosen from the schedule.
 func (d *dispatcher) end(t schedule.Turn) {
+	d.unchoose(t)
 	d.mu.Lock()
 	d.underWay--
-	if d.chosen == t {
-		d.chosen, d.ahead = schedule.Turn{}, false
-	}
 	d.mu.Unlock()
 	d.poke()
 }

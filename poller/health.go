@@ -82,7 +82,7 @@ func (a *agency) clear(at time.Time, list ...store.AlarmID) error {
 // nothing is asked there is none.
 func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	stale := watch.AlarmOf(watch.Stale, op, "")
-	if a.p.store.Full() || a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
+	if a.p.store.Full() || a.isHalted(op, "") {
 		a.excuse(op, now)
 		return nil
 	}
@@ -295,13 +295,16 @@ func jitter(d time.Duration) time.Duration {
 const operationLimit = 3
 
 // sleep waits for d or until ctx is done.
-func sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
+
+// await waits for d, for a signal, or until ctx is done.
+func await(ctx context.Context, signal <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return nil
+	case <-signal:
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }

@@ -75,7 +75,6 @@ func TestWhatIsChangedInPlaceGoesOn(t *testing.T) {
 				s.will(func(Delivery) error { return c.answer })
 				w := newWorld(t, line(1, s))
 				f, _ := w.start()
-				time.Sleep(2 * time.Second)
 				w.lead("A100")
 				time.Sleep(c.wait)
 				w.reroute(f, line(1, other, "Z"), line(2, s))
@@ -174,7 +173,6 @@ func TestLeadsThatNoLineTakesAnyMoreHoldUpNoOther(t *testing.T) {
 		a.down()
 		w := newWorld(t, line(1, a))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		w.leads(maxPending+5, "A")
 		last := w.lead("B")
 		time.Sleep(time.Second)
@@ -193,7 +191,6 @@ func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T
 		behind.Store(true)
 		w.o.Behind = behind.Load
 		f, stop := w.start()
-		time.Sleep(2 * time.Second)
 		late := w.stampLead("A")
 		time.Sleep(time.Second)
 		w.reroute(f, line(1, b))
@@ -216,7 +213,6 @@ func TestAReceiverThatIsGoneForGoodMayComeBack(t *testing.T) {
 		a, b := newScript("a", 1), newScript("b", 1)
 		w := newWorld(t, line(1, a))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		w.reroute(f, line(1, b))
 		time.Sleep(leaving + time.Minute)
 		for _, worker := range f.Status() {
@@ -246,7 +242,6 @@ func TestAnAddressIsExchangedWithOneOfItsKind(t *testing.T) {
 		w := newWorld(t, line(1, a), of("email", line(2, b)))
 		w.o.Forwarders = []string{"slack", "email"}
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		w.lead("A")
 		time.Sleep(2 * time.Second)
 		w.reroute(f, of("email", line(1, d)), line(2, c))
@@ -262,7 +257,6 @@ func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
 		s := newScript("a", 1)
 		w := newWorld(t, line(1, s))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		gone := func() {
 			w.publish(w.stamp(&events.InsertionDisappeared{Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(w.history))}))
 		}
@@ -284,7 +278,6 @@ func TestRoutesThatCannotWorkChangeNothing(t *testing.T) {
 		a := newScript("a", 1)
 		w := newWorld(t, line(1, a))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		odd := line(1, a)
 		odd.Filter.Types = []string{"lead"}
 		if err := f.Change([]Route{odd}, time.Now()); !errors.Is(err, ErrOptions) {
@@ -304,7 +297,6 @@ func TestALeadThatTwoAddressesTakeOverComesToEachOnce(t *testing.T) {
 		d.down()
 		w := newWorld(t, line(1, a))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		w.lead("A")
 		time.Sleep(2 * time.Second)
 		w.reroute(f, line(1, c), line(1, d))

@@ -37,7 +37,6 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 			return true
 		}
 	})
-	time.Sleep(time.Second)
 	meanwhile()
 	for end := time.Now().Add(20 * time.Minute); !died.Load() && time.Now().Before(end); {
 		time.Sleep(10 * time.Second)
@@ -217,7 +216,6 @@ func TestAConnectionThatBreaksWithOneInHandSwallowsNothing(t *testing.T) {
 		scene(t, digest, func(t *testing.T, w *world, s *script) {
 			s.down()
 			_, stop := w.start()
-			time.Sleep(time.Second)
 			w.lead("A100")
 			time.Sleep(20 * time.Second) // it is in hand
 			w.leads(recent+50, "A100")

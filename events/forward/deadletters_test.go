@@ -163,7 +163,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	w.o.AckWait = 2 * time.Second // a message can be on its way to a forwarder that ends
 	w.o.Conn.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
 	eventually(t, "connected", guest.IsConnected)
-	_, stop := w.start()
+	_, stop := w.launch()
 	eventually(t, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
 	w.lead("A100")
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 1 })
@@ -176,7 +176,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 		}
 		return nil
 	})
-	_, stop = w.start()
+	_, stop = w.launch()
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 7 && len(w.letters()) == 1 })
 	w.must(stop())
 	d, err := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")

@@ -38,7 +38,6 @@ func TestDeliveredIsWhatEveryReceiverHasTaken(t *testing.T) {
 		time.Sleep(time.Second)
 		two.down()
 		f, stop := w.start()
-		time.Sleep(2 * time.Second)
 		lead, other, halt := w.lead("A100"), w.lead("B200"), w.halt("A100", "x")
 		waiting := w.stampLead("A100") // recorded, and not published
 		time.Sleep(time.Minute)
@@ -70,7 +69,6 @@ func TestDeliveredIsKnownBeyondTheListedOnes(t *testing.T) {
 		s.traits.Pace = 0
 		w := newWorld(t, leadsTo(s))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		for range 3 * recent {
 			w.lead("A100")
 			time.Sleep(time.Second)
@@ -95,7 +93,6 @@ func TestDeliveredFollowsAChangeOfRoutes(t *testing.T) {
 		w := newWorld(t, leadsTo(kept), leadsTo(left))
 		left.down()
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		old := w.lead("A100")
 		time.Sleep(time.Minute)
 		wantStands(t, f, old, "slack.kept listed", "slack.left waits")
@@ -118,7 +115,6 @@ func TestDeliveredLeavesOutAReceiverThatWasRemoved(t *testing.T) {
 		kept, left := newScript("kept", 1), newScript("left", 1)
 		w := newWorld(t, leadsTo(kept), leadsTo(left))
 		f, _ := w.start()
-		time.Sleep(2 * time.Second)
 		took := w.lead("A100")
 		time.Sleep(time.Minute)
 		left.down()

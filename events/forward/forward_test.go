@@ -128,7 +128,6 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 func TestAForeignMessageIsPassedOver(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
-		time.Sleep(time.Second)
 		for range 3 {
 			if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("Secretname")); err != nil {
 				t.Fatal(err)
@@ -210,7 +209,6 @@ func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
 		cut := false
 		s.wait = func(ctx context.Context) { cut = !sleep(ctx, 4*time.Second) }
 		_, stop := w.start()
-		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(time.Second)
 		begin := time.Now()

@@ -15,7 +15,6 @@ import (
 func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
-		time.Sleep(time.Second)
 		s.down()
 		for n := range 60 {
 			w.lead([]string{"A100", "B200", "C300"}[n%3])
@@ -109,7 +108,6 @@ func TestAMessageThatIsNeverTakenIsADeadLetterOnceOthersAre(t *testing.T) {
 		t.Run(answer.Reason, func(t *testing.T) {
 			scene(t, 20, func(t *testing.T, w *world, s *script) {
 				_, stop := w.start()
-				time.Sleep(time.Second)
 				s.will(func(d Delivery) error {
 					if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.Sequence == 1 }) {
 						return answer
@@ -141,7 +139,6 @@ func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 		s.down()
 		w := newWorld(t, leadsTo(s))
 		_, stop := w.start()
-		time.Sleep(time.Second)
 		w.lead("A100")
 		w.lead("A100")
 		s.will(func(d Delivery) error {
@@ -204,7 +201,6 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.o.Manage = false
 		f, stop := w.start()
-		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(time.Hour)
 		if st := f.Status()[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
@@ -229,7 +225,6 @@ func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 		})
 		w := newWorld(t, leadsTo(s))
 		f, stop := w.start()
-		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(time.Minute)
 		text := fmt.Sprintf("%+v", f.Status())
@@ -303,7 +298,6 @@ func TestAfterADayOfFailuresOnlyWhatIsRefusedAloneIsADeadLetter(t *testing.T) {
 		refuses.will(func(Delivery) error { return &Refused{Reason: "422"} })
 		w := newWorld(t, leadsTo(down, "A"), leadsTo(wrong, "B"), leadsTo(refuses, "C"))
 		_, stop := w.start()
-		time.Sleep(time.Second)
 		w.leads(10, "A")
 		w.lead("B")
 		w.lead("C")
@@ -357,7 +351,6 @@ func TestARefusedLeadWaitsNoLongerThanUntilTheNextIsAccepted(t *testing.T) {
 	scene(t, 1, func(t *testing.T, w *world, s *script) {
 		w.rejects(s, 0)
 		_, stop := w.start()
-		time.Sleep(time.Second)
 		w.lead("A100")
 		time.Sleep(6 * time.Minute)
 		w.lead("A100")
@@ -412,7 +405,6 @@ func TestADigestThatHasNoAnswerAndIsThenRefusedIsSentOneByOne(t *testing.T) {
 func TestWhatWaitsOnTheServerIsCounted(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		f, stop := w.start()
-		time.Sleep(time.Second)
 		if _, err := w.js.PauseConsumer(t.Context(), "LISTINGS", consumer("a"), time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}

@@ -99,11 +99,9 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 		w := newWorld(t, leadsTo(one))
 		w.o.Agencies = func() []string { return []string{"A100"} }
 		w.start()
-		time.Sleep(2 * time.Second)
 		w.o.Routes, w.o.Dir = []Route{leadsTo(two)}, t.TempDir()
 		w.o.Agencies = func() []string { return []string{"B 200"} }
 		second, stop := w.start()
-		time.Sleep(2 * time.Second)
 		w.lead("A100")
 		time.Sleep(2 * time.Second)
 		if p := second.Status()[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
@@ -112,7 +110,6 @@ func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) 
 		w.must(stop())
 		w.o.Instance, w.o.Dir = "second", t.TempDir()
 		w.start()
-		time.Sleep(2 * time.Second)
 		for range 20 {
 			w.lead("A100")
 			w.lead("B 200")
@@ -230,7 +227,6 @@ func TestATableThatIsEditedWhileLeadsWaitFloodsAndSkipsNothing(t *testing.T) {
 				w := newWorld(t, c.before(all["a"], all["b"], all["c"], all["d"])...)
 				w.o.Forwarders = []string{"slack", "email"}
 				f, stop := w.start()
-				time.Sleep(2 * time.Second)
 				w.lead("A")
 				w.lead("B")
 				time.Sleep(time.Minute)
@@ -285,7 +281,6 @@ func TestATableThatIsReadWhileNATSIsAwayDecidesFromThenOn(t *testing.T) {
 				a, b := newScript("a", 1), newScript("b", 1)
 				w := newWorld(t, line(1, a))
 				f, stop := w.start()
-				time.Sleep(2 * time.Second)
 				w.lead("A")
 				time.Sleep(time.Minute)
 				w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))

@@ -326,8 +326,16 @@ func (w *world) forwarder() *Forwarder {
 	return f
 }
 
-// start runs a forwarder. The returned function ends it, if it has not ended by itself, and returns why it did.
+// start runs a forwarder in virtual time until its consumers are there; see launch.
 func (w *world) start(change ...func(*Forwarder)) (f *Forwarder, stop func() error) {
+	w.t.Helper()
+	defer time.Sleep(2 * time.Second)
+	return w.launch(change...)
+}
+
+// launch runs a forwarder. The returned function ends it, if it has not ended by itself, and returns
+// why it did.
+func (w *world) launch(change ...func(*Forwarder)) (f *Forwarder, stop func() error) {
 	w.t.Helper()
 	time.Sleep(time.Millisecond) // no clock stands still
 	f = w.forwarder()
@@ -349,7 +357,6 @@ func (w *world) start(change ...func(*Forwarder)) (f *Forwarder, stop func() err
 func (w *world) run(d time.Duration, meanwhile ...func()) {
 	w.t.Helper()
 	_, stop := w.start()
-	time.Sleep(2 * time.Second) // the consumers are there
 	for _, m := range meanwhile {
 		m()
 	}

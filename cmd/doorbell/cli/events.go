@@ -312,25 +312,13 @@ func tail(ctx context.Context, nc stream.Conn, o relay.TailOptions, put func(ops
 
 // EventFilter is the flags that select events of the log.
 type EventFilter struct {
-	Agency       string   `placeholder:"AGENCY" help:"Only events of this agency."`
-	Type         string   `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
-	Insertion    string   `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
-	Since        Moment   `placeholder:"MOMENT" help:"Only events recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
-	Until        Moment   `placeholder:"MOMENT" help:"Only events recorded before this moment."`
-	FromSequence Position `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
-	ToSequence   Position `placeholder:"N" help:"Only events at this position or a lower one."`
-}
-
-// Position is a place in the log; zero: none.
-type Position uint64
-
-// UnmarshalText refuses what is no position.
-func (p *Position) UnmarshalText(text []byte) error {
-	n, err := strconv.ParseUint(string(text), 10, 64)
-	if *p = Position(n); err != nil || n == 0 {
-		return errors.New("positions begin with 1")
-	}
-	return nil
+	Agency       string `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type         string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	Insertion    string `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
+	Since        Moment `placeholder:"MOMENT" help:"Only events recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
+	Until        Moment `placeholder:"MOMENT" help:"Only events recorded before this moment."`
+	FromSequence uint64 `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
+	ToSequence   uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
 }
 
 // valid rejects values that no event can have.
@@ -356,6 +344,6 @@ func validType(name string) error {
 func (f *EventFilter) query() ops.EventQuery {
 	return ops.EventQuery{
 		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Since: time.Time(f.Since), Until: time.Time(f.Until),
-		FromSequence: uint64(f.FromSequence), ToSequence: uint64(f.ToSequence),
+		FromSequence: f.FromSequence, ToSequence: f.ToSequence,
 	}
 }

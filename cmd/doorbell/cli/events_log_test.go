@@ -155,7 +155,6 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
 		"ls --since 1h --until 2h":                "--until: is not after --since",
 		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
-		"ls --from-sequence 0":                    "--from-sequence: positions begin with 1",
 		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
 		"ls --limit=-1":                           "--limit: must not be negative",
 		"show A100":                               "EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id",

@@ -22,17 +22,15 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To   string   `default:"nats" enum:"nats,-,${receivers}" placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_or} sends to the configured receivers, as far as the routes take the events."`
-	Job  string   `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
-	Rate *float64 `placeholder:"N" help:"Events per second to NATS; 0 for as fast as they are acknowledged. Default 500."`
-	Yes  bool     `help:"Needed for more than 1,000 events to NATS or a receiver."`
-	JSON bool     `name:"json" help:"Print JSON."`
+	To   string  `default:"nats" enum:"nats,-,${receivers}" placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_or} sends to the configured receivers, as far as the routes take the events."`
+	Job  string  `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
+	Rate float64 `default:"500" help:"Events per second to NATS; 0 for as fast as they are acknowledged."`
+	Yes  bool    `help:"Needed for more than 1,000 events to NATS or a receiver."`
+	JSON bool    `name:"json" help:"Print JSON."`
 }
 
-const (
-	mostUnconfirmed = 1000 // events that are replayed without --yes
-	defaultRate     = 500  // events per second to NATS
-)
+// mostUnconfirmed is how many events are replayed without --yes.
+const mostUnconfirmed = 1000
 
 func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload; their origin is replay. Consumers of the stream\n" +
@@ -42,11 +40,11 @@ func (ReplayCmd) Help() string {
 
 func (c *ReplayCmd) Validate() error {
 	switch {
-	case c.To != "nats" && (c.Job != "" || c.Rate != nil):
-		return errors.New("--job and --rate: have a meaning for NATS alone")
+	case c.To != "nats" && c.Job != "":
+		return errors.New("--job: has a meaning for NATS alone")
 	case c.Job != "" && relay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
-	case c.Rate != nil && !(*c.Rate == 0 || *c.Rate >= 0.001 && *c.Rate <= 1e6):
+	case !(c.Rate == 0 || c.Rate >= 0.001 && c.Rate <= 1e6):
 		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
 	}
 	return c.valid()
@@ -96,12 +94,9 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.toReceiver() {
 		return c.send(ctx, p, log, q, to, counts.Total)
 	}
-	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: defaultRate}
+	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: c.Rate}
 	if request.Job == "" {
 		request.Job = strings.Replace(time.Now().UTC().Format("20060102-150405.000"), ".", "-", 1)
-	}
-	if c.Rate != nil {
-		request.Rate = *c.Rate
 	}
 	return c.publish(ctx, p, cfg.Base, request)
 }
@@ -150,31 +145,30 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.Eve
 				return
 			}
 		}
+		done.Next = 0
 	}
-	gone := func(e events.Event) (bool, error) { return log.erased(ctx, e) }
-	done.Replayed, err = forward.SendReplayed(ctx, to.Routes(), list, gone, func(_ forward.Replayed, failed error) {
+	erased := func(e events.Event) (bool, error) { return log.erased(ctx, e) }
+	done.Replayed, err = forward.SendReplayed(ctx, to.Routes(), list, erased, func(_ forward.Replayed, failed error) {
 		if failed != nil {
 			_, reason := receivers.Outcome(failed)
 			p.note("%s failed; retrying: %s", c.To, reason)
 		}
 	})
 	again := fmt.Sprintf("to continue, run it again with --from-sequence %d", done.Next)
-	if err == nil {
-		done.Next = 0
-	}
-	if c.JSON {
-		err = errors.Join(err, p.printJSON(done))
-	}
 	switch {
 	case ctx.Err() != nil:
 		p.note("stopped; %s sent; %s", ops.Counted(done.Events, "event"), again)
-		return nil
+		err = nil
 	case err != nil:
-		return exit.Failed(fmt.Errorf("at sequence %d: %w", done.Next, err), again)
+		err = exit.Failed(fmt.Errorf("at sequence %d: %w", done.Next, err), again)
 	case done.Refused > 0:
-		err = exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or doorbell forward with --test, says more")
+		err = exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To),
+			"the daemon's log, or doorbell forward with --test, says more")
 	}
 	if c.JSON {
+		return errors.Join(err, p.printJSON(done))
+	}
+	if done.Next > 0 { // it was stopped, or failed
 		return err
 	}
 	return cmp.Or(p.print(fmt.Sprintf("%s sent to %s; refused: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused)), err)

@@ -181,7 +181,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 	environ := logged(t, 3, true)
 	for args, sentence := range map[string]string{
 		"--job a.b":       "--job: write 1 to 64 letters, digits, _ and -",
-		"--job a --to -":  "--job and --rate: have a meaning for NATS alone",
+		"--job a --to -":  "--job: has a meaning for NATS alone",
 		"--to kafka":      `--to must be one of "nats","-","slack","teams","email","webhook"`,
 		"--rate NaN":      "--rate: write a number from",
 		"--rate 1e-300":   "--rate: write a number from",

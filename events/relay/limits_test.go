@@ -18,25 +18,8 @@ import (
 func TestAnEventTooLargeForTheServerIsShortenedAndHoldsNothingUp(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 1)
-	huge, err := events.New(&events.ContactRequestCreated{
-		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Now()},
-		PropertyReferenceID: "ref", ContactRequestID: "huge", Identity: events.IdentityID,
-		Contact: events.Contact{LastName: "Beispiel"},
-		Record:  json.RawMessage(`{"text":"` + strings.Repeat("x", 2<<20) + `"}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.log.append(huge)
-	nearly, err := events.New(&events.ContactRequestCreated{ // fits alone, not with what the relay adds
-		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Now()},
-		PropertyReferenceID: "ref", ContactRequestID: "nearly", Identity: events.IdentityID,
-		Record: json.RawMessage(`{"text":"` + strings.Repeat("x", 1<<20-1100) + `"}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.log.append(nearly)
+	b.log.append(contactRequest(t, "A100", 2, strings.Repeat("x", 2<<20)))
+	b.log.append(contactRequest(t, "A100", 3, strings.Repeat("x", 1<<20-1100))) // fits alone, not with what the relay adds
 	b.log.ring(t, "A100", 2)
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0)

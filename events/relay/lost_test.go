@@ -71,48 +71,44 @@ func (b *bell) makeAnew() {
 	})
 }
 
-func TestADeletedStreamIsFilledFromTheLog(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 10)
-	b.deliver()
-	b.makeAnew()
-	b.log.ring(t, "A100", 2)
-	b.deliver()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-	if n := b.resent(); n != 10 {
-		t.Errorf("%d are marked as offered again", n)
+func TestAStreamThatIsMadeAnewIsFilledFromTheLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		strays  int  // messages of others, which are purged again
+		embeds  bool // the server is ours
+		running bool // the relay goes on, and learns of it from an acknowledgement
+	}{
+		"while the relay is away": {embeds: true},
+		"between two events":      {embeds: true, running: true},
+		"and purged":              {strays: 10}, // as far as the last acknowledged message
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBell(t)
+			b.o.Embedded = c.embeds
+			b.log.ring(t, "A100", 10)
+			r := b.relay()
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.makeAnew()
+			for range c.strays {
+				b.stray("listings.v1.A100.test")
+			}
+			if err := b.stream().Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.log.ring(t, "A100", 2)
+			if !c.running {
+				r = b.relay()
+			}
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			exactlyOnce(t, b.js, b.log, "A100", 0)
+			if n := b.resent(); n != 10 {
+				t.Errorf("%d are marked as offered again", n)
+			}
+		})
 	}
-}
-
-func TestAStreamThatIsMadeAnewBetweenTwoEventsIsFilled(t *testing.T) {
-	b := newBell(t)
-	r := b.relay()
-	b.log.ring(t, "A100", 10)
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.makeAnew()
-	b.log.ring(t, "A100", 1) // its acknowledgement is sequence 1
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-}
-
-func TestAStreamThatIsMadeAnewAndPurgedIsKnownByItsCreation(t *testing.T) {
-	b := newBell(t)
-	b.o.Embedded = false
-	b.log.ring(t, "A100", 3)
-	b.deliver()
-	b.makeAnew()
-	for range 3 { // as far as the last acknowledged message
-		b.stray("listings.v1.A100.test")
-	}
-	if err := b.stream().Purge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.deliver()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
 func TestALostTailIsOfferedAgain(t *testing.T) {

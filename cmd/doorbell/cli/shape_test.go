@@ -143,8 +143,8 @@ func TestTheFormOfARefusalIsWritten(t *testing.T) {
 	if asked != 2 || len(f.Responses) != 2 || f.Responses[0].Status != http.StatusForbidden {
 		t.Errorf("%d requests: %+v", asked, f.Responses)
 	}
-	if l := f.Responses[0].Body.Lines; len(l) != 3 || l[2].Path != "/trace" || l[2].Form != "uuid" {
-		t.Errorf("%+v", l)
+	if body := string(f.Responses[0].Body); body != `{"message":"{1 text}","trace":"{1 uuid}"}` {
+		t.Errorf("%s", body)
 	}
 }
 
@@ -218,12 +218,9 @@ func TestTheSandboxRefusesAFileThatIsNoShape(t *testing.T) {
 	for text, words := range map[string]string{
 		"":               "not a file of check --shape",
 		`{"version":99}`: "version 99 is unknown",
-		`{"version":1}`:  "it describes no response",
-		`{"version":1,"responses":[{"operation":"insertions","status":200,"body":{"kind":"json"}}]}`:                                                             "response 1: there is no line of the root",
-		`{"version":1,"responses":[{"operation":"insertions","status":200,"body":{"kind":"json","lines":[{"path":"","type":"object","in":2,"of":1}]}}]}`:         "response 1: line 1",
-		`{"version":1,"responses":[{"operation":"insertions","status":200,"body":{"kind":"json","lines":[{"path":"","type":"array","in":1,"of":900000}]}}]}`:     "response 1: line 1",
-		`{"version":1,"responses":[{"operation":"elsewhere","status":200,"body":{"kind":"none"}}]}`:                                                              "response 1: unknown operation",
-		`{"version":1,"responses":[{"operation":"insertions","status":200,"body":{"kind":"json","lines":[{"path":"","type":"array","in":1,"of":1,"at":"5"}]}}]}`: "response 1: line 1",
+		`{"version":2}`:  "it describes no response",
+		`{"version":2,"responses":[{"operation":"insertions","status":200,"kind":"json"}]}`:          "response 1: its body is missing or no JSON",
+		`{"version":2,"responses":[{"operation":"elsewhere","status":200,"kind":"json","body":{}}]}`: "response 1: unknown operation",
 	} {
 		got := doorbelltest.Run(t, nil, "sandbox", "--shape", write(t, "shape", text, 0o600), "--listen", "127.0.0.1:0")
 		if got.Code != exit.CodeFailed || !strings.Contains(strings.Join(strings.Fields(got.Stderr), " "), words) {

@@ -3,383 +3,172 @@ package shape
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"doorbell/poller/listings"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"doorbell/poller/listings"
 )
 
-// form is the lines of a body by path, and the paths of what is in each, in their order.
-type form struct {
-	kinds map[string][]kind
-	inner map[string][]string
+// Options of a Handler.
+type Options struct {
+	Key      string   // required of requests; empty: none is
+	Agencies []string // that exist; empty: all
 }
 
-// kind is a line with the indexes of the objects or elements that have it.
-type kind struct {
-	Line
-	at []int
-}
-
-var errLines = errors.New("lines that do not belong together")
-
-// maxMadeUp bounds how much one line may stand for.
-const maxMadeUp = 100_000
-
-func formOf(lines []Line) (form, error) {
-	f := form{map[string][]kind{}, map[string][]string{}}
-	for n, l := range lines {
-		k := kind{Line: l}
-		parent := l.Path[:max(0, strings.LastIndex(l.Path, "/"))]
-		wrong := l.Length != nil && (l.Length.Min < 0 || l.Length.Max < l.Length.Min)
-		if wrong || l.In < 1 || l.In > l.Of || l.Of > maxMadeUp || strings.Count(l.Path, "/") > maxDepth+1 || l.Path != "" && f.kinds[parent] == nil {
-			return f, fmt.Errorf("line %d: %w", n+1, errLines)
-		}
-		at := l.At
-		if at == "" {
-			at = fmt.Sprintf("1-%d", l.In)
-		}
-		for run := range strings.SplitSeq(at, ",") {
-			from, to, isRun := strings.Cut(run, "-")
-			if !isRun {
-				to = from
+// Handler serves made-up responses in the form of the file, always the same ones. A list that
+// counts more records than it shows has further pages.
+func (f File) Handler(o Options) (http.Handler, error) {
+	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), bodies: map[*Response]value{}}
+	for n := range f.Responses {
+		r := &f.Responses[n]
+		if r.Kind == kindJSON {
+			body, err := parse(r.Body)
+			if err != nil {
+				return nil, err
 			}
-			if atoi(from) < 1 || atoi(to) > l.Of {
-				return f, fmt.Errorf("line %d: %w", n+1, errLines)
-			}
-			for i := atoi(from); i <= atoi(to); i++ {
-				k.at = append(k.at, i-1)
-			}
+			h.bodies[r] = body
 		}
-		if f.kinds[l.Path] == nil && l.Path != "" {
-			f.inner[parent] = append(f.inner[parent], l.Path)
-		}
-		slices.Sort(k.at)
-		f.kinds[l.Path] = append(f.kinds[l.Path], k)
-	}
-	if len(f.kinds[""]) == 0 {
-		return f, errors.New("there is no line of the root")
-	}
-	return f, nil
-}
-
-// find returns the kind that the nth object or element has at a path, and which of that kind it is.
-func (f form) find(path string, n int) (k kind, rank int, found bool) {
-	for _, k := range f.kinds[path] {
-		if rank, found := slices.BinarySearch(k.at, n); found {
-			return k, rank, true
+		if r.Operation == Insertions {
+			h.insertions = append(h.insertions, r)
+		} else {
+			h.contacts = append(h.contacts, r)
 		}
 	}
-	return kind{}, 0, false
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /insertion-funnel/integration/{agency}/insertions", h.list)
+	mux.HandleFunc("GET /ubm-contact-request/property/{reference}", h.window)
+	return mux, nil
 }
 
-// count is how many elements or named entries all arrays or objects at a path have.
-func (f form) count(path string) int {
-	n := 0
-	for _, k := range f.kinds[path] {
-		n = max(n, k.Of)
-	}
-	return n
+type handler struct {
+	o                    Options
+	now                  time.Time
+	insertions, contacts []*Response
+	bodies               map[*Response]value
 }
 
-// maker writes one made-up body.
+// maker makes up one response.
 type maker struct {
-	form
-	response          *Response
+	*Response
+	body              value
 	agency, reference string
 	now               time.Time // later than all times
 	salt              string    // of the values: page and reference
 	page, pages       int       // from 0
 	shown, total      int       // records on this page, and on all of them
 	reversed          bool      // records in the other order
-	b                 []byte
 }
 
-// value writes what the nth object or element around it has at a path.
-func (m *maker) value(path string, n int, inRecord bool) {
-	k, rank, found := m.find(path, n)
-	switch scalar := k.Type == "string" || k.Type == "number"; {
-	case !found, m.isLast() && !inRecord && scalar && isNamed(path, nextNames):
-		m.b = append(m.b, "null"...)
-	case k.Type == "object":
-		m.object(k, rank, inRecord)
-	case k.Type == "array":
-		m.array(k, rank)
-	case k.Type == "string":
-		m.b = appendText(m.b, m.text(k, rank), k.Form == "broken text")
-	case k.Type == "number":
-		m.b = append(m.b, m.number(k, rank)...)
-	case k.Type == "boolean":
-		m.b = append(m.b, m.boolean(k, rank)...)
+// refuses answers a request without the key, or for what the file has no response to.
+func (h *handler) refuses(w http.ResponseWriter, r *http.Request, all []*Response) bool {
+	agency := r.PathValue("agency")
+	switch {
+	case h.o.Key != "" && r.Header.Get("Authorization") != "ApiKey "+h.o.Key,
+		agency != "" && len(h.o.Agencies) > 0 && !slices.Contains(h.o.Agencies, agency):
+		w.WriteHeader(http.StatusForbidden)
+	case len(all) == 0:
+		w.WriteHeader(http.StatusNotFound)
 	default:
-		m.b = append(m.b, "null"...)
+		return false
 	}
+	return true
 }
 
-func (m *maker) object(k kind, rank int, inRecord bool) {
-	m.b = append(m.b, '{')
-	separator := ""
-	member := func(path, name string, n int, inRecord bool) {
-		m.b = append(m.b, separator...)
-		m.b = append(appendText(m.b, name, strings.HasPrefix(name, "broken")), ':')
-		m.value(path, n, inRecord)
-		separator = ","
-	}
-	for _, path := range m.inner[k.Path] {
-		name := path[len(k.Path)+1:]
-		if name[0] == '{' {
-			from, to := m.window(k, path, rank)
-			for n := from; n < to; n++ {
-				member(path, m.entryName(name, path, n), n, true)
-			}
-		} else if _, _, has := m.find(path, rank); has {
-			name, _, _ = strings.Cut(name, "~")
-			member(path, name, rank, inRecord)
-		}
-	}
-	m.b = append(m.b, '}')
-}
-
-func (m *maker) array(k kind, rank int) {
-	if k.Form == "time as numbers" {
-		at := m.moment(k, rank)
-		parts := strings.Fields(fmt.Sprint(at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0))
-		m.b = append(append(append(m.b, '['), strings.Join(parts[:min(7, max(5, k.Length.max()))], ",")...), ']')
+// list serves a page of insertions. Pages are numbered from the number that the original begins
+// with, as far as that was seen.
+func (h *handler) list(w http.ResponseWriter, r *http.Request) {
+	if h.refuses(w, r, h.insertions) {
 		return
 	}
-	m.b = append(m.b, '[')
-	if k.Form != "empty" {
-		from, to := m.window(k, k.Path+"/*", rank)
-		for n := from; n < to; n++ {
-			if n > from {
-				m.b = append(m.b, ',')
-			}
-			at := n
-			if m.reversed && k.Path == m.response.Body.Records {
-				at = from + to - 1 - n
-			}
-			m.value(k.Path+"/*", at, true)
+	q, agency := r.URL.Query(), r.PathValue("agency")
+	page := atoi(q.Get("page"))
+	first, second := pick(h.insertions, atoi(q.Get("pageSize")))
+	if q.Has("page") && (second == nil || second.Status != http.StatusOK || second.Same) {
+		page = max(0, page-1)
+	}
+	m := h.maker(first, agency, "")
+	if page >= m.pages && second != nil && !second.Same { // behind the last page
+		if behind := h.maker(second, agency, ""); second.Status != http.StatusOK || behind.shown == 0 {
+			m = behind
 		}
 	}
-	m.b = append(m.b, ']')
+	m.page, m.salt = page, agency+strconv.Itoa(page)
+	m.shown = max(0, min(m.shown, m.total-page*m.shown))
+	m.write(w)
 }
 
-// window deals out what is in arrays or objects, of the list of records what is on the page.
-func (m *maker) window(k kind, path string, rank int) (from, to int) {
-	of := m.count(path)
-	from, to = (rank*of+k.In-1)/k.In, ((rank+1)*of+k.In-1)/k.In
-	if k.Path == m.response.Body.Records {
-		to = min(to, from+m.shown)
+// window serves contact requests: those of a reference have always the same form.
+func (h *handler) window(w http.ResponseWriter, r *http.Request) {
+	all := slices.DeleteFunc(slices.Clone(h.contacts), func(c *Response) bool { return c.Status != http.StatusOK })
+	if len(all) == 0 {
+		all = h.contacts
 	}
-	return from, to
-}
-
-// sum is what differs between everything that is made up.
-func (m *maker) sum(path string, n int) [32]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", m.salt, path, n))
-}
-
-func (s Line) nth(rank int) int { return rank % max(1, s.Distinct) }
-
-func filled(pattern string, sum [32]byte) string {
-	return fmt.Sprintf(pattern, sum[:4], sum[4:6], sum[6:12])
-}
-
-func (m *maker) entryName(class, path string, n int) string {
-	sum := m.sum(path, n)
-	switch class {
-	case "{index}":
-		return strconv.Itoa(n)
-	case "{digits}":
-		return fmt.Sprintf("0%09d", binary.BigEndian.Uint32(sum[:])%1_000_000_000)
-	case "{broken text}":
-		return filled("broken %[1]x", sum)
+	if h.refuses(w, r, all) {
+		return
 	}
-	for _, f := range textForms {
-		if "{"+f.name+"}" == class {
-			return filled(f.madeUp, sum)
+	agency, reference, q := "A100", r.PathValue("reference"), r.URL.Query()
+	if len(h.o.Agencies) > 0 {
+		agency = h.o.Agencies[0]
+	}
+	hash := fnv.New32a()
+	fmt.Fprint(hash, reference)
+	m := h.maker(all[int(hash.Sum32())%len(all)], agency, reference)
+	m.reversed = q.Get("sortBy") == "createdAt" && q.Get("sortOrder") == "asc"
+	m.write(w)
+}
+
+// pick returns the response to a request of a size without a page and with one: otherwise a good
+// one, otherwise any.
+func pick(all []*Response, size int) (first, second *Response) {
+	best := [2]int{-1, -1}
+	found := [2]*Response{}
+	for _, r := range all {
+		score, later := 0, 0
+		if r.Size == size {
+			score += 2
+		}
+		if r.Status == http.StatusOK {
+			score++
+		}
+		if r.Page > 0 {
+			later = 1
+		}
+		if score > best[later] {
+			best[later], found[later] = score, r
 		}
 	}
-	return filled("odd name %[1]x", sum)
+	return found[0], found[1]
 }
 
-// moment is a time of a rank, in the order of the original. Later pages are older.
-func (m *maker) moment(k kind, rank int) time.Time {
-	n := k.nth(rank)
-	switch k.Order {
-	case "ascending":
-		n = k.In - 1 - n
-	case "":
-		n ^= 1
+// maker returns one for the first page, with as many records as the original showed. There are two
+// pages more if the original said that there are more records.
+func (h *handler) maker(r *Response, agency, reference string) *maker {
+	if r == nil {
+		return &maker{Response: &Response{Status: http.StatusNotFound}, pages: 1}
 	}
-	return m.now.Add(-time.Duration(m.page*k.In+n+1) * 97 * time.Minute)
+	m := &maker{Response: r, body: h.bodies[r], now: h.now, pages: 1, agency: agency, reference: reference, salt: reference}
+	m.shown = max(0, r.Records)
+	m.total = m.shown
+	more := saysMore("", m.body)
+	for name, form := range r.Headers {
+		more = more || saysMore(name, value{kind: '"', text: form}) || form == "{next}"
+	}
+	if r.Operation == Insertions && m.shown > 0 && more {
+		m.total, m.pages = 2*m.shown+(m.shown+1)/2, 3
+	}
+	return m
 }
 
-// perSecond are the units of times since 1970.
-var perSecond = map[string]int64{
-	listings.FormSeconds: 1, listings.FormMilliseconds: 1e3, listings.FormMicroseconds: 1e6, listings.FormNanoseconds: 1e9,
-}
-
-// time is a text or number with the form of a time; empty if the form is another.
-func (m *maker) time(k kind, rank int) string {
-	layout, isTime := strings.CutPrefix(k.Form, "time ")
-	if !isTime {
-		return ""
-	}
-	at := m.moment(k, rank)
-	if unit := perSecond[layout]; unit > 0 {
-		return strconv.FormatInt(at.Unix()*unit, 10)
-	}
-	layout, none := strings.CutSuffix(layout, noMoment)
-	if none {
-		at = time.Time{}
-	}
-	return at.Format(layout)
-}
-
-func (m *maker) number(k kind, rank int) string {
-	if text := m.time(k, rank); text != "" {
-		return text
-	}
-	if n, ok := m.related(k.Is, k.Path); ok {
-		return strconv.Itoa(n)
-	}
-	sign, form := "", k.Form
-	if strings.HasPrefix(form, "-") {
-		sign, form = "-", form[1:]
-	}
-	length := min(max(k.Length.max()-len(sign)-len(form)+1, 1), 15)
-	n := k.nth(rank)
-	low := 1
-	for range length - 1 {
-		low *= 10
-	}
-	if length > 3 {
-		sum := m.sum(k.Path, 0)
-		n += int(binary.BigEndian.Uint32(sum[:]))
-	}
-	digits := strconv.Itoa(low + n%(9*low))
-	_, rest, _ := strings.Cut(form, "9")
-	return sign + digits + strings.ReplaceAll(rest, "9", "5")
-}
-
-func (m *maker) text(k kind, rank int) string {
-	if word, ok := strings.CutPrefix(k.Is, "says: "); ok {
-		return word
-	}
-	switch k.Is {
-	case "agencyId asked for":
-		return m.agency
-	case "another agencyId":
-		return "Z999"
-	case "propertyReferenceId asked for":
-		return m.reference
-	}
-	if n, ok := m.related(k.Is, k.Path); ok {
-		return strconv.Itoa(n)
-	}
-	if text := m.time(k, rank); text != "" {
-		return text
-	}
-	n := k.nth(rank)
-	sum := m.sum(k.Path, n)
-	for _, f := range textForms {
-		if f.name == k.Form {
-			return filled(f.madeUp, sum)
-		}
-	}
-	switch {
-	case k.Form == "empty":
-		return ""
-	case k.Form == "text", strings.HasSuffix(k.Form, " text"):
-		return k.madeUpText(sum, n)
-	case strings.Contains(k.Form, "x"):
-		i := 0
-		return replaceEach(k.Form, "x", func() string { i += 2; return fmt.Sprintf("m%x", sum[i:i+2]) })
-	}
-	digits := fmt.Sprintf("%020d", binary.BigEndian.Uint64(sum[:])>>1%1_000_000_000_000+uint64(n))
-	i := len(digits) - strings.Count(k.Form, "9")
-	return replaceEach(k.Form, "9", func() string {
-		i++
-		return string(max('1', digits[(i+len(digits)-1)%len(digits)]))
-	})
-}
-
-func replaceEach(s, what string, with func() string) string {
-	parts := strings.Split(s, what)
-	text := parts[0]
-	for _, p := range parts[1:] {
-		text += with() + p
-	}
-	return text
-}
-
-// appendText appends a JSON string; a broken one is not UTF-8.
-func appendText(b []byte, text string, broken bool) []byte {
-	b, _ = jsontext.AppendQuote(b, text)
-	if broken {
-		b = append(b[:len(b)-1], "\xff\""...)
-	}
-	return b
-}
-
-// related is a number of the envelope.
-func (m *maker) related(is, path string) (int, bool) {
-	switch is {
-	case "records":
-		if m.page == 0 || strings.Contains(strings.ToLower(lastOf(path)), "total") {
-			return m.total, true
-		}
-		return m.shown, true
-	case "more than records":
-		if isTotal(path) {
-			return max(m.total, m.shown+1), true
-		}
-		return m.shown + 20, true
-	case "fewer than records":
-		return max(m.shown-1, min(m.pages, 2)), true
-	case "none":
-		return 0, true
-	case "one":
-		return 1, true
-	case "size asked for":
-		return m.response.Size, true
-	case "a status of failure":
-		return max(m.response.Status, http.StatusBadRequest), true
-	}
-	return 0, false
-}
-
-func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
-
-// isTotal reports whether a member or header counts all records instead of those of a page.
-func isTotal(path string) bool {
-	name := lastOf(path)
-	return listings.CountsRecords(name) || strings.EqualFold(name, "value") || strings.Contains(name, "Total-Count") || name == "X-Total" || name == "Content-Range"
-}
-
-// boolean repeats what a response says of itself; later pages say which is the last.
-func (m *maker) boolean(k kind, rank int) string {
-	switch {
-	case k.Is == "":
-		return strconv.FormatBool(rank%2 == 0)
-	case m.isLast() && isNamed(k.Path, endNames):
-		return "true"
-	case m.isLast() && isNamed(k.Path, moreNames):
-		return "false"
-	}
-	return k.Is
-}
-
-// isLast reports whether a page is the last of several, or behind it.
-func (m *maker) isLast() bool { return m.page > 0 && m.page >= m.pages-1 }
+// isMarked reports whether a value is the list of records.
+func (v value) isMarked() bool { return len(v.inner) > 0 && v.inner[0].text == marker }
 
 var (
 	endNames  = []string{"last", "isLast", "lastPage", "isLastPage", "end", "isEnd"}
@@ -387,18 +176,237 @@ var (
 	nextNames = []string{"next", "nextPage", "nextLink", "nextUrl", "nextPageUrl", "nextCursor", "nextPageToken", "nextToken", "@odata.nextLink"}
 )
 
-// isNamed reports whether a path ends with one of the names.
-func isNamed(path string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return listings.SameName(n, lastOf(path)) })
+// isTotal reports whether a member or header counts all records instead of those of a page.
+func isTotal(name string) bool {
+	return listings.CountsRecords(name) || strings.EqualFold(name, "value") ||
+		strings.Contains(name, "Total-Count") || name == "X-Total" || name == "Content-Range"
 }
 
-// saysMore reports whether a line says that there are more records than those shown.
-func (l Line) saysMore() bool {
+// saysMore reports whether an envelope says that there are more records than those shown.
+func saysMore(name string, v value) bool {
 	switch {
-	case l.Type == "boolean":
-		return l.Is == "true" && isNamed(l.Path, moreNames) || l.Is == "false" && isNamed(l.Path, endNames)
-	case l.Is == "more than records" && isTotal(l.Path), l.Path == "Link" && l.Is == "next":
-		return true
+	case v.isMarked():
+		return false
+	case v.kind == '"':
+		return strings.HasSuffix(v.text, "{more}") && isTotal(name) || v.text == "{number more}" && isTotal(name) ||
+			v.text == "{boolean more}" || v.text == "{boolean last}" ||
+			v.text != "" && isNamed(name, nextNames) && !strings.HasPrefix(v.text, "{boolean")
+	case v.kind == '[':
+		name = ""
 	}
-	return (l.Type == "string" && l.Form != "empty" || l.Type == "number") && isNamed(l.Path, nextNames)
+	return slices.ContainsFunc(v.inner, func(inner value) bool {
+		if v.kind == '{' {
+			return saysMore(inner.name, inner)
+		}
+		return saysMore(name, inner)
+	})
+}
+
+// append appends a value. Of the list of records what is on the page is written.
+func (m *maker) append(b []byte, name string, v value, inRecord bool) []byte {
+	switch v.kind {
+	case '"':
+		return m.scalar(b, name, v.text, inRecord)
+	case '{', '[':
+	default:
+		return append(b, v.text...)
+	}
+	inner := v.inner
+	if v.isMarked() {
+		inner, inRecord = slices.Clone(inner[1:]), true
+		if inner = inner[:min(len(inner), m.shown)]; m.reversed {
+			slices.Reverse(inner)
+		}
+	}
+	b = append(b, v.kind)
+	for n, one := range inner {
+		if n > 0 {
+			b = append(b, ',')
+		}
+		if v.kind == '{' {
+			b = append(m.scalar(b, "", one.name, true), ':')
+			name = one.name
+		}
+		b = m.append(b, name, one, inRecord)
+	}
+	return append(b, v.kind+2) // } and ] follow { and [ in ASCII
+}
+
+// token is a form as it stands in a body.
+var token = regexp.MustCompile(`(?s)^\{(number )?(?:(\d+) )?(.*)\}$`)
+
+// scalar appends a text, a number or a boolean of the form that a text stands for.
+func (m *maker) scalar(b []byte, name, text string, inRecord bool) []byte {
+	parts := token.FindStringSubmatch(text)
+	isNext := !inRecord && isNamed(name, nextNames) && !strings.HasPrefix(text, "{boolean")
+	switch {
+	case isNext && m.isLast():
+		return append(b, "null"...)
+	case parts == nil:
+		b, _ = jsontext.AppendQuote(b, text)
+		return b
+	}
+	n, form := atoi(parts[2]), strings.TrimPrefix(parts[3], "name ")
+	switch form {
+	case "boolean", "boolean more":
+		return strconv.AppendBool(b, form == "boolean" || !m.isLast())
+	case "boolean last":
+		return strconv.AppendBool(b, m.isLast())
+	case "broken text":
+		return fmt.Appendf(b, "\"broken %d\xff\"", n)
+	}
+	var count int
+	if _, err := fmt.Sscanf(form, "date of %d numbers", &count); err == nil {
+		at := m.now.Add(-time.Duration(1000*m.page+n) * 97 * time.Minute)
+		all := []int{at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0}
+		return append(append(append(b, '['), strings.Trim(strings.ReplaceAll(fmt.Sprint(all[:count]), " ", ","), "[]")...), ']')
+	}
+	made := m.made(form, name, n)
+	if parts[1] != "" {
+		return append(b, made...)
+	}
+	b, _ = jsontext.AppendQuote(b, made)
+	return b
+}
+
+// made is the text of a form: for different numbers different ones, on every page and of every
+// reference.
+func (m *maker) made(form, name string, n int) string {
+	if count, is := m.count(form, name); is {
+		return strconv.Itoa(count)
+	}
+	if layout, isTime := strings.CutPrefix(form, "time "); isTime {
+		return m.moment(n, layout)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", m.salt, form, n))
+	x := fmt.Sprintf("%x", sum[:4])
+	switch form {
+	case "agencyId":
+		return m.agency
+	case "another agencyId":
+		return "Z999"
+	case "propertyReferenceId":
+		return m.reference
+	case "uuid":
+		return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	case "e-mail":
+		return "person." + x + "@example.org"
+	case "url":
+		return "https://elsewhere.example.org/" + x
+	case "index":
+		return strconv.Itoa(n - 1)
+	case "digits":
+		return fmt.Sprintf("0%09d", n)
+	case "long text":
+		return strings.Repeat("long ", longText/4) + x
+	case "control text":
+		return "\x00" + x
+	case "text":
+		return "text " + x
+	}
+	if strings.Contains(form, "x") { // a reference
+		return strings.ReplaceAll(form, "x", "m"+x)
+	}
+	return m.numberOf(form, n)
+}
+
+// numberOf fills the digits of a pattern: different numbers give different ones.
+func (m *maker) numberOf(form string, n int) string {
+	length := strings.Count(form, "9")
+	low := int64(1)
+	for range min(length, 16) - 1 {
+		low *= 10
+	}
+	if length > 3 {
+		sum := sha256.Sum256([]byte(m.salt))
+		n += int(binary.BigEndian.Uint32(sum[:]) >> 1)
+	}
+	digits := strconv.FormatInt(low+int64(n)%(9*low), 10)
+	digits = strings.Repeat("1", max(0, length-len(digits))) + digits
+	return digit.ReplaceAllStringFunc(form, func(string) string {
+		first := digits[:1]
+		digits = digits[1:]
+		return first
+	})
+}
+
+// count is a number of the envelope.
+func (m *maker) count(form, name string) (n int, is bool) {
+	switch form {
+	case "all":
+		if m.page == 0 || strings.Contains(strings.ToLower(name), "total") {
+			return m.total, true
+		}
+		return m.shown, true
+	case "more":
+		if isTotal(name) {
+			return max(m.total, m.shown+1), true
+		}
+		return m.shown + 20, true
+	case "fewer":
+		return max(m.shown-1, min(m.pages, 2)), true
+	case "failure":
+		return max(m.Status, http.StatusBadRequest), true
+	}
+	return 0, false
+}
+
+// isLast reports whether a page is the last of several, or behind it.
+func (m *maker) isLast() bool { return m.page > 0 && m.page >= m.pages-1 }
+
+// moment is a time that is made up: the higher its number, the older. 0 is no moment.
+func (m *maker) moment(n int, layout string) string {
+	at := m.now.Add(-time.Duration(1000*m.page+n) * 97 * time.Minute)
+	if n == 0 {
+		at = time.Time{}
+	}
+	if unit := perSecond[layout]; unit > 0 {
+		return strconv.FormatInt(at.Unix()*unit, 10)
+	}
+	return at.Format(layout)
+}
+
+// bodies are those that are not JSON.
+var bodies = map[string]string{
+	"html": "<!doctype html><title>made up</title>", "challenge": "<!doctype html><title>made up: captcha</title>",
+	"other": "made up",
+}
+
+func (m *maker) write(w http.ResponseWriter) {
+	header := w.Header()
+	header["Content-Type"], header["Date"] = nil, nil // none, instead of those that net/http adds
+	for name, form := range m.Headers {
+		if made := m.header(name, form); made != "" {
+			header.Set(name, made)
+		}
+	}
+	body := []byte(bodies[m.Kind])
+	if m.Kind == kindJSON {
+		body = m.append(nil, "", m.body, false)
+	}
+	w.WriteHeader(m.Status)
+	_, _ = w.Write(body) // refused with a status that has no body
+}
+
+// header is the value of a header, as far as it means anything.
+func (m *maker) header(name, form string) string {
+	parts := token.FindStringSubmatch(strings.TrimPrefix(form, "items "))
+	switch {
+	case name == "Content-Range" && parts != nil:
+		if total, is := m.count(parts[3], name); is {
+			return fmt.Sprintf("items 0-%d/%d", max(0, m.shown-1), total)
+		}
+		return ""
+	case parts == nil:
+		return form
+	case parts[3] == "next" && !m.isLast():
+		return `</made-up/next>; rel="next"`
+	case parts[3] == "next", strings.Contains(parts[3], "text"):
+		return ""
+	case name == "Retry-After" && strings.HasPrefix(parts[3], "time "):
+		return time.Now().UTC().Add(30 * time.Second).Format(strings.TrimPrefix(parts[3], "time "))
+	case strings.HasPrefix(parts[3], "time "):
+		return m.now.Format(strings.TrimPrefix(parts[3], "time "))
+	}
+	return m.made(parts[3], name, 1)
 }

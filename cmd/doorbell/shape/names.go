@@ -25,10 +25,11 @@ var (
 )
 
 // listWords are words of a name of several that say that it is of a list.
-var listWords = regexp.MustCompile(`[a-z](?:List|Items?|Insertions?|Listings?|Property|Properties|Leads?|Requests?|Inquiry|Inquiries|Results?|Resources?|Response|Collection)(?:[A-Z]|$)`)
+var listWords = regexp.MustCompile(`[a-z](List|Items?|Insertions?|Listings?|Property|Properties|Leads?|` +
+	`Requests?|Inquiry|Inquiries|Results?|Resources?|Response|Collection)([A-Z]|$)`)
 
 // keptNames returns the names that may be written of objects at one place.
-func keptNames(objects []value, p place) map[string]bool {
+func keptNames(objects []*value, p place) map[string]bool {
 	count, unknown, known := map[string]int{}, map[string]bool{}, false
 	structures := map[string]map[string]bool{} // of objects and lists under unknown names
 	for _, o := range objects {
@@ -97,14 +98,7 @@ func isMap(structures map[string]map[string]bool, name string, known bool) bool 
 	return false
 }
 
-// tokenOf is a name as a path has it.
-func tokenOf(m value, kept map[string]bool) string {
-	if kept[m.name] {
-		return m.name
-	}
-	return "{" + nameClass(m.name) + "}"
-}
-
+// nameClass is the form of a name that may be data.
 func nameClass(name string) string {
 	switch {
 	case strings.Contains(name, "\uFFFD"):

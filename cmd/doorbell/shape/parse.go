@@ -8,14 +8,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// value is a JSON value with its members in their order, and repeated names.
+// value is a JSON value with its members in their order.
 type value struct {
 	kind   byte // n t f 0 " [ {
 	text   string
 	broken bool // a text that is not UTF-8
 	inner  []value
 	name   string // of a member
-	again  int    // how often the object has the name already
 }
 
 // maxDepth is deeper than the client reads a record.
@@ -46,12 +45,11 @@ func parseValue(d *jsontext.Decoder, depth int) (value, error) {
 		return v, err
 	}
 	if depth == maxDepth {
-		return value{kind: 'n'}, d.SkipValue()
+		return value{kind: 'n', text: "null"}, d.SkipValue()
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return v, err
 	}
-	met := map[string]int{}
 	for d.PeekKind() != '}' && d.PeekKind() != ']' {
 		var name, inner value
 		var err error
@@ -63,10 +61,33 @@ func parseValue(d *jsontext.Decoder, depth int) (value, error) {
 		if inner, err = parseValue(d, depth+1); err != nil {
 			return v, err
 		}
-		inner.name, inner.again = name.text, met[name.text]
-		met[name.text]++
+		inner.name = name.text
 		v.inner = append(v.inner, inner)
 	}
 	_, err := d.ReadToken()
 	return v, err
+}
+
+// append appends a value as JSON.
+func (v value) append(b []byte) []byte {
+	switch v.kind {
+	case '"':
+		b, _ = jsontext.AppendQuote(b, v.text)
+		return b
+	case '{', '[':
+	default:
+		return append(b, v.text...)
+	}
+	b = append(b, v.kind)
+	for n, inner := range v.inner {
+		if n > 0 {
+			b = append(b, ',')
+		}
+		if v.kind == '{' {
+			b, _ = jsontext.AppendQuote(b, inner.name)
+			b = append(b, ':')
+		}
+		b = inner.append(b)
+	}
+	return append(b, v.kind+2) // } and ] follow { and [ in ASCII
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -108,16 +107,8 @@ func TestNothingOfAValueIsWritten(t *testing.T) {
 						assertNoValue(t, r, values)
 					}
 				}
-				for n := range files { // a mail of another length is another length
-					files[n].Body.Bytes = 0
-				}
 				if !reflect.DeepEqual(files[0], files[1]) {
-					for n, l := range files[0].Body.Lines {
-						if n < len(files[1].Body.Lines) && !reflect.DeepEqual(l, files[1].Body.Lines[n]) {
-							t.Errorf("%+v\n%+v", l, files[1].Body.Lines[n])
-						}
-					}
-					t.Errorf("the files differ: %+v\n%+v", files[0].Headers, files[1].Headers)
+					t.Errorf("the files differ:\n%v %s\n%v %s", files[0].Headers, files[0].Body, files[1].Headers, files[1].Body)
 				}
 			})
 		}
@@ -149,27 +140,10 @@ func TestNamesOfTheTradeAreWritten(t *testing.T) {
 	r := Describe(Asked{Operation: Insertions, Agency: "A100"}, 200, http.Header{"Content-Type": {"application/json; charset=UTF-8"}},
 		[]byte(`{"paging":{"total":163,"hasNext":true},"results":[{"propertyReferenceId":"a#b##","RoomCount":3,"price":{"amount":2890},"petsAllowed":true},
 		{"propertyReferenceId":"c#d##","RoomCount":4,"price":{"amount":1200},"petsAllowed":null}]}`))
-	var paths []string
-	lines := map[string]Line{}
-	for _, l := range r.Body.Lines {
-		paths = append(paths, l.Path)
-		lines[l.Path+" "+l.Type] = l
-	}
-	for _, want := range []string{"/paging/total", "/results/*/propertyReferenceId", "/results/*/RoomCount", "/results/*/price/amount", "/results/*/petsAllowed"} {
-		if !slices.Contains(paths, want) {
-			t.Errorf("%s is not in %q", want, paths)
-		}
-	}
-	if l := lines["/results/*/petsAllowed null"]; l.In != 1 || l.Of != 2 || l.At != "2" {
-		t.Errorf("%+v", l)
-	}
-	if l := lines["/paging/total number"]; l.Is != "more than records" {
-		t.Errorf("%+v", l)
-	}
-	if l := lines["/results/*/propertyReferenceId string"]; l.Form != "x#x##" || l.Distinct != 2 {
-		t.Errorf("%+v", l)
-	}
-	if r.Headers[0].Is != "application/json; charset=utf-8" {
-		t.Errorf("%+v", r.Headers)
+	const want = `{"paging":{"total":"{number more}","hasNext":"{boolean more}"},"results":["{records}",` +
+		`{"propertyReferenceId":"{1 x#x##}","RoomCount":"{number 1 9}","price":{"amount":"{number 1 9999}"},"petsAllowed":"{boolean}"},` +
+		`{"propertyReferenceId":"{2 x#x##}","RoomCount":"{number 2 9}","price":{"amount":"{number 2 9999}"},"petsAllowed":null}]}`
+	if string(r.Body) != want || r.Headers["Content-Type"] != "application/json; charset=utf-8" {
+		t.Errorf("%v\n%s, want\n%s", r.Headers, r.Body, want)
 	}
 }

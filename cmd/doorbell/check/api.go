@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
@@ -39,11 +41,18 @@ func (c *checker) api(ctx context.Context) {
 		return
 	}
 	agency, list := c.access(ctx, client, p)
-	c.accessLines()
+	for all := c.report.Agencies; len(all) > 0; { // one line for neighbors that need the same remedy
+		line, names := all[0].line, all[0].AgencyID
+		for all = all[1:]; len(all) > 0 && line.Remedy != "" && all[0].line == line; all = all[1:] {
+			names += ", " + all[0].AgencyID
+		}
+		line.Text = names + ": " + line.Text
+		c.report.add(exit.CodeFailed, line)
+	}
 	if list != nil {
 		c.responses(ctx, client, p, agency, list)
+		c.round()
 	}
-	c.round()
 	c.report.Requests = pace.begun
 }
 
@@ -63,7 +72,7 @@ func Key(ctx context.Context, o Options, out io.Writer) (refused int, err error)
 	}
 	c.access(ctx, client, p)
 	for _, a := range c.report.Agencies {
-		text := a.text
+		text := a.line.Text
 		if a.Access != AccessOK {
 			refused++
 		}
@@ -81,31 +90,37 @@ func Key(ctx context.Context, o Options, out io.Writer) (refused int, err error)
 // insertions. After a 429 the key is not used again; after a refused connection nothing is
 // requested.
 func (c *checker) access(ctx context.Context, client *listings.Client, p poller.Options) (agency poller.AgencyKeys, longest *listings.InsertionsPage) {
-	over := map[string]string{} // why a key, or "" for all, is not used any more
+	over := map[string]string{} // why a key is not used any more
+	down := ""
 	refused := map[int]*listings.StatusError{}
 	for i, a := range p.Agencies {
-		found := Agency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1, level: levelWarn}
-		why := cmp.Or(over[""], over[a.Key.Fingerprint()])
-		if h, halted := c.halts[a.ID]; halted {
+		found := Agency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
+		h, halted := c.halts[a.ID]
+		why := cmp.Or(down, over[a.Key.Fingerprint()])
+		switch {
+		case halted:
 			found.Access, found.Status, found.ProbableReason = AccessHalted, h.status, h.reason
-			found.says(LevelFail, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
+			found.reports(LevelFail, fmt.Sprintf("polling stopped for %s, because %s; no request was sent",
 				message.Scope(h.scope), ops.RefusalText(h.status, h.reason)), h.advice)
-		} else if why != "" || ctx.Err() != nil {
-			found.says(levelWarn, "not checked, because the API "+why, "")
-		} else if page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]}); err == nil {
-			found.admit(page)
-			if longest == nil || len(page.Insertions) > len(longest.Insertions) {
-				agency, longest = a, page
+		case why != "":
+			found.reports(levelWarn, "not checked, because the API "+why, "")
+		default:
+			page, err := firstPage(ctx, client, a, listings.WalkOptions{Filter: p.Filter, Place: c.places[a.ID]})
+			if err == nil {
+				found.admit(page)
+				if longest == nil || len(page.Insertions) > len(longest.Insertions) {
+					agency, longest = a, page
+				}
+				break
 			}
-		} else {
 			f := failureOf(err)
 			found.Access, found.Status = accessFailed, f.status
-			found.says(LevelFail, f.text, c.remedy(f))
+			found.reports(LevelFail, f.text, remedy(f))
 			switch f.class {
 			case watch.ClassBusy:
 				over[a.Key.Fingerprint()] = "throttles the key"
-			case watch.ClassDown:
-				over[""] = "does not respond"
+			case watch.ClassDown, watch.ClassCanceled:
+				down = "does not respond"
 			case watch.ClassRefused:
 				found.Access, refused[i] = AccessRefused, f.refused
 			}
@@ -125,24 +140,24 @@ func firstPage(ctx context.Context, client *listings.Client, a poller.AgencyKeys
 	return nil, ctx.Err()
 }
 
-// says sets what the report says of an agency, and what to do about it.
-func (a *Agency) says(level, text, remedy string) { a.level, a.text, a.remedy = level, text, remedy }
+// reports sets the line of an agency.
+func (a *Agency) reports(level, text, remedy string) { a.line = Line{SectionAPI, level, text, remedy} }
 
 func (a *Agency) admit(page *listings.InsertionsPage) {
 	a.Access, a.Status, a.Insertions = AccessOK, http.StatusOK, max(len(page.Insertions), page.Total)
 	switch {
 	case a.Insertions == 0:
-		a.says(levelWarn, "access, but no insertion",
+		a.reports(levelWarn, "access, but no insertion",
 			"right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
 	case page.Total < 0:
-		a.says(LevelOK, "access, at least "+ops.Counted(a.Insertions, "insertion"), "")
+		a.reports(LevelOK, "access, at least "+ops.Counted(a.Insertions, "insertion"), "")
 	default:
-		a.says(LevelOK, "access, "+ops.Counted(a.Insertions, "insertion"), "")
+		a.reports(LevelOK, "access, "+ops.Counted(a.Insertions, "insertion"), "")
 	}
 }
 
-// remedy says what to do about a list that could not be read.
-func (c *checker) remedy(f failure) string {
+// remedy returns what to do about a list that could not be read.
+func remedy(f failure) string {
 	switch {
 	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
 		return "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are reached without it"
@@ -158,7 +173,7 @@ func (c *checker) remedy(f failure) string {
 	return "run would try again; if it stays so, ask the provider"
 }
 
-// refusals says why agencies are refused, which depends on the other agencies of the key.
+// refusals reports why agencies are refused, which depends on the other agencies of the key.
 func (c *checker) refusals(p poller.Options, refused map[int]*listings.StatusError) {
 	for n, status := range refused {
 		var others events.AgenciesOfKey
@@ -177,24 +192,11 @@ func (c *checker) refusals(p poller.Options, refused map[int]*listings.StatusErr
 		reason, advice := poller.Refusal(a.AgencyID, status, others)
 		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
 		a.ProbableReason = reason
-		a.says(LevelFail, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
+		a.reports(LevelFail, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
 	}
 }
 
-// accessLines writes a line for each agency, and one for neighbours that need the same remedy.
-func (c *checker) accessLines() {
-	for all := c.report.Agencies; len(all) > 0; {
-		first, names := all[0], ""
-		for len(all) > 0 && (names == "" || first.remedy != "" && all[0].text+all[0].remedy == first.text+first.remedy) {
-			names += ", " + all[0].AgencyID
-			all = all[1:]
-		}
-		l := Line{SectionAPI, first.level, strings.TrimPrefix(names, ", ") + ": " + first.text, first.remedy}
-		c.report.add(exit.CodeFailed, l)
-	}
-}
-
-// responses says what the list of one agency showed, then the contact requests of its first
+// responses reports what the list of one agency showed, then the contact requests of its first
 // insertion, and of another one where that has none or cannot be read.
 func (c *checker) responses(ctx context.Context, client *listings.Client, p poller.Options, a poller.AgencyKeys, list *listings.InsertionsPage) {
 	c.report.ok(SectionResponses, "insertions are at %s", place(list.Envelope))
@@ -234,14 +236,15 @@ func (c *checker) responses(ctx context.Context, client *listings.Client, p poll
 	}
 }
 
-// contactRequests says how contact requests are named and dated.
+// contactRequests reports how contact requests are named and dated.
 func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequestsPage) {
 	fields := p.IDFields
 	if len(fields) == 0 {
 		fields = listings.IDFields
 	}
-	if field := idField(fields, window.ContactRequests); field != "" {
-		c.report.ok(SectionResponses, "contact requests are at %s; their id is /%s", place(window.Envelope), field)
+	at := slices.IndexFunc(fields, func(field string) bool { return isDistinct(field, window.ContactRequests) })
+	if at >= 0 {
+		c.report.ok(SectionResponses, "contact requests are at %s; their id is /%s", place(window.Envelope), fields[at])
 	} else {
 		c.report.warn(SectionResponses, fmt.Sprintf("contact requests are at %s; no known member tells them apart", place(window.Envelope)),
 			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two equal ones in the same second are one")
@@ -265,7 +268,16 @@ func (c *checker) contactRequests(p poller.Options, window *listings.ContactRequ
 	}
 }
 
-// place says where the records of a response stand, and whether it has a total.
+// isDistinct reports whether a field is present in all contact requests, and different in each.
+func isDistinct(field string, list []listings.ContactRequest) bool {
+	seen := map[string]bool{"": true}
+	for _, r := range list {
+		seen[r.ID(field)] = true
+	}
+	return len(seen) == len(list)+1
+}
+
+// place is where the records of a response stand, and whether it has a total.
 func place(e listings.Envelope) string {
 	path := cmp.Or(e.Place().Printable(), "the top of the response")
 	if e.Total >= 0 {
@@ -274,28 +286,11 @@ func place(e listings.Envelope) string {
 	return path + ", without a total"
 }
 
-// idField is the first candidate that is present and distinct in a response; empty: there is none.
-func idField(candidates []string, list []listings.ContactRequest) string {
-	for _, field := range candidates {
-		seen := map[string]bool{}
-		for _, r := range list {
-			seen[r.ID(field)] = true
-		}
-		if len(seen) == len(list) && !seen[""] {
-			return field
-		}
-	}
-	return ""
-}
-
-// round says how long a round of polls takes.
+// round reports how long a round of polls takes.
 func (c *checker) round() {
 	insertions := 0
 	for _, a := range c.report.Agencies {
 		insertions += max(a.Insertions, 0)
-	}
-	if insertions == 0 {
-		return
 	}
 	p := c.Config.Poll
 	polls := time.Duration(float64(insertions) / p.RequestsPerSecond * float64(time.Second))
@@ -306,8 +301,7 @@ func (c *checker) round() {
 
 // spacing is a listings.Gate that lets requests begin at even distances, and counts them.
 type spacing struct {
-	every time.Duration
-	next  time.Time
+	*rate.Limiter
 	begun int
 }
 
@@ -317,22 +311,15 @@ func (c *checker) pace(perSecond float64, requests int) *spacing {
 	if c.report.DaemonRunning {
 		perSecond = min(perSecond, 1)
 	}
-	s := &spacing{every: time.Duration(float64(time.Second) / perSecond)}
-	if wait := time.Duration(requests) * s.every; wait > 3*time.Second {
+	if wait := time.Duration(float64(requests) / perSecond * float64(time.Second)); wait > 3*time.Second {
 		fmt.Fprintf(c.Progress, "doorbell: at %g requests/s this takes about %s\n", perSecond, ops.Span(wait))
 	}
-	return s
+	return &spacing{Limiter: rate.NewLimiter(rate.Limit(perSecond), 1)}
 }
 
 func (s *spacing) Wait(ctx context.Context, _ listings.Request) error {
-	select {
-	case <-time.After(time.Until(s.next)):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	s.next = time.Now().Add(s.every)
 	s.begun++
-	return nil
+	return s.Limiter.Wait(ctx)
 }
 
 func (*spacing) Done(listings.Request, listings.Outcome) {}
@@ -347,7 +334,7 @@ type failure struct {
 
 // ends reports whether no more requests of the key make sense.
 func (f failure) ends() bool {
-	return f.class == watch.ClassRefused || f.class == watch.ClassBusy || f.class == watch.ClassDown || f.class == watch.ClassCanceled
+	return slices.Contains([]watch.Class{watch.ClassRefused, watch.ClassBusy, watch.ClassDown, watch.ClassCanceled}, f.class)
 }
 
 func failureOf(err error) failure {
@@ -363,9 +350,6 @@ func failureOf(err error) failure {
 	switch e := of.(type) {
 	case *listings.StatusError:
 		f.status, f.refused = e.Status, e
-		if e.Body == listings.BodyHTML {
-			f.text += ", as HTML"
-		}
 		if e.RetryAfter > 0 {
 			f.text += fmt.Sprintf(", to be tried again after %s", e.RetryAfter.Round(time.Second))
 		}

@@ -81,7 +81,7 @@ func (c *checker) configuration() {
 		with = "key " + c.Config.Agencies[0].Key.Fingerprint()
 	}
 	c.report.ok(sectionConfig, "%s at %s, with %s",
-		ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked(), with)
+		ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL, with)
 	for _, w := range c.Config.Warnings {
 		c.report.warn(sectionConfig, w, "")
 	}
@@ -128,7 +128,7 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 // readStore reads what a stopped daemon remembers.
 func (c *checker) readStore() bool {
 	dir := c.Config.Base.DataDir
-	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: string(c.Config.Poll.BaseURL)})
+	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: c.Config.Poll.BaseURL})
 	if err == nil {
 		defer kept.Close()
 		err = kept.View(func(tx *store.Tx) error {

@@ -26,29 +26,29 @@ func (c *checker) disk() {
 		nearest = filepath.Dir(nearest)
 		info, err = os.Stat(nearest)
 	}
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", nearest)
-	}
-	for _, path := range []string{nearest, filepath.Join(dir, daemon.StreamFolder), filepath.Join(dir, daemon.StoreFile)} {
-		if _, missing := os.Stat(path); err == nil && missing == nil && !exit.MayWrite(path) {
-			err = fmt.Errorf("%s may not be written", path)
-		}
-	}
-	free, known := exit.FreeSpace(nearest)
-	var unmade error
-	if nearest != dir && !known {
-		unmade = mayBeMade(nearest)
-	}
 	switch {
 	case err != nil:
+	case !info.IsDir():
+		err = fmt.Errorf("%s is not a directory", nearest)
+	case !exit.MayWrite(nearest):
+		err = fmt.Errorf("%s may not be written", nearest)
+	}
+	if err != nil {
 		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), exit.LetWrite(dir)))
 		return
-	case unmade != nil:
-		c.report.refuse(SectionDisk, exit.Store(fmt.Errorf("%s: %w", dir, unmade), dir))
-		return
-	case nearest == dir:
+	}
+	free, known := exit.FreeSpace(nearest)
+	if nearest != dir && !known { // /proc may be written by its mode, and takes no directory
+		probe, err := os.MkdirTemp(nearest, "doorbell-check-")
+		if err != nil {
+			c.report.refuse(SectionDisk, exit.Store(fmt.Errorf("%s: %w", dir, errors.Unwrap(err)), dir))
+			return
+		}
+		_ = os.Remove(probe)
+	}
+	if nearest == dir {
 		c.report.ok(SectionDisk, "%s can be written", dir)
-	default:
+	} else {
 		c.report.ok(SectionDisk, "%s is not there yet; run makes it", dir)
 	}
 	if known {
@@ -56,26 +56,16 @@ func (c *checker) disk() {
 	}
 }
 
-// mayBeMade tries to make a directory where there is no disk: /proc is writable by its mode, and
-// takes none.
-func mayBeMade(parent string) error {
-	probe, err := os.MkdirTemp(parent, "doorbell-check-")
-	if err != nil {
-		return errors.Unwrap(err) // without its name
-	}
-	return os.Remove(probe)
-}
-
-// space holds what is free against what store and embedded stream may still grow by.
+// space compares what is free with what store and embedded stream may still grow by.
 func (c *checker) space(free int64) {
 	b := c.Config.Base
-	wanted := int64(b.StoreMax) - size(filepath.Join(b.DataDir, daemon.StoreFile))
-	what := "DOORBELL_STORE_MAX"
+	wanted, what := int64(b.StoreMax), "DOORBELL_STORE_MAX"
 	if c.Config.NATS.URL == "" {
-		wanted = max(0, wanted) + int64(b.StreamMax) - size(filepath.Join(b.DataDir, daemon.StreamFolder))
+		wanted += int64(b.StreamMax)
 		what += " and DOORBELL_STREAM_MAX"
 	}
-	text := fmt.Sprintf("%s free; %s may take %s more", ops.BytesText(free), what, ops.BytesText(max(0, wanted)))
+	wanted = max(0, wanted-size(b.DataDir))
+	text := fmt.Sprintf("%s free; %s may take %s more", ops.BytesText(free), what, ops.BytesText(wanted))
 	switch {
 	case free < exit.LeastSpace:
 		c.report.fail(SectionDisk, text, "make space on the disk of "+b.DataDir)
@@ -86,7 +76,7 @@ func (c *checker) space(free int64) {
 	}
 }
 
-// size is what a file, or all files in a folder, take; what cannot be read counts as nothing.
+// size is what all files in a folder take; what cannot be read counts as nothing.
 func size(path string) (n int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -52,12 +52,12 @@ func (c *checker) listens(section, what string, err error) {
 	c.report.ok(section, "%s, which is free", what)
 }
 
-// natsOfDaemon says why a running daemon does not publish.
+// natsOfDaemon reports why a running daemon does not publish.
 func (c *checker) natsOfDaemon() {
 	n := c.daemon.NATS
 	problem := n.Problem
-	if problem == "" && !n.Connected {
-		problem = "it has no connection to NATS"
+	if !n.Connected {
+		problem = cmp.Or(problem, "it has no connection to NATS")
 	}
 	for _, r := range c.daemon.Relay {
 		problem = cmp.Or(problem, r.Problem)
@@ -71,7 +71,7 @@ func (c *checker) natsOfDaemon() {
 }
 
 func (c *checker) external(ctx context.Context) {
-	url := natsd.Redact(string(c.Config.NATS.URL))
+	url := natsd.Redact(c.Config.NATS.URL)
 	nc, err := daemon.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.report.refuse(SectionNATS,
@@ -96,27 +96,24 @@ func (c *checker) external(ctx context.Context) {
 func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	b := c.Config.Base
 	f, err := relay.Check(ctx, relay.Options{
-		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: b.StreamManage == "auto",
+		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention,
+		MaxBytes: int64(b.StreamMax), Manage: b.StreamManage == "auto",
 	})
-	differs := ""
-	if len(f.Different) > 0 {
-		differs = ", but differs: " + strings.Join(f.Different, "; ")
-	}
 	switch name := "stream " + b.Stream(); {
 	case errors.Is(err, relay.ErrNoStream):
 		c.report.fail(SectionNATS, name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
 			"make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case errors.Is(err, relay.ErrStreamUnfit):
-		c.report.fail(SectionNATS, err.Error(),
-			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
+		c.report.fail(SectionNATS, err.Error(), "change that stream, or choose another "+
+			"DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
-		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(),
+		c.report.fail(SectionNATS, "the stream cannot be examined: "+stream.Explain(nc, err).Error(),
 			"until this works, run keeps events in the store")
 	case f.Missing:
 		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
-	case differs != "":
-		c.report.warn(SectionNATS, name+" can be used"+differs, "change it if this is not meant; doorbell does not")
+	case len(f.Different) > 0:
+		c.report.warn(SectionNATS, name+" can be used, but differs: "+strings.Join(f.Different, "; "),
+			"change it if this is not meant; doorbell does not")
 	default:
 		c.report.ok(SectionNATS, "%s is as it should be", name)
 	}

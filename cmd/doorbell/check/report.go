@@ -56,7 +56,7 @@ type Agency struct {
 	ProbableReason string `json:"probableReason,omitempty"`
 	Insertions     int    `json:"insertions"` // that its list has; -1: unknown
 
-	level, text, remedy string // of its line
+	line Line
 }
 
 // Access of an agency.
@@ -82,12 +82,14 @@ func (r *Report) fail(section, text, remedy string) {
 	r.add(exit.CodeFailed, Line{section, LevelFail, text, remedy})
 }
 
-// refuse notes an error with which run would end.
+// refuse adds an error with which run would end.
 func (r *Report) refuse(section string, err error) {
 	code, sentences, hint := exit.Outcome(err)
-	for _, s := range sentences {
+	for n, s := range sentences {
+		if n > 0 {
+			hint = ""
+		}
 		r.add(code, Line{section, LevelFail, s, hint})
-		hint = ""
 	}
 }
 
@@ -131,27 +133,27 @@ func (r *Report) Err() error {
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 	var b strings.Builder
+	colors := map[string]string{
+		LevelFail: o.Paint(LevelFail, ops.Red), levelWarn: o.Paint(levelWarn, ops.Yellow),
+	}
 	section := ""
 	for _, l := range r.Lines {
 		if l.Section != section {
 			section = l.Section
 			fmt.Fprintln(&b, section)
 		}
-		level := map[string]string{
-			LevelFail: o.Paint(l.Level, ops.Red), levelWarn: o.Paint(l.Level, ops.Yellow),
-		}[l.Level]
 		head := fmt.Sprintf("  %-4s  ", l.Level)
 		text := o.Prose(head+l.Text, len(head))
-		fmt.Fprintln(&b, strings.Replace(text, l.Level, cmp.Or(level, l.Level), 1))
+		fmt.Fprintln(&b, strings.Replace(text, l.Level, cmp.Or(colors[l.Level], l.Level), 1))
 		if l.Remedy != "" {
 			fmt.Fprintln(&b, o.Prose("        → "+l.Remedy, 10))
 		}
 	}
-	verdict := "doorbell run would work"
-	if r.DaemonRunning {
-		verdict = "the daemon works"
-	}
 	if r.OK {
+		verdict := "doorbell run would work"
+		if r.DaemonRunning {
+			verdict = "the daemon works"
+		}
 		fmt.Fprintf(&b, "%s; %s, %s to the API\n", verdict,
 			ops.Counted(r.count(levelWarn), "warning"), ops.Counted(r.Requests, "request"))
 	}

@@ -61,7 +61,7 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 
 // key tests another key on the configured agencies.
 func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) error {
-	other, err := config.WithKeyFile(p.environ, cfg, cmd.APIKeyFile)
+	other, err := cfg.WithKeyFile(cmd.APIKeyFile)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 	for _, want := range []string{
 		"DOORBELL_BASE_URL https://api.example.com environment", "DOORBELL_POLL_INTERVAL 30s default",
 		"DOORBELL_HTTP_TOKEN " + fingerprint + " environment", "DOORBELL_API_KEYS A100=" + fingerprint + " file " + file,
-		"NATS_URL nats://***@host:4222,nats://other:4222 environment", "DOORBELL_AGENCIES - default",
+		"NATS_URL nats://***@host:4222,other:4222 environment", "DOORBELL_AGENCIES - default",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q is not in\n%s", want, got.Stdout)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -186,11 +187,35 @@ func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
 	}
 }
 
+// mostUsed are the settings with which the page begins.
+var mostUsed = []string{
+	"DOORBELL_BASE_URL", "DOORBELL_AGENCIES", "DOORBELL_API_KEY", "DOORBELL_SLACK_URL", "NATS_URL", "DOORBELL_DATA_DIR",
+	"DOORBELL_REQUESTS_PER_SECOND",
+}
+
+// settings are those that matter most, and then the others by group, each with its title.
+func settings() iter.Seq2[string, *config.Setting] {
+	return func(yield func(string, *config.Setting) bool) {
+		all := config.All()
+		for _, name := range mostUsed {
+			at := slices.IndexFunc(all, func(s *config.Setting) bool { return s.Name == name })
+			if !yield("The seven that matter", all[at]) {
+				return
+			}
+		}
+		for _, s := range all {
+			if !slices.Contains(mostUsed, s.Name) && !yield(string(s.Group), s) {
+				return
+			}
+		}
+	}
+}
+
 func configurationTable() string {
 	var b strings.Builder
 	title := ""
-	for _, s := range config.All() {
-		if group := string(s.Group); group != title {
+	for group, s := range settings() {
+		if group != title {
 			title = group
 			fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", title)
 		}
@@ -208,8 +233,8 @@ func environmentExample() string {
 	b.WriteString("# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.\n" +
 		"# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.\n")
 	title := ""
-	for _, s := range config.All() {
-		if group := string(s.Group); group != title {
+	for group, s := range settings() {
+		if group != title {
 			title = group
 			fmt.Fprintf(&b, "\n# --- %s ---\n", title)
 		}

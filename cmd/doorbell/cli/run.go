@@ -107,7 +107,7 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options, set *rec
 	if n > 0 {
 		log = log.With("waiting", n)
 	}
-	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", c.Poll.BaseURL, "data", c.Base.DataDir)
 	return d.Run(ctx)
 }
 
@@ -118,7 +118,7 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen,
 		Instance: b.Instance, SubjectPrefix: b.SubjectPrefix, Stream: b.Stream(), ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
-		Zone: c.Poll.Timezone.Location, HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
+		Zone: c.Poll.Zone(), HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}
 	if b.HasHTTP() {
 		o.HTTPListen = b.HTTPListen

@@ -40,20 +40,20 @@ const nextMadeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110001"
 
 // SandboxCmd is `doorbell sandbox`. It reads no environment.
 type SandboxCmd struct {
-	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
-	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
-	Scenario        string           `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
-	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
-	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
-	Insertions      uint16           `default:"12" help:"Insertions of each agency at the start."`
-	History         uint16           `default:"3" help:"Contact requests that each insertion has at the start."`
-	ContactRequests uint16           `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
-	Changes         uint16           `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	Shape           string           `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
-	Events          bool             `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
-	NATS            string           `name:"nats" placeholder:"URL" help:"The NATS of --events."`
-	Prefix          string           `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
-	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
+	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
+	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
+	Scenario        string   `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
+	Speed           float64  `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
+	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
+	Insertions      uint16   `default:"12" help:"Insertions of each agency at the start."`
+	History         uint16   `default:"3" help:"Contact requests that each insertion has at the start."`
+	ContactRequests uint16   `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
+	Changes         uint16   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	Shape           string   `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Events          bool     `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
+	NATS            string   `name:"nats" placeholder:"URL" help:"The NATS of --events."`
+	Prefix          string   `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
+	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
 // Help lists what can be chosen.
@@ -88,8 +88,13 @@ func (c *SandboxCmd) Validate() error {
 	case len(c.Agencies) == 0:
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}
-	if err := c.Agencies.Decode(strings.Join(c.Agencies, ",")); err != nil {
+	if err := new(config.List).Decode(strings.Join(c.Agencies, ",")); err != nil {
 		return fmt.Errorf("--agencies: %w", err)
+	}
+	for _, id := range c.Agencies {
+		if err := config.CheckAgencyID(id); err != nil {
+			return fmt.Errorf("--agencies: %w", err)
+		}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
 		{"--changes-per-minute=1e9", "--changes-per-minute: "},
 		{"--agencies=A100,,B200", "--agencies: "},
 		{"--agencies=a/b", "--agencies: "},
-		{"--agencies=A100,B200,A100", "--agencies: names agency A100 twice; remove one"},
+		{"--agencies=A100,B200,A100", "--agencies: entry 3 is empty or repeated; remove it"},
 		{"--agencies=", "--agencies: is empty; write one or more"},
 	} {
 		got := doorbelltest.Run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)

@@ -20,15 +20,14 @@ const (
 // FileSuffix makes the name of a variable that holds the path of a file with the value.
 const FileSuffix = "_FILE"
 
-// largestFile bounds what is read of a file with a secret.
-const largestFile = 1 << 20
+// maxFile bounds what is read of a file that a variable names.
+const maxFile = 1 << 20
 
-// find looks a variable up: the variable itself, for a secret also the file that NAME_FILE names,
-// and the credential that the service manager handed over. Empty counts as not set. It reports
-// whether there is a usable text.
-func (r *reader) find(s *Setting) bool {
-	name, text := r.variable(s.Name)
-	named, path := s.Name+FileSuffix, ""
+// find looks up the text of a setting: the variable, for a secret also the file that NAME_FILE
+// names, and the credential of systemd. Empty counts as not set.
+func (r *reader) find(s *Setting) (text string) {
+	name := r.variable(s.Name)
+	text, named, path := r.environ[name], s.Name+FileSuffix, ""
 	if s.Secret {
 		path = strings.TrimSpace(r.environ[named])
 	} else {
@@ -37,33 +36,35 @@ func (r *reader) find(s *Setting) bool {
 	if s.Secret && text == "" && path == "" {
 		named, path = s.Name, r.credential(s.Name)
 	}
+	s.Source = SourceDefault
 	switch {
 	case text != "" && path != "":
+		s.Source = sourceEnvironment
 		r.wrong(s.Name, "and "+named+" are both set; keep one of them")
-		text, s.Source = "", sourceEnvironment
+		return ""
 	case path != "":
-		text, s.Source = r.file(named, path), sourceFile+path
-	case text == "":
-		s.Source = SourceDefault
+		s.Source = sourceFile + path
+		text = r.file(named, path)
 	case name != s.Name:
 		s.Source = sourceEnvironment + " " + name
-	default:
+	case text != "":
 		s.Source = sourceEnvironment
 	}
-	if s.text = strings.TrimRight(text, "\r\n"); !s.Secret && !plain(text) {
+	text = strings.TrimRight(text, "\r\n")
+	if !s.Secret && !isLine(text) {
 		r.wrong(s.Name, "holds a control character or is not UTF-8; write it again on one line")
-		return false
+		return ""
 	}
-	return s.text != ""
+	return text
 }
 
-// variable returns the variable that a setting is read from and its text. DOORBELL_NATS_URL stands
-// before NATS_URL.
-func (r *reader) variable(name string) (from, text string) {
-	if ours := r.environ["DOORBELL_"+name]; name == "NATS_URL" && ours != "" {
-		return "DOORBELL_NATS_URL", ours
+// variable returns the name of the variable that a setting is read from: DOORBELL_NATS_URL wins
+// over NATS_URL.
+func (r *reader) variable(setting string) string {
+	if setting == "NATS_URL" && r.environ["DOORBELL_NATS_URL"] != "" {
+		return "DOORBELL_NATS_URL"
 	}
-	return name, r.environ[name]
+	return setting
 }
 
 // credential returns the path of the credential that systemd's LoadCredential= made for a variable:
@@ -90,8 +91,7 @@ func (r *reader) file(name, path string) string {
 	case strings.ContainsAny(path, "/."):
 		r.wrong(name, "names "+path+", which "+trouble)
 	default:
-		r.wrong(name, "does not name a file that can be read; if it holds the secret itself, "+
-			"leave "+FileSuffix+" out of the name of the variable")
+		r.wrong(name, "does not name a file that can be read; write the path of one")
 	}
 	return ""
 }
@@ -102,10 +102,8 @@ func ReadFile(path string) (text, trouble string) {
 	var data []byte
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		return "", "is not a regular file; name a file that holds the value"
-	case info.Size() > largestFile:
-		return "", "is larger than 1 MiB; name a file that holds the value alone"
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return "", "is not a regular file of at most 1 MiB; name a file that holds the value alone"
 	default:
 		data, err = os.ReadFile(path)
 	}
@@ -114,13 +112,11 @@ func ReadFile(path string) (text, trouble string) {
 		return string(data), ""
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "does not exist; make the file or correct the path"
-	case errors.Is(err, fs.ErrPermission):
-		return "", "this user may not read; give it to the user that runs doorbell, mode 0600"
 	}
-	return "", "cannot be read; look at the file and its disk"
+	return "", "cannot be read; give it to the user that runs doorbell, mode 0600"
 }
 
-// plain reports whether a text is one line of readable characters.
-func plain(text string) bool {
+// isLine reports whether a text is one line of readable characters.
+func isLine(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -5,50 +5,45 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"doorbell/events"
 )
 
-// removed are the settings that doorbell no longer has, with what takes their place behind "no
-// longer has an effect".
-var removed = map[string]string{
-	"DOORBELL_CLUSTER_GENERATION": "; remove it",
-	"DOORBELL_PAGE_SIZE": ": walks ask for 100 insertions a page, " +
-		"and for fewer where the API refuses that; remove it",
-	"DOORBELL_CONFIRM_DISAPPEARED": ": an insertion has disappeared " +
-		"when two complete walks miss it; remove it",
-	"DOORBELL_MAX_BODY": ": a response may have 32 MiB, packed and unpacked; remove it",
-	"DOORBELL_PEOPLE_RETENTION": ": events hold people for as long as DOORBELL_RETENTION " +
-		"keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none",
+// removed are the settings that doorbell no longer has, with what takes their place. Those that
+// would send events elsewhere, or use another key, if they were ignored, are refused.
+var removed = []struct {
+	name    *regexp.Regexp
+	instead string
+	refused bool
+}{
+	{regexp.MustCompile(`^CLUSTER$`), ": doorbells do not share agencies; unset it, and run " +
+		"several doorbells with disjoint DOORBELL_AGENCIES on one stream", true},
+	{regexp.MustCompile(`^API_KEY_NEXT$`), ": an agency has one key; unset it, and write the new " +
+		"key into the key file, which is read again within 30 s; " +
+		"doorbell check --api-key-file tests it", true},
+	{regexp.MustCompile(`^STREAM$`), ": the stream is named after DOORBELL_SUBJECT_PREFIX, in " +
+		"capitals; unset it, and choose a prefix of that name", true},
+	{regexp.MustCompile(`^(SLACK|EMAIL|WEBHOOK)_(TYPES|AGENCIES|MIN_SCORE)$`), "; unset it, and " +
+		"write a table of routes, which DOORBELL_ROUTES_FILE names", true},
+	{regexp.MustCompile(`^CLUSTER_GENERATION$`), "; remove it", false},
+	{regexp.MustCompile(`^PAGE_SIZE$`), ": walks ask for 100 insertions a page, and for fewer " +
+		"where the API refuses that; remove it", false},
+	{regexp.MustCompile(`^CONFIRM_DISAPPEARED$`), ": an insertion has disappeared when two " +
+		"complete walks miss it; remove it", false},
+	{regexp.MustCompile(`^MAX_BODY$`), ": a response may have 32 MiB; remove it", false},
+	{regexp.MustCompile(`^PEOPLE_RETENTION$`), ": events hold people for as long as " +
+		"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none", false},
 }
-
-// refused are removed settings, too. To ignore one of them would send events to where they must
-// not go, or send requests that the operator did not ask for.
-var refused = map[string]string{
-	"DOORBELL_CLUSTER": ": doorbells do not share agencies; unset it, " +
-		"and run several doorbells with disjoint DOORBELL_AGENCIES on one stream instead",
-	"DOORBELL_API_KEY_NEXT": ": an agency has one key; unset it, and write the new one into the " +
-		"key file, which is read again within 30 s; doorbell check --api-key-file tests it",
-	"DOORBELL_STREAM": ": the stream is named after DOORBELL_SUBJECT_PREFIX, in capitals; " +
-		"unset it, and choose a prefix of that name, which consumers then subscribe to",
-}
-
-// routed are the settings that chose what a receiver gets, as the columns of the table of routes do
-// now.
-var (
-	routed  = regexp.MustCompile(`^DOORBELL_(?:SLACK|EMAIL|WEBHOOK)_(TYPES|AGENCIES|MIN_SCORE)$`)
-	columns = map[string]string{"TYPES": "types", "AGENCIES": "agency", "MIN_SCORE": "min_score"}
-)
 
 // ofKubernetes is a variable that Kubernetes sets in every container for a service that is named
 // doorbell, or doorbell-something.
 var ofKubernetes = regexp.MustCompile(
 	`^DOORBELL(_PORT=|(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)=|PORT=(tcp|udp|sctp)://|PORT_\d+_))`)
 
-// knownNames are all variables, of every group, whichever were read. The most used come first: of
-// two that are equally near the first is meant.
+// knownNames are all variables, of every group, whichever were read.
 func knownNames() []string {
 	var names []string
-	for _, s := range slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}),
-		settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{})) {
+	for _, s := range All() {
 		names = append(names, s.Name)
 		if s.Secret {
 			names = append(names, s.Name+FileSuffix)
@@ -57,40 +52,39 @@ func knownNames() []string {
 	return append(names, "DOORBELL_NATS_URL")
 }
 
-// checkNames names the variables of the environment that are settings no more, or never were: those
-// are mostly spelling mistakes, and the nearest right name is said.
+// checkNames names the variables of the environment that are no longer settings, or never were:
+// those are mostly spelling mistakes, and the nearest right name is suggested.
 func (r *reader) checkNames() {
 	known := knownNames()
+names:
 	for _, name := range slices.Sorted(maps.Keys(r.environ)) {
-		value, plainName := r.environ[name], strings.TrimSuffix(name, FileSuffix)
-		if !strings.HasPrefix(name, "DOORBELL_") || slices.Contains(known, name) ||
-			ofKubernetes.MatchString(name+"="+value) {
+		own, ours := strings.CutPrefix(name, "DOORBELL_")
+		if !ours || slices.Contains(known, name) || ofKubernetes.MatchString(name+"="+r.environ[name]) {
 			continue
 		}
-		gone, refuse := removed[plainName], refused[plainName]
-		if column := routed.FindStringSubmatch(plainName); column != nil {
-			refuse = "; unset it, write the table of routes with the column " + columns[column[1]] +
-				", and name it in DOORBELL_ROUTES_FILE"
+		for _, old := range removed {
+			switch {
+			case !old.name.MatchString(strings.TrimSuffix(own, FileSuffix)):
+				continue
+			case strings.TrimSpace(r.environ[name]) == "":
+			case old.refused:
+				r.wrong(name, "is no longer supported"+old.instead)
+			default:
+				r.warnings = append(r.warnings, name+" no longer has an effect"+old.instead)
+			}
+			continue names
 		}
-		nearest := Nearest(name, known)
-		switch {
-		case gone+refuse != "" && strings.TrimSpace(value) == "":
-		case refuse != "":
-			r.wrong(name, "is no longer supported"+refuse)
-		case gone != "":
-			r.warn(name + " no longer has an effect" + gone)
-		case nearest != "":
-			r.warn(name + " is not a setting and is ignored; did you mean " + nearest + "?")
-		default:
-			r.warn(name + " is not a setting and is ignored")
+		warning := name + " is not a setting and is ignored"
+		if nearest := nearest(name, known); nearest != "" {
+			warning += "; did you mean " + nearest + "?"
 		}
+		r.warnings = append(r.warnings, warning)
 	}
 }
 
-// Nearest returns the known name that ends with name, else the one with the fewest edits, the first
-// of equals, unless most letters differ; then one that begins with it, or none. Names far longer
-// than any of ours are compared by their beginning.
-func Nearest(name string, known []string) string {
+// nearest returns the known name that ends with name, otherwise the one with the fewest edits; none
+// if most letters differ. The first of equals is the most used.
+func nearest(name string, known []string) string {
 	name = strings.TrimSuffix(name[:min(len(name), 100)], FileSuffix)
 	own := strings.TrimPrefix(name, "DOORBELL_")
 	for _, k := range known {
@@ -98,16 +92,11 @@ func Nearest(name string, known []string) string {
 			return k
 		}
 	}
-	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
-	if distance(name, nearest) <= (len(own)+1)/2 {
-		return nearest
+	found := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if distance(name, found) > (len(own)+1)/2 {
+		return ""
 	}
-	for _, k := range known {
-		if strings.HasPrefix(k, name+"_") { // DATA_DIR for DATA
-			return k
-		}
-	}
-	return ""
+	return found
 }
 
 // distance is the number of letters to insert, delete or replace (Levenshtein).
@@ -128,4 +117,31 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// TypeHint names the type or group of types that may have been meant. People say lead.
+func TypeHint(name string) string {
+	var known []string
+	for _, t := range events.Types {
+		group, _, _ := strings.Cut(string(t), ".")
+		known = append(known, string(t), group+".>")
+	}
+	if found := nearest(strings.Replace(name, "lead", "contact_request", 1), known); found != "" {
+		return "did you mean " + found + "?"
+	}
+	return "schemas/README.md lists them"
+}
+
+// AlertPattern reports whether a type or pattern means alerts alone.
+func AlertPattern(pattern string) bool {
+	return strings.HasPrefix(pattern, "access.") || strings.HasPrefix(pattern, "watch.")
+}
+
+// KnownType reports whether a type, or a group of them as access.>, exists.
+func KnownType(name string) bool {
+	group, several := strings.CutSuffix(name, ">")
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
+		return string(t) == name ||
+			several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
+	})
 }

@@ -2,7 +2,10 @@ package config
 
 import (
 	"bytes"
+	"errors"
+	"iter"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +19,7 @@ import (
 type Problem struct{ Name, Text string }
 
 // Error is everything that is wrong with the environment. It ends the process with exit code 78,
-// before anything is written or asked.
+// before anything is written or requested.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string { return strings.Join(e.Sentences(), "\n") }
@@ -38,12 +41,11 @@ type Setting struct {
 	Value       string `json:"value"`
 	Default     string `json:"default"`
 	Source      string `json:"source"`
-	Secret      bool   `json:"secret"`
+	Secret      bool   `json:"secret"` // it may come from a file
 	Description string `json:"description"`
 
 	field reflect.StructField
 	value reflect.Value
-	text  string
 }
 
 // reader turns an environment into a Config and collects what is odd on the way.
@@ -52,16 +54,6 @@ type reader struct {
 	settings []*Setting
 	problems []Problem
 	warnings []string
-}
-
-func newReader(environ []string) *reader {
-	r := &reader{environ: make(map[string]string, len(environ))}
-	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok {
-			r.environ[name] = value
-		}
-	}
-	return r
 }
 
 // noVariables is a prefix that no variable of the process can have.
@@ -76,10 +68,13 @@ func (r *reader) read(g group, fields any) {
 	}
 	for _, s := range settingsOf(g, fields) {
 		r.settings = append(r.settings, s)
-		if !r.find(s) {
+		text := r.find(s)
+		s.Value = text
+		if text == "" {
+			s.Value = s.Default
 			continue
 		}
-		if v, err := decode(s.field.Type, s.text); err != nil {
+		if v, err := decode(s.field.Type, text); err != nil {
 			r.wrong(s.Name, err.Error())
 		} else {
 			s.value.Set(v)
@@ -96,15 +91,15 @@ func decode(t reflect.Type, text string) (reflect.Value, error) {
 		err = field.Decode(text)
 	case *time.Duration:
 		if *field, err = ParseDuration(text); err != nil {
-			err = advice("is not a duration; write it like 30s, 5m, 2h or 30d")
+			err = errors.New("is not a duration; write it like 30s, 5m, 2h or 30d")
 		}
 	case *bool:
 		if *field, err = strconv.ParseBool(text); err != nil {
-			err = advice("is neither true nor false; write one of them")
+			err = errors.New("must be true or false")
 		}
 	case *float64:
 		if *field, err = strconv.ParseFloat(text, 64); err != nil {
-			err = advice("is not a number; write it like 5 or 0.5")
+			err = errors.New("is not a number; write it like 5 or 0.5")
 		}
 	default:
 		v.Elem().SetString(text)
@@ -115,8 +110,12 @@ func decode(t reflect.Type, text string) (reflect.Value, error) {
 // settingsOf lists the variables of a group. The names come from envconfig itself. A group is flat:
 // a name for each field.
 func settingsOf(g group, fields any) []*Setting {
+	prefix := "DOORBELL"
+	if g == GroupNATS {
+		prefix = "NATS"
+	}
 	var names bytes.Buffer
-	err := envconfig.Usagef(g.prefix(), fields, &names, "{{range .}}{{usage_key .}} {{end}}")
+	err := envconfig.Usagef(prefix, fields, &names, "{{range .}}{{usage_key .}} {{end}}")
 	if err != nil {
 		panic(err) // the struct is ours
 	}
@@ -124,70 +123,93 @@ func settingsOf(g group, fields any) []*Setting {
 	value := reflect.ValueOf(fields).Elem()
 	for i, name := range strings.Fields(names.String()) {
 		f := value.Type().Field(i)
+		_, perAgency := value.Field(i).Interface().(PerAgency)
 		all = append(all, &Setting{
 			Group: g, Name: name, Default: f.Tag.Get("default"), Description: f.Tag.Get("desc"),
-			Secret: mayBeFile(f.Type), field: f, value: value.Field(i),
+			Secret: f.Type == reflect.TypeFor[Secret]() || perAgency && f.Tag.Get("is") != "file",
+			field:  f, value: value.Field(i),
 		})
 	}
 	return all
 }
 
-// All are the variables of every group with their defaults, those that everybody needs first.
+// All are the variables of every group with their defaults.
 func All() []*Setting {
-	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}),
+	return slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}),
 		settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
 }
 
 // Meaning is the description with what the tags say about the values.
 func (s *Setting) Meaning() string {
 	text := s.Description
-	if choice := s.choice(); choice != nil {
-		text += " One of " + strings.Join(choice, ", ") + "."
+	if choice := s.field.Tag.Get("choice"); choice != "" {
+		text += " One of " + strings.ReplaceAll(choice, ",", ", ") + "."
 	}
 	if low := s.field.Tag.Get("min"); low != "" {
 		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
 	}
-	if !s.Secret {
-		return text
+	if s.Secret {
+		text += " Also as " + s.Name + FileSuffix + "."
 	}
-	if v, _ := decode(s.field.Type, ""); (&Setting{value: v}).perAgency().shape.open {
-		return text + " Also as " + s.Name + FileSuffix + "."
-	}
-	return text + " Secret: also as " + s.Name + FileSuffix + "."
+	return text
 }
 
-// choice returns the values that a setting can have; nil for any.
-func (s *Setting) choice() []string {
-	if choice := s.field.Tag.Get("choice"); choice != "" {
-		return strings.Split(choice, ",")
-	}
-	return nil
-}
-
-// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they
-// can come from a file.
-func mayBeFile(t reflect.Type) bool {
-	perAgency := t.Implements(reflect.TypeFor[interface{ perAgency() PerAgency }]())
-	return t == reflect.TypeFor[Secret]() || perAgency && t != reflect.TypeFor[PerAgencyFile]()
-}
-
-// shown completes the settings for printing, unfit values left out.
-func (r *reader) shown() (all []Setting) {
-	for _, s := range r.settings {
-		m, masks := s.value.Interface().(interface{ Masked() string })
-		switch {
-		case !r.good(s.Name) && s.Source != SourceDefault:
-			s.Value = "(not usable)"
-		case masks:
-			s.Value = m.Masked()
-		case s.Source == SourceDefault:
-			s.Value = s.Default
-		default:
-			s.Value = s.text
+// texts are the parts of a value that are checked one by one, each with words for a sentence about
+// it: the values by agency, the entries of a list, or the whole text.
+func (s *Setting) texts() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		switch v := s.value.Interface().(type) {
+		case PerAgency:
+			for agency, secret := range v.All() {
+				whose := "for " + agency + " "
+				if agency == AnyAgency {
+					whose = ""
+				}
+				if !yield(whose, secret.Reveal()) {
+					return
+				}
+			}
+		case List:
+			for n, entry := range v {
+				if !yield("entry "+strconv.Itoa(n+1)+" ", entry) {
+					return
+				}
+			}
+		case Secret:
+			yield("", v.Reveal())
+		case string:
+			yield("", v)
 		}
-		all = append(all, *s)
 	}
-	return all
+}
+
+// login is the user, and the password, in an address.
+var login = regexp.MustCompile(`[^/,]*@`)
+
+// shown is the value as it may be printed.
+func (s *Setting) shown() string {
+	is := s.field.Tag.Get("is")
+	switch v := s.value.Interface().(type) {
+	case Secret:
+		return v.Fingerprint()
+	case PerAgency:
+		var parts []string
+		for agency, secret := range v.All() {
+			text := secret.Reveal()
+			switch is {
+			case "address":
+				text = MaskedURL(text)
+			case "key", "whsec":
+				text = secret.Fingerprint()
+			}
+			parts = append(parts, agency+"="+text)
+		}
+		return strings.Join(parts, ",")
+	}
+	if is == "servers" || is == "smtp" {
+		return login.ReplaceAllString(s.Value, "***@")
+	}
+	return s.Value
 }
 
 func (r *reader) wrong(name, text string) { r.problems = append(r.problems, Problem{name, text}) }
@@ -199,8 +221,6 @@ func (r *reader) wrongIf(is bool, name, text string) {
 	}
 }
 
-func (r *reader) warn(sentence string) { r.warnings = append(r.warnings, sentence) }
-
 // good reports whether nothing is wrong with any of the variables so far. One that was not read is
 // good.
 func (r *reader) good(names ...string) bool {
@@ -208,10 +228,4 @@ func (r *reader) good(names ...string) bool {
 		return slices.Contains(names, p.Name) ||
 			slices.Contains(names, strings.TrimSuffix(p.Name, FileSuffix))
 	})
-}
-
-// set reports whether a variable has a value that is not its default.
-func (r *reader) set(name string) bool {
-	return slices.ContainsFunc(r.settings,
-		func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
 }

@@ -204,7 +204,7 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 func mailTo(c *config.Config, address string) email.Options {
 	f := c.Forward
 	return email.Options{
-		SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: address,
+		SMTP: f.EmailSMTP, Password: f.EmailPassword.Reveal(), From: f.EmailFrom, To: address,
 		AllowPlaintext: c.Base.AllowPlaintext, Location: zurich(), Instance: c.Base.Instance,
 		Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 	}
@@ -292,9 +292,9 @@ func (s *Set) settings() (lines []Line) {
 	mailAlerts := func(agency string) string {
 		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 	}
-	chat := func(kind, setting string, url, alertsURL config.PerAgencyURL) {
+	chat := func(kind, setting string, url, alertsURL config.PerAgency) {
 		add(kind, setting+"_URL", url.Named, url.Revealed, leads)
-		add(kind, setting+"_ALERTS_URL", config.NamedIn(url.PerAgency, alertsURL.PerAgency), func(agency string) string {
+		add(kind, setting+"_ALERTS_URL", config.NamedIn(url, alertsURL), func(agency string) string {
 			return cmp.Or(alertsURL.Revealed(agency), url.Revealed(agency))
 		}, alerts())
 	}
@@ -302,9 +302,9 @@ func (s *Set) settings() (lines []Line) {
 	chat("teams", "DOORBELL_TEAMS", f.TeamsURL, f.TeamsAlertsURL)
 	add("email", "DOORBELL_EMAIL_TO", f.EmailTo.Named, f.EmailTo.Revealed, leads)
 	add("email", "DOORBELL_EMAIL_ALERTS_TO",
-		config.NamedIn(f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency), mailAlerts, alerts())
+		config.NamedIn(f.EmailTo, f.EmailAlertsTo), mailAlerts, alerts())
 	add("webhook", "DOORBELL_WEBHOOK_URL",
-		config.NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency, f.WebhookTemplateFile.PerAgency), f.WebhookURL.Revealed, []string{">"})
+		config.NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), f.WebhookURL.Revealed, []string{">"})
 	return lines
 }
 

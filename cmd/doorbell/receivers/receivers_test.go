@@ -46,7 +46,7 @@ func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
 		{"the others", "A100=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
 		{"named as the others", "A100=https://b,B200=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
 	} {
-		var p config.PerAgencyURL
+		var p config.PerAgency
 		if err := p.Decode(tt.p); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
 		"line 1, column 1: this is no column; they are":                                    "A100;" + secret + "\n",
 		"line 1, column 3: this column is there twice":                                     "agency;to;agency\n",
 		"line 1, column 1: the column to is missing":                                       "agency\nA100\n",
-		"line 3, column 1 (agency): this is not an agency id":                              header + "\nA/100;;;;;;slack:" + secret,
+		"line 3, column 1 (agency): this is no agency id":                                  header + "\nA/100;;;;;;slack:" + secret,
 		"line 2, column 5 (min_score): is not a number":                                    header + "A100;;;;high;;slack:" + secret,
 		"line 2, column 6 (types): entry 2 is not an event type; did you mean access.>?":   header + "A100;;;;;watch.>,acess.>;slack:" + secret,
 		"line 2, column 7 (to): it is empty":                                               header + "A100\n",

@@ -44,11 +44,7 @@ func (a Address) String() string {
 	if a.Kind == "email" {
 		return "email:" + a.Value
 	}
-	var u config.PerAgencyURL
-	if u.Decode(a.Value) != nil {
-		return a.Kind
-	}
-	return a.Kind + ":" + strings.TrimPrefix(u.Masked(), config.AnyAgency+"=")
+	return a.Kind + ":" + config.MaskedURL(a.Value)
 }
 
 // mistake is an error in a routes file and its position. It quotes no cell: any may hold a secret.
@@ -182,7 +178,7 @@ func (l *Line) read(column, cell string) (wrong string) {
 	case "agency":
 		for _, id := range list {
 			if err := config.CheckAgencyID(id); err != nil && id != config.AnyAgency {
-				return "this is not an agency id: " + err.Error()
+				return "this " + err.Error()
 			}
 		}
 		if !slices.Contains(list, config.AnyAgency) {

@@ -34,9 +34,9 @@ const (
 	tidyLimit = 2 * time.Second
 )
 
-// folders are copied with the store: the forwarders' checkpoints and the receipts of erasures. Other
-// files in them are locks.
-var folders = []string{"forward", "erasures"}
+// beside are copied with the store: the forwarders' checkpoints and the receipts of erasures. Other
+// files in these folders are locks.
+var beside = []string{"forward/*.json", "erasures/*.json"}
 
 // idKey is the member of an object's metadata with the id of the store that was copied.
 const idKey = "store-id"
@@ -67,16 +67,8 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	if err := s.CopyUnpublished(filepath.Join(from, storeFile)); err != nil {
 		return err
 	}
-	for _, folder := range folders {
-		if err := eachFile(t.p.Dir, from, folder, copyFile); err != nil {
-			return err
-		}
-	}
 	r, w := io.Pipe()
-	go func() {
-		archive := zip.NewWriter(w)
-		w.CloseWithError(errors.Join(archive.AddFS(os.DirFS(from)), archive.Close()))
-	}()
+	go func() { w.CloseWithError(pack(w, from, t.p.Dir)) }()
 	defer r.Close()
 	// Put removes what it has written if it cannot read on, but not if its context has ended.
 	putting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -89,27 +81,33 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	return err
 }
 
-// eachFile brings the files of a folder from one directory to another. It may be missing, and a
-// file may be removed meanwhile.
-func eachFile(from, to, folder string, bring func(from, to string) error) error {
-	if err := os.MkdirAll(filepath.Join(to, folder), 0o700); err != nil {
+// pack writes an archive with the store of one directory and the files beside it of another, which
+// may be removed meanwhile.
+func pack(w io.Writer, from, dir string) error {
+	archive := zip.NewWriter(w)
+	if err := archive.AddFS(os.DirFS(from)); err != nil {
 		return err
 	}
-	names, err := fs.Glob(os.DirFS(from), folder+"/*.json")
-	for _, name := range names {
-		if failed := bring(filepath.Join(from, name), filepath.Join(to, name)); !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
+	for _, pattern := range beside {
+		names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are good
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			entry, err := archive.Create(name)
+			if err != nil {
+				return err
+			}
+			if _, err := entry.Write(text); err != nil {
+				return err
+			}
 		}
 	}
-	return err
-}
-
-func copyFile(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o600)
+	return archive.Close()
 }
 
 // takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the
@@ -169,32 +167,33 @@ func ownStore(dir string) (string, error) {
 // install moves what was unpacked to its place. The store comes last: without it the next try
 // begins again.
 func (p *pair) install(from string) error {
-	if err := p.forgetReceivers(from); err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		if err := eachFile(from, p.Dir, folder, move); err != nil {
+	// A checkpoint that is not in the copy is of a receiver that the other doorbell has removed since
+	// this one worked: a forwarder would deliver again what it does not list.
+	own, _ := fs.Glob(os.DirFS(p.Dir), beside[0])
+	for _, name := range own {
+		if err := os.Remove(filepath.Join(p.Dir, name)); err != nil {
 			return err
 		}
 	}
-	syscall.Sync() // the checkpoints must not be behind the store
-	return move(filepath.Join(from, storeFile), filepath.Join(p.Dir, storeFile))
-}
-
-// move moves a file, which only the owner may read then.
-func move(from, to string) error { return errors.Join(os.Chmod(from, 0o600), os.Rename(from, to)) }
-
-// forgetReceivers removes the checkpoints that are not in the copy, of receivers that the other
-// doorbell has removed since this one worked. A forwarder would deliver again what they do not
-// list.
-func (p *pair) forgetReceivers(copied string) error {
-	own, err := fs.Glob(os.DirFS(p.Dir), "forward/*.json")
-	for _, name := range own {
-		if _, missing := os.Stat(filepath.Join(copied, name)); errors.Is(missing, fs.ErrNotExist) {
-			err = errors.Join(err, os.Remove(filepath.Join(p.Dir, name)))
+	for _, pattern := range beside {
+		names, _ := fs.Glob(os.DirFS(from), pattern)
+		for _, name := range names {
+			if err := p.move(from, name); err != nil {
+				return err
+			}
 		}
 	}
-	return err
+	syscall.Sync() // the checkpoints must not be behind the store
+	return p.move(from, storeFile)
+}
+
+// move moves a file to its place, where only the owner may read it.
+func (p *pair) move(from, name string) error {
+	source, target := filepath.Join(from, name), filepath.Join(p.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(source, 0o600), os.Rename(source, target))
 }
 
 // unpack writes the files of an archive below a folder, and nowhere else.

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -79,10 +78,6 @@ func (w *weekly) mail(ctx context.Context, week time.Time) (problem, err error) 
 		r, err := w.make(ctx, week.AddDate(0, 0, -7), week, to.Includes)
 		if err != nil {
 			return nil, err
-		}
-		if len(r.Problems) > 0 && time.Since(week) < lookEvery {
-			problem = errors.New("it would be incomplete: " + r.Problems[0])
-			continue
 		}
 		if err := to.Send(ctx, r); err != nil {
 			problem = err

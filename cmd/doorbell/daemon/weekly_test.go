@@ -33,9 +33,8 @@ func (m *mailbox) recipient(name string) report.Recipient {
 
 // office is a store and what mails its reports.
 type office struct {
-	t        *testing.T
-	weekly   weekly
-	problems func() []string
+	t      *testing.T
+	weekly weekly
 }
 
 func newOffice(t *testing.T, zone string, boxes ...*mailbox) *office {
@@ -47,11 +46,7 @@ func newOffice(t *testing.T, zone string, boxes ...*mailbox) *office {
 	t.Cleanup(func() { s.Close() })
 	o := &office{t: t, weekly: weekly{zone: in, store: s, log: slog.New(slog.DiscardHandler)}}
 	o.weekly.make = func(_ context.Context, from, to time.Time, _ func(string) bool) (report.Report, error) {
-		r := report.Report{From: from, To: to}
-		if o.problems != nil {
-			r.Problems = o.problems()
-		}
-		return r, nil
+		return report.Report{From: from, To: to}, nil
 	}
 	for n, m := range boxes {
 		o.weekly.to = append(o.weekly.to, m.recipient(string(rune('a'+n))))
@@ -145,40 +140,6 @@ func TestAReportThatFailsIsTriedUntilTheNextIsDue(t *testing.T) {
 		}
 		if n := len(bad.weeks); n != 2 || !bad.weeks[0].To.Equal(good.weeks[0].To) || bad.at[0].Equal(good.at[0]) {
 			t.Errorf("the recipient whose server was down has %d reports", n)
-		}
-	})
-}
-
-func TestAnIncompleteReportWaitsForAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &mailbox{}
-		o := newOffice(t, "UTC", m)
-		complete := time.Date(2000, 1, 3, 7, 30, 0, 0, time.UTC)
-		o.problems = func() []string {
-			if time.Now().Before(complete) || time.Now().After(complete.AddDate(0, 0, 2)) {
-				return []string{"NATS is away"}
-			}
-			return nil
-		}
-		o.work(2 * oneWeek)
-		if len(m.weeks) != 2 || m.at[0].Before(complete) || len(m.weeks[0].Problems) > 0 {
-			t.Fatalf("mailed at %v", m.at)
-		}
-		if late := m.at[1].Sub(m.weeks[1].To); late < lookEvery || late > 3*lookEvery || len(m.weeks[1].Problems) == 0 {
-			t.Errorf("one that stays incomplete is mailed after %s", late)
-		}
-	})
-}
-
-func TestANewRecipientGetsTheNextReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, late := &mailbox{}, &mailbox{}
-		o := newOffice(t, "UTC", m)
-		o.work(oneWeek)
-		o.weekly.to = append(o.weekly.to, late.recipient("late"))
-		o.work(oneWeek)
-		if len(m.weeks) != 2 || len(late.weeks) != 1 {
-			t.Errorf("%d and %d reports", len(m.weeks), len(late.weeks))
 		}
 	})
 }

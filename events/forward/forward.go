@@ -301,31 +301,31 @@ func (f *Forwarder) begin(read time.Time) {
 
 // WorkerStatus is the state of one worker. Counters start at 0 with the process.
 type WorkerStatus struct {
-	Forwarder   string
-	Destination string // empty: the worker counts the leads that no route takes
-	Whose       string // the agencies, as they were configured
+	Forwarder   string `json:"name"`
+	Destination string `json:"destination,omitempty"` // empty: the worker counts the leads that no route takes
+	Whose       string `json:"whose,omitempty"`       // the agencies, as they were configured
 	// Waiting is how many messages wait, including the current one. The count is the server's, and
 	// at most half a minute old.
-	Waiting uint64
+	Waiting uint64 `json:"waiting"`
 	// WaitingSince is since when messages have waited without a delivery being accepted.
-	WaitingSince time.Time
-	Lost         uint64 // leads that wait because no route takes them any more
-	Events       uint64 // that were delivered
-	LastSent     time.Time
-	Attempts     int    // of the current delivery
-	LastError    string // why the last attempt failed; empty if it did not
-	LastErrorAt  time.Time
+	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	Lost         uint64    `json:"lost,omitempty"` // leads that wait because no route takes them any more
+	Events       uint64    `json:"events"`         // that were delivered
+	LastSent     time.Time `json:"lastSent,omitzero"`
+	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
+	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
+	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 	// FailingSince is since when all attempts have failed; zero if the last one was accepted or
 	// refused.
-	FailingSince time.Time
-	DeadLetters  uint64
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	DeadLetters  uint64    `json:"deadLetters"`
 	// Failed counts attempts that failed, by reason: receiver, busy, unanswered or refused.
-	Failed  map[string]uint64
-	Problem string // why no events come from NATS
+	Failed  map[string]uint64 `json:"failed,omitempty"`
+	Problem string            `json:"problem,omitempty"` // why no events come from NATS
 
 	// Turned is the time of the last loop iteration: at least every half minute, or after a
 	// Retry.After of the receiver.
-	Turned time.Time
+	Turned time.Time `json:"-"`
 }
 
 // Status returns the state of all workers. It may be called at any time.

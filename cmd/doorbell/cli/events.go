@@ -230,9 +230,10 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 
 // shown describes an event for people: what happened, and all of it with people's data masked.
 func shown(e ops.LoggedEvent) string {
-	head := string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(ops.Told(e.Event, false), " ")
+	_, parts := ops.Tell(e.Event, false)
+	head := string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(parts, "  ")
 	if !e.Acknowledged {
-		head += " (waits)"
+		head += "  (waits)"
 	}
 	return ops.Printable(head) + "\n\n" + maskedEvent(e.Event)
 }

@@ -104,23 +104,19 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 // publish has the daemon replay to NATS.
 func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q ops.ReplayRequest) error {
 	p.note("replaying %s, job %s", ops.Counted(q.Total, "event"), q.Job)
-	var last ops.ReplayProgress
-	err := options.Client(b).Replay(ctx, q, func(now ops.ReplayProgress) error {
-		last = now
-		return nil
-	})
+	r, err := ops.Replay.Ask(ctx, options.Client(b), q)
 	again := "to continue, run it again with --job " + q.Job
 	switch {
 	case ctx.Err() != nil:
-		p.note("stopped; at least %d of %d are there; %s", last.Published+last.AlreadyThere, q.Total, again)
+		p.note("stopped; %s", again)
 		return nil
 	case err != nil:
 		return exit.Failed(err, cmp.Or(ops.Hint(err), again))
 	case c.JSON:
-		return p.printJSON(last)
+		return p.printJSON(r)
 	}
 	return p.print(fmt.Sprintf("%s replayed to %s, stream %s; already present: %d\n",
-		ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere))
+		ops.Counted(r.Published, "event"), r.Subject, r.Stream, r.AlreadyThere))
 }
 
 // sentReplay is the result of a replay to receivers.

@@ -86,7 +86,7 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 	sub.Request(t, s.Ring(t, "B200"))
 	doorbelltest.Eventually(t, "the log knows that too", confirmed)
 	got = doorbelltest.Run(t, s.Environ, append(args, "--json")...)
-	var p ops.ReplayProgress
+	var p ops.ReplayAnswer
 	if err := json.Unmarshal([]byte(got.Stdout), &p); err != nil || p.Published != 1 || p.AlreadyThere != 4 || p.Total != 5 {
 		t.Errorf("again: %+v, %v", got, err)
 	}

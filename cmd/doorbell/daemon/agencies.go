@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// sayAfter is how long agencies wait for the stream before the log says so.
-	sayAfter = 3 * time.Second
-	// sayEvery is how often it says so again, askAgain how often the stream is asked.
-	sayEvery = 10 * time.Minute
-	askAgain = 250 * time.Millisecond
+	// admitEvery is how often the stream is asked about agencies that wait for it.
+	admitEvery = 250 * time.Millisecond
+	// logAfter is how long they wait before the log says so, logEvery how often it says so again.
+	logAfter = 3 * time.Second
+	logEvery = 10 * time.Minute
 )
 
 // watched are the configured agencies, and the poller of those whose watch may begin. A poller
@@ -40,6 +40,9 @@ func (a *Daemon) ids() (ids []string) {
 	}
 	return ids
 }
+
+// Waiting is how many agencies wait for the stream: nothing is asked of them yet.
+func (a *Daemon) Waiting() int { return len(a.watched.Load().waiting) }
 
 // openPoller makes the poller of the agencies of the start.
 func (a *Daemon) openPoller(context.Context) error { return a.replacePoller(a.o.Poller.Agencies) }
@@ -93,55 +96,62 @@ func (a *Daemon) beginWatch(id string) (state store.Agency, err error) {
 
 // poll runs the poller until ctx ends, and replaces it when the configured agencies change or the
 // stream says since when waiting ones were watched.
-func (a *Daemon) poll(ctx context.Context) error {
-	said := time.Now().Add(sayAfter - sayEvery)
-	for ctx.Err() == nil {
-		if err := a.pollUntilChanged(ctx, &said); err != nil {
-			return err
+func (a *Daemon) poll(ctx context.Context) (err error) {
+	for err == nil && ctx.Err() == nil {
+		now := a.watched.Load()
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			err = now.poller.Run(running)
+			close(ended)
+		}()
+		next := a.change(ctx, now, ended)
+		a.steering.Lock()
+		stop()
+		<-ended
+		if err == nil && ctx.Err() == nil {
+			err = a.replacePoller(next)
 		}
+		a.steering.Unlock()
 	}
-	return nil
+	return err
 }
 
-// pollUntilChanged runs one poller. said is when the log was told of agencies that wait.
-func (a *Daemon) pollUntilChanged(ctx context.Context, said *time.Time) error {
-	now := a.watched.Load()
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- now.poller.Run(running) }()
+// change waits until there are other agencies or keys, or the watch of a waiting agency begins, and
+// returns the agencies that are configured from then on. It returns nil when the poller has ended.
+func (a *Daemon) change(ctx context.Context, now *watched, ended <-chan struct{}) []poller.AgencyKeys {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
-	agencies := now.agencies
-	for changed := false; !changed; {
+	logAt := now.made.Add(logAfter)
+	for {
 		select {
-		case err := <-ended:
-			return err
-		case agencies = <-a.configured:
-			changed = true
+		case <-ended:
+			return nil
+		case next := <-a.configured:
+			return next
 		case <-ask.C:
-			admitted, err := a.admit(ctx, now)
-			if changed = admitted; err == nil || ctx.Err() != nil {
-				break
-			}
-			ask.Reset(askAgain)
-			if time.Since(*said) >= sayEvery {
-				*said = time.Now()
-				a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may know since when they were watched",
-					"agencies", len(now.waiting), "err", err.Error())
-			}
+		}
+		admitted, err := a.admit(ctx, now)
+		if admitted {
+			return now.agencies
+		}
+		if err == nil {
+			continue // none waits
+		}
+		ask.Reset(admitEvery)
+		if time.Now().After(logAt) {
+			logAt = time.Now().Add(logEvery)
+			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may know since when they were watched",
+				"agencies", len(now.waiting), "err", err.Error())
 		}
 	}
-	a.steering.Lock()
-	defer a.steering.Unlock()
-	stop()
-	if err := <-ended; err != nil || ctx.Err() != nil {
-		return err
-	}
-	return a.replacePoller(agencies)
 }
 
-// setAgencies replaces the configured agencies and keys.
+// readKeys replaces the configured agencies and keys when they change.
+func (a *Daemon) readKeys(ctx context.Context) error {
+	return a.o.Keys(ctx, func(agencies []poller.AgencyKeys) error { return a.setAgencies(ctx, agencies) })
+}
+
 func (a *Daemon) setAgencies(ctx context.Context, agencies []poller.AgencyKeys) error {
 	select {
 	case a.configured <- agencies:
@@ -157,7 +167,7 @@ func (a *Daemon) admit(ctx context.Context, now *watched) (admitted bool, err er
 		if _, waits := now.waiting[k.ID]; !waits {
 			continue
 		}
-		since, err := a.publisher.Load().WatchedSince(ctx, k.ID)
+		since, err := a.relay.WatchedSince(ctx, k.ID)
 		if err != nil {
 			return admitted, err
 		}
@@ -189,30 +199,32 @@ func (a *Daemon) watch() poller.Status {
 	return s
 }
 
-// Waiting is how many agencies wait for the stream: nothing is asked of them yet.
-func (a *Daemon) Waiting() int { return len(a.watched.Load().waiting) }
-
-// steer lets a command change what the poller does. It waits for one that is just being made: what
-// a poller is asked after its end would be lost.
-func steer[T any](a *Daemon, change func(*poller.Poller) (T, error)) (T, error) {
+// steer returns the poller for a command that changes what it does, until done is called. It waits
+// for one that is just being made: what a poller is asked after its end would be lost.
+func (a *Daemon) steer() (p *poller.Poller, done func()) {
 	a.steering.RLock()
-	defer a.steering.RUnlock()
-	return change(a.watched.Load().poller)
+	return a.watched.Load().poller, a.steering.RUnlock
 }
 
-func (a *Daemon) resume(agencyID, reference string) (int, error) {
-	return steer(a, func(p *poller.Poller) (int, error) { return p.Resume(agencyID, reference) })
+func (a *Daemon) resume(_ context.Context, q ops.AgencyRequest) (r ops.ResumeAnswer, err error) {
+	p, done := a.steer()
+	defer done()
+	r.Ended, err = p.Resume(q.AgencyID, q.PropertyReferenceID)
+	return r, err
 }
 
-func (a *Daemon) approve(agencyID string) (bool, error) {
-	return steer(a, func(p *poller.Poller) (bool, error) { return p.Approve(agencyID) })
+func (a *Daemon) approve(_ context.Context, q ops.AgencyRequest) (r ops.ApproveAnswer, err error) {
+	p, done := a.steer()
+	defer done()
+	r.Held, err = p.Approve(q.AgencyID)
+	return r, err
 }
 
-func (a *Daemon) pollNow(agencyID, reference string) (poller.PolledNow, error) {
-	return steer(a, func(p *poller.Poller) (poller.PolledNow, error) {
-		if reference == "" {
-			return p.PollNow(agencyID)
-		}
-		return p.Nudge(agencyID, reference)
-	})
+func (a *Daemon) pollNow(_ context.Context, q ops.AgencyRequest) (poller.PolledNow, error) {
+	p, done := a.steer()
+	defer done()
+	if q.PropertyReferenceID == "" {
+		return p.PollNow(q.AgencyID)
+	}
+	return p.Nudge(q.AgencyID, q.PropertyReferenceID)
 }

@@ -25,6 +25,7 @@ import (
 	"doorbell/cmd/doorbell/standby"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -37,13 +38,10 @@ const (
 )
 
 const (
-	// letGo is how long relay and connection may then take to end by themselves.
-	letGo = time.Second
+	// closeLimit is how long relay and connection may then take to end by themselves.
+	closeLimit = time.Second
 	// handOverLimit is how long the last copy for another doorbell may take at the end.
 	handOverLimit = 5 * time.Second
-	// AccountLimit bounds all streams of the embedded server together. The stream has its own
-	// bound, DOORBELL_STREAM_MAX; this one only must not be in its way when that is changed.
-	AccountLimit = 1 << 40
 )
 
 // Options are the settings of a Daemon, from the configuration or of a demo or test. They hold
@@ -56,8 +54,10 @@ type Options struct {
 	// Moved accepts Poller.API.BaseURL as the new address of the API that the store remembers.
 	Moved bool
 
-	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
-	NATSListen string     // address of the embedded server, or off
+	// NATS is the external server. Without a URL a server is embedded, and user, password and token
+	// are what it demands from guests.
+	NATS       natsd.Dial
+	NATSListen string // address of the embedded server, or off
 
 	Instance              string // name of this installation, shown in the status and part of the names of its consumers
 	SubjectPrefix, Stream string
@@ -92,9 +92,8 @@ type Options struct {
 
 	// Drain is how long a stop may take to publish what is already in the event log; 0: 10 s.
 	Drain time.Duration
-	// CountEvery is how often dead letters are counted, FollowEvery how often the event log is read
-	// for what the status counts; 0: 10 s.
-	CountEvery, FollowEvery time.Duration
+	// CountEvery is how often dead letters are counted; 0: 10 s.
+	CountEvery time.Duration
 
 	Socket     net.Listener  // instead of the one in DataDir
 	CheckEvery time.Duration // of the embedded server; 0: its default
@@ -105,18 +104,19 @@ type Options struct {
 type Daemon struct {
 	o       Options
 	started time.Time
-	store   *store.Store
-	server  *natsd.Server // nil with an external NATS
-	socket  net.Listener
-	web     net.Listener // nil without HTTP
 
+	store        *store.Store
 	housekeeping *store.Housekeeping
-	follower     *ops.Follower
-	erasing      atomic.Bool // an erasure may be unfinished
-	forwarding   forwarding
-	deadLetters  atomic.Uint64 // as counted last
+	server       *natsd.Server // nil with an external NATS
+	conn         stream.Conn
+	relay        *relay.Relay
+	socket       net.Listener
+	web          net.Listener // nil without HTTP
 
-	publisher  atomic.Pointer[publisher]
+	erasing     atomic.Bool // an erasure may be unfinished
+	forwarding  forwarding
+	deadLetters atomic.Uint64 // as counted last
+
 	watched    atomic.Pointer[watched]
 	configured chan []poller.AgencyKeys // takes the place of what is watched
 	steering   sync.RWMutex             // held for writing while the poller is replaced, for reading while a command changes what it does
@@ -124,86 +124,103 @@ type Daemon struct {
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all
 // others.
-func New(ctx context.Context, o Options) (_ *Daemon, err error) {
+func New(ctx context.Context, o Options) (*Daemon, error) {
 	o.Poller.API.Version = o.Version
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, configured: make(chan []poller.AgencyKeys)}
+	a := &Daemon{o: o, started: time.Now(), configured: make(chan []poller.AgencyKeys)}
 	if o.Receivers != nil {
 		a.forwarding.routes, a.forwarding.read = o.Receivers.Routes(), a.started
 	}
-	defer func() {
-		if err != nil {
-			a.Close()
-		}
-	}()
 	for _, open := range []func(context.Context) error{
-		a.checkSocket, a.tryAddresses, a.openStore, a.eraseAgain, a.openNATS, a.openPoller, a.openSocket, a.openHTTP,
+		a.checkSocket, a.tryAddresses, a.openStore, a.eraseAgain, a.startServer, a.openRelay, a.openPoller, a.openSocket, a.openHTTP,
 	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
-				return nil, a.ended(err)
+				err = a.ended(err)
 			}
+			a.Close()
 			return nil, exit.Store(err, o.DataDir)
 		}
 	}
 	return a, nil
 }
 
-// Store is the daemon's store, for tests that fill it, or take it away as a kill does.
-func (a *Daemon) Store() *store.Store { return a.store }
+// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
+// until Options.Drain after the end of ctx. The first part that fails ends all others.
+func (a *Daemon) Run(ctx context.Context) error {
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
+	defer context.AfterFunc(ctx, func() { stop(nil) })()
+	defer stop(nil)
+	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPublishing()
 
-// Server is the embedded NATS server, nil with an external one, for tests that let it fail.
-func (a *Daemon) Server() *natsd.Server { return a.server }
+	var published, parts sync.WaitGroup
+	published.Go(func() { stop(a.relay.Run(publishing)) })
+	for _, run := range a.parts() {
+		parts.Go(func() { stop(run(working)) })
+	}
+	a.notify("READY=1")
+	<-working.Done()
 
-func (a *Daemon) checkSocket(context.Context) error {
-	if a.socket != nil {
-		return nil
+	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
+	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
+		a.notify("STOPPING=1")
 	}
-	if err := ops.CheckPath(filepath.Join(a.o.DataDir, SocketFile)); err != nil {
-		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	time.AfterFunc(a.o.Drain, stopPublishing)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		parts.Wait()                                                                  // what is being sent comes to its end
+		if err := a.relay.Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
+			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
+		}
+		stopPublishing()
+		published.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(a.o.Drain + closeLimit): // writing to a server that does not read can take a minute, whatever the context says
+		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
 	}
-	return nil
+	a.handOver()
+	return a.ended(context.Cause(working))
 }
 
-func (a *Daemon) openStore(context.Context) error {
-	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Max: a.o.StoreMax})
-	if err != nil {
-		return err
+// parts are what runs beside the relay.
+func (a *Daemon) parts() []func(context.Context) error {
+	all := []func(context.Context) error{
+		a.poll, a.housekeeping.Run, a.storeFails, a.beat, a.keepDeadLetters, a.serveSocket, a.watchdog,
 	}
-	a.store = s
-	if err := s.Compaction().Err; err != nil {
-		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
+	if a.server != nil {
+		all = append(all, a.server.Run)
 	}
-	if a.o.Moved {
-		a.o.Log.Info("--moved: the store remembers the API at this address; leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
+	if a.web != nil {
+		all = append(all, a.serveHTTP)
 	}
-	a.follower = ops.NewFollower(s)
-	a.follower.Every = cmp.Or(a.o.FollowEvery, a.follower.Every)
-	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
-		Store: s, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,
-	})
-	return a.housekeeping.Look() // a store that is full already stops polls from the beginning
-}
-
-func (a *Daemon) openSocket(context.Context) error {
-	if a.socket != nil {
-		return nil
+	if a.o.Keys != nil {
+		all = append(all, a.readKeys)
 	}
-	path := filepath.Join(a.o.DataDir, SocketFile)
-	l, err := ops.Listen(path)
-	if err != nil {
-		return fmt.Errorf("socket of the commands: %w", err)
+	if a.o.Receivers != nil {
+		all = append(all, a.forward)
 	}
-	a.socket = l
-	return nil
+	if len(a.o.ReportTo) > 0 {
+		all = append(all, a.mailReports)
+	}
+	if a.o.Turn != nil {
+		all = append(all, func(ctx context.Context) error { return a.o.Turn.Copy(ctx, a.store) })
+	}
+	if a.o.PingURL != "" {
+		all = append(all, (&ops.Ping{URL: a.o.PingURL, Well: a.well, Log: a.o.Log.With("part", "ping")}).Run)
+	}
+	return all
 }
 
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
-	if p := a.publisher.Load(); p != nil {
-		HangUp(p.conn)
+	if a.conn.Conn != nil {
+		HangUp(a.conn)
 	}
 	a.release()
 	if a.server != nil {
@@ -226,71 +243,42 @@ func (a *Daemon) release() {
 	}
 }
 
-// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
-// until Options.Drain after the end of ctx. The first part that fails ends all others.
-func (a *Daemon) Run(ctx context.Context) error {
-	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
-	defer context.AfterFunc(ctx, func() { stop(nil) })()
-	defer stop(nil)
-	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopPublishing()
-	var relay, parts sync.WaitGroup
-	relay.Go(func() { stop(a.publish(publishing)) })
-	for _, p := range []struct {
-		wanted bool
-		run    func(context.Context) error
-	}{
-		{true, a.poll},
-		{a.o.Keys != nil, a.readKeys},
-		{true, a.housekeeping.Run},
-		{true, a.follower.Run},
-		{true, a.storeFails},
-		{a.server != nil, a.server.Run},
-		{true, a.beat},
-		{true, a.keepDeadLetters},
-		{a.o.Receivers != nil, a.forward},
-		{len(a.o.ReportTo) > 0, a.mailReports},
-		{a.o.Turn != nil, a.copyStore},
-		{true, a.serveSocket},
-		{a.web != nil, a.serveHTTP},
-		{a.o.PingURL != "", a.ping},
-		{true, a.watchdog},
-	} {
-		if p.wanted {
-			parts.Go(func() { stop(p.run(working)) })
-		}
+// Store is the daemon's store, for tests that fill it, or take it away as a kill does.
+func (a *Daemon) Store() *store.Store { return a.store }
+
+// Server is the embedded NATS server, nil with an external one, for tests that let it fail.
+func (a *Daemon) Server() *natsd.Server { return a.server }
+
+func (a *Daemon) openStore(context.Context) error {
+	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Max: a.o.StoreMax})
+	if err != nil {
+		return err
 	}
-	a.notify("READY=1")
-	<-working.Done()
-	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
-	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
-		a.notify("STOPPING=1")
+	a.store = s
+	if err := s.Compaction().Err; err != nil {
+		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
-	time.AfterFunc(a.o.Drain, stopPublishing)
-	ended := make(chan struct{})
-	go func() {
-		parts.Wait()                                                                             // what is being sent comes to its end
-		if err := a.publisher.Load().Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
-			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
-		}
-		stopPublishing()
-		relay.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(a.o.Drain + letGo): // writing to a server that does not read can take a minute, whatever the context says
-		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
+	if a.o.Moved {
+		a.o.Log.Info("--moved: the store remembers the API at this address; leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
 	}
-	a.handOver()
-	return a.ended(context.Cause(working))
+	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
+		Store: s, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.logSpace,
+	})
+	return a.housekeeping.Look() // a store that is full already stops polls from the beginning
 }
 
-func (a *Daemon) readKeys(ctx context.Context) error {
-	return a.o.Keys(ctx, func(k []poller.AgencyKeys) error { return a.setAgencies(ctx, k) })
+// logSpace logs that the store has become too full, or is so no more.
+func (a *Daemon) logSpace(is store.Space) {
+	s := ops.NewStoreStatus(is)
+	switch {
+	case is.Full:
+		a.o.Log.Error("the store is full: polling waits until there is room", "in_use", is.InUse, "most", is.Max, "advice", s.Advice)
+	case is.Alarm:
+		a.o.Log.Warn("the store is nearly full", "in_use", is.InUse, "most", is.Max, "advice", s.Advice)
+	default:
+		a.o.Log.Info("there is room in the store again", "in_use", is.InUse, "most", is.Max)
+	}
 }
-
-func (a *Daemon) copyStore(ctx context.Context) error { return a.o.Turn.Copy(ctx, a.store) }
 
 // handOver writes the last copy for the doorbell that takes over.
 func (a *Daemon) handOver() {
@@ -320,52 +308,49 @@ func (a *Daemon) ended(err error) error {
 	if failure := a.store.Failure(); failure != nil {
 		err = failure // and not what came of it
 	}
-	if err == nil || errors.Is(err, store.ErrDamaged) {
+	switch {
+	case err == nil, errors.Is(err, store.ErrDamaged):
 		return err
-	}
-	if errors.Is(err, store.ErrNoSpace) {
+	case errors.Is(err, store.ErrNoSpace):
 		return exit.IO(err, fmt.Sprintf("make space on the disk of %s; a start goes on from what is in the store", a.o.DataDir))
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
-	}
-	if errors.Is(err, natsd.ErrWillNotEnd) {
+	case errors.Is(err, natsd.ErrWillNotEnd):
 		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))
 	}
 	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
-// publish keeps a relay running: a connection that was closed for good is replaced. Other errors
-// end it.
-func (a *Daemon) publish(ctx context.Context) (ended error) {
-	retry(ctx, func(ctx context.Context) error {
-		err := a.publisher.Load().Run(ctx)
-		if !errors.Is(err, relay.ErrClosed) || ctx.Err() != nil {
-			ended = err
-			return nil
+// retry runs a part of the daemon whose failure must not end the others, until it returns nil or
+// ctx ends. It calls failed before each pause; the log suppresses repetitions.
+func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
+	for {
+		err := run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-		return errors.Join(err, a.connect())
-	}, func(err error) { a.o.Log.Error("publishing failed; retrying", "err", err) })
-	return ended
-}
-
-// watchdog reports to systemd that the process is alive as long as /livez does.
-func (a *Daemon) watchdog(ctx context.Context) error {
-	a.o.Notify.run(ctx, func() {
-		if a.Health().Live {
-			a.notify("WATCHDOG=1")
+		failed(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryAfter):
 		}
-	})
-	return nil
-}
-
-// notify tells systemd how the program is.
-func (a *Daemon) notify(state string) {
-	if err := a.o.Notify.send(state); err != nil {
-		a.o.Log.Warn("sd_notify failed", "err", err)
 	}
 }
 
-func (a *Daemon) serveSocket(ctx context.Context) error {
-	return serve(ctx, a.socket, ops.Handler(a.Verbs()))
+// retryAfter is the pause before retry runs a part again.
+const retryAfter = 10 * time.Second
+
+// every calls do immediately and then at each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

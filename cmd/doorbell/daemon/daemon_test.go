@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/relay"
@@ -117,12 +118,12 @@ func (broken) Cursor() (events.Cursor, error) {
 func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testing.T) {
 	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{
-		Log: broken{a.store}, Conn: a.publisher.Load().conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
+		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.publisher.Store(&publisher{r, a.publisher.Load().conn})
+	a.relay = r
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := a.Run(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
@@ -217,7 +218,7 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 	for _, want := range []string{"halted", "watching"} {
 		if want == "watching" {
 			model.AddKey(testKey, "A100")
-			if _, err := a.resume("A100", ""); err != nil {
+			if _, err := a.resume(t.Context(), ops.AgencyRequest{AgencyID: "A100"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -307,26 +308,6 @@ func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "one agency is left", a.watching("B200"))
-}
-
-// silent is an event log that cannot be read for now.
-type silent struct{ *store.Store }
-
-func (silent) Cursor() (events.Cursor, error) { return events.Cursor{}, errors.New("not now") }
-
-func TestWhileTheStreamSaysNothingNoPollerIsReplaced(t *testing.T) {
-	t.Parallel()
-	a, _ := open(t, "A100")
-	r, err := relay.New(relay.Options{
-		Log: silent{a.store}, Conn: a.publisher.Load().conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.publisher.Store(&publisher{r, a.publisher.Load().conn})
-	if admitted, err := a.admit(t.Context(), a.watched.Load()); err == nil || admitted {
-		t.Errorf("another poller is due, of the same agencies: %t, %v", admitted, err)
-	}
 }
 
 // TestATakeoverForgetsNoEarlierGap is about a store that was lost, and a takeover before all that arrived

@@ -13,40 +13,6 @@ import (
 	"doorbell/events/stream"
 )
 
-// retryAfter is the pause before retry runs a part again.
-const retryAfter = 10 * time.Second
-
-// retry runs a part of the daemon whose failure must not end the others, until it returns nil or
-// ctx ends. It calls failed before each pause; the log suppresses repetitions.
-func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
-	for {
-		err := run(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		failed(err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryAfter):
-		}
-	}
-}
-
-// every calls do immediately and then at each interval, until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		do()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // Receivers is the table of routes, with its receivers.
 type Receivers interface {
 	// Routes returns the routes in force at the start.
@@ -172,7 +138,7 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 	every(ctx, o.CountEvery, func() {
 		if !made {
 			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1)
-			err := forward.EnsureDeadLetters(ctx, a.publisher.Load().conn, c, true)
+			err := forward.EnsureDeadLetters(ctx, a.conn, c, true)
 			if made = err == nil; !made && ctx.Err() == nil {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())
 			}
@@ -190,16 +156,16 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 
 // letters are the dead letters.
 func (a *Daemon) letters() (*forward.DeadLetters, error) {
-	return forward.OpenDeadLetters(a.publisher.Load().conn, a.o.SubjectPrefix, a.o.Stream)
+	return forward.OpenDeadLetters(a.conn, a.o.SubjectPrefix, a.o.Stream)
 }
 
 // dropLetter erases a dead letter for commands whose user of NATS may not do so.
-func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
+func (a *Daemon) dropLetter(ctx context.Context, q ops.DropLetterRequest) (none ops.Nothing, err error) {
 	letters, err := a.letters()
 	if err != nil {
-		return err
+		return none, err
 	}
-	return letters.Drop(ctx, number)
+	return none, letters.Drop(ctx, q.Number)
 }
 
 // forwarderStatus adds the state of the forwarder, worker by worker.
@@ -213,20 +179,15 @@ func (a *Daemon) forwarderStatus(s *ops.Status) {
 	s.RoutesProblem = f.refused
 	f.mu.Unlock()
 	if now == nil {
-		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{Name: "forwarders", Problem: problem})
+		s.Forwarders = []forward.WorkerStatus{{Forwarder: "forwarders", Problem: problem}}
 		return
 	}
-	for _, l := range now.Status() {
-		if l.Destination == "" {
-			if s.Untaken = l.Lost; l.Problem == "" {
-				continue
-			}
+	for _, w := range now.Status() {
+		if w.Destination == "" { // it counts the leads that no route takes
+			s.Untaken, w.Lost = w.Lost, 0
 		}
-		s.Forwarders = append(s.Forwarders, ops.ForwarderStatus{
-			Name: l.Forwarder, Destination: l.Destination, Whose: l.Whose, Waiting: l.Waiting, Events: l.Events,
-			LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
-			FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Failed: l.Failed, Problem: l.Problem,
-			WaitingSince: l.WaitingSince.UTC(), Lost: l.Lost,
-		})
+		if w.Destination != "" || w.Problem != "" {
+			s.Forwarders = append(s.Forwarders, w)
+		}
 	}
 }

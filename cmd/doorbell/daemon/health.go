@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -30,7 +29,7 @@ func (a *Daemon) Health() ops.Health {
 		return ops.Alive(name, last, now.made, limit)
 	}
 	polls, staleness := now.poller.Turned()
-	relay := a.publisher.Load().Status()
+	relay := a.relay.Status()
 	checks := []ops.Check{
 		alive("store", a.housekeeping.Turned(), storeLimit),
 		alive("polling", polls, pollsLimit),
@@ -88,12 +87,6 @@ func (f *forwarding) turned() time.Time {
 		}
 	}
 	return oldest
-}
-
-// ping calls DOORBELL_PING_URL as long as all is well.
-func (a *Daemon) ping(ctx context.Context) error {
-	p := ops.Ping{URL: a.o.PingURL, Well: a.well, Log: a.o.Log.With("part", "ping")}
-	return p.Run(ctx)
 }
 
 // well says why not all is well: what the headline of the status says, or what keeps the daemon from

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,11 +22,44 @@ import (
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
 	return ops.Verbs{
-		Status: a.status, Resume: a.resume, Approve: a.approve,
-		Poll: a.pollNow, Backup: a.store.Backup,
+		Status: a.status, Resume: a.resume, Approve: a.approve, Poll: a.pollNow, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget, Report: a.report,
 	}
+}
+
+// checkSocket refuses a data directory whose path is too long for a socket, before it is made.
+func (a *Daemon) checkSocket(context.Context) error {
+	if err := ops.CheckPath(filepath.Join(a.o.DataDir, SocketFile)); err != nil && a.o.Socket == nil {
+		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	}
+	return nil
+}
+
+// openSocket takes the socket. It is served by run.
+func (a *Daemon) openSocket(context.Context) (err error) {
+	if a.socket = a.o.Socket; a.socket != nil {
+		return nil
+	}
+	if a.socket, err = ops.Listen(filepath.Join(a.o.DataDir, SocketFile)); err != nil {
+		return fmt.Errorf("socket of the commands: %w", err)
+	}
+	return nil
+}
+
+// serveSocket answers the commands on this machine.
+func (a *Daemon) serveSocket(ctx context.Context) error {
+	return serve(ctx, a.socket, ops.Handler(a.Verbs()))
+}
+
+// serve answers at a socket until ctx ends.
+func serve(ctx context.Context, socket net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // openHTTP takes the address. It is served by run.
@@ -78,8 +112,7 @@ func (a *Daemon) httpURL() string {
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
 	return a.answerHTTP(ctx, page.Options{
-		Status: a.status, Recent: a.follower.Recent, After: a.follower.After,
-		ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
+		Status: a.status, Store: a.store, ShowPeople: a.o.ShowPeople, AgencyName: a.o.AgencyName,
 	}, a.Health, a.Verbs())
 }
 
@@ -94,7 +127,7 @@ func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func
 
 // events is a client of the stream of events, over the connection as it is now.
 func (a *Daemon) events() stream.Client {
-	return stream.Client{Conn: a.publisher.Load().conn, Stream: a.o.Stream, Wait: 5 * time.Second}
+	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
 }
 
 // tryAddresses keeps a start that cannot listen from making a data directory. Where there is a

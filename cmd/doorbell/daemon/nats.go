@@ -16,6 +16,10 @@ import (
 	"doorbell/store"
 )
 
+// AccountLimit bounds all streams of the embedded server together. The stream has its own bound,
+// DOORBELL_STREAM_MAX; this one only must not be in its way when that is changed.
+const AccountLimit = 1 << 40
+
 // TryNATS says whether the address of an embedded server can be taken, and gives it back.
 func TryNATS(address string) error {
 	if address == "off" {
@@ -37,19 +41,13 @@ func listenError(address string, err error) error {
 	return nil
 }
 
-func (a *Daemon) openNATS(ctx context.Context) error {
-	if a.o.NATS.URL == "" {
-		if err := a.startServer(ctx); err != nil {
-			return err
-		}
-	} else {
-		a.o.Log.Info("external NATS", "url", natsd.Redact(a.o.NATS.URL), "why", "a NATS URL is set")
-	}
-	return a.connect()
-}
-
+// startServer starts the embedded server, unless an external one is configured.
 func (a *Daemon) startServer(ctx context.Context) error {
 	o := a.o
+	if o.NATS.URL != "" {
+		o.Log.Info("external NATS", "url", natsd.Redact(o.NATS.URL), "why", "a NATS URL is set")
+		return nil
+	}
 	if err := TryNATS(o.NATSListen); err != nil { // before anything is written
 		return err
 	}
@@ -58,7 +56,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
 		Stream:    o.Stream,
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
-		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
+		Logger: o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})
 	if refused := listenError(o.NATSListen, err); refused != nil {
 		return refused
@@ -67,15 +65,25 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
-	a.o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
+	o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
 	return nil
 }
 
-// publisher is the relay with its connection. Another one takes its place where the connection was
-// closed for good.
-type publisher struct {
-	*relay.Relay
-	conn stream.Conn
+// openRelay makes the relay and its connection, which need not be established yet.
+func (a *Daemon) openRelay(context.Context) (err error) {
+	if a.conn, err = a.dial(); err != nil {
+		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+	}
+	o := a.o
+	a.relay, err = relay.New(relay.Options{
+		Log: a.store, Conn: a.conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
+		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: o.Log.With("part", "relay"),
+		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
+	})
+	if err != nil {
+		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX")
+	}
+	return nil
 }
 
 // redacted erases in the store whom the stream names as redacted, and the store has not erased: it
@@ -104,27 +112,7 @@ func (a *Daemon) setBack(agency string) error {
 	})
 }
 
-// connect makes the relay's connection and the relay on it.
-func (a *Daemon) connect() error {
-	conn, err := a.dial()
-	if err != nil {
-		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
-	}
-	o := a.o
-	r, err := relay.New(relay.Options{
-		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
-		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
-		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
-	})
-	if err != nil {
-		conn.Close()
-		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX")
-	}
-	a.publisher.Store(&publisher{r, conn})
-	return nil
-}
-
-// dial makes a connection; the options are for one to a server of ours.
+// dial makes a connection.
 func (a *Daemon) dial() (stream.Conn, error) {
 	if a.server != nil {
 		conn, err := a.server.Connect("relay")
@@ -149,6 +137,6 @@ func HangUp(conn interface{ Close() }) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(letGo):
+	case <-time.After(closeLimit):
 	}
 }

@@ -35,6 +35,23 @@ func (n Notifier) run(ctx context.Context, beat func()) {
 	<-ctx.Done()
 }
 
+// watchdog reports to systemd that the process is alive as long as /livez does.
+func (a *Daemon) watchdog(ctx context.Context) error {
+	a.o.Notify.run(ctx, func() {
+		if a.Health().Live {
+			a.notify("WATCHDOG=1")
+		}
+	})
+	return nil
+}
+
+// notify tells systemd how the program is.
+func (a *Daemon) notify(state string) {
+	if err := a.o.Notify.send(state); err != nil {
+		a.o.Log.Warn("sd_notify failed", "err", err)
+	}
+}
+
 // send writes one datagram. net turns a leading @ into an abstract address.
 func (n Notifier) send(state string) error {
 	if n.socket == "" {

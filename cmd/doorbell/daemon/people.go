@@ -13,7 +13,7 @@ import (
 // places are where people's data is.
 func (a *Daemon) places() *people.Places {
 	return &people.Places{
-		Store: a.store, Conn: a.publisher.Load().conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
+		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
 	}
 }
 
@@ -100,8 +100,7 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	if failure := a.store.Failure(); failure != nil { // which ends the process
 		return r, failure
 	}
-	publisher := a.publisher.Load()
-	err = stream.Explain(publisher.conn, publisher.Prepare(ctx))
+	err = stream.Explain(a.conn, a.relay.Prepare(ctx))
 	if failure := a.store.Failure(); failure != nil {
 		return r, failure
 	}

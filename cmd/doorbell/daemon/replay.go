@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
@@ -13,52 +12,35 @@ import (
 	"doorbell/store"
 )
 
-// reportEvery is how often a replay says how far it is.
-const reportEvery = 200 * time.Millisecond
-
-// replay publishes events of the daemon's log once more and reports how far it is: at the
-// beginning, now and then, and at the end. It has a connection of its own: what is published as
-// news does not wait for it.
-func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
+// replay publishes events of the daemon's log once more. It has a connection of its own: what is
+// published as news does not wait for it.
+func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAnswer, error) {
+	o, log := a.o, a.o.Log.With("job", q.Job)
+	r := ops.ReplayAnswer{
+		Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream), Total: q.Total,
+	}
 	conn, err := a.dial()
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer conn.Close()
-	a.o.Log.Info("replay begins", "job", q.Job)
-	o, last := a.o, time.Time{}
-	report := func(p relay.Replayed) error {
-		last = time.Now()
-		return progress(ops.ReplayProgress{
-			Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream),
-			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
-		})
-	}
-	running, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	p, err := relay.Replay(running, relay.ReplayOptions{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: stream.Replays(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
-		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate, Erased: erasedIn(a.store),
-	}, eventsOf(ops.Log{Store: a.store}.Events(running, q.Query)), func(p relay.Replayed) {
-		if time.Since(last) >= reportEvery {
-			if err := report(p); err != nil {
-				stop(err)
-			}
-		}
-	})
+	log.Info("replay begins")
+	p, err := relay.Replay(ctx, relay.ReplayOptions{
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: r.Stream, Job: q.Job, MaxBytes: o.StreamMax,
+		Manage: o.ManageStream, Embedded: a.server != nil, Rate: q.Rate, Erased: erasedIn(a.store),
+	}, eventsOf(ops.Log{Store: a.store}.Events(ctx, q.Query)), func(relay.Replayed) {})
 	err = stream.Explain(conn, err)
-	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
+	r.Published, r.AlreadyThere = p.Published, p.AlreadyThere
+	log = log.With("published", p.Published, "already_there", p.AlreadyThere)
 	switch {
 	case ctx.Err() != nil: // the command has ended
 		log.Info("replay stopped")
-		return ctx.Err()
+		return r, ctx.Err()
 	case errors.Is(err, relay.ErrNotConnected):
 		err = ops.WithHint(err, "is NATS up? If it is not, --to - prints the events")
-	case err == nil || !last.IsZero():
-		err = errors.Join(err, report(p))
 	}
 	log.Info("replay ends", "err", err)
-	return err
+	return r, err
 }
 
 // erasedIn reports whether the log has erased the person of an event since, or no longer has the

@@ -23,7 +23,7 @@ func (a *Daemon) beat(ctx context.Context) error {
 // beatOnce publishes for each agency the state that the status has.
 func (a *Daemon) beatOnce() {
 	for _, agency := range a.watch().Agencies {
-		if err := a.publisher.Load().Heartbeat(agency.AgencyID, agency.State); err != nil {
+		if err := a.relay.Heartbeat(agency.AgencyID, agency.State); err != nil {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 		}
 	}
@@ -35,12 +35,11 @@ func (a *Daemon) status() (ops.Status, error) {
 	if err != nil {
 		return ops.Status{}, err
 	}
-	publisher, ready := a.publisher.Load(), a.Health().Ready
-	r := publisher.Status()
+	ready, r := a.Health().Ready, a.relay.Status()
 	s := ops.Status{
 		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(),
-		Watch: a.watch(), Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(), Hours: a.follower.Hours(),
-		NATS:            ops.NATSStatus{Embedded: a.server != nil, Connected: publisher.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
+		Watch: a.watch(), Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
+		NATS:            ops.NATSStatus{Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
 		PublishFailures: r.Failures, Ready: &ready,
 	}
 	for n := range s.Watch.Agencies {

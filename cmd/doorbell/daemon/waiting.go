@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,8 +22,7 @@ import (
 // status, which name the holder of the lease, and the feed, which needs no store. It refuses
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
-	w := &waiting{Daemon: &Daemon{o: o, started: time.Now()}, pair: pair, working: working}
-	w.publisher.Store(&publisher{conn: conn})
+	w := &waiting{Daemon: &Daemon{o: o, started: time.Now(), conn: conn}, pair: pair, working: working}
 	for _, open := range []func(context.Context) error{w.checkSocket, w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
 			w.release()
@@ -90,15 +87,4 @@ func (w *waiting) verbs() ops.Verbs {
 func (w *waiting) health() ops.Health {
 	text := "waiting for the turn of " + cmp.Or(w.working().Name, "another doorbell") + " to end"
 	return ops.NewHealth(ops.Check{Name: "standby", OK: true, Live: true, Text: text})
-}
-
-// serve answers at the socket until ctx ends.
-func serve(ctx context.Context, socket net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { s.Close() })
-	defer stopped()
-	if err := s.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -53,9 +53,9 @@ const (
 	requestLimit = 20 * time.Second // until all of it has come
 	idleLimit    = 2 * time.Minute
 
-	mostHeader      = 16 << 10
-	mostBody        = 8 << 10
-	mostConnections = 256
+	maxHeader      = 16 << 10
+	maxBody        = 8 << 10
+	maxConnections = 256
 )
 
 // ServeHTTP serves status page, feed, health, metrics, schemas and the verbs of the contract at l
@@ -65,13 +65,13 @@ func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 		Handler:           httpRoutes(o, loopback(l.Addr().String())),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, IdleTimeout: idleLimit,
-		MaxHeaderBytes:               mostHeader,
+		MaxHeaderBytes:               maxHeader,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	if err := s.Serve(netutil.LimitListener(paced{l}, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(netutil.LimitListener(paced{l}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -169,7 +169,7 @@ func (g *guard) admit(next http.Handler, acts bool, tokens ...string) http.Handl
 		}
 		if acts {
 			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
-			r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		}
 		next.ServeHTTP(w, r)
 	})

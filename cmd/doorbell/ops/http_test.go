@@ -6,12 +6,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,11 +110,16 @@ func (s *site) options(token string) HTTPOptions {
 			return NewHealth(Check{Name: "store", OK: true, Live: true}, Check{Name: "NATS", Text: "it is away"})
 		},
 		Verbs: Verbs{
-			Status:  func() (Status, error) { return Status{Version: "the status"}, nil },
-			Resume:  func(a, i string) (int, error) { return 1, s.done("resume " + a + " " + i) },
-			Approve: func(a string) (bool, error) { return true, s.done("approve " + a) },
-			Poll: func(a, i string) (poller.PolledNow, error) {
-				return poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 2}, s.done("poll " + a + " " + i)
+			Status: func() (Status, error) { return Status{Version: "the status"}, nil },
+			Resume: func(_ context.Context, q AgencyRequest) (ResumeAnswer, error) {
+				return ResumeAnswer{Ended: 1}, s.done("resume " + q.AgencyID + " " + q.PropertyReferenceID)
+			},
+			Approve: func(_ context.Context, q AgencyRequest) (ApproveAnswer, error) {
+				return ApproveAnswer{Held: true}, s.done("approve " + q.AgencyID)
+			},
+			Poll: func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) {
+				return poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 2},
+					s.done("poll " + q.AgencyID + " " + q.PropertyReferenceID)
 			},
 			Backup: func(w io.Writer, sized func(int64)) error {
 				sized(6)
@@ -127,14 +132,9 @@ func (s *site) options(token string) HTTPOptions {
 	}
 }
 
-// open serves at an address until the test ends. Nothing that is logged may hold the token.
-func open(t *testing.T, address, token string) *site {
-	t.Helper()
-	return openWith(t, address, token, "")
-}
-
-// openWith is open with a token of the feed too.
-func openWith(t *testing.T, address, token, feedToken string) *site {
+// open serves at an address until the test ends, with the token of the page and that of the feed.
+// Nothing that is logged may hold a token.
+func open(t *testing.T, address, token, feedToken string) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -217,19 +217,20 @@ func (s *site) raw(t *testing.T, text string) string {
 const (
 	everywhere = "0.0.0.0:0" // is no loopback address
 	here       = "127.0.0.1:0"
-	asForm     = "application/x-www-form-urlencoded"
 )
 
-var withToken = []string{"Authorization", "Bearer " + testToken}
+// bearer is how a program shows a token, password how a browser does.
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// asPassword is how a browser shows a token.
-func asPassword(token string) []string {
+func password(token string) []string {
 	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+token))}
 }
 
+var withToken = bearer(testToken)
+
 func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
 	for _, address := range []string{here, everywhere} {
-		s := open(t, address, testToken)
+		s := open(t, address, testToken, "")
 		for path, want := range map[string]string{
 			"/livez": "200 ok\n", "/metrics": "200 metrics", "/schemas/a.json": "200 schemas",
 			"/readyz": "503 failing\nNATS: it is away\n",
@@ -252,74 +253,87 @@ func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
 	}
 }
 
-// whoMayLook are readings of the page: where the server stands, whether there is a token, and what comes with the request.
-var whoMayLook = []struct {
-	name    string
-	address string
-	token   string
-	headers []string
-	want    string // beginning of the answer
-}{
-	{"this machine", here, "", nil, "200 the page"},
-	{"this machine, by name", here, "", []string{"Host", "LocalHost:8080"}, "200 the page"},
-	{"this machine, IPv6", here, "", []string{"Host", "[::1]:3667"}, "200 the page"},
-	{"this machine, with a token set", here, testToken, nil, "401 "},
-	{"with the token", here, testToken, withToken, "200 the page"},
-	{"with the token, under any name", everywhere, testToken, append([]string{"Host", "doorbell.example"}, withToken...), "200 the page"},
+// TestWhoMaySeeThePageReadTheFeedAndAct is about every way in which tokens may be set and shown: the
+// page and what else only shows, the feed, and a command.
+func TestWhoMaySeeThePageReadTheFeedAndAct(t *testing.T) {
+	const tok, feed = testToken, testFeedToken
+	host := func(name string) []string { return []string{"Host", name} }
+	site := func(site, mode, dest string) []string {
+		return []string{"Sec-Fetch-Site", site, "Sec-Fetch-Mode", mode, "Sec-Fetch-Dest", dest}
+	}
+	with := slices.Concat[[]string]
+	for _, tt := range []struct {
+		name, address, token, feedToken string
+		headers                         []string
+		page, feed, act                 int
+	}{
+		{"this machine", here, "", "", nil, 200, 200, 403},
+		{"this machine, by name", here, "", "", host("LocalHost:8080"), 200, 200, 403},
+		{"this machine, IPv6", here, "", "", host("[::1]:3667"), 200, 200, 403},
+		{"this machine, with a token set", here, tok, "", nil, 401, 401, 401},
+		{"with the token", here, tok, "", withToken, 200, 200, 202},
+		{"with the token, under any name", everywhere, tok, "", with(host("doorbell.example"), withToken), 200, 200, 202},
+		{"with the token, through a proxy", here, tok, "", with([]string{"X-Forwarded-For", "192.0.2.1"}, withToken), 200, 200, 202},
+		{"the token as a password", everywhere, tok, "", password(tok), 200, 200, 202},
 
-	{"DNS rebinding", here, "", []string{"Host", "evil.example"}, "403 "},
-	{"DNS rebinding, with a token set", here, testToken, []string{"Host", "evil.example"}, "401 "},
-	{"a name that begins like ours", here, "", []string{"Host", "localhost.evil.example"}, "403 "},
-	{"a name that begins like our address", here, "", []string{"Host", "127.0.0.1.evil.example:3667"}, "403 "},
-	{"the address of all", here, "", []string{"Host", "0.0.0.0:3667"}, "403 "},
-	{"another address", here, "", []string{"Host", "192.0.2.1"}, "403 "},
-	{"through a proxy", here, "", []string{"X-Forwarded-For", "192.0.2.1"}, "403 "},
-	{"through a proxy, with the token", here, testToken, append([]string{"X-Forwarded-For", "192.0.2.1"}, withToken...), "200 the page"},
-	{"through another proxy", here, "", []string{"Forwarded", "for=192.0.2.1"}, "403 "},
-	{"all addresses", everywhere, "", nil, "403 "},
-	{"all addresses, with a token set", everywhere, testToken, nil, "401 "},
-	{"a wrong token", here, testToken, []string{"Authorization", "Bearer " + testToken + "x"}, "401 "},
-	{"a part of the token", here, testToken, []string{"Authorization", "Bearer " + testToken[:20]}, "401 "},
-	{"an empty token", here, testToken, []string{"Authorization", "Bearer "}, "401 "},
-	{"an empty token where none is set", everywhere, "", []string{"Authorization", "Bearer "}, "403 "},
-	{"the token as a password", everywhere, testToken, asPassword(testToken), "200 the page"},
-	{"a wrong password", here, testToken, asPassword(testToken + "x"), "401 "},
-	{"the token as a user", here, testToken, []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(testToken+":"))}, "401 "},
-	{"the token in another scheme", here, testToken, []string{"Authorization", "Digest " + testToken}, "401 "},
-	{"two tokens", here, testToken, append(withToken, withToken...), "401 "},
-	{"a part of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, "403 "},
-	{"a frame of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, "403 "},
-	{"a part of a page of another port", here, "", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, "403 "},
-	{"a link on another site", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, "200 the page"},
-}
+		{"DNS rebinding", here, "", "", host("evil.example"), 403, 403, 403},
+		{"DNS rebinding, with a token set", here, tok, "", host("evil.example"), 401, 401, 401},
+		{"a name that begins like ours", here, "", "", host("localhost.evil.example"), 403, 403, 403},
+		{"a name that begins like our address", here, "", "", host("127.0.0.1.evil.example:3667"), 403, 403, 403},
+		{"the address of all", here, "", "", host("0.0.0.0:3667"), 403, 403, 403},
+		{"through a proxy", here, "", "", []string{"X-Forwarded-For", "192.0.2.1"}, 403, 403, 403},
+		{"through another proxy", here, "", "", []string{"Forwarded", "for=192.0.2.1"}, 403, 403, 403},
+		{"all addresses", everywhere, "", "", nil, 403, 403, 403},
+		{"all addresses, with a token set", everywhere, tok, "", nil, 401, 401, 401},
 
-func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
-	for _, tt := range whoMayLook {
+		{"a wrong token", here, tok, "", bearer(tok + "x"), 401, 401, 401},
+		{"a part of the token", here, tok, "", bearer(tok[:20]), 401, 401, 401},
+		{"an empty token", here, tok, "", bearer(""), 401, 401, 401},
+		{"an empty token where none is set", everywhere, "", "", bearer(""), 403, 403, 403},
+		{"a token where none is set", here, "", "", withToken, 403, 403, 403},
+		{"a wrong password", here, tok, "", password(tok + "x"), 401, 401, 401},
+		{"the token in another scheme", here, tok, "", []string{"Authorization", "Digest " + tok}, 401, 401, 401},
+		{"two tokens", here, tok, "", with(withToken, withToken), 401, 401, 401},
+
+		{"a part of another site's page", here, "", "", site("cross-site", "no-cors", ""), 403, 403, 403},
+		{"a frame of another site's page", here, "", "", site("cross-site", "navigate", "iframe"), 403, 403, 403},
+		{"a part of a page of another port", here, "", "", site("same-site", "cors", ""), 403, 403, 403},
+		{"a link on another site", here, "", "", site("cross-site", "navigate", "document"), 200, 200, 403},
+		{"another site in the browser of who has the token", here, tok, "", with([]string{"Sec-Fetch-Site", "cross-site"}, password(tok)), 403, 403, 403},
+		{"an old browser on another site", here, tok, "", with([]string{"Origin", "https://evil.example"}, password(tok)), 200, 200, 403},
+
+		{"token of the feed, none shown", here, "", feed, nil, 200, 401, 403},
+		{"token of the feed, shown", everywhere, "", feed, bearer(feed), 403, 200, 403},
+		{"token of the feed, as a password", everywhere, "", feed, password(feed), 403, 200, 403},
+		{"token of the feed, a wrong one", everywhere, "", feed, bearer(tok), 403, 401, 403},
+		{"both, none shown", here, tok, feed, nil, 401, 401, 401},
+		{"both, that of the feed", everywhere, tok, feed, bearer(feed), 401, 200, 401},
+		{"both, that of the page", everywhere, tok, feed, bearer(tok), 200, 200, 202},
+		{"both, an empty one", everywhere, tok, feed, bearer(""), 401, 401, 401},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := open(t, tt.address, tt.token)
-			for _, path := range []string{"/", "/v1/status", "/events", "/fragment", "/debug/pprof/heap"} {
-				method := "GET"
-				if path == "/events" {
-					method = "HEAD" // else it does not end
+			s := open(t, tt.address, tt.token, tt.feedToken)
+			for path, want := range map[string]int{
+				"GET /": tt.page, "GET /v1/status": tt.page, "HEAD /events": tt.page, "GET /debug/pprof/heap": tt.page,
+				"GET /v1/events?after=x": tt.feed, "POST /v1/poll": tt.act,
+			} {
+				method, path, _ := strings.Cut(path, " ")
+				got := s.ask(t, method, path, `{"agencyId":"A100"}`, tt.headers...)
+				if got.StatusCode != want || want > 202 && !strings.Contains(got.body, `{"error":"`) && method != "HEAD" {
+					t.Errorf("%s %s: %d, want %d; %.100s", method, path, got.StatusCode, want, got.body)
 				}
-				got := s.ask(t, method, path, "", tt.headers...)
-				is, want := fmt.Sprintf("%d %s", got.StatusCode, got.body), tt.want
-				if path != "/" && strings.HasPrefix(want, "200") {
-					want = map[bool]string{true: "404", false: "200"}[path == "/fragment"]
-				}
-				if !strings.HasPrefix(is, want) {
-					t.Errorf("%s: %q, want %q", path, is, want)
-				}
-				if !strings.HasPrefix(tt.want, "200") && strings.Contains(got.body, "the ") && strings.Contains(got.body, "status\"") {
-					t.Errorf("%s shows %s", path, got.body)
-				}
+			}
+			if done := s.verbs() != ""; done != (tt.act == 202) {
+				t.Errorf("done: %s", s.verbs())
 			}
 		})
 	}
 }
 
+const testFeedToken = "fedcba9876543210-sentinel"
+
 func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
-	s := open(t, everywhere, testToken)
+	s := open(t, everywhere, testToken, "")
 	for _, tt := range []struct{ path, body, want, done string }{
 		{"/v1/resume", `{"agencyId":"A100","propertyReferenceId":"a#1##"}`, `200 {"ended":1}`, "resume A100 a#1##"},
 		{"/v1/approve", `{"agencyId":"A100"}`, `200 {"held":true}`, "approve A100"},
@@ -328,8 +342,8 @@ func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 		{"/v1/poll", `{"agencyId":"nobody"}`, `404 {"error":"`, ""},
 		{"/v1/poll", `{"agencyId":"halted"}`, `409 {"error":"`, ""},
 		{"/v1/poll", `{"agencyId":"early"}`, `429 {"error":"`, ""},
-		{"/v1/poll", `{"agencyId":"` + strings.Repeat("x", mostBody) + `"}`, `400 {"error":"`, ""},
-		{"/v1/poll", `{"agencyId":"A100","propertyReferenceId":"` + strings.Repeat("x", mostReference+1) + `"}`, `400 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"` + strings.Repeat("x", maxBody) + `"}`, `400 {"error":"`, ""},
+		{"/v1/poll", `{"agencyId":"A100","propertyReferenceId":"` + strings.Repeat("x", maxReference+1) + `"}`, `400 {"error":"`, ""},
 		{"/v1/poll", `agencyId=A100`, `400 {"error":"`, ""},
 		{"/v1/poll", `{"agencyId":["A100"]}`, `400 {"error":"`, ""},
 		{"/v1/poll", ``, `400 {"error":"`, ""},
@@ -350,7 +364,7 @@ func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 
 // TestNothingElseIsDoneOrFetchedOverTCP: what the commands ask at the socket is not there, whatever is shown.
 func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
-	s := open(t, here, testToken)
+	s := open(t, here, testToken, "")
 	for _, line := range []string{
 		"POST /resume", "POST /approve", "POST /poll", "POST /events", "POST /events/count", "POST /replay", "POST /find", "POST /export", "POST /forget",
 		"POST /dlq/drop", "POST /v1/forget", "POST /v1/backup", "POST /v1/replay", "POST /v1/events", "POST /v1/status", "POST /actions/resume", "POST /actions/poll",
@@ -367,115 +381,22 @@ func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
 	}
 }
 
-const testFeedToken = "fedcba9876543210-sentinel"
-
-// TestTheFeedHasATokenThatOpensNothingElse, for every way in which tokens may be set.
-func TestTheFeedHasATokenThatOpensNothingElse(t *testing.T) {
-	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
-	for _, tt := range []struct {
-		name, address, token, feed string
-		headers                    []string
-		wantFeed, wantStatus       int
-	}{
-		{"no token, this machine", here, "", "", nil, 200, 200},
-		{"no token, a proxy", here, "", "", []string{"X-Forwarded-For", "192.0.2.1"}, 403, 403},
-		{"no token, another name", here, "", "", []string{"Host", "evil.example"}, 403, 403},
-		{"no token, everywhere", everywhere, "", "", nil, 403, 403},
-		{"no token, one is shown", here, "", "", bearer(testFeedToken), 403, 403},
-		{"token of the feed, none shown", here, "", testFeedToken, nil, 401, 200},
-		{"token of the feed, shown", everywhere, "", testFeedToken, bearer(testFeedToken), 200, 403},
-		{"token of the feed, as a password", everywhere, "", testFeedToken, asPassword(testFeedToken), 200, 403},
-		{"token of the feed, a wrong one", everywhere, "", testFeedToken, bearer(testToken), 401, 403},
-		{"both, none shown", here, testToken, testFeedToken, nil, 401, 401},
-		{"both, that of the feed", everywhere, testToken, testFeedToken, bearer(testFeedToken), 200, 401},
-		{"both, that of the page", everywhere, testToken, testFeedToken, bearer(testToken), 200, 200},
-		{"both, an empty one", everywhere, testToken, testFeedToken, bearer(""), 401, 401},
-		{"token of the page alone", everywhere, testToken, "", bearer(testToken), 200, 200},
-		{"token of the page alone, an empty one", everywhere, testToken, "", bearer(""), 401, 401},
-		{"token of the page alone, another one", everywhere, testToken, "", bearer(testFeedToken), 401, 401},
-		{"another site", here, "", "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors"}, 403, 403},
-		{"another site, with the token", here, testToken, testFeedToken, append(bearer(testFeedToken), "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"), 403, 401},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := openWith(t, tt.address, tt.token, tt.feed)
-			if got := s.ask(t, "GET", "/v1/events?after=x", "", tt.headers...); got.StatusCode != tt.wantFeed || (got.body == "the feed") != (tt.wantFeed == 200) {
-				t.Errorf("the feed: %s %s", got.Status, got.body)
-			}
-			for _, path := range []string{"/v1/status", "/"} {
-				if got := s.ask(t, "GET", path, "", tt.headers...); got.StatusCode != tt.wantStatus {
-					t.Errorf("%s: %s", path, got.Status)
-				}
-			}
-			want := http.StatusAccepted
-			if tt.token == "" || tt.wantStatus != 200 {
-				want = max(tt.wantStatus, 403)
-				if tt.token != "" {
-					want = 401
-				}
-			}
-			if got := s.ask(t, "POST", "/v1/poll", `{"agencyId":"A100"}`, tt.headers...); got.StatusCode != want {
-				t.Errorf("a poll: %s, want %d", got.Status, want)
-			}
-		})
-	}
-}
-
 func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
-	s := open(t, everywhere, testToken)
-	for _, headers := range [][]string{nil, asPassword("wrong-wrong-wrong-wrong")} {
+	s := open(t, everywhere, testToken, "")
+	for _, headers := range [][]string{nil, password("wrong-wrong-wrong-wrong")} {
 		got := s.ask(t, "GET", "/", "", append([]string{"Accept", "text/html,*/*"}, headers...)...)
 		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, `{"error":"`) {
 			t.Errorf("%s %v %s", got.Status, got.Header["Www-Authenticate"], got.body)
 		}
 	}
-	s = open(t, here, "")
+	s = open(t, here, "", "")
 	if got := s.ask(t, "GET", "/", "", "Host", "evil.example"); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
 		t.Errorf("where there is no token: %s", got.Status)
 	}
 }
 
-func TestNobodyElseMayDoAnything(t *testing.T) {
-	crossSite := []string{"Sec-Fetch-Site", "cross-site"}
-	for _, tt := range []struct {
-		name, address, token string
-		headers              []string
-		want                 int
-	}{
-		{"this machine", here, testToken, nil, 401},
-		{"this machine, no token set", here, "", nil, 403},
-		{"a token where none is set", here, "", withToken, 403},
-		{"an empty token where none is set", here, "", []string{"Authorization", "Bearer "}, 403},
-		{"a wrong token", here, testToken, []string{"Authorization", "Bearer wrong-wrong-wrong-wrong"}, 401},
-		{"another site with the token", here, testToken, append(crossSite, withToken...), 403},
-		{"another origin with the token", here, testToken, append([]string{"Origin", "https://evil.example"}, withToken...), 403},
-		{"no origin at all with the token", here, testToken, append([]string{"Origin", "null"}, withToken...), 403},
-		{"another site in the browser of who has the token", here, testToken, append(crossSite, asPassword(testToken)...), 403},
-		{"another port in that browser", here, testToken, append([]string{"Sec-Fetch-Site", "same-site"}, asPassword(testToken)...), 403},
-		{"an old browser on another site", here, testToken, append([]string{"Origin", "https://evil.example"}, asPassword(testToken)...), 403},
-		{"anybody", everywhere, testToken, nil, 401},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := open(t, tt.address, tt.token)
-			headers := append([]string{"Content-Type", asForm}, tt.headers...)
-			for _, path := range []string{"/v1/resume", "/v1/approve", "/v1/poll"} {
-				if got := s.ask(t, "POST", path, `{"agencyId":"A100"}`, headers...); got.StatusCode != tt.want {
-					t.Errorf("POST %s: %s, want %d", path, got.Status, tt.want)
-				}
-			}
-			for _, path := range []string{"/v1/resume", "/v1/poll"} { // a GET, as of an image, is none
-				if got := s.ask(t, "GET", path+"?agencyId=A100", "", headers...); got.StatusCode == http.StatusOK {
-					t.Errorf("GET %s: %s", path, got.Status)
-				}
-			}
-			if s.verbs() != "" {
-				t.Errorf("done: %s", s.verbs())
-			}
-		})
-	}
-}
-
 func TestWrongTokensAreLogged(t *testing.T) {
-	s := open(t, here, testToken)
+	s := open(t, here, testToken, "")
 	s.ask(t, "GET", "/v1/status", "", "Authorization", "Bearer wrong-wrong-wrong-wrong")
 	if !strings.Contains(s.log.String(), `msg="a wrong token was shown" from=127.0.0.1`) || strings.Contains(s.log.String(), "wrong-wrong") {
 		t.Errorf("logged:\n%s", s.log)
@@ -483,7 +404,7 @@ func TestWrongTokensAreLogged(t *testing.T) {
 }
 
 func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
-	s := open(t, here, testToken)
+	s := open(t, here, testToken, "")
 	for _, got := range []answered{
 		s.ask(t, "GET", "/", ""), s.ask(t, "GET", "/livez", ""), s.ask(t, "GET", "/metrics", ""), s.ask(t, "GET", "/nothing", ""),
 		s.ask(t, "POST", "/v1/resume", ""), s.ask(t, "DELETE", "/", ""), s.ask(t, "GET", "/", "", "Host", "evil.example", "Accept", "text/html"),
@@ -510,7 +431,7 @@ func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
 }
 
 func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
-	s := open(t, everywhere, testToken)
+	s := open(t, everywhere, testToken, "")
 	for _, line := range []string{
 		"GET //v1/status", "GET /./v1/status", "GET /livez/../v1/status", "GET /metrics/..%2fstatus", "GET /v1/%73tatus", "GET /schemas/../v1/status",
 		"GET /schemas/%2e%2e/v1/status", "GET /schemas/..;/v1/status", "GET /V1/STATUS", "GET /v1/status/", "GET /v1/status?/livez", "GET /v1/status;/livez",
@@ -538,7 +459,7 @@ func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
 }
 
 func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
-	s := open(t, here, testToken)
+	s := open(t, here, testToken, "")
 	hidden := "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for what, text := range map[string]string{
 		"in a body":           fmt.Sprintf("POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(hidden), hidden),
@@ -553,21 +474,8 @@ func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentComesBackInNoHeader(t *testing.T) {
-	s := open(t, here, testToken)
-	const odd = "nobody\r\nSet-Cookie: x=1\r\n\r\n<script>alert(1)</script>"
-	body, err := json.Marshal(AgencyRequest{AgencyID: odd})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := s.ask(t, "POST", "/v1/poll", string(body), append([]string{"Accept", "text/html"}, withToken...)...)
-	if got.StatusCode != http.StatusNotFound || len(got.Cookies()) > 0 || strings.Contains(got.body, "<script") || got.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("%s %v\n%s", got.Status, got.Header, got.body)
-	}
-}
-
 func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
-	s := open(t, here, "")
+	s := open(t, here, "", "")
 	got := s.ask(t, "GET", "/large", "", "Accept-Encoding", "br, gzip;q=0.8")
 	z, err := gzip.NewReader(strings.NewReader(got.body))
 	if err != nil || got.Header.Get("Content-Encoding") != "gzip" || got.Header.Get("Vary") != "Accept-Encoding" {
@@ -577,23 +485,15 @@ func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
 	if err != nil || string(text) != strings.Repeat("all the same ", 1000) || got.Header.Get("Content-Type") != "text/html" {
 		t.Errorf("%v, %d bytes of %s", err, len(text), got.Header.Get("Content-Type"))
 	}
-	for what, headers := range map[string][]string{"who does not say": nil, "who says no": {"Accept-Encoding", "gzip;q=0, br"}} {
-		if got := s.ask(t, "GET", "/large", "", headers...); got.Header.Get("Content-Encoding") != "" || len(got.body) != 13000 {
-			t.Errorf("%s: %v", what, got.Header)
-		}
-	}
-	if got := s.ask(t, "GET", "/", "", "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "" || got.ContentLength != int64(len(got.body)) {
-		t.Errorf("a small answer: %v", got.Header)
-	}
-	if got := s.ask(t, "HEAD", "/large", "", "Accept-Encoding", "gzip"); got.body != "" || got.Header.Get("Content-Type") != "text/html" {
-		t.Errorf("HEAD: %v", got.Header)
+	if got := s.ask(t, "GET", "/large", ""); got.Header.Get("Content-Encoding") != "" || len(got.body) != 13000 {
+		t.Errorf("who does not say gets %v", got.Header)
 	}
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	s := open(t, everywhere, "")
+	s := open(t, everywhere, "", "")
 	var held []net.Conn
-	for range mostConnections {
+	for range maxConnections {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -618,7 +518,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func TestLiveStreamsEndWithTheServer(t *testing.T) {
-	s := open(t, here, "")
+	s := open(t, here, "", "")
 	response, err := http.Get(s.url + "/events")
 	if err != nil {
 		t.Fatal(err)

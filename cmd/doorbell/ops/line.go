@@ -22,31 +22,15 @@ func Line(e events.Event, people bool, width int) string {
 
 // LineAfter is Line with head in place of the time.
 func LineAfter(head string, e events.Event, people bool, width int) string {
-	t := Tell(e, people)
-	head = Printable(fmt.Sprintf("%s  %-6s %-17s", head, e.AgencyID, t.What))
-	middle, end := Printable(strings.Join(t.parts(), "  ")), Printable(e.Reference)
+	what, parts := Tell(e, people)
+	head = Printable(fmt.Sprintf("%s  %-6s %-17s", head, e.AgencyID, what))
+	middle, end := Printable(strings.Join(parts, "  ")), Printable(e.Reference)
 	if width > 0 {
 		end = Short(end, 24)
 		middle = Short(middle, max(width-len([]rune(head))-len([]rune(end))-4, 1))
 	}
-	parts := slices.DeleteFunc([]string{head, middle, end}, func(s string) bool { return s == "" })
-	return strings.TrimRight(strings.Join(parts, "  "), " ")
-}
-
-// Telling is an event in words for people.
-type Telling struct {
-	What   string   // what happened, as in "New lead"
-	Title  string   // of the insertion; may be empty
-	Detail []string // who and where, and what has changed
-	Rest   []string
-}
-
-// parts returns what a line contains of it after What.
-func (t Telling) parts() []string {
-	if t.Title == "" {
-		return slices.Concat(t.Detail, t.Rest)
-	}
-	return slices.Concat(t.Detail, []string{"“" + t.Title + "”"}, t.Rest)
+	all := slices.DeleteFunc([]string{head, middle, end}, func(s string) bool { return s == "" })
+	return strings.TrimRight(strings.Join(all, "  "), " ")
 }
 
 // whats names the types for people.
@@ -68,73 +52,76 @@ var whats = map[events.Type]string{
 	events.TypeWatchChangeHeld:        "Large change held",
 }
 
-// mostChanges is how many changes of an insertion a line names.
-const mostChanges = 3
+// maxChanges is how many changes of an insertion a line names.
+const maxChanges = 3
 
-// Tell puts an event into words. Without people it contains no person's data; with people, the name
-// in a new contact request and the beginning of its message.
-func Tell(e events.Event, people bool) Telling {
+// Tell puts an event into words: what happened, as in "New lead", and then in parts who and where,
+// what has changed, and which insertion. Only with people does it contain a person's data.
+func Tell(e events.Event, people bool) (what string, parts []string) {
 	var v payload
 	// What cannot be read is left out: programs read CloudEvents JSON instead.
 	_ = json.Unmarshal(e.Data, &v)
-	t := Telling{What: whats[e.Type], Title: Short(v.Insertion.Title, 40)}
-	if t.What == "" {
-		t.What = Short(string(e.Type), 40)
+	if what = whats[e.Type]; what == "" {
+		what = Short(string(e.Type), 40)
 	}
-	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
-	created := e.Type == events.TypeContactRequestCreated
-	who := Short(v.Insertion.Locality, 30)
-	if people && created {
-		who = strings.Trim(Short(v.Contact.FirstName+" "+v.Contact.LastName+v.Contact.FullName, 50)+", "+who, ", ")
-		if wrote := Short(message.Untagged(v.Contact.Message), 200); wrote != "" {
-			who = strings.TrimPrefix(who+": "+wrote, ": ")
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
 		}
 	}
-	if who != "" {
-		t.Detail = append(t.Detail, who)
+	created := e.Type == events.TypeContactRequestCreated
+	if people && created {
+		add(v.who())
+	} else {
+		add(Short(v.Insertion.Locality, 30))
 	}
-	for _, c := range v.Changes[:min(len(v.Changes), mostChanges)] {
-		t.Detail = append(t.Detail, changed(c))
+	for _, c := range v.Changes[:min(len(v.Changes), maxChanges)] {
+		add(changed(c))
 	}
-	if more := len(v.Changes) - mostChanges; more > 0 {
-		t.Detail = append(t.Detail, fmt.Sprintf("… and %d more", more))
+	if more := len(v.Changes) - maxChanges; more > 0 {
+		add(fmt.Sprintf("… and %d more", more))
+	}
+	if v.Insertion.Title != "" {
+		add("“" + Short(v.Insertion.Title, 40) + "”")
 	}
 	if v.Erased {
 		add("erased")
 	}
 	if len(v.Score) > 0 && created {
-		add("score %s", Short(string(v.Score), 20))
+		add("score " + Short(string(v.Score), 20))
 	}
-	if len(v.RedactedFields) > 0 {
-		add("%s", strings.Join(v.RedactedFields, ", "))
-	}
-	if text := v.aboutWatch(e.Type); text != "" {
-		add("%s", text)
-	}
-	return t
-}
-
-// Told returns what Line says after the type, in parts.
-func Told(e events.Event, people bool) (parts []string) {
-	if e.Reference != "" {
-		parts = append(parts, e.Reference)
-	}
-	return append(parts, Tell(e, people).parts()...)
+	add(strings.Join(v.RedactedFields, ", "))
+	add(v.aboutWatch(e.Type))
+	return what, parts
 }
 
 // payload is the members of payloads that lines use, whatever the type of the event.
 type payload struct {
-	Insertion                                         struct{ Title, Locality string }
-	Contact                                           struct{ FirstName, LastName, FullName, Message string }
-	Score                                             json.RawMessage
-	Changes                                           []events.Change
-	RedactedFields                                    []string
-	Scope                                             events.Scope
-	ProbableReason, Cause, Resume                     string
+	Insertion struct{ Title, Locality string }
+	Contact   struct{ FirstName, LastName, FullName, Message string }
+	Score     json.RawMessage
+	Changes   []events.Change
+	Erased    bool
+
+	RedactedFields []string
+
+	Scope                         events.Scope
+	Status                        int
+	ProbableReason, Cause, Resume string
+
 	Operation, Reason, Ends, Expected, Found, Approve string
-	Erased                                            bool
-	Status, Insertions                                int
-	Missing, Known, Reached                           int
+	Insertions, Missing, Known, Reached               int
+}
+
+// who is the person of a contact request, the place of the insertion, and what the person wrote.
+func (v *payload) who() string {
+	c := v.Contact
+	name := Short(c.FirstName+" "+c.LastName+c.FullName, 50)
+	who := strings.Trim(name+", "+Short(v.Insertion.Locality, 30), ", ")
+	if wrote := Short(message.Untagged(c.Message), 200); wrote != "" {
+		who = strings.TrimPrefix(who+": "+wrote, ": ")
+	}
+	return who
 }
 
 // aboutWatch puts the events about our access and our watch into words.
@@ -146,7 +133,7 @@ func (v *payload) aboutWatch(t events.Type) string {
 	case events.TypeAccessResumed:
 		return fmt.Sprintf("polling resumed for %s: %s", message.Scope(v.Scope), message.Cause(v.Cause))
 	case events.TypeWatchBaselined:
-		return fmt.Sprintf("%s known; anything new from now on is announced", Counted(v.Insertions, "insertion"))
+		return Counted(v.Insertions, "insertion") + " known; anything new from now on is announced"
 	case events.TypeWatchStale:
 		return "no successful response about " + operation(v.Operation)
 	case events.TypeWatchRecovered:
@@ -154,13 +141,14 @@ func (v *payload) aboutWatch(t events.Type) string {
 	case events.TypeWatchGapDetected:
 		return fmt.Sprintf("%s; %d reached", lower(message.Gap(v.Reason)), v.Reached)
 	case events.TypeWatchSchemaDrifted:
-		return fmt.Sprintf("%s: expected %s, found %s", operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
+		return fmt.Sprintf("%s: expected %s, found %s",
+			operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
+		missing := fmt.Sprintf("%d of %d insertions", v.Missing, v.Known)
 		if v.Operation != "" {
-			return fmt.Sprintf("the people of %d of %d contact requests are missing; %s announces it now",
-				v.Missing, v.Known, v.Approve)
+			missing = fmt.Sprintf("the people of %d of %d contact requests", v.Missing, v.Known)
 		}
-		return fmt.Sprintf("%d of %d insertions are missing; %s announces it now", v.Missing, v.Known, v.Approve)
+		return missing + " are missing; " + v.Approve + " announces it now"
 	}
 	return ""
 }
@@ -170,95 +158,76 @@ func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sent
 
 // changed shows a change as people write it: "rent gross 2'950 → 2'891".
 func changed(c events.Change) string {
-	return fmt.Sprintf("%s %s → %s", Short(message.Member(c.Path), 120), amount(c.Path, c.Before), amount(c.Path, c.After))
+	return fmt.Sprintf("%s %s → %s",
+		Short(message.Member(c.Path), 120), amount(c.Path, c.Before), amount(c.Path, c.After))
 }
 
 // amount shows one side of a change: a text without quotes, a price as 2'950.
 func amount(path string, v json.RawMessage) string {
-	if v == nil {
-		return "(none)"
-	}
 	var text string
-	if json.Unmarshal(v, &text) == nil {
+	switch price, err := strconv.Atoi(string(v)); {
+	case v == nil:
+		return "(none)"
+	case json.Unmarshal(v, &text) == nil:
 		return Short(text, 30)
+	case err == nil && strings.Contains(strings.ToLower(path), "price"):
+		return strings.ReplaceAll(Number(price), ",", "'")
 	}
-	text = Short(string(v), 20)
-	if _, err := strconv.ParseUint(text, 10, 64); err == nil && strings.Contains(strings.ToLower(path), "price") {
-		for i := len(text) - 3; i > 0; i -= 3 {
-			text = text[:i] + "'" + text[i:]
-		}
-	}
-	return text
+	return Short(string(v), 20)
 }
 
 // shownWhole lists the members of contact requests that contain no person's data. A member that is
 // added later is masked until it is known to be harmless and listed here.
 var shownWhole = []string{
-	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
-	"erased", "score", "insertion", "redactedFields", "defects",
+	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt",
+	"observedAt", "observedAfter", "truncated", "erased", "score", "insertion", "redactedFields",
+	"defects",
 }
 
 // hidden replaces what is not shown.
-const hidden = `"***"`
+var hidden = json.RawMessage(`"***"`)
+
+// maskedContact keeps the names of the members, which say what is known of the person.
+func maskedContact(value json.RawMessage) json.RawMessage {
+	var c events.Contact
+	if json.Unmarshal(value, &c) != nil {
+		return hidden
+	}
+	var members map[string]json.RawMessage
+	text, err := json.Marshal(c)
+	if err != nil || json.Unmarshal(text, &members) != nil {
+		return hidden
+	}
+	for name := range members {
+		members[name] = hidden
+	}
+	text, _ = json.Marshal(members) // raw JSON cannot fail
+	return text
+}
 
 // Masked returns the event with a payload without people's data and the API's record: members that
-// can contain them have the value "***", and changes are shortened. It returns false if the payload
-// is no object.
+// can contain them have the value "***". It returns false if the payload is no object.
 func Masked(e events.Event) (events.Event, bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(e.Data, &members) != nil || members == nil {
 		return events.Event{}, false
 	}
-	ofPeople := !slices.ContainsFunc([]string{"insertion.", "access.", "watch."}, func(group string) bool {
-		return strings.HasPrefix(string(e.Type), group)
-	})
+	group, _, _ := strings.Cut(string(e.Type), ".")
+	harmless := slices.Contains([]string{"insertion", "access", "watch"}, group)
 	for name, value := range members {
 		switch {
-		case name == "record", ofPeople && !slices.Contains(shownWhole, name) && name != "contact":
-			members[name] = json.RawMessage(hidden)
 		case name == "contact":
 			members[name] = maskedContact(value)
-		case name == "changes":
-			members[name] = shortChanges(value)
+		case name == "record" || !harmless && !slices.Contains(shownWhole, name):
+			members[name] = hidden
 		}
 	}
-	e.Data = asJSON(members)
-	return e, true
-}
-
-// maskedContact keeps the names of the members, which say what is known of the person.
-func maskedContact(value json.RawMessage) json.RawMessage {
-	var c events.Contact
-	var members map[string]any
-	if json.Unmarshal(value, &c) != nil || json.Unmarshal(asJSON(c), &members) != nil {
-		return json.RawMessage(hidden)
-	}
-	for name := range members {
-		members[name] = "***"
-	}
-	return asJSON(members)
-}
-
-// shortChanges shortens each change to what the lines of events show of it.
-func shortChanges(value json.RawMessage) json.RawMessage {
-	var changes []events.Change
-	if json.Unmarshal(value, &changes) != nil {
-		return json.RawMessage(hidden)
-	}
-	short := make([]string, len(changes))
-	for n, c := range changes {
-		short[n] = changed(c)
-	}
-	return asJSON(short)
-}
-
-// asJSON encodes v as JSON that people can read, with < as <. Members of maps are sorted.
-func asJSON(v any) json.RawMessage {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return json.RawMessage(hidden)
+	text := json.NewEncoder(&b)
+	text.SetEscapeHTML(false) // people read it
+	if text.Encode(members) != nil {
+		return events.Event{}, false
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	e.Data = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return e, true
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -33,8 +34,8 @@ func TestEveryEventLineSaysMoreThanItsType(t *testing.T) {
 
 func TestEveryTypeHasAName(t *testing.T) {
 	for _, eventType := range events.Types {
-		if told := Tell(events.Event{Type: eventType}, false); told.What == "" || told.What == string(eventType) {
-			t.Errorf("%s is called %q", eventType, told.What)
+		if what, _ := Tell(events.Event{Type: eventType}, false); what == "" || what == string(eventType) {
+			t.Errorf("%s is called %q", eventType, what)
 		}
 	}
 }
@@ -62,7 +63,7 @@ func TestTheLineOfAWatchIsASentenceWithoutCodes(t *testing.T) {
 		{events.TypeWatchChangeHeld, `"reason":"empty_list","missing":8,"known":8,"approve":"doorbell approve A100"`, "8 of 8 insertions are missing; doorbell approve A100 announces it now"},
 		{events.TypeWatchChangeHeld, `"operation":"contact_requests","missing":3,"known":4,"approve":"doorbell approve A100"`, "the people of 3 of 4 contact requests are missing; doorbell approve A100 announces it now"},
 	} {
-		if got := Told(events.Event{Type: tt.of, Data: []byte("{" + tt.data + "}")}, false); strings.Join(got, "|") != tt.want {
+		if _, got := Tell(events.Event{Type: tt.of, Data: []byte("{" + tt.data + "}")}, false); strings.Join(got, "|") != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.of, tt.data, got, tt.want)
 		}
 	}
@@ -96,7 +97,7 @@ func TestALineWithPeopleIsWholeWhoeverIsLeftOut(t *testing.T) {
 		"":                         `{"contact":{},"truncated":true}`,
 		"erased":                   `{"contact":{},"truncated":true,"erased":true}`,
 	} {
-		if got := Told(events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}, true); strings.Join(got, "|") != want {
+		if _, got := Tell(events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}, true); strings.Join(got, "|") != want {
 			t.Errorf("%s is told as %q, want %q", data, got, want)
 		}
 	}
@@ -133,8 +134,45 @@ func TestAChangeIsWrittenAsPeopleWriteIt(t *testing.T) {
 		`{"path":"/x","before":{"a":1},"after":"a\u202eb"}`:             `x {"a":1} → ` + "a\ufffdb",
 	} {
 		e := events.Event{Type: events.TypeInsertionChanged, Data: []byte(`{"changes":[` + change + `]}`)}
-		if got := Told(e, false); strings.Join(got, "|") != want {
+		if _, got := Tell(e, false); strings.Join(got, "|") != want {
 			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+}
+
+func TestAMaskedEventHoldsNobodyAndIsStillOne(t *testing.T) {
+	for _, eventType := range schemas.Types() {
+		data, _ := schemas.Example(eventType)
+		e, ok := Masked(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data})
+		if !ok || !json.Valid(e.Data) {
+			t.Fatalf("%s cannot be masked", eventType)
+		}
+		for _, person := range []string{"nora", "Nora", "example.org", "079", "Guten Tag", "SAT_MORNING"} {
+			if strings.Contains(string(e.Data), person) {
+				t.Errorf("%s tells %q", eventType, person)
+			}
+		}
+		if !strings.Contains(string(e.Data), `"agencyId":"A100"`) {
+			t.Errorf("%s does not say whose it is", eventType)
+		}
+	}
+}
+
+func TestMembersThatNobodyKnowsAreMasked(t *testing.T) {
+	e := events.Event{Type: events.TypeContactRequestCreated, Data: []byte(`{"agencyId":"A100","newMember":"Nora","contact":["Nora"]}`)}
+	masked, ok := Masked(e)
+	if !ok || string(masked.Data) != `{"agencyId":"A100","contact":"***","newMember":"***"}` {
+		t.Errorf("%t, %s", ok, masked.Data)
+	}
+	if string(e.Data) == string(masked.Data) {
+		t.Error("the event itself was changed")
+	}
+}
+
+func TestWhatIsNoObjectIsNotShown(t *testing.T) {
+	for _, data := range []string{``, `null`, `"Nora"`, `["Nora"]`, `{"agencyId":`} {
+		if e, ok := Masked(events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}); ok || e.Data != nil {
+			t.Errorf("%s is shown as %s", data, e.Data)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,50 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"doorbell/poller"
 )
-
-func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
-	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	for what, harm := range map[string]func(*Status){
-		"": func(*Status) {},
-		"B200 is halted: the API refuses access;": func(s *Status) {
-			s.Watch.Agencies[1].State, s.Watch.Agencies[1].Halts = "halted", []poller.HaltStatus{{}}
-		},
-		"B200 is halted: the API refuses access; A100 lacks 0 of 0 insertions;": func(s *Status) {
-			s.Watch.Agencies[0], s.Watch.Agencies[1] = s.Watch.Agencies[1], s.Watch.Agencies[0]
-			s.Watch.Agencies[0].Halts, s.Watch.Agencies[1].Held = []poller.HaltStatus{{}}, &poller.HeldStatus{}
-		},
-		"A100: no good answer about ;":                            func(s *Status) { s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale"}} },
-		"A100: the API fails;":                                    func(s *Status) { s.Watch.Agencies[0].State = "backing_off" },
-		"The API does not answer;":                                func(s *Status) { s.Watch.Down = "in 3s" },
-		"The store is nearly full;":                               func(s *Status) { s.Store.Alarm = true },
-		"The store is full: polling stopped until there is room;": func(s *Status) { s.Store.Full, s.Store.Alarm = true, true },
-		"slack: a message waits; mail: nothing comes from NATS;": func(s *Status) {
-			s.Forwarders = []ForwarderStatus{{Name: "slack", Attempts: 2}, {Name: "mail", Problem: "x"}}
-		},
-		"slack: nothing comes from NATS (x);": func(s *Status) {
-			s.Forwarders = []ForwarderStatus{{Name: "slack", Destination: "x", Problem: "it waits"}}
-		},
-		"4 agencies are halted: the API refuses access;": func(s *Status) {
-			for n := range 4 {
-				a := poller.AgencyStatus{AgencyID: fmt.Sprint("Z", n+1), State: "halted", Halts: []poller.HaltStatus{{}}}
-				s.Watch.Agencies = append(s.Watch.Agencies, a)
-			}
-		},
-		"Events of B200 are not published;": func(s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
-		"No agency is watched;":             func(s *Status) { s.Watch.Agencies = nil },
-	} {
-		s := Status{NATS: NATSStatus{Connected: true}, Watch: poller.Status{At: at, Agencies: []poller.AgencyStatus{
-			{AgencyID: "A100", State: "watching", LastGoodAnswer: at.Add(-time.Minute)}, {AgencyID: "B200", State: "watching", LastGoodAnswer: at.Add(-14 * time.Minute)},
-		}}, Relay: []RelayStatus{{AgencyID: "B200"}}}
-		harm(&s)
-		if got := s.Summary(); got+";" != what && !(what == "" && got == "") {
-			t.Errorf("%q: %q", what, got)
-		}
-	}
-}
 
 func TestAPingIsSentEachMinuteAsLongAsAllIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

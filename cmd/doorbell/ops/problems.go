@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/forward"
 	"doorbell/poller"
 )
 
@@ -29,6 +30,14 @@ type Problem struct {
 	Of               []Problem // the members of a group
 }
 
+// Level is how much the problem wants a person.
+func (p Problem) Level() Level {
+	if p.Bad {
+		return Bad
+	}
+	return Warn
+}
+
 // patience is how long something may wait, or deliveries may fail, before it is a problem.
 const patience = time.Minute
 
@@ -47,10 +56,7 @@ func (s Status) Problems() (list []Problem) {
 	}
 	all = slices.Concat(all, s.natsProblems(), s.forwarderProblems())
 	slices.SortStableFunc(all, func(x, y Problem) int {
-		if x.Bad == y.Bad {
-			return 0
-		}
-		return map[bool]int{true: -1, false: 1}[x.Bad]
+		return cmp.Compare(x.Level(), y.Level()) // "bad" before "warn"
 	})
 	for _, p := range all {
 		n := slices.IndexFunc(list, func(q Problem) bool { return p.Many != "" && q.Many == p.Many })
@@ -230,7 +236,7 @@ func (s Status) downProblem() Problem {
 }
 
 func (s Status) storeProblems() []Problem {
-	share := fmt.Sprintf("It holds %s of %s (DOORBELL_STORE_MAX). ", BytesText(s.Store.InUse), BytesText(s.Store.Max))
+	share := "It holds " + s.Store.share() + " (DOORBELL_STORE_MAX). "
 	switch {
 	case s.Store.Full:
 		return []Problem{{
@@ -242,10 +248,10 @@ func (s Status) storeProblems() []Problem {
 	return nil
 }
 
-// Pending returns the number of events that wait for NATS.
-func (s Status) Pending() (n uint64) {
+// pending returns the number of events that wait for NATS.
+func (s Status) pending() (n uint64) {
 	for _, r := range s.Relay {
-		n += min(r.Pending, 1e9)
+		n += r.Pending
 	}
 	return n
 }
@@ -258,7 +264,7 @@ func (s Status) natsProblems() (all []Problem) {
 		if s.NATS.Connected {
 			title = "NATS does not take events"
 		}
-		text := fmt.Sprintf(kept, Number(int(s.Pending())))
+		text := fmt.Sprintf(kept, Number(int(s.pending())))
 		return []Problem{{Bad: true, Title: title, Error: s.NATS.Problem, Text: text, Command: "doorbell check"}}
 	}
 	for _, r := range s.Relay {
@@ -267,7 +273,7 @@ func (s Status) natsProblems() (all []Problem) {
 		}
 		all = append(all, Problem{
 			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
-			Label: r.AgencyID, Since: r.OldestWaiting, Error: r.Problem, Text: fmt.Sprintf(kept, Number(int(min(r.Pending, 1e9)))),
+			Label: r.AgencyID, Since: r.OldestWaiting, Error: r.Problem, Text: fmt.Sprintf(kept, Number(int(r.Pending))),
 			Command: "doorbell check", All: "doorbell check",
 		})
 	}
@@ -275,31 +281,10 @@ func (s Status) natsProblems() (all []Problem) {
 }
 
 func (s Status) forwarderProblems() (all []Problem) {
-	for _, f := range s.Forwarders {
-		trouble := f.Trouble(s.Watch.At)
-		if trouble == "" {
-			continue
+	for _, w := range s.Forwarders {
+		if p := workerProblem(w, s.Watch.At); p.Title != "" {
+			all = append(all, p)
 		}
-		who, test := f.Name, "doorbell forward "+Shell(f.Name)+" --test"
-		p := Problem{
-			Label: who, Title: who + ": " + trouble, Error: cmp.Or(f.Problem, f.LastError), Since: cmp.Or(f.FailingSince, f.WaitingSince),
-			Text:    Counted(int(min(f.Waiting, 1e9)), "event") + " waiting. doorbell retries by itself",
-			Command: test, All: test,
-		}
-		if p.Text += "."; f.Attempts > 0 {
-			p.Text = strings.TrimSuffix(p.Text, ".") + "; " + Counted(f.Attempts, "attempt") + " so far."
-		}
-		if f.Lost > 0 {
-			p.Text = Counted(int(min(f.Lost, 1e9)), "lead") + " waiting. A line of the table of routes that fits sends what waits."
-			p.Command, p.All = "doorbell routes ls", "doorbell routes ls"
-		}
-		if to := f.To(); to != "" {
-			p.Title += " (" + Short(to, 60) + ")"
-		}
-		if trouble == deliveryFails {
-			p.Many = f.Name + ": delivery fails (" + f.Destination + ")"
-		}
-		all = append(all, p)
 	}
 	if s.RoutesProblem != "" {
 		all = append(all, Problem{
@@ -307,21 +292,49 @@ func (s Status) forwarderProblems() (all []Problem) {
 			Text: "The table before stays in force. A corrected file is read within 30 s.",
 		})
 	}
-	if n := int(min(s.Untaken, 1e9)); n > 0 {
+	if s.Untaken > 0 {
 		all = append(all, Problem{
-			Title: Counted(n, "lead") + ": no line of the table of routes fits", Command: "doorbell routes ls",
+			Title: Counted(int(s.Untaken), "lead") + ": no line of the table of routes fits", Command: "doorbell routes ls",
 			Text: "No receiver got it; it is in the stream. A line that fits takes what comes from then on; " +
 				"doorbell replay --to sends the past.",
 		})
 	}
-	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
+	if s.DeadLetters > 0 {
 		all = append(all, Problem{
-			Title: Counted(n, "event") + " permanently rejected by a receiver", Command: "doorbell dlq ls",
+			Title: Counted(int(s.DeadLetters), "event") + " permanently rejected by a receiver", Command: "doorbell dlq ls",
 			Text: "They are kept as dead letters, with the reason. Once the cause is fixed, doorbell dlq retry sends them again; " +
 				"doorbell dlq drop deletes them.",
 		})
 	}
 	return all
+}
+
+// workerProblem is what is wrong with a worker of the forwarder, if anything is.
+func workerProblem(w forward.WorkerStatus, now time.Time) (p Problem) {
+	trouble := Trouble(w, now)
+	if trouble == "" {
+		return p
+	}
+	p.Label = w.Forwarder
+	p.Title = p.Label + ": " + trouble
+	if to := Destination(w); to != "" {
+		p.Title += " (" + Short(to, 60) + ")"
+	}
+	p.Error, p.Since = cmp.Or(w.Problem, w.LastError), cmp.Or(w.FailingSince, w.WaitingSince)
+	p.Text = Counted(int(w.Waiting), "event") + " waiting. doorbell retries by itself"
+	if w.Attempts > 0 {
+		p.Text += "; " + Counted(w.Attempts, "attempt") + " so far"
+	}
+	p.Text += "."
+	p.Command = "doorbell forward " + Shell(w.Forwarder) + " --test"
+	if w.Lost > 0 {
+		p.Text = Counted(int(w.Lost), "lead") + " waiting. A line of the table of routes that fits sends what waits."
+		p.Command = "doorbell routes ls"
+	}
+	if p.All = p.Command; trouble == deliveryFails {
+		p.Many = w.Forwarder + ": delivery fails (" + w.Destination + ")"
+	}
+	return p
 }
 
 // maxNamed is how many problems the headline names.
@@ -370,7 +383,7 @@ func NewHeadline(s Status) Headline {
 		insertions += a.Insertions
 	}
 	h := Headline{Text: allIsWell, Title: Counted(agencies, "agency"), Level: Well}
-	switch fresh := Learning(s.Watch.Agencies); {
+	switch fresh := learning(s.Watch.Agencies); {
 	case agencies == 0:
 		return Headline{
 			Level: Busy, Text: "No agency is watched", Title: "no agency",

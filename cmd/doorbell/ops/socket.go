@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -83,28 +82,9 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return getStatus.Ask(ctx, c, Nothing{})
 }
 
-// Events yields the events of the daemon's log that a query means; see Log.Events.
-func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
-	return readEvents.ask(ctx, c, q)
-}
-
 // CountEvents counts the events of the daemon's log that a query means.
 func (c *Client) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
 	return countEvents.Ask(ctx, c, q)
-}
-
-// Replay lets the daemon publish events of its log once more. It reports its progress, at the end
-// for the last time. The replay stops when ctx ends.
-func (c *Client) Replay(ctx context.Context, q ReplayRequest, progress func(ReplayProgress) error) error {
-	for p, err := range replay.ask(ctx, c, q) {
-		if err == nil {
-			err = progress(p)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first with
@@ -113,7 +93,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.AfterFunc(answerLimit, cancel) // it begins at once, and then takes as long as it takes
-	response, err := c.open(ctx, http.MethodGet, "/backup", nil)
+	response, err := c.open(ctx, http.MethodGet, backupPath, nil)
 	if err != nil {
 		return err
 	}
@@ -128,8 +108,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64
 	return nil
 }
 
-// mostAnswer is the longest answer that is read whole.
-const mostAnswer = 64 << 20
+// maxAnswer is the longest answer that is read whole.
+const maxAnswer = 64 << 20
 
 // open asks and waits for the beginning of an answer that is a success.
 func (c *Client) open(ctx context.Context, method, path string, body any) (*http.Response, error) {
@@ -155,7 +135,7 @@ func (c *Client) open(ctx context.Context, method, path string, body any) (*http
 // refusal is what an answer that is no success says.
 func refusal(response *http.Response) error {
 	var p errorBody
-	err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&p)
+	err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&p)
 	if err != nil || p.Error == "" {
 		return fmt.Errorf("the daemon answered %s", response.Status)
 	}

@@ -12,30 +12,31 @@ import (
 	"sync"
 	"time"
 
+	"doorbell/events/forward"
 	"doorbell/poller"
 	"doorbell/store"
 )
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
 type Status struct {
-	Version    string            `json:"version"`
-	Instance   string            `json:"instance,omitempty"` // name of this installation
-	Standby    *StandbyStatus    `json:"standby,omitempty"`  // of one of several doorbells
-	Started    time.Time         `json:"started,omitzero"`
-	StoreID    string            `json:"storeId"`
-	DataDir    string            `json:"dataDir"`
-	Page       string            `json:"page,omitempty"` // address of the status page
-	NATS       NATSStatus        `json:"nats"`
-	Store      StoreStatus       `json:"store"`
-	Watch      poller.Status     `json:"watch"`
-	Relay      []RelayStatus     `json:"relay"`
-	Forwarders []ForwarderStatus `json:"forwarders,omitempty"`
+	Version  string         `json:"version"`
+	Instance string         `json:"instance,omitempty"` // name of this installation
+	Standby  *StandbyStatus `json:"standby,omitempty"`  // of one of several doorbells
+	Started  time.Time      `json:"started,omitzero"`
+	StoreID  string         `json:"storeId"`
+	DataDir  string         `json:"dataDir"`
+	Page     string         `json:"page,omitempty"` // address of the status page
+	NATS     NATSStatus     `json:"nats"`
+	Store    StoreStatus    `json:"store"`
+	Watch    poller.Status  `json:"watch"`
+	Relay    []RelayStatus  `json:"relay"`
+	// Forwarders are the workers of the forwarder that the daemon runs.
+	Forwarders []forward.WorkerStatus `json:"forwarders,omitempty"`
 	// RoutesProblem is why the table of routes that was written last is not in force.
-	RoutesProblem string        `json:"routesProblem,omitempty"`
-	Untaken       uint64        `json:"untaken,omitempty"`     // leads that no line of the table takes
-	DeadLetters   uint64        `json:"deadLetters,omitempty"` // that wait for a person now
-	Hours         []AgencyHours `json:"hours,omitempty"`
-	Events        []EventCount  `json:"events,omitempty"`
+	RoutesProblem string       `json:"routesProblem,omitempty"`
+	Untaken       uint64       `json:"untaken,omitempty"`     // leads that no line of the table takes
+	DeadLetters   uint64       `json:"deadLetters,omitempty"` // that wait for a person now
+	Events        []EventCount `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy,
 	// unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
@@ -107,21 +108,6 @@ type RelayStatus struct {
 type EventCount struct {
 	Type      string `json:"type"`      // other: one that this version does not know
 	Published uint64 `json:"published"` // taken by the stream, for the first time
-}
-
-// AgencyHours is what the event log of an agency gained in each of the last 24 hours of the clock,
-// the oldest first. The last one is the hour that runs.
-type AgencyHours struct {
-	AgencyID string `json:"agencyId"`
-	Hours    []Hour `json:"hours"`
-}
-
-// Hour counts the events that were recorded in an hour of the clock, in UTC.
-type Hour struct {
-	At     time.Time `json:"at"`    // its beginning
-	Leads  int       `json:"leads"` // contact_request.created that are news
-	Events int       `json:"events"`
-	Away   bool      `json:"away,omitempty"` // no daemon watched the agency
 }
 
 // StoreStatus is how much of what it may the store holds.
@@ -196,22 +182,24 @@ func StateOf(a poller.AgencyStatus) AgencyState {
 func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 	rank := func(a poller.AgencyStatus) int {
 		n := slices.Index(states, StateOf(a))
-		if n == len(states)-1 && Ill(a) || n < 0 {
+		if n == len(states)-1 && ill(a) || n < 0 {
 			return 1
 		}
 		return n
 	}
-	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int { return cmp.Compare(rank(x), rank(y)) })
+	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int {
+		return cmp.Compare(rank(x), rank(y))
+	})
 }
 
-// Ill reports whether a person should look at an agency.
-func Ill(a poller.AgencyStatus) bool {
+// ill reports whether a person should look at an agency.
+func ill(a poller.AgencyStatus) bool {
 	level := StateOf(a).Level
 	return level == Bad || level == Warn || len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0
 }
 
-// Learning counts the agencies whose watch has not begun to announce.
-func Learning(list []poller.AgencyStatus) (n int) {
+// learning counts the agencies whose watch has not begun to announce.
+func learning(list []poller.AgencyStatus) (n int) {
 	for _, a := range list {
 		if StateOf(a).Level == Busy || a.State == WaitingForStream {
 			n++
@@ -220,18 +208,134 @@ func Learning(list []poller.AgencyStatus) (n int) {
 	return n
 }
 
-// Unknown stands where nothing is known yet.
-const Unknown = "–"
+// AgencyRow is an agency as page and terminal show it.
+type AgencyRow struct {
+	ID    string
+	State AgencyState
+	// Insertions is how many are listed, Longest how long the one has waited that waits the longest
+	// for a poll, Latency the median time from a lead to its event.
+	Insertions, Longest, Latency string
+	LastSync                     time.Time // the last complete walk
+	Waiting                      uint64    // events that wait for NATS
+	Remarks                      []string  // what was odd lately and is no problem
+}
 
-// Known reports whether the insertions of an agency are known: a walk of it was complete, or the
-// store remembers them.
-func Known(a poller.AgencyStatus) bool { return a.Insertions > 0 || !a.LastCompleteWalk.IsZero() }
+// unknown stands where nothing is known yet.
+const unknown = "–"
 
-// LeftOut names the members of an agency's records that change at each reading and are left out.
-func LeftOut(a poller.AgencyStatus) string {
+// Agencies returns a row for each agency, those that need attention first.
+func (s Status) Agencies() (rows []AgencyRow) {
+	waiting := map[string]uint64{}
+	for _, r := range s.Relay {
+		waiting[r.AgencyID] = r.Pending
+	}
+	for _, a := range InOrder(s.Watch.Agencies) {
+		r := AgencyRow{
+			ID: a.AgencyID, State: StateOf(a), Insertions: unknown, Longest: unknown, Latency: unknown,
+			LastSync: a.LastCompleteWalk, Waiting: waiting[a.AgencyID], Remarks: remarks(a, s.Watch.At),
+		}
+		if ill(a) && r.State.Level == Well {
+			r.State.Level = Warn
+		}
+		if a.Insertions > 0 || !a.LastCompleteWalk.IsZero() { // a walk was complete, or the store remembers
+			r.Insertions = Number(a.Insertions)
+			if f := a.Freshness; f != nil && f.Insertions > 0 {
+				r.Longest = seconds(f.OldestSeconds)
+			}
+			if f := a.Freshness; f != nil && f.Latency.ContactRequests > 0 {
+				r.Latency = seconds(f.Latency.MedianSeconds)
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func seconds(s float64) string { return Span(time.Duration(s * float64(time.Second))) }
+
+// Ago says how long ago something was.
+func Ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "none yet"
+	}
+	return Span(now.Sub(at)) + " ago"
+}
+
+// remarks are what was odd lately at an agency and is no problem.
+func remarks(a poller.AgencyStatus, now time.Time) (list []string) {
+	if l := a.LastWalk; !l.Complete && l.Reason != "" {
+		list = append(list, fmt.Sprintf("the last walk, %s, was not complete (%s): %s in %s", Ago(l.At, now),
+			strings.ReplaceAll(l.Reason, "_", " "), Counted(l.Insertions, "insertion"), Counted(l.Pages, "request")))
+	}
+	if a.LastError != "" && !ill(a) {
+		list = append(list, "last error: "+a.LastError)
+	}
 	var members []string
 	for _, v := range a.Volatile {
 		members = append(members, Short(v.Path, 80)+" of "+strings.ReplaceAll(v.Operation, "_", " "))
 	}
-	return strings.Join(members, ", ")
+	if len(members) > 0 {
+		list = append(list, "changes at each reading and is left out: "+strings.Join(members, ", "))
+	}
+	return list
+}
+
+// Facts are what holds for all, a line each.
+func (s Status) Facts() []string {
+	ceiling := fmt.Sprintf("%g", s.Watch.RequestsPerSecond)
+	if s.Watch.Effective < 0.999*s.Watch.RequestsPerSecond { // both are rounded
+		ceiling += fmt.Sprintf(" (%.4g now, throttled by the API)", s.Watch.Effective)
+	}
+	kind, state := "external", "connected"
+	if s.NATS.Embedded {
+		kind = "embedded"
+	}
+	if !s.NATS.Connected {
+		state = "not connected"
+	}
+	nats := []string{kind, state, "stream " + s.NATS.Stream}
+	if s.NATS.URL != "" {
+		nats = append(nats, s.NATS.URL)
+	}
+	return []string{
+		fmt.Sprintf("doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s", s.Version,
+			Span(s.Watch.At.Sub(s.Started)), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, ceiling, s.Watch.BaseURL),
+		"NATS: " + strings.Join(nats, ", "),
+		"Store: " + s.Store.share() + " in " + s.DataDir,
+	}
+}
+
+// share says how much of what it may the store holds.
+func (s StoreStatus) share() string {
+	if s.Max == 0 {
+		return BytesText(s.InUse)
+	}
+	return BytesText(s.InUse) + " of " + BytesText(s.Max)
+}
+
+// Destination names where a worker delivers, for people: "hooks.slack.com 3fa1c2 for A100".
+func Destination(w forward.WorkerStatus) string {
+	if w.Whose == "" {
+		return w.Destination
+	}
+	return w.Destination + " for " + w.Whose
+}
+
+const deliveryFails = "delivery fails"
+
+// Trouble is what is wrong with a worker of the forwarder, in words; empty: it works. A first
+// attempt that fails is no trouble yet.
+func Trouble(w forward.WorkerStatus, now time.Time) string {
+	long := func(since time.Time) bool { return !since.IsZero() && now.Sub(since) > patience }
+	switch {
+	case long(w.FailingSince):
+		return deliveryFails
+	case w.Problem != "":
+		return "nothing comes from NATS"
+	case w.Lost > 0:
+		return "no route takes a lead"
+	case w.Attempts >= 2, w.Waiting > 0 && long(w.WaitingSince):
+		return "a message waits"
+	}
+	return ""
 }

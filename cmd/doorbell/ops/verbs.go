@@ -23,18 +23,18 @@ import (
 // Verbs are what can be asked of a daemon.
 type Verbs struct {
 	Status  func() (Status, error)
-	Resume  func(agencyID, reference string) (ended int, err error)
-	Approve func(agencyID string) (held bool, err error)
+	Resume  func(ctx context.Context, q AgencyRequest) (ResumeAnswer, error)
+	Approve func(ctx context.Context, q AgencyRequest) (ApproveAnswer, error)
 	// Poll polls what waits the longest of an agency; with a reference that insertion next, see
 	// poller.Nudge.
-	Poll func(agencyID, reference string) (poller.PolledNow, error)
+	Poll func(ctx context.Context, q AgencyRequest) (poller.PolledNow, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
-	// Replay takes as long as its rate demands. It ends with the error of progress, if that has one.
-	Replay func(ctx context.Context, q ReplayRequest, progress func(ReplayProgress) error) error
+	// Replay takes as long as its rate demands, and stops when its context ends.
+	Replay func(ctx context.Context, q ReplayRequest) (ReplayAnswer, error)
 	// Find, Export and Forget are about a person's data; see people.Places. They may take long.
 	Find   func(ctx context.Context, w people.Wanted) (people.Found, error)
 	Export func(ctx context.Context, w people.Wanted) ([]people.Exported, error)
@@ -42,7 +42,7 @@ type Verbs struct {
 	// Report counts what became of the leads of some days. It may take long.
 	Report func(ctx context.Context, q ReportRequest) (leads.Report, error)
 	// DropLetter erases a dead letter.
-	DropLetter func(ctx context.Context, number uint64) error
+	DropLetter func(ctx context.Context, q DropLetterRequest) (Nothing, error)
 	// Refuse returns why nothing but the status can be asked; the other fields are then not used.
 	// Nil: everything can.
 	Refuse func() error
@@ -60,9 +60,15 @@ var (
 	Export      = Verb[people.Wanted, []people.Exported]{route: "POST /export"}
 	Forget      = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
 	Report      = Verb[ReportRequest, leads.Report]{route: "POST /report"}
+	Replay      = Verb[ReplayRequest, ReplayAnswer]{route: "POST /replay"}
 	countEvents = Verb[EventQuery, EventCounts]{route: "POST /events/count"}
-	readEvents  = lines[EventQuery, LoggedEvent]{path: "/events"}
-	replay      = lines[ReplayRequest, ReplayProgress]{path: "/replay"}
+)
+
+// The other two questions are answered at length: by the events that are meant, a line each, and by
+// the bytes of a copy of the store.
+const (
+	eventsPath = "/events"
+	backupPath = "/backup"
 )
 
 // askLimit is how long an answer may take that needs no long work.
@@ -101,12 +107,11 @@ type (
 	// job.
 	ReplayRequest struct {
 		Query EventQuery `json:"query"`
-		Total int        `json:"total"` // as counted; only reported
 		Job   string     `json:"job"`
-		Rate  float64    `json:"rate"` // events a second; 0: as fast as they are acknowledged
+		Total int        `json:"total"` // as counted; only reported
+		Rate  float64    `json:"rate"`  // events a second; 0: as fast as they are acknowledged
 	}
-	// ReplayProgress is how far a replay is.
-	ReplayProgress struct {
+	ReplayAnswer struct {
 		Job          string `json:"job"`
 		Subject      string `json:"subject"` // of all that it publishes
 		Stream       string `json:"stream"`
@@ -116,14 +121,14 @@ type (
 	}
 )
 
-// mostReference is longer than any id or reference that a request may name, in bytes.
-const mostReference = 1 << 10
+// maxReference is longer than any id or reference that a request may name, in bytes.
+const maxReference = 1 << 10
 
 func (q AgencyRequest) complete() bool {
-	return q.AgencyID != "" && len(q.AgencyID) <= mostReference && len(q.PropertyReferenceID) <= mostReference
+	return q.AgencyID != "" && len(q.AgencyID) <= maxReference && len(q.PropertyReferenceID) <= maxReference
 }
 
-// Handler serves the verbs, and GET /backup, the bytes of a copy of the store.
+// Handler serves the verbs.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
@@ -131,46 +136,18 @@ func Handler(v Verbs) http.Handler {
 		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, 0, nil, v.Refuse()) })
 		return mux
 	}
-	Resume.serve(mux, func(_ context.Context, q AgencyRequest) (a ResumeAnswer, err error) {
-		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
-		return a, err
-	})
-	Approve.serve(mux, func(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
-		a.Held, err = v.Approve(q.AgencyID)
-		return a, err
-	})
-	Poll.serve(mux, func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) {
-		return v.Poll(q.AgencyID, q.PropertyReferenceID)
-	})
-	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
-		return Nothing{}, v.DropLetter(ctx, q.Number)
-	})
+	Resume.serve(mux, v.Resume)
+	Approve.serve(mux, v.Approve)
+	Poll.serve(mux, v.Poll)
+	DropLetter.serve(mux, v.DropLetter)
 	Find.serve(mux, v.Find)
 	Export.serve(mux, v.Export)
 	Forget.serve(mux, v.Forget)
 	Report.serve(mux, v.Report)
+	Replay.serve(mux, v.Replay)
 	countEvents.serve(mux, v.CountEvents)
-	readEvents.serve(mux, func(ctx context.Context, q EventQuery, send func(LoggedEvent) error) error {
-		for e, err := range v.Events(ctx, q) {
-			if err == nil {
-				err = send(e)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	replay.serve(mux, v.Replay)
-	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) {
-		err := v.Backup(w, func(bytes int64) {
-			w.Header().Set("Content-Type", "application/octet-stream")
-			w.Header().Set("Content-Length", strconv.FormatInt(bytes, 10))
-		})
-		if err != nil {
-			panic(http.ErrAbortHandler) // the connection ends before all announced bytes are there
-		}
-	})
+	mux.HandleFunc("POST "+eventsPath, v.serveEvents)
+	mux.HandleFunc("GET "+backupPath, v.serveBackup)
 	return mux
 }
 
@@ -207,72 +184,77 @@ func (v Verb[Q, A]) Ask(ctx context.Context, c *Client, q Q) (a A, err error) {
 		return a, err
 	}
 	defer response.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	b, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return a, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	return a, json.Unmarshal(b, &a)
 }
 
-// lines is a question that is answered by many values, a line each, as they come.
-type lines[Q, A any] struct{ path string }
-
-// line is one of them, or why there are no more. An answer that ends in another way was cut.
-type line[A any] struct {
-	Value *A     `json:"value,omitempty"`
-	Error string `json:"error,omitempty"`
-	Hint  string `json:"hint,omitempty"`
-	Done  bool   `json:"done,omitempty"`
+// eventLine is an event of the log, or why there are no more. An answer that ends in another way
+// was cut.
+type eventLine struct {
+	Event *LoggedEvent `json:"event,omitempty"`
+	Error string       `json:"error,omitempty"`
+	Hint  string       `json:"hint,omitempty"`
+	Done  bool         `json:"done,omitempty"`
 }
 
-// serve answers with what work sends. The header goes out at once: the other side then knows that
-// the work has begun.
-func (l lines[Q, A]) serve(mux *http.ServeMux, work func(context.Context, Q, func(A) error) error) {
-	mux.HandleFunc("POST "+l.path, func(w http.ResponseWriter, r *http.Request) {
-		q, err := question[Q](w, r)
+func (v Verbs) serveEvents(w http.ResponseWriter, r *http.Request) {
+	q, err := question[EventQuery](w, r)
+	if err != nil {
+		answer(w, 0, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false) // payloads arrive as they are in the log
+	last := eventLine{Done: true}
+	for e, err := range v.Events(r.Context(), q) {
 		if err != nil {
-			answer(w, 0, nil, err)
-			return
+			last = eventLine{Error: err.Error(), Hint: Hint(err)}
+			break
 		}
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		out, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
-		out.SetEscapeHTML(false) // payloads arrive as they are in the log
-		_ = flush()              // a client that hung up is noticed when it is written to
-		err = work(r.Context(), q, func(a A) error {
-			return errors.Join(out.Encode(line[A]{Value: &a}), flush())
-		})
-		last := line[A]{Done: err == nil}
-		if err != nil {
-			last.Error, last.Hint = err.Error(), Hint(err)
+		if out.Encode(eventLine{Event: &e}) != nil {
+			return // a client that hung up
 		}
-		out.Encode(last) //nolint:errcheck // a client that hung up
-	})
+	}
+	out.Encode(last) //nolint:errcheck // as above
 }
 
-// ask asks and yields what is answered, as long as that takes. An error is the last thing that is
-// yielded; it is ErrNoAnswer if no daemon answers, or breaks off.
-func (l lines[Q, A]) ask(ctx context.Context, c *Client, q Q) iter.Seq2[A, error] {
-	return func(yield func(A, error) bool) {
-		var none A
-		response, err := c.open(ctx, http.MethodPost, l.path, q)
+// Events yields the events of the daemon's log that a query means; see Log.Events. An error is the
+// last thing that is yielded; it is ErrNoAnswer if no daemon answers, or breaks off.
+func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
+	return func(yield func(LoggedEvent, error) bool) {
+		response, err := c.open(ctx, http.MethodPost, eventsPath, q)
 		if err != nil {
-			yield(none, err)
+			yield(LoggedEvent{}, err)
 			return
 		}
 		defer response.Body.Close()
 		for in := json.NewDecoder(response.Body); ; {
-			var next line[A]
+			var next eventLine
 			switch err := in.Decode(&next); {
 			case err != nil:
-				yield(none, fmt.Errorf("%w: it broke off", ErrNoAnswer))
+				yield(LoggedEvent{}, fmt.Errorf("%w: it broke off", ErrNoAnswer))
 				return
 			case next.Error != "":
-				yield(none, WithHint(errors.New(next.Error), next.Hint))
+				yield(LoggedEvent{}, WithHint(errors.New(next.Error), next.Hint))
 				return
-			case next.Value == nil, !yield(*next.Value, nil):
+			case next.Event == nil, !yield(*next.Event, nil):
 				return
 			}
 		}
+	}
+}
+
+func (v Verbs) serveBackup(w http.ResponseWriter, _ *http.Request) {
+	err := v.Backup(w, func(bytes int64) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.FormatInt(bytes, 10))
+	})
+	if err != nil {
+		panic(http.ErrAbortHandler) // the connection ends before all announced bytes are there
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -449,7 +450,7 @@ func (d *day) allow() {
 }
 
 func (d *day) resume(id string) {
-	if _, err := d.daemon.Verbs().Resume(id, ""); err != nil {
+	if _, err := d.daemon.Verbs().Resume(d.t.Context(), ops.AgencyRequest{AgencyID: id}); err != nil {
 		d.t.Errorf("resume: %v", err)
 	}
 }

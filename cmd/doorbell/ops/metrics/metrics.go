@@ -127,29 +127,34 @@ func read(s ops.Status, put func(f *family, value float64, labels ...string)) {
 
 // readForwarders adds up the destinations of each forwarder: their addresses are no labels.
 func readForwarders(s ops.Status, put func(f *family, value float64, labels ...string)) {
-	type lane struct{ name, reason string }
-	waiting, sent, dead, failed, waits := map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]uint64{}, map[lane]float64{}
-	for _, f := range s.Forwarders {
-		l := lane{f.Name, ""}
-		if f.Destination == "" {
+	type sum struct {
+		waiting, sent, dead uint64
+		longest             float64
+		failed              map[string]uint64
+	}
+	sums := map[string]*sum{}
+	for _, w := range s.Forwarders {
+		if w.Destination == "" {
 			continue
 		}
-		waiting[l] += f.Waiting
-		sent[l] += f.Events
-		dead[l] += f.DeadLetters
-		waits[l] = max(waits[l], since(f.WaitingSince, s.Watch.At))
-		for reason, n := range f.Failed {
-			failed[lane{f.Name, reason}] += n
+		if sums[w.Forwarder] == nil {
+			sums[w.Forwarder] = &sum{failed: map[string]uint64{}}
+		}
+		of := sums[w.Forwarder]
+		of.waiting, of.sent, of.dead = of.waiting+w.Waiting, of.sent+w.Events, of.dead+w.DeadLetters
+		of.longest = max(of.longest, since(w.WaitingSince, s.Watch.At))
+		for reason, n := range w.Failed {
+			of.failed[reason] += n
 		}
 	}
-	for l, wait := range waits {
-		put(forwarderWaiting, float64(waiting[l]), l.name)
-		put(forwarderEvents, float64(sent[l]), l.name)
-		put(forwarderDead, float64(dead[l]), l.name)
-		put(forwarderWaits, wait, l.name)
-	}
-	for l, n := range failed {
-		put(forwarderFailed, float64(n), l.name, l.reason)
+	for name, of := range sums {
+		put(forwarderWaiting, float64(of.waiting), name)
+		put(forwarderEvents, float64(of.sent), name)
+		put(forwarderDead, float64(of.dead), name)
+		put(forwarderWaits, of.longest, name)
+		for reason, n := range of.failed {
+			put(forwarderFailed, float64(n), name, reason)
+		}
 	}
 }
 

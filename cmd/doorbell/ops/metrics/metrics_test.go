@@ -2,11 +2,8 @@ package metrics
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/forward"
 	"doorbell/poller"
 )
 
@@ -44,7 +42,6 @@ func busy() ops.Status {
 				Freshness: &poller.Freshness{OldestSeconds: 40, CapSeconds: 90, PastCap: 2, NeverPolled: 1, Turns: map[string]uint64{"index": 3, "urgent": 4}},
 			}, {AgencyID: "B\xff200", State: "starting"}},
 		},
-		Hours:  []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{{Leads: 2, Events: 3}, {Leads: 1, Events: 1}}}},
 		Events: []ops.EventCount{{Type: "contact_request.created", Published: 4}},
 		Relay: []ops.RelayStatus{
 			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Problem: "problem-zq7"}, {AgencyID: "C300"},
@@ -54,11 +51,11 @@ func busy() ops.Status {
 			Embedded: true, Connected: true, URL: "nats://user:sentinel0key@host", Problem: "problem-zq7",
 		},
 		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true},
-		Forwarders: []ops.ForwarderStatus{
-			{Name: "slack", Destination: "host-zq7 a", Waiting: 1, Events: 3, DeadLetters: 1, Failed: map[string]uint64{"busy": 2}, LastSent: now.Add(-time.Minute), WaitingSince: now.Add(-time.Minute)},
-			{Name: "slack", Destination: "host-zq7 b", Waiting: 2, Failed: map[string]uint64{"busy": 3}, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
-			{Name: "slack", Destination: "host-zq7 b"},
-			{Name: "email", Problem: "problem-zq7"},
+		Forwarders: []forward.WorkerStatus{
+			{Forwarder: "slack", Destination: "host-zq7 a", Waiting: 1, Events: 3, DeadLetters: 1, Failed: map[string]uint64{"busy": 2}, LastSent: now.Add(-time.Minute), WaitingSince: now.Add(-time.Minute)},
+			{Forwarder: "slack", Destination: "host-zq7 b", Waiting: 2, Failed: map[string]uint64{"busy": 3}, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
+			{Forwarder: "slack", Destination: "host-zq7 b"},
+			{Forwarder: "email", Problem: "problem-zq7"},
 		},
 	}
 }
@@ -158,47 +155,10 @@ func TestNamesAndHelpAreAsTheLinterWantsThem(t *testing.T) {
 	}
 }
 
-// few are the labels that there may be; agency is bounded by the configuration, forwarder too.
-var few = []string{"agency", "operation", "outcome", "state", "scope", "kind", "reason", "type", "forwarder", "version", "goversion", "le"}
-
-func TestLabelsAreFew(t *testing.T) {
-	for _, f := range documented() {
-		for _, l := range f.labels {
-			if !slices.Contains(few, l) {
-				t.Errorf("%s has the label %s", f.name, l)
-			}
-		}
-		if !regexp.MustCompile(`^[A-Z01].*\.$`).MatchString(f.help) {
-			t.Errorf("the help of %s is no sentence: %s", f.name, f.help)
-		}
-	}
-}
-
 func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("it answers %d", w.Code)
 	}
-}
-
-// BenchmarkScrapeOf200Agencies is what a scrape costs beside the status.
-func BenchmarkScrapeOf200Agencies(b *testing.B) {
-	s := busy()
-	one := s.Watch.Agencies[0]
-	s.Watch.Agencies, s.Relay = nil, nil
-	for n := range 200 {
-		one.AgencyID = fmt.Sprint("A", n)
-		s.Watch.Agencies = append(s.Watch.Agencies, one)
-		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: one.AgencyID})
-	}
-	h := Handler(func() (ops.Status, error) { return s, nil })
-	b.ReportAllocs()
-	size := 0
-	for b.Loop() {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		size = w.Body.Len()
-	}
-	b.ReportMetric(float64(size), "B/scrape")
 }

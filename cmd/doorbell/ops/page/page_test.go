@@ -45,10 +45,12 @@ func troubled(text string) ops.Status {
 			Agencies: []poller.AgencyStatus{
 				{AgencyID: "A100" + text, State: "halted", Halts: []poller.HaltStatus{halt}},
 				{AgencyID: "B200" + text, State: "halted", Halts: []poller.HaltStatus{b200}},
-				{AgencyID: "C300" + text, State: "stale", LastError: "502 Bad Gateway" + text, Insertions: 96, LastCompleteWalk: now.Add(-73 * time.Second),
+				{
+					AgencyID: "C300" + text, State: "stale", LastError: "502 Bad Gateway" + text, Insertions: 96, LastCompleteWalk: now.Add(-73 * time.Second),
 					Volatile: []store.Volatile{{Operation: "insertions", Path: "/views" + text}},
 					Alarms:   []poller.Alarm{{Kind: "gap_detected", Operation: "insertions" + text, PropertyReferenceID: "a#1" + text}},
-					Held:     &poller.HeldStatus{Reason: text, Missing: 611, Known: 1187, Approve: "doorbell approve C300" + text}},
+					Held:     &poller.HeldStatus{Reason: text, Missing: 611, Known: 1187, Approve: "doorbell approve C300" + text},
+				},
 				{AgencyID: "D400" + text, State: "starting" + text},
 			},
 		},

@@ -2,6 +2,9 @@ package poller
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,43 +14,153 @@ import (
 	"doorbell/poller/schedule"
 )
 
-func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := alone(newBudget(10))
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		order, times := "", []time.Time{}
-		for _, walk := range []bool{true, false} {
-			for range 30 {
-				all.Go(func() {
-					if d.wait(ctx, request(walk), nil) != nil {
-						return
-					}
+var paces = []float64{0.1, 0.7, 1, 5, 33, 99, 100, 101, 250, 999, 1000}
+
+func every(perSecond float64) time.Duration { return time.Duration(float64(time.Second) / perSecond) }
+
+// holdWindows fails unless every window of time, from any request to any other, holds no more than
+// may be sent in it. Where little lies between two requests, two may go together, but no second
+// holds more.
+func holdWindows(t *testing.T, perSecond float64, at []time.Time) {
+	t.Helper()
+	const rounding = 1e-6
+	together := 0.0
+	if perSecond > fastPace {
+		together = 1
+	}
+	for i := range at {
+		for j := i + 1; j < len(at); j++ {
+			window := at[j].Sub(at[i])
+			if may := perSecond*window.Seconds() + together; float64(j-i) > may+rounding {
+				t.Fatalf("at %g a second: %d requests within %s", perSecond, j-i+1, window)
+			}
+			if window < time.Second && float64(j-i+1) > max(perSecond, 1) {
+				t.Fatalf("at %g a second: %d requests within %s, less than one", perSecond, j-i+1, window)
+			}
+		}
+	}
+}
+
+// crowd lets walks and polls come and go at random for the budget, and the API throttle, until so
+// many requests were granted. It returns when.
+func crowd(b *budget, r *rand.Rand, requests int) (at []time.Time) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	d := alone(b)
+	all.Go(func() { _ = d.run(ctx, nil) })
+	var mu sync.Mutex
+	every := every(b.ceiling)
+	for begun := 0; begun < requests; {
+		for range r.IntN(8) {
+			walk, timeout := r.IntN(3) == 0, time.Duration(1+r.Int64N(int64(40*every)))
+			begun++
+			all.Go(func() {
+				mine, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				if d.wait(mine, request(walk), nil) == nil {
 					mu.Lock()
 					defer mu.Unlock()
-					times = append(times, time.Now())
-					order += map[bool]string{true: "w", false: "p"}[walk]
-				})
+					at = append(at, time.Now())
+				}
+			})
+		}
+		if r.IntN(40) == 0 {
+			b.slow(time.Now())
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(6 * every))))
+	}
+	time.Sleep(50 * every)
+	stop()
+	all.Wait()
+	return at
+}
+
+func TestNoWindowOfTimeHoldsMoreThanTheBudget(t *testing.T) {
+	for _, perSecond := range paces {
+		for seed := range uint64(20) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				at := crowd(newBudget(perSecond), rand.New(rand.NewPCG(seed, 1)), 250)
+				if len(at) < 20 {
+					t.Fatalf("at %g a second: only %d requests in %s", perSecond, len(at), time.Since(began))
+				}
+				// A process before this one may have sent a request just before its end.
+				holdWindows(t, perSecond, append([]time.Time{began}, at...))
+			})
+		}
+	}
+}
+
+// TestATimerThatFiresLateIsNotMadeUpByABurst lets every timer fire late. By little it costs little.
+func TestATimerThatFiresLateIsNotMadeUpByABurst(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, perSecond := range paces {
+		every := every(perSecond)
+		for name, late := range map[string]func() time.Duration{
+			"now and then by much": func() time.Duration { return 30 * every * time.Duration(r.IntN(20)/19) },
+			"always by a little":   func() time.Duration { return time.Duration(r.Int64N(int64(every))) },
+			"at random":            func() time.Duration { return time.Duration(r.ExpFloat64() * float64(every)) },
+			"by up to 1 ms":        func() time.Duration { return time.Duration(r.Int64N(int64(time.Millisecond))) },
+		} {
+			t.Run(fmt.Sprintf("%g a second, %s", perSecond, name), func(t *testing.T) {
+				b, now := newBudget(perSecond), time.Now()
+				var at []time.Time
+				for len(at) < 750 {
+					if wait := b.until(now); wait > 0 {
+						now = now.Add(wait + late())
+					} else if b.take(now) {
+						at = append(at, now)
+					}
+				}
+				holdWindows(t, perSecond, at)
+				got := float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
+				if name == "by up to 1 ms" && got < 0.94*perSecond {
+					t.Errorf("%.1f a second", got)
+				}
+			})
+		}
+	}
+}
+
+func TestTheBudgetIsHalvedForTenMinutesAfterAThrottledResponse(t *testing.T) {
+	for _, perSecond := range paces {
+		now := time.Now().Add(time.Hour)
+		b := newBudget(perSecond)
+		b.slow(now.Add(-time.Second))
+		b.slow(now)
+		for after, want := range map[time.Duration]float64{0: 0.5, 10*time.Minute - 1: 0.5, 10 * time.Minute: 1} {
+			if got := b.effective(now.Add(after)); got != want*perSecond {
+				t.Errorf("%g a second, %s after two throttled responses: %g", perSecond, after, got)
 			}
 		}
-		synctest.Wait()
-		all.Go(func() { _ = d.run(ctx, nil) })
-		time.Sleep(3050 * time.Millisecond)
-		synctest.Wait()
-		mu.Lock()
-		if want := "ppwppwppwppwppwppwppwppwppwppw"; order != want {
-			t.Errorf("granted %s, want %s", order, want)
-		}
-		for i := 1; i < len(times); i++ {
-			if d := times[i].Sub(times[i-1]); d < 100*time.Millisecond {
-				t.Errorf("two requests within %s, at 10 a second", d)
+	}
+}
+
+func TestACrashLoopSpendsNoMoreThanTheBudget(t *testing.T) {
+	for _, perSecond := range []float64{0.1, 5, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(5, 1))
+			var at []time.Time
+			for range 60 {
+				b, crash := newBudget(perSecond), time.Now().Add(time.Duration(r.Int64N(int64(4*every(perSecond)))))
+				for {
+					if b.until(time.Now()) == 0 && b.take(time.Now()) {
+						at = append(at, time.Now())
+					}
+					wait := b.until(time.Now())
+					if time.Now().Add(wait).After(crash) {
+						break
+					}
+					time.Sleep(wait)
+				}
+				time.Sleep(time.Until(crash))
 			}
-		}
-		mu.Unlock()
-		stop()
-		all.Wait()
-	})
+			if len(at) < 30 || !slices.IsSortedFunc(at, time.Time.Compare) {
+				t.Fatalf("%d requests", len(at))
+			}
+			holdWindows(t, perSecond, at)
+		})
+	}
 }
 
 // alone is a dispatcher without a schedule.
@@ -60,4 +173,17 @@ func request(walk bool) listings.Request {
 		return listings.Request{Operation: listings.OperationInsertions}
 	}
 	return listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
+}
+
+func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
+	var m lastMinute
+	begin := time.Unix(1_800_000_000, 0)
+	for n := range 300 {
+		m.add(begin.Add(time.Duration(n) * 500 * time.Millisecond))
+	}
+	for after, want := range map[time.Duration]int{149 * time.Second: 120, 179 * time.Second: 60, time.Hour: 0} {
+		if got := m.sum(begin.Add(after)); got != want {
+			t.Errorf("after %s %d, want %d", after, got, want)
+		}
+	}
 }

@@ -31,6 +31,9 @@ func TestPollNowAsksAtOnceWhateverTheIntervals(t *testing.T) {
 		if _, err := w.poller.PollNow("Z900"); !errors.Is(err, poller.ErrUnknownAgency) {
 			t.Errorf("an unknown agency: %v", err)
 		}
+		if _, err := w.poller.Resume("Z900", ""); !errors.Is(err, poller.ErrUnknownAgency) {
+			t.Errorf("resume of an unknown agency: %v", err)
+		}
 		w.model.SetFault(failing("insertions", 403))
 		w.must(errorOf(w.poller.PollNow("A100")))
 		w.pass(10 * time.Second)

@@ -47,16 +47,18 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 		}
 	}
 	var live []*fieldLead
-	more := func(twins bool) {
+	more := func(counts bool) {
 		for n, flat := range p.flats {
 			for range n {
 				live = append(live, p.add(flat, 0))
 			}
 		}
-		if one := p.leads[p.flats[3]]; twins && ids { // a double click, which only ids tell apart
+		if one := p.leads[p.flats[3]]; ids { // a double click, which counts as two where ids are read
 			first, twin := one[len(one)-1], p.add(p.flats[3], 0)
 			p.change(func() { twin.who, twin.at = first.who, first.at })
-			live = append(live, twin)
+			if counts {
+				live = append(live, twin)
+			}
 		}
 	}
 	w.options.PollInterval, w.options.WalkInterval = 3*time.Minute, 5*time.Minute
@@ -67,7 +69,6 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 	before := w.options
 	changed := before
 	change(&changed)
-	noIDs := slices.Equal(changed.IDFields, []string{"none"})
 	for round := range 2 {
 		for _, options := range []poller.Options{changed, before} {
 			at := len(p.log())
@@ -79,7 +80,7 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 				w.t.Fatalf("round %d: %v", round, got)
 			}
 			w.halt()
-			more(!noIDs) // while the daemon is down
+			more(!slices.Equal(options.IDFields, []string{"none"})) // while the daemon is down
 			w.pass(time.Hour)
 			w.start()
 			w.pass(20 * time.Minute)

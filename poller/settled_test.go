@@ -60,13 +60,6 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestASettledPageIsReadAgainWhereAnythingElseHasChanged is the same of a page of the list.
 func TestASettledPageIsReadAgainWhereAnythingElseHasChanged(t *testing.T) {
 	now := time.Now()

@@ -53,7 +53,7 @@ var storyFiles embed.FS
 //
 // a#{1..9}## is nine references. The agency of a reference is the one whose id has the same first
 // letter, else the first one. Selectors: list, requests, REF, agency=, key=old|new, page=, page>, size>,
-// times=N (the first N), for=20s (from the first on), spreads (after the
+// walk=N (since the mark), times=N (the first N), for=20s (from the first on), spreads (after the
 // first one to all), even (a#2##, a#4##, …), status= (of asked).
 // Responses: a status, honest, delay D, retry-after N, without REF, cut F, body TEXT.
 type story struct {
@@ -70,7 +70,7 @@ type story struct {
 
 	mu    sync.Mutex
 	rules []*rule
-	walks int // that began
+	walks int // that began since the mark
 }
 
 type keys = poller.AgencyKeys
@@ -79,6 +79,7 @@ type rule struct {
 	selector
 	fault *sandbox.Fault
 	left  int // times that it still answers; negative: any number
+	walk  int // number of the walk to which alone it answers
 	lasts time.Duration
 	// spreads lets it answer everything after the first one
 	spreads bool
@@ -335,6 +336,9 @@ func (s *story) do(line string) {
 	case "in":
 		s.agency = names[0]
 	case "mark":
+		s.mu.Lock()
+		s.walks = 0
+		s.mu.Unlock()
 		s.marked = time.Now()
 		if s.stop != nil {
 			s.commits = s.store.Commits()
@@ -468,6 +472,8 @@ func (s *story) addRule(line string) {
 		switch name, value, _ := strings.Cut(word, "="); name {
 		case "times":
 			r.left = s.int(value)
+		case "walk":
+			r.walk = s.int(value)
 		case "for":
 			r.lasts = s.duration(value)
 		case "spreads":
@@ -520,7 +526,7 @@ func (s *story) decide(c sandbox.Call) *sandbox.Fault {
 		s.walks++
 	}
 	for _, r := range s.rules {
-		if !r.matches(c) || r.left == 0 || r.lasts > 0 && !r.first.IsZero() && c.At.Sub(r.first) > r.lasts {
+		if !r.matches(c) || r.left == 0 || r.walk > 0 && r.walk != s.walks || r.lasts > 0 && !r.first.IsZero() && c.At.Sub(r.first) > r.lasts {
 			continue
 		}
 		if r.first.IsZero() {

@@ -80,7 +80,7 @@ func (x *exchange) claimOfNext(m value) Claim {
 	if m.isObject() {
 		return x.claimOfNext(m.object().get("href", "url"))
 	}
-	if m.doc == nil {
+	if m.raw == nil {
 		return Unsaid
 	}
 	if m.isEmpty() || m.says("false", "0") {

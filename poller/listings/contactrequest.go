@@ -65,8 +65,9 @@ type ContactRequest struct {
 func (c ContactRequest) HasZone() bool { return c.CreatedForm != FormZoneless }
 
 func (c ContactRequest) value() value {
-	if c.decoded.doc == nil {
-		c.decoded, _ = decode(c.Record)
+	if c.decoded.raw == nil {
+		d, _ := decode(c.Record)
+		return d.value
 	}
 	return c.decoded
 }
@@ -82,13 +83,12 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
+	defer x.drop()
 	if q.Settled != nil && q.Settled(x.sum) {
-		x.drop()
 		page := &ContactRequestsPage{Envelope: x.envelope()}
 		page.Settled = true
 		return page, nil
 	}
-	x.keep()
 	return c.contactRequestsPage(x)
 }
 
@@ -122,7 +122,7 @@ func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) 
 			page.Unreadable++
 			continue
 		}
-		r, stranger := c.contactRequest(element, x.request)
+		r, stranger := c.contactRequest(element, l.flawed, x.request)
 		if stranger != "" {
 			strangers, other = strangers+1, stranger
 		}
@@ -144,8 +144,8 @@ func (x *exchange) saysNothing() bool {
 // contactRequest reads an element of the list. stranger says that it names something else than what
 // was asked for: one such record is odd, and is read all the same; most of them are the response to
 // another question.
-func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
-	r.decoded, r.Record, r.Defects = compact(element)
+func (c *Client) contactRequest(element value, flawed bool, asked Request) (r ContactRequest, stranger string) {
+	r.decoded, r.Record, r.Defects = compact(element, flawed)
 	o := r.object()
 	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
 		stranger = "one of another insertion"
@@ -200,7 +200,7 @@ func (o object) score() json.RawMessage {
 	for scope := range o.scopes() {
 		switch score := scope.get("score"); score.kind() {
 		case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
-			return json.RawMessage(score.raw())
+			return json.RawMessage(score.raw)
 		}
 	}
 	return nil
@@ -212,7 +212,7 @@ func (o object) score() json.RawMessage {
 // not there.
 func (c ContactRequest) ID(name string) string {
 	for scope := range c.object().scopes() {
-		if v := scope.styled(name); v.doc != nil {
+		if v := scope.styled(name); v.raw != nil {
 			id, _ := v.scalar()
 			return id
 		}
@@ -359,7 +359,7 @@ func leaves(all map[string]uint64, o object, at jsontext.Pointer, deeper int) {
 		case m.isObject() && deeper > 1:
 			leaves(all, m.object(), inner, deeper-1)
 		default:
-			all[string(inner)] = maphash.Bytes(leafSeed, m.raw())
+			all[string(inner)] = maphash.Bytes(leafSeed, m.raw)
 		}
 	}
 }

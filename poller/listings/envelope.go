@@ -126,12 +126,12 @@ var (
 )
 
 // isTrue reports whether a value says something other than no.
-func (v value) isTrue() bool { return v.doc != nil && !v.isEmpty() && !v.says("false", "0") }
+func (v value) isTrue() bool { return v.raw != nil && !v.isEmpty() && !v.says("false", "0") }
 
 // says is about a boolean, or a text or number that stands for one.
 func (v value) says(word, digit string) bool {
 	s, _ := v.scalar()
-	return string(v.raw()) == word || s == digit || plain(s) == word
+	return string(v.raw) == word || s == digit || plain(s) == word
 }
 
 // isFailureCode reports whether a value is an HTTP status of an error.

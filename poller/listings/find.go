@@ -67,6 +67,7 @@ func (f *finder) contacts() bool { return f.request.Operation == OperationContac
 // there are none.
 type found struct {
 	place
+	flawed  bool          // the document is
 	total   int           // how many records there are, as the response says; -1 if it does not
 	leftOut jsontext.Kind // what stands in place of a list that has ended; 0: it has not
 	Claims
@@ -75,7 +76,7 @@ type found struct {
 // find returns the list of records in a body. It is the one place that decides what a response
 // holds: a list, nothing by its own count, or something else. A configured place is the only one.
 func (x *exchange) find(names, idFields []string, configured string) (found, error) {
-	root, wrong := value{}, "a response that declares its own failure by its content type"
+	root, wrong := document{}, "a response that declares its own failure by its content type"
 	if !x.declaresFailure() {
 		root, wrong = decode(trimBOM(x.body))
 	}
@@ -93,14 +94,14 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if slices.ContainsFunc(heads, value.saysFailure) {
 		return found{}, x.drift(what, "a response that declares its own failure")
 	}
-	f := &finder{request: x.request, names: names, idFields: idFields, root: root}
+	f := &finder{request: x.request, names: names, idFields: idFields, root: root.value}
 	expected := x.place
 	if configured != "" {
 		expected = Place{Path: configured, Known: true}
 	}
 	at := f.expect(expected)
-	f.explore(&place{value: root})
-	if f.expected.doc != nil && !slices.ContainsFunc(f.places, f.isExpected) {
+	f.explore(&place{value: root.value})
+	if f.expected.raw != nil && !slices.ContainsFunc(f.places, f.isExpected) {
 		f.look(at)
 		f.places = append(f.places, at)
 	}
@@ -108,7 +109,7 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if configured != "" {
 		f.places = slices.DeleteFunc(f.places, func(p *place) bool { return !f.isExpected(p) })
 	}
-	var l found
+	l := found{flawed: root.flawed}
 	scopes := at.around()
 	switch best := f.best(); {
 	case len(best) > 1:
@@ -174,7 +175,7 @@ func (f *finder) expect(known Place) *place {
 			at = all[0]
 			at.name = only
 		}
-		if at.doc == nil {
+		if at.raw == nil {
 			return p // what is around it may count its records
 		}
 		p = &place{value: at, up: p, depth: p.depth + 1}
@@ -183,8 +184,10 @@ func (f *finder) expect(known Place) *place {
 	return p
 }
 
-// isExpected compares places by where they end, in which all values differ.
-func (f *finder) isExpected(p *place) bool { return p.to == f.expected.to }
+// isExpected compares places by where they begin, in which all values differ.
+func (f *finder) isExpected(p *place) bool {
+	return f.expected.raw != nil && &p.raw[0] == &f.expected.raw[0]
+}
 
 // look notes once what all places in an object have to know of it.
 func (f *finder) look(p *place) {
@@ -222,7 +225,7 @@ func (f *finder) explore(p *place) {
 }
 
 // only is what the only element of an array is called in a path.
-var only = &name{quoted: `"0"`, text: "0", plain: "0"}
+var only = &name{text: "0", plain: "0"}
 
 // carries reports whether an array holds no record, but an object with a list that is called as one
 // of records is.

@@ -128,7 +128,7 @@ func valueOf(raw string) value {
 	if wrong != "" {
 		panic(wrong)
 	}
-	return v
+	return v.value
 }
 
 // hooks are a gate of which a test wants to know a part.

@@ -34,7 +34,7 @@ type Envelope struct {
 
 // found notes where the records were found, and what is said of them.
 func (e *Envelope) found(l found) {
-	e.Found, e.Total, e.Claims = l.doc != nil, l.total, l.Claims
+	e.Found, e.Total, e.Claims = l.raw != nil, l.total, l.Claims
 	if e.Found {
 		e.Path = string(l.path())
 	}
@@ -88,13 +88,12 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	defer x.drop()
 	if q.Settled != nil {
 		if before, settled := q.Settled(x.sum); settled {
-			x.drop()
 			return before.again(x), nil
 		}
 	}
-	x.keep()
 	x.page = q.Page
 	return c.insertionsPage(x)
 }
@@ -155,7 +154,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 	}
 	for n, v := range records {
 		i := &page.Insertions[n]
-		v, i.Record, i.Defects = compact(v)
+		v, i.Record, i.Defects = compact(v, l.flawed)
 		i.Digest = v.digest(c.ignored, nil, 0)
 	}
 	return page, nil

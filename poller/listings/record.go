@@ -2,6 +2,7 @@ package listings
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -24,37 +25,34 @@ const (
 const maxRecordDepth = 64
 
 // compact is a record without white space, everything else as it was written. One with defects is
-// written in canonical form, in which they are mended; record is what it then says.
-func compact(v value) (record value, text json.RawMessage, defects []string) {
-	if v.doc.flawed {
+// written in canonical form, in which they are mended; record is what it then says. flawed is that
+// of the document.
+func compact(v value, flawed bool) (record value, text json.RawMessage, defects []string) {
+	if flawed {
 		defects = v.inspect(nil, 1)
 	}
-	switch {
-	case len(defects) > 0:
+	if len(defects) > 0 {
 		slices.Sort(defects)
-		v, _ = decode(v.appendCanonical(nil, nil, nil, 0, 1))
-	case v.doc.spaced:
-		compacted := slices.Clone(v.raw())
-		_ = compacted.Compact() // is proper JSON
-		return v, json.RawMessage(compacted), nil
+		mended, _ := decode(v.appendCanonical(nil, nil, nil, 0, 1))
+		v = mended.value
 	}
-	return v, json.RawMessage(v.raw()), slices.Compact(defects)
+	return v, json.RawMessage(v.raw), slices.Compact(defects)
 }
 
 // inspect appends what is wrong in a value.
 func (v value) inspect(defects []string, depth int) []string {
 	switch {
-	case v.kind() == jsontext.KindString && isBroken(v.raw()):
+	case v.kind() == jsontext.KindString && isBroken(v.raw):
 		return append(defects, DefectUTF8)
 	case len(v.inner) > 0 && depth > maxRecordDepth:
 		return append(defects, DefectTooDeep)
 	}
 	for n, m := range v.inner {
-		if v.isShadowed(n) {
+		switch {
+		case v.object().isShadowed(n):
 			defects = append(defects, DefectDuplicateName)
 			continue
-		}
-		if m.name != nil && m.name.broken {
+		case v.isObject() && m.name.broken:
 			defects = append(defects, DefectUTF8)
 		}
 		defects = m.inspect(defects, depth+1)
@@ -63,8 +61,19 @@ func (v value) inspect(defects []string, depth int) []string {
 }
 
 // isShadowed reports whether a member is followed by another one with its name, which counts.
-func (v value) isShadowed(n int) bool {
-	return v.isObject() && n+1 < len(v.inner) && v.inner[n].name.text == v.inner[n+1].name.text
+func (o object) isShadowed(n int) bool { return n+1 < len(o) && o[n].name.text == o[n+1].name.text }
+
+// compareUTF16 orders names as RFC 8785 does. That differs from their order in bytes only between
+// characters above U+FFFF, whose surrogates come earlier, and those from U+E000 on.
+func compareUTF16(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if i < len(a) && i < len(b) && min(a[i], b[i]) >= 0xEE && (a[i] >= 0xF0) != (b[i] >= 0xF0) {
+		return cmp.Compare(b[i], a[i])
+	}
+	return cmp.Compare(a[i:], b[i:])
 }
 
 // isBroken reports whether a JSON string, or any string in a text, may hold bytes or half
@@ -88,7 +97,7 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
-	if wrong != "" || root.doc.flawed && len(root.inspect(nil, 1)) > 0 {
+	if wrong != "" || root.flawed && len(root.inspect(nil, 1)) > 0 {
 		return digest, errNoJSON
 	}
 	return root.digest(tokens(ignore), nil, 0), nil
@@ -145,7 +154,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 		b = append(b, '{')
 		for n, m := range v.inner {
 			deeper, drop := below(ignore, m.name.text)
-			if drop || v.isShadowed(n) || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
+			if drop || v.object().isShadowed(n) || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
 				continue
 			}
 			b = append(append(separate(b), m.name.canonical...), ':')
@@ -161,11 +170,11 @@ func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, le
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		if raw := v.raw(); mayBeRewritten(raw) || v.doc.flawed && !utf8.Valid(raw) {
+		if raw := v.raw; mayBeRewritten(raw) || !utf8.Valid(raw) {
 			return appendCanonicalString(b, raw)
 		}
 	}
-	return append(b, v.raw()...)
+	return append(b, v.raw...)
 }
 
 // appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.

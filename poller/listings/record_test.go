@@ -150,7 +150,7 @@ func TestPropertyMemberOrderAndWhiteSpaceNeverMatterToTheDigest(t *testing.T) {
 		if errA != nil || errB != nil || da != db {
 			r.Fatalf("%s\n%s\n%v %v", a, b, errA, errB)
 		}
-		_, compacted, defects := compact(valueOf(a))
+		_, compacted, defects := compact(valueOf(a), true)
 		if dc, err := Digest(compacted, nil); err != nil || dc != da || defects != nil {
 			r.Fatalf("compact changed %s to %s (%v, %v)", a, compacted, defects, err)
 		}

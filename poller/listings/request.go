@@ -5,10 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"math"
@@ -133,39 +133,37 @@ type exchange struct {
 	page     int    // that was asked for; 0: none
 	status   int
 	header   http.Header
-	body     []byte // in room until it is kept
+	body     []byte // in room
 	room     *room
 	received time.Time
 	sum      Sum
 }
 
-// Sum is a hash of a response. Responses of equal sums to requests of one kind are read alike.
+// Sum is a hash of a response, of this process. Responses of equal sums to requests of one kind are
+// read alike.
 type Sum [16]byte
 
-// sumFor hashes what decides how the response to a query is read: the body, and behind it what else
-// does.
-func (x *exchange) sumFor(query string) Sum {
-	b := append(append(x.body, query...), x.place.Path...)
-	b = append(b, strings.Join(x.header.Values("Link"), ",")...)
-	b = binary.AppendVarint(b, int64(headerTotal(x.header)))
-	b = strconv.AppendBool(strconv.AppendBool(b, x.place.Known), x.declaresFailure())
-	b = binary.BigEndian.AppendUint64(b, uint64(len(x.body)))
-	whole := sha256.Sum256(b)
-	return Sum(whole[:len(Sum{})])
+var sumSeed = maphash.MakeSeed()
+
+// sumFor hashes what decides how the response to a query is read.
+func (x *exchange) sumFor(query string) (sum Sum) {
+	var h maphash.Hash
+	h.SetSeed(sumSeed)
+	maphash.WriteComparable(&h, x.place)
+	maphash.WriteComparable(&h, [2]string{query, strings.Join(x.header.Values("Link"), ",")})
+	maphash.WriteComparable(&h, headerTotal(x.header))
+	maphash.WriteComparable(&h, x.declaresFailure())
+	_, _ = h.Write(x.body)
+	binary.BigEndian.PutUint64(sum[:], h.Sum64())
+	return sum
 }
 
-// keep gives the body memory of its own, for what is read of it refers to it.
-func (x *exchange) keep() {
-	x.body = bytes.Clone(x.body)
-	x.drop()
-}
-
-// drop ends the use of the body, unless it is kept.
+// drop ends the use of the body.
 func (x *exchange) drop() {
 	if x.room.body.Cap() <= maxRoom {
 		rooms.Put(x.room)
 	}
-	x.room = nil
+	x.body, x.room = nil, nil
 }
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this

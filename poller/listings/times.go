@@ -64,7 +64,7 @@ func (o object) creations() iter.Seq[value] {
 // instant reads a time and names the form in which it is written. An unreadable time does little
 // harm, a wrong one much: what can be read in two ways, or is not plausible, is zero.
 func instant(v value, zone *time.Location) (at time.Time, form string) {
-	if date := v.object().get("$date"); date.doc != nil { // as MongoDB writes it
+	if date := v.object().get("$date"); date.raw != nil { // as MongoDB writes it
 		if v = date; date.isObject() {
 			v = date.object().get("$numberlong")
 		}

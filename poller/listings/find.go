@@ -45,7 +45,6 @@ type place struct {
 	depth int
 
 	lone, sure, person bool // of an object where contact requests are looked for: is one, has what one has
-	carrier            bool // an array of objects that are no records and hold lists
 }
 
 // finder looks for the records of one response.
@@ -171,10 +170,6 @@ func (f *finder) expect(known Place) *place {
 				at = m
 			}
 		}
-		if all := p.array(); len(all) > 0 && token == only.text {
-			at = all[0]
-			at.name = only
-		}
 		if at.raw == nil {
 			return p // what is around it may count its records
 		}
@@ -196,19 +191,11 @@ func (f *finder) look(p *place) {
 }
 
 // explore collects the place and those in it. It does not look into arrays, where records stand or
-// nothing that is known, unless their only element is an object that holds lists and is no record:
-// the result of the one action that was asked for. It is looked into as if it were a response of
-// its own.
+// nothing that is known.
 func (f *finder) explore(p *place) {
 	f.look(p)
 	f.places = append(f.places, p)
 	if p.depth == maxListDepth || p.isIndexed() {
-		return
-	}
-	if p.carrier = f.carries(p); p.carrier && len(p.array()) == 1 && !p.isInside(func(up *place) bool { return up.carrier }) {
-		inner := &place{value: p.array()[0], up: p}
-		inner.name = only
-		f.explore(inner)
 		return
 	}
 	for _, m := range p.object() {
@@ -222,27 +209,6 @@ func (f *finder) explore(p *place) {
 			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
-}
-
-// only is what the only element of an array is called in a path.
-var only = &name{text: "0", plain: "0"}
-
-// carries reports whether an array holds no record, but an object with a list that is called as one
-// of records is.
-func (f *finder) carries(p *place) bool {
-	isRecord := func(e value) bool {
-		_, reference := referenced(e)
-		return reference != "" || f.contacts() && (e.object().hint(surest, 1) || e.object().hasPerson(1))
-	}
-	return !slices.ContainsFunc(p.array(), isRecord) &&
-		slices.ContainsFunc(p.array(), func(e value) bool { return e.object().holdsList(nearby) })
-}
-
-// holdsList reports whether there is an array with a usual name, to a depth of deeper.
-func (o object) holdsList(deeper int) bool {
-	return slices.ContainsFunc(o, func(m value) bool {
-		return m.isArray() && m.isCalled(listNames) || deeper > 0 && m.object().holdsList(deeper-1)
-	})
 }
 
 // best returns the places with the highest score: none, the one, or several between which there is
@@ -265,9 +231,6 @@ func (f *finder) best() (best []*place) {
 
 // score says how surely a place is that of the records; 0: it is not.
 func (f *finder) score(p *place) int {
-	if p.carrier {
-		return 0
-	}
 	held, list := f.holds(p)
 	learned := f.isExpected(p)
 	own, generic := p.isNamed(f.names), p.isNamed(genericNames)
@@ -377,7 +340,7 @@ func (f *finder) isPart(p *place, held int) bool {
 // empty where the list of contact requests belongs means that there are none then.
 func (f *finder) hasNone() bool {
 	return f.contacts() && f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-		return l.isList() && !l.carrier && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+		return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
 	})
 }
 
@@ -596,5 +559,5 @@ func (f *finder) countsNone(at *place, h http.Header) bool {
 	for _, o := range scopes {
 		highest = max(highest, o.highest())
 	}
-	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 && !p.carrier })
+	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 })
 }

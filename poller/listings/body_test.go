@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"golang.org/x/text/encoding/unicode"
 )
 
 func gzipped(s string) []byte {
@@ -88,10 +86,8 @@ func TestACharsetIsReadAsItIsDeclared(t *testing.T) {
 		"application/json; charset=windows-1251": "й", "application/json; charset=macintosh": "È", "application/json;;charset=cp1252;": "é",
 		"application/json": "\xe9", "": "\xe9", "application/json; charset=utf-8": "\xe9", "application/json; charset=utf8": "\xe9", "application/json; charset=none": "\xe9",
 		"application/json; charset=": "\xe9", "application/json; xcharset=latin1": "\xe9",
-		"application/json; charset=ISO8859_1": "é", "application/json; charset=ISO8859_15": "é",
-		"application/json; charset=IBM850": "Ú", "application/json; charset=Cp850": "Ú", "application/json; charset=cp437": "Θ",
-		"application/json; charset=Cp1252": "é", "application/json; charset=Latin-1": "é", "application/json; charset=Latin-9": "é",
-		"application/json; charset=KOI8_R": "И", "application/json; charset=UTF_8": "\xe9", "application/json; charset=cp99999": "\xe9",
+
+		"application/json; charset=cp99999": "\xe9",
 	} {
 		if got, err := inUTF8([]byte("\xe9"), declared, 100); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", declared, got, err, want)
@@ -101,32 +97,6 @@ func TestACharsetIsReadAsItIsDeclared(t *testing.T) {
 		if got, err := inUTF8([]byte(body), "a/b; charset=latin1", 100); err != nil || string(got) != body {
 			t.Errorf("%q: %q, %v", body, got, err)
 		}
-	}
-}
-
-func TestUTF16IsKnownByItsMarkOrItsFirstCharacter(t *testing.T) {
-	const text = `[{"name":"Müller €"}]`
-	for order, endian := range map[string]unicode.Endianness{"little": unicode.LittleEndian, "big": unicode.BigEndian} {
-		for mark, policy := range map[string]unicode.BOMPolicy{"mark": unicode.UseBOM, "no mark": unicode.IgnoreBOM} {
-			body, err := unicode.UTF16(endian, policy).NewEncoder().Bytes([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, declared := range []string{
-				"", "application/json", "a/b; charset=utf-16", "a/b; charset=UTF16", "a/b; charset=UTF_16", "a/b; charset=UnicodeBig",
-				"a/b; charset=utf-8", "a/b; charset=ISO-8859-1", "a/b; charset=none",
-			} {
-				if got, err := inUTF8(body, declared, 100); err != nil || string(got) != text {
-					t.Errorf("%s endian, %s, %q: %q, %v", order, mark, declared, got, err)
-				}
-			}
-		}
-	}
-}
-
-func TestTheLimitOfABodyIs32MiB(t *testing.T) {
-	if most := bare(t).o.MaxBody; most != 32<<20 {
-		t.Errorf("the limit is %d", most)
 	}
 }
 

@@ -21,9 +21,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
-	"golang.org/x/text/encoding/ianaindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
@@ -204,11 +202,7 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(limited)
 	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		broken := transportError(ctx, r, err)
-		if broken.Stage != StageCanceled && isOfProxy(err) {
-			broken.Err = ofProxy(to, broken.Err)
-		}
-		return nil, broken
+		return nil, transportError(ctx, r, err)
 	}
 	defer resp.Body.Close()
 	x := &exchange{
@@ -306,50 +300,20 @@ func (m *room) read(resp *http.Response, most int64) ([]byte, error) {
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
 
 // inUTF8 decodes a body from the charset that its content type declares. JSON is UTF-8 whatever is
-// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing.
-// UTF-16 is known by its mark or by the first character, declared or not. The result is not larger
-// than most either.
+// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing. The
+// result is not larger than most either.
 func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
-	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
+	declared := declaredCharset.FindStringSubmatch(contentType)
+	if declared == nil || utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return body, nil
 	}
-	charset := utf16Of(body)
-	if declared := declaredCharset.FindStringSubmatch(contentType); charset == nil && declared != nil {
-		charset = charsetNamed(declared[1])
-	}
-	if charset == nil || charset == unicode.UTF8 {
+	charset, err := htmlindex.Get(declared[1])
+	if err != nil || charset == unicode.UTF8 {
 		return body, nil
 	}
 	decoded := transform.NewReader(bytes.NewReader(body), unicode.BOMOverride(charset.NewDecoder()))
 	return io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(decoded), most))
 }
-
-// utf16Of recognises UTF-16; nil: it is something else. JSON begins with a character of ASCII.
-func utf16Of(body []byte) encoding.Encoding {
-	switch {
-	case len(body) < 2 || body[0] == 0 && body[1] == 0:
-	case bytes.HasPrefix(body, []byte("\xfe\xff")), body[0] == 0:
-		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
-	case bytes.HasPrefix(body, []byte("\xff\xfe")), body[1] == 0:
-		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-	}
-	return nil
-}
-
-// charsetNamed is the charset of a name as the web or the IANA writes it; nil: it is unknown.
-func charsetNamed(name string) encoding.Encoding {
-	for _, name := range []string{name, notAlphanumeric.ReplaceAllString(strings.ToLower(name), "")} {
-		if charset, err := htmlindex.Get(name); err == nil {
-			return charset
-		}
-		if charset, err := ianaindex.IANA.Encoding(name); err == nil && charset != nil {
-			return charset
-		}
-	}
-	return nil
-}
-
-var notAlphanumeric = regexp.MustCompile(`[^a-z0-9]+`)
 
 // unpack returns a reader without content encoding.
 func (m *room) unpack(r io.Reader, h http.Header) (io.Reader, error) {

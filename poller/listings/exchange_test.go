@@ -260,20 +260,6 @@ func TestTheGateStandsInFrontOfEveryRequest(t *testing.T) {
 	}
 }
 
-func TestTheEnvelopeKnowsWhenAndWhat(t *testing.T) {
-	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"results":[{"propertyReferenceId":"a"}],"total":7}`)
-	})
-	began := time.Now()
-	page, err := a.client(t).insertions(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if page.Total != 7 || page.Path != "/results" || page.Received.Before(began) {
-		t.Errorf("%+v", page.Envelope)
-	}
-}
-
 func TestRetryAfterIsReadWithoutOverflow(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{

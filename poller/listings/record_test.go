@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"pgregory.net/rapid"
 )
 
 func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
@@ -97,64 +96,6 @@ func TestTheDigestSeesContentOnly(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-}
-
-// aValue draws JSON as lists of tokens so that its members can be shuffled.
-func aValue(t *rapid.T, depth int) any {
-	switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
-	case kind == 0 && depth > 0:
-		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) any { return aValue(t, depth-1) }), 0, 4).Draw(t, "array")
-	case kind == 1 && depth > 0:
-		return rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) any { return aValue(t, depth-1) }), 0, 4).Draw(t, "object")
-	case kind == 2:
-		return json.Number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number"))
-	case kind == 3:
-		return rapid.Bool().Draw(t, "bool")
-	case kind == 4:
-		return nil
-	}
-	return rapid.String().Draw(t, "text")
-}
-
-func spread(t *rapid.T, v any) string {
-	space := func() string { return rapid.SampledFrom([]string{"", " ", "\n", "\t "}).Draw(t, "space") }
-	switch v := v.(type) {
-	case map[string]any:
-		var names []string
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		var parts []string
-		for _, name := range rapid.Permutation(names).Draw(t, "order") {
-			parts = append(parts, space()+quote(name)+space()+":"+space()+spread(t, v[name])+space())
-		}
-		return "{" + space() + strings.Join(parts, ",") + "}"
-	case []any:
-		var parts []string
-		for _, e := range v {
-			parts = append(parts, space()+spread(t, e)+space())
-		}
-		return "[" + space() + strings.Join(parts, ",") + "]"
-	}
-	b, _ := json.Marshal(v)
-	return string(b)
-}
-
-func TestPropertyMemberOrderAndWhiteSpaceNeverMatterToTheDigest(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		v := rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) any { return aValue(t, 3) }), 0, 5).Draw(r, "record")
-		a, b := spread(r, v), spread(r, v)
-		da, errA := Digest(json.RawMessage(a), nil)
-		db, errB := Digest(json.RawMessage(b), nil)
-		if errA != nil || errB != nil || da != db {
-			r.Fatalf("%s\n%s\n%v %v", a, b, errA, errB)
-		}
-		_, compacted, defects := compact(valueOf(a), true)
-		if dc, err := Digest(compacted, nil); err != nil || dc != da || defects != nil {
-			r.Fatalf("compact changed %s to %s (%v, %v)", a, compacted, defects, err)
-		}
-	})
 }
 
 // The contract shows four whole messages; three of them hold a record of the API and what is to be read from it.

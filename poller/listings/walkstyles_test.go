@@ -163,48 +163,6 @@ func TestRefusedSizesAreGivenUpWhateverTheRefusal(t *testing.T) {
 	}
 }
 
-func TestTheCallersPageSizeIsNeverExceeded(t *testing.T) {
-	list := sequence(300)
-	for name, of := range map[string]style{
-		"page ignored":          func(q asked) ([]string, int, int) { return list[:min(300, max(q.size, 1))], -1, 0 },
-		"page and size ignored": func(asked) ([]string, int, int) { return list, -1, 0 },
-		"size refused": func(q asked) ([]string, int, int) {
-			if q.size > 0 {
-				return nil, 0, 416
-			}
-			return list[:150], -1, 0
-		},
-		"page refused": func(q asked) ([]string, int, int) {
-			if q.page >= 0 {
-				return nil, 0, 400
-			}
-			return list, -1, 0
-		},
-		"last page for ever": func(q asked) ([]string, int, int) {
-			return slicePage(list[:2*q.size], asked{page: min(q.page, 1)}, 0, q.size), -1, 0
-		},
-	} {
-		for _, size := range []int{1, 2, 3, 7, 19, 20, 21, 49, 50, 51, 100} {
-			s := &served{style: of}
-			_, v, _ := walked(t, s, WalkOptions{Size: size, MaxPages: 20})
-			if most := slices.Max(s.sizes); most > size {
-				t.Errorf("%s: asked for %d of at most %d", name, most, size)
-			}
-			if name != "last page for ever" && v.Complete {
-				t.Errorf("%s, size %d: complete with %d of 300, nobody said that it is all", name, size, v.References)
-			}
-		}
-	}
-}
-
-func TestAFullPageThatComesAgainIsNotTheWholeList(t *testing.T) {
-	list := sequence(40)
-	_, v, _ := walked(t, &served{style: func(q asked) ([]string, int, int) { return list[:q.size], -1, 0 }}, WalkOptions{Size: 10})
-	if v.Complete || v.Reason != ReasonPageIgnored || !v.Structural {
-		t.Errorf("%+v", v)
-	}
-}
-
 // Where page numbers are ignored, an insertion that comes in between makes the first page look like another one.
 func TestANewInsertionDoesNotMakeIgnoredPagesLookHeeded(t *testing.T) {
 	for when := 2; when <= 4; when++ {
@@ -251,52 +209,6 @@ func TestTotalsOnlyRefute(t *testing.T) {
 	}
 }
 
-func TestADepthCapIsSeenAgainstATotal(t *testing.T) {
-	list := sequence(100)
-	for name, past := range map[string]func(asked) ([]string, int, int){
-		"empty":   func(asked) ([]string, int, int) { return nil, 100, 0 },
-		"refused": func(asked) ([]string, int, int) { return nil, 0, 400 },
-		"the last page again": func(q asked) ([]string, int, int) {
-			return slicePage(list, asked{page: 3}, 0, 10), 100, 0
-		},
-	} {
-		_, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
-			if q.page > 3 {
-				return past(q)
-			}
-			return slicePage(list, q, 0, 10), 100, 0
-		}}, WalkOptions{Size: 10})
-		if err != nil || v.Complete || v.Reason != ReasonFewerThanTotal || !v.Structural || v.References != 40 {
-			t.Errorf("%s: %+v, %v", name, v, err)
-		}
-	}
-}
-
-func TestEndlessFreshPagesComeToAnEnd(t *testing.T) {
-	s := &served{style: func(q asked) ([]string, int, int) { return []string{fmt.Sprint("a", q.n), fmt.Sprint("b", q.n)}, -1, 0 }}
-	_, v, err := walked(t, s, WalkOptions{MaxPages: 30})
-	if err != nil || v.Complete || v.Reason != ReasonTooManyPages || !v.Structural || len(s.sizes) != 30 {
-		t.Errorf("%+v, %v after %d", v, err, len(s.sizes))
-	}
-}
-
-func TestARefusalInTheMiddleIsAHole(t *testing.T) {
-	list := sequence(30)
-	for _, status := range []int{400, 404, 410, 416, 422} {
-		for hole := 1; hole < 6; hole++ {
-			_, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
-				if q.page == hole {
-					return nil, 0, status
-				}
-				return slicePage(list, q, 0, 5), -1, 0
-			}}, WalkOptions{Size: 5})
-			if v.Complete || v.Reason != ReasonPageFailed || statusOf(err) != status || v.Structural {
-				t.Errorf("page %d answers %d: %+v, %v", hole, status, v, err)
-			}
-		}
-	}
-}
-
 // One page of a list of 30 shows no list, in one of several forms.
 func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
 	list := sequence(30)
@@ -313,26 +225,6 @@ func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
 			lost := missing(list, refs)
 			if err != nil || v.Complete && len(lost) > 0 || v.Complete != (hole > 6) {
 				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
-			}
-		}
-	}
-}
-
-func TestRefusalsPastTheEndAreTheEnd(t *testing.T) {
-	for _, status := range []int{400, 404, 410, 416, 422} {
-		for _, n := range []int{1, 5, 21, 25, 50} {
-			for _, base := range []int{0, 1} {
-				list := sequence(n)
-				refs, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
-					page := slicePage(list, q, base, q.size)
-					if len(page) == 0 {
-						return nil, 0, status
-					}
-					return page, -1, 0
-				}}, WalkOptions{Size: 25})
-				if isFull := n%25 == 0; err != nil || v.Complete == isFull || len(missing(list, refs)) > 0 {
-					t.Errorf("%d, %d from %d: %+v, %v", status, n, base, v, err)
-				}
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
 	for _, scope := range scopes {
 		for _, m := range scope.heads(1) {
 			all.More = max(all.More, x.claimOfMore(m))
-			if n, ok := m.count(); ok && m.isCalled(pagesNames) && n != records && !m.isObject() {
+			if n, ok := m.count(); ok && m.isCalled(pagesNames) && n != records {
 				all.Pages = max(all.Pages, n)
 			}
 			all.Incomplete = all.Incomplete || m.saysIncomplete()
@@ -62,14 +62,6 @@ func (x *exchange) claimOfMore(m value) Claim {
 	}
 	if m.isCalled(nextNames) {
 		return x.claimOfNext(m)
-	}
-	if !m.isCalled(linksNames) {
-		return Unsaid
-	}
-	for _, link := range m.inner {
-		if plain(link.object().text("rel")) == "next" {
-			return x.claimOfNext(link)
-		}
 	}
 	return Unsaid
 }

@@ -188,8 +188,6 @@ func (v value) references() (list []string) {
 		}
 		if named := m.reference(); named != "" {
 			list = append(list, named)
-		} else if m.isCalled(wrapperNames) {
-			list = append(list, m.references()...)
 		}
 	}
 	return list

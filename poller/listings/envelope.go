@@ -94,12 +94,8 @@ func (v value) speaksOfError() bool {
 		return v.isTrue() && !harmless
 	case isText && v.isCalled(wordCodes):
 		return !harmless
-	case name == "status" || name == "state":
-		if isText && errorWords.MatchString(s) {
-			return !harmless
-		}
 	case v.isCalled(messageLists):
-		return v.isOfErrorKind() || slices.ContainsFunc(v.inner, value.isOfErrorKind)
+		return slices.ContainsFunc(v.inner, value.isOfErrorKind)
 	}
 	return v.saysFailure()
 }

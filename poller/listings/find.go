@@ -144,7 +144,7 @@ func (x *exchange) leavesOut(top object, at *place, p Place) bool {
 	if top.speaksOfError() {
 		return false
 	}
-	isNull := at != nil && at.kind() == jsontext.KindNull && (at.up != nil || p.Path == "")
+	isNull := at != nil && at.kind() == jsontext.KindNull
 	switch {
 	case x.request.Operation == OperationContactRequests:
 		isBare := len(top) == 1 && top[0].name.text == "_links"
@@ -260,7 +260,7 @@ func (f *finder) score(p *place) int {
 		score += learnedRequests
 	}
 	score = score*10 + 9
-	if list && (!nameless || held == holdsReferences) {
+	if list && !nameless {
 		score -= min(p.depth, 9) // further out is better, where that says anything
 	}
 	score *= 1_000_000
@@ -278,7 +278,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 	}
 	switch {
 	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) || f.isPart(p, 0) {
+		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) {
 			return -1, true
 		}
 		return 0, true
@@ -301,7 +301,7 @@ func (f *finder) holds(p *place) (held int, list bool) {
 		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
 			return holdsRequest, false
 		}
-	case p.depth > 0 && (p.depth <= nearby || f.isExpected(p)) && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
+	case p.depth > 0 && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
 		return 0, false
 	}
 	return -1, false
@@ -365,7 +365,7 @@ func (f *finder) holdsInsertions(p *place) (held int, list bool) {
 		return holdsInsertion + 1, false // rather than what it is all of
 	case isListed && countLone(p.value) == 1:
 		return holdsInsertion, false
-	case isOne && p.depth == 0 && p.object().counts(totalNames) == nil:
+	case isOne && p.depth == 0:
 		return holdsRequest, false
 	}
 	return -1, false
@@ -488,7 +488,7 @@ func (f *finder) isLone(o object) bool {
 			whose++
 		}
 	}
-	return sure > 1 || sure > 0 && whose > 0
+	return sure > 0 && whose > 0
 }
 
 // areAddresses reports whether a list of e-mails is one of addresses: some services call the

@@ -159,7 +159,7 @@ func (w writer) alert(e events.Event) alert {
 
 	i, known := notices[e.Type]
 	if !known {
-		i = Item{Tone: Quiet, Under: unknown}
+		i = Item{Tone: Quiet, Under: "This version of doorbell cannot show more of it."}
 		i.Heading = cmp.Or(Line(string(e.Type), maxWord), "An event without a type")
 	}
 	switch e.Type {

@@ -46,7 +46,8 @@ func (w writer) item(e events.Event) (i Item, place string) {
 		i, place = w.insertion(w.t("Insertion is back"), p.Insertion, p.ObservedAt, p.Changes)
 		i.Facts = append(i.Facts, facts(w.fact("Was gone since", w.when(p.DisappearedAt)))...)
 	default:
-		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(w.fact("Seen", w.when(e.Time))), Note: w.t(unknown)}
+		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(w.fact("Seen", w.when(e.Time)))}
+		i.Note = w.t(incomplete)
 	}
 	if i.Tone == "" {
 		i.Tone = Quiet
@@ -57,7 +58,7 @@ func (w writer) item(e events.Event) (i Item, place string) {
 	return i, place
 }
 
-const unknown = "This version of doorbell cannot show more of it; the event itself holds everything."
+const incomplete = "Not everything is shown here; your portal has all of it."
 
 // request says who wrote, how to reach them, what they wrote, and about what.
 func (w writer) request(p *events.ContactRequestCreated) Item {
@@ -74,9 +75,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	if w.Short {
 		text = Line(text, maxShort)
 	}
-	if i.Quote, wasCut = Lines(text, w.most); wasCut {
-		i.Note = w.t("The message is longer; your portal has all of it.")
-	}
+	i.Quote, wasCut = Lines(text, w.most)
 	written := p.CreatedAt
 	if written.IsZero() {
 		written = p.ObservedAt
@@ -92,9 +91,6 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 		i.Facts = facts(
 			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
 			w.fact("Prefers", Line(c.PreferredContact, maxWord)))
-		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" && !p.Truncated {
-			i.Note = joined(" ", i.Note, w.t("The portal gives no way to reach this person; look there."))
-		}
 	}
 	label := w.t("Wrote")
 	if p.CreatedAt.IsZero() {
@@ -107,8 +103,8 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	switch {
 	case p.Erased:
 		i.Note = w.t("The data of this person was erased before this was sent.")
-	case p.Truncated:
-		i.Note = joined(" ", i.Note, w.t("Not everything was forwarded; your portal has all of it."))
+	case wasCut, p.Truncated, !w.Short && c.Email+c.Phone+c.PhoneRaw == "":
+		i.Note = w.t(incomplete)
 	}
 	return i
 }

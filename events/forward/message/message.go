@@ -191,7 +191,7 @@ func (w writer) single(e events.Event) Message {
 
 // digest is several events, by property: the one of which the first event came first.
 func (w writer) digest(all []events.Event) Message {
-	m := Message{Label: w.t("Digest"), Tone: Quiet, Foot: []string{w.t("These events waited together and are sent as one message.")}}
+	m := Message{Label: w.t("Digest"), Tone: Quiet}
 	var order []string
 	groups, places, requests := map[string][]Item{}, map[string]string{}, 0
 	several := slices.ContainsFunc(all, func(e events.Event) bool { return e.AgencyID != all[0].AgencyID })

@@ -191,45 +191,25 @@ var table = map[string][3]string{
 	},
 	"replayed": {"erneut gesendet", "renvoyé", "inviato di nuovo"},
 	"rooms":    {"Zimmer", "pièces", "locali"},
-	"These events waited together and are sent as one message.": {
-		"Diese Ereignisse wurden gesammelt und in einer Meldung zugestellt.",
-		"Ces événements ont été regroupés en un seul message.",
-		"Questi eventi sono stati raggruppati in un unico messaggio.",
-	},
-	"Not everything was forwarded; your portal has all of it.": {
-		"Es wurde nicht alles weitergeleitet; vollständig finden Sie es in Ihrem Portal.",
-		"Tout n’a pas été transmis ; le contenu complet se trouve sur votre portail.",
-		"Non tutto è stato inoltrato; il contenuto completo si trova sul vostro portale.",
+	incomplete: {
+		"Hier steht nicht alles; vollständig finden Sie es in Ihrem Portal.",
+		"Tout n’est pas affiché ici ; le contenu complet se trouve sur votre portail.",
+		"Qui non è riportato tutto; il contenuto completo si trova sul vostro portale.",
 	},
 	"The data of this person was erased before this was sent.": {
 		"Die Daten dieser Person wurden gelöscht, bevor dies gesendet wurde.",
 		"Les données de cette personne ont été effacées avant l’envoi.",
 		"I dati di questa persona sono stati cancellati prima dell’invio.",
 	},
-	"The message is longer; your portal has all of it.": {
-		"Die Nachricht ist länger; vollständig finden Sie sie in Ihrem Portal.",
-		"Le message est plus long ; vous le trouverez en entier sur votre portail.",
-		"Il messaggio è più lungo; lo trovate per intero sul vostro portale.",
-	},
 	"The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes.": {
 		"Das Portal hat die Daten dieser Person gelöscht. Bitte löschen Sie sie auch: in E-Mails, CRM und Notizen.",
 		"Le portail a effacé les données de cette personne. Effacez-les aussi : dans vos e-mails, votre CRM et vos notes.",
 		"Il portale ha cancellato i dati di questa persona. Cancellateli anche voi: da e-mail, CRM e appunti.",
 	},
-	"The portal gives no way to reach this person; look there.": {
-		"Das Portal nennt keine Kontaktangaben; schauen Sie dort nach.",
-		"Le portail n’indique aucun moyen de joindre cette personne ; consultez-le.",
-		"Il portale non indica come raggiungere questa persona; consultatelo.",
-	},
 	"This is a test of doorbell. Nobody wrote, and nothing happened.": {
 		"Dies ist ein Test von doorbell. Niemand hat geschrieben, und nichts ist geschehen.",
 		"Ceci est un test de doorbell. Personne n’a écrit et rien ne s’est passé.",
 		"Questo è un test di doorbell. Nessuno ha scritto e nulla è successo.",
-	},
-	unknown: {
-		"Mehr davon kann diese Version von doorbell nicht zeigen; im Ereignis selbst steht alles.",
-		"Cette version de doorbell ne peut pas en montrer davantage ; l’événement contient tout.",
-		"Questa versione di doorbell non può mostrare di più; l’evento contiene tutto.",
 	},
 	"This was sent again on request. It may be old, and somebody may have answered already.": {
 		"Dies wurde auf Wunsch erneut gesendet. Möglicherweise ist es alt und schon beantwortet.",

@@ -137,7 +137,7 @@ func TestWhatCannotBeRenderedIsRefusedAlone(t *testing.T) {
 }
 
 func TestStatusesThatAreDoneAreAccepted(t *testing.T) {
-	for status, want := range map[int]string{200: "done", 409: "done", 422: "never", 401: "waits", 500: "later"} {
+	for status, want := range map[int]string{200: "done", 409: "done", 413: "certainly never", 422: "never", 401: "waits", 500: "later"} {
 		r := record(t, status)
 		w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":"x","done":[409]}`)})
 		if got := outcome(w.Send(t.Context(), one(lead(t)))); got != want {

@@ -184,10 +184,13 @@ func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
 
 func outcome(err error) string {
 	var retry *forward.Retry
+	var refused *forward.Refused
 	switch {
 	case err == nil:
 		return "done"
-	case errors.As(err, new(*forward.Refused)):
+	case errors.As(err, &refused) && refused.Certain:
+		return "certainly never"
+	case errors.As(err, &refused):
 		return "never"
 	case errors.As(err, &retry) && retry.Receiver && retry.After == 0:
 		return "waits"
@@ -347,7 +350,7 @@ func TestADigestIsRefused(t *testing.T) {
 	if w.Traits().Digest > 1 {
 		t.Error("digests are asked for")
 	}
-	if got := outcome(w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})); got != "never" {
+	if got := outcome(w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})); got != "certainly never" {
 		t.Errorf("it is %q", got)
 	}
 }

@@ -296,10 +296,6 @@ func (w *worker) take(m jetstream.Msg) error {
 	case lost:
 		w.lost = append(w.lost, i)
 	default:
-		if len(i.sent) > 0 { // all whom it goes to now have it
-			w.add(i)
-			w.save()
-		}
 		return m.Ack()
 	}
 	w.waits()

@@ -238,6 +238,14 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 
 func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, _ *http.Request) {
+			for range 64 << 5 {
+				if _, err := w.Write(make([]byte, 32<<10)); err != nil {
+					return
+				}
+			}
+			t.Error("it was read to its end")
+		},
 		"dripping": func(w http.ResponseWriter, q *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
@@ -278,7 +286,7 @@ func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
 			go func() { ended <- w.Send(ctx, one(lead(t))) }()
 			select {
 			case err := <-ended:
-				if want := map[string]string{"dripping": "done", "another protocol": "waits"}[name]; outcome(err) != cmp.Or(want, "later") {
+				if want := map[string]string{"endless": "done", "dripping": "done", "another protocol": "waits"}[name]; outcome(err) != cmp.Or(want, "later") {
 					t.Errorf("it is %q, want %q", outcome(err), want)
 				}
 			case <-time.After(time.Minute):

@@ -232,6 +232,10 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 		var retry *forward.Retry
 		if !errors.As(err, &retry) || retry.Reason != want {
 			t.Errorf("it says %v, want %q", err, want)
+			continue
+		}
+		if whole := where == slow.URL || where == cut.URL; retry.Unanswered != whole || retry.Receiver == whole {
+			t.Errorf("%s: %+v", want, retry)
 		}
 	}
 }

@@ -23,30 +23,33 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 			o.Users = []*server.User{{Username: "crm", Password: doorbelltest.Sentinel, Permissions: denied}}
 		},
 	} {
-		s, n := doorbelltest.NewScene(t, "A100"), doorbelltest.NatsServer(t, configure)
-		url := n.ClientURL()
-		why = strings.ReplaceAll(why, "URL", url)
-		s.Watched(t, "A100")
-		environ := s.With("NATS_URL=" + strings.Replace(url, "//", "//crm:"+doorbelltest.Sentinel+"@", 1))
-		a, log := inProcess(t, environ)
-		endsInTime := runs(t, a)
-		s.Ring(t, "A100")
-		doorbelltest.Eventually(t, "the log says why", func() bool {
-			return strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), why)
-		})
-		for command, code := range map[string]int{"status": exit.Done, "check": exit.CodeFailed} {
-			doorbelltest.Eventually(t, command+" says why", func() bool {
-				got := doorbelltest.Run(t, environ, command)
-				words := strings.Join(strings.Fields(got.Stdout), " ") // the lines are broken to fit
-				if strings.Contains(words+got.Stderr, doorbelltest.Sentinel) {
-					t.Errorf("%s says the password", command)
-				}
-				return got.Code == code && strings.Contains(words, why)
+		t.Run(strings.Fields(why)[0], func(t *testing.T) {
+			t.Parallel()
+			s, n := doorbelltest.NewScene(t, "A100"), doorbelltest.NatsServer(t, configure)
+			url := n.ClientURL()
+			why = strings.ReplaceAll(why, "URL", url)
+			s.Watched(t, "A100")
+			environ := s.With("NATS_URL=" + strings.Replace(url, "//", "//crm:"+doorbelltest.Sentinel+"@", 1))
+			a, log := inProcess(t, environ)
+			endsInTime := runs(t, a)
+			s.Ring(t, "A100")
+			doorbelltest.Eventually(t, "the log says why", func() bool {
+				return strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), why)
 			})
-		}
-		endsInTime()
-		if strings.Contains(log.String(), doorbelltest.Sentinel) {
-			t.Error("the password is in the log")
-		}
+			for command, code := range map[string]int{"status": exit.Done, "check": exit.CodeFailed} {
+				doorbelltest.Eventually(t, command+" says why", func() bool {
+					got := doorbelltest.Run(t, environ, command)
+					words := strings.Join(strings.Fields(got.Stdout), " ") // the lines are broken to fit
+					if strings.Contains(words+got.Stderr, doorbelltest.Sentinel) {
+						t.Errorf("%s says the password", command)
+					}
+					return got.Code == code && strings.Contains(words, why)
+				})
+			}
+			endsInTime()
+			if strings.Contains(log.String(), doorbelltest.Sentinel) {
+				t.Error("the password is in the log")
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -73,20 +72,6 @@ func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	a.notify("STOPPING=1")
 	if got := next(t, socket); got != "STOPPING=1" {
 		t.Errorf("heard %q", got)
-	}
-}
-
-func TestASignOfLifeThatCannotBeSentEndsNothing(t *testing.T) {
-	address := filepath.Join(t.TempDir(), "notify")
-	socket, getenv := manager(t, address)
-	if err := errors.Join(socket.Close(), os.RemoveAll(address)); err != nil {
-		t.Fatal(err)
-	}
-	a, _ := open(t, "A100")
-	a.o.Notify = NewNotifier(getenv)
-	runUntilTheEnd(t, a)
-	again, _ := manager(t, address)
-	for next(t, again) != "WATCHDOG=1" {
 	}
 }
 

@@ -152,6 +152,11 @@ func TestAMaskedEventHoldsNobodyAndIsStillOne(t *testing.T) {
 				t.Errorf("%s tells %q", eventType, person)
 			}
 		}
+		for member, want := range map[string]string{`"record":`: `"record":"***"`, `"firstName":`: `"firstName":"***"`} {
+			if strings.Contains(string(data), member) && !strings.Contains(string(e.Data), want) {
+				t.Errorf("%s has no %s: %s", eventType, want, e.Data)
+			}
+		}
 		if !strings.Contains(string(e.Data), `"agencyId":"A100"`) {
 			t.Errorf("%s does not say whose it is", eventType)
 		}

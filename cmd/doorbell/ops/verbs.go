@@ -191,13 +191,12 @@ func (v Verb[Q, A]) Ask(ctx context.Context, c *Client, q Q) (a A, err error) {
 	return a, json.Unmarshal(b, &a)
 }
 
-// eventLine is an event of the log, or why there are no more. An answer that ends in another way
-// was cut.
+// eventLine is an event of the log, or why there are no more; empty: all were sent. An answer that
+// ends in another way was cut.
 type eventLine struct {
 	Event *LoggedEvent `json:"event,omitempty"`
 	Error string       `json:"error,omitempty"`
 	Hint  string       `json:"hint,omitempty"`
-	Done  bool         `json:"done,omitempty"`
 }
 
 func (v Verbs) serveEvents(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +208,7 @@ func (v Verbs) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false) // payloads arrive as they are in the log
-	last := eventLine{Done: true}
+	var last eventLine
 	for e, err := range v.Events(r.Context(), q) {
 		if err != nil {
 			last = eventLine{Error: err.Error(), Hint: Hint(err)}

@@ -220,7 +220,7 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"NATS_URL=host && NATS_CREDS=/none/creds", "NATS_CREDS", "/none/creds, which does not exist"},
 	{"PING_URL=http://ping.example/" + secret, "PING_URL", "write https://"},
 	{"SLACK_URL=hooks.slack.com/services/" + secret, "SLACK_URL", "write it whole, like https://"},
-	{"SLACK_URL=" + hook + "," + hook, "SLACK_URL", "several are written A100=address,B200=address"},
+	{"SLACK_URL=" + hook + "," + hook, "SLACK_URL", "two addresses; write A100=address,B200=address"},
 	{"SLACK_URL=A100=" + hook + ",B200=" + secret, "SLACK_URL", "for B200 is not an https"},
 	{"EMAIL_SMTP=mail.example.com:587", "EMAIL_SMTP", "write it like smtp://"},
 	{"EMAIL_SMTP=smtp://u:" + secret + "@mail.example.com", "EMAIL_SMTP", "write it into DOORBELL_EMAIL_PASSWORD"},

@@ -192,9 +192,11 @@ func URLTrouble(text string, plaintext List) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" ||
-		strings.ContainsAny(text, " \"<>\\{}") || strings.Contains(text, ",http"):
-		return "is not an https:// address; write it whole, like https://api.example.com; " +
-			"several are written A100=address,B200=address"
+		strings.ContainsAny(text, " \"<>\\{}"):
+		return "is not an https:// address; write it whole, like https://api.example.com"
+	case strings.Contains(text, ",http"):
+		return "looks like two addresses; write A100=address,B200=address, " +
+			"and %2C for a comma within an address"
 	case !hasHost(u):
 		return "names no usable host; write it like https://api.example.com"
 	case u.User != nil:

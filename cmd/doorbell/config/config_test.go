@@ -501,13 +501,13 @@ func TestTheAuthorityOfTheAPIIsRead(t *testing.T) {
 
 func TestWhatIsShownHasNoSecret(t *testing.T) {
 	shown := map[string]string{}
-	for _, s := range mustRead(t, fit("DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/x", "DOORBELL_EMAIL_FROM=a@x.example",
+	for _, s := range mustRead(t, fit("DOORBELL_API_KEYS=A100="+secret, "DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/x", "DOORBELL_EMAIL_FROM=a@x.example",
 		"DOORBELL_EMAIL_SMTP=smtps://u%40x@mail.example.com", "DOORBELL_EMAIL_PASSWORD="+secret, "DOORBELL_EMAIL_TO=nora@agency.example",
 		"DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET="+whsec, "NATS_URL="+secret+"@host,nats://u:"+secret+"@other:4222")).Settings {
 		shown[strings.TrimPrefix(s.Name, "DOORBELL_")] = s.Value
 	}
 	for name, want := range map[string]string{
-		"API_KEY": NewSecret(secret).Fingerprint(), "SLACK_URL": "A100=" + MaskedURL(hook) + ",*=other.example(sha256:",
+		"API_KEY": NewSecret(secret).Fingerprint(), "API_KEYS": "A100=" + NewSecret(secret).Fingerprint(), "SLACK_URL": "A100=" + MaskedURL(hook) + ",*=other.example(sha256:",
 		"EMAIL_SMTP": "smtps://***@mail.example.com", "EMAIL_TO": "*=nora@agency.example", "WEBHOOK_SECRET": "*=sha256:",
 		"NATS_URL": "***@host,nats://***@other:4222", "EMAIL_FROM": "a@x.example", "RETENTION": "720h",
 	} {

@@ -15,10 +15,10 @@ import (
 )
 
 // compare reads which events the stream holds whose ids its server may not know: those behind
-// Cursor.Read, once after each failure, reconnect and change of the leader. The embedded stream is read from its beginning after each start of the server, and offered the whole
-// log, because damaged files may lack any message. Its messages that cannot be decoded are erased:
-// the checksum of nats-server does not cover the length of the headers, so damage there goes
-// unnoticed.
+// Cursor.Read, once after each failure, reconnect and change of the leader. The embedded stream is
+// read from its beginning after each start of the server, and offered the whole log, because
+// damaged files may lack any message. Its messages that cannot be decoded are erased: the checksum
+// of nats-server does not cover the length of the headers, so damage there goes unnoticed.
 func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	s, server := &r.session, r.o.Conn.ConnectedServerId()
 	if info.Cluster != nil {

@@ -81,8 +81,7 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 	return err
 }
 
-// pack writes an archive with the store of one directory and the files beside it of another, which
-// may be removed meanwhile.
+// pack writes an archive with the store of one directory and the files beside it of another.
 func pack(w io.Writer, from, dir string) error {
 	archive := zip.NewWriter(w)
 	if err := archive.AddFS(os.DirFS(from)); err != nil {
@@ -92,10 +91,7 @@ func pack(w io.Writer, from, dir string) error {
 		names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are good
 		for _, name := range names {
 			text, err := os.ReadFile(filepath.Join(dir, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
+			if err != nil { // it was removed meanwhile: the next try packs what is left
 				return err
 			}
 			entry, err := archive.Create(name)

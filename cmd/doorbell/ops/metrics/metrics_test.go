@@ -73,6 +73,9 @@ func scrape(t testing.TB, s ops.Status) string {
 
 func TestFiguresAreThoseOfTheStatus(t *testing.T) {
 	text := scrape(t, busy())
+	if strings.Contains(text, `forwarder="email"`) {
+		t.Error("a forwarder that does not run has figures")
+	}
 	for _, want := range []string{
 		`doorbell_ready 1`,
 		`doorbell_api_up 0`,

@@ -51,10 +51,7 @@ const maxValues = 2_000_000
 func decode(text []byte) (d document, wrong string) {
 	text = bytes.Trim(text, " \t\r\n")
 	compacted := jsontext.Value(bytes.Clone(text))
-	err := compacted.Compact(jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
-	if d.flawed = err != nil; d.flawed {
-		err = compacted.Compact()
-	}
+	err := compacted.Compact() // takes names that repeat, and strings that are no text
 	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case len(text) == 0:
@@ -74,9 +71,9 @@ func decode(text []byte) (d document, wrong string) {
 		clear(r.names)
 		r.named = 0
 	}
-	r.text, r.at, r.room, r.deepest = compacted, 0, nil, 0
+	r.text, r.at, r.room, r.flawed = compacted, 0, nil, isBroken(compacted)
 	d.value = r.value(nil, 0)
-	d.flawed = d.flawed || r.deepest > maxRecordDepth
+	d.flawed = r.flawed
 	r.text = nil
 	return d, ""
 }
@@ -94,13 +91,14 @@ const maxNamed = 16 << 10
 
 // reader divides a text, which is known to be JSON without white space, into values.
 type reader struct {
-	text    []byte
-	at      int
-	deepest int
-	names   map[string]*name // by how they are written
-	named   int              // bytes of them
-	stack   []value          // of the objects and arrays that are open
-	room    []value          // for those that are closed
+	text   []byte
+	at     int
+	flawed bool             // as of the document
+	names  map[string]*name // by how they are written
+	named  int              // bytes of them
+	stack  []value          // of the objects and arrays that are open
+	order  []*value         // of members
+	room   []value          // for those that are closed
 }
 
 // value reads the next value and everything in it.
@@ -122,7 +120,7 @@ func (r *reader) value(called *name, depth int) value {
 
 // inside reads the members of an object or the elements of an array.
 func (r *reader) inside(isObject bool, depth int) []value {
-	r.deepest = max(r.deepest, depth)
+	r.flawed = r.flawed || depth > maxRecordDepth
 	first := len(r.stack)
 	for r.at++; r.text[r.at] != ']' && r.text[r.at] != '}'; {
 		var called *name
@@ -139,16 +137,21 @@ func (r *reader) inside(isObject bool, depth int) []value {
 		}
 	}
 	r.at++
-	if isObject {
-		slices.SortStableFunc(r.stack[first:], func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
-	}
-	list := r.keep(r.stack[first:])
+	list := r.keep(r.stack[first:], isObject)
 	r.stack = r.stack[:first]
 	return list
 }
 
+// skipString goes from one quote to the next, unless that one is escaped.
 func (r *reader) skipString() {
-	for r.at++; r.text[r.at] != '"'; r.at++ {
+	r.at++
+	quote := bytes.IndexByte(r.text[r.at:], '"')
+	escape := bytes.IndexByte(r.text[r.at:r.at+quote], '\\')
+	if escape < 0 {
+		r.at += quote + 1
+		return
+	}
+	for r.at += escape; r.text[r.at] != '"'; r.at++ {
 		if r.text[r.at] == '\\' {
 			r.at++
 		}
@@ -156,13 +159,25 @@ func (r *reader) skipString() {
 	r.at++
 }
 
-// keep copies values to where they stay.
-func (r *reader) keep(list []value) []value {
+// keep copies values to where they stay, members ordered by name.
+func (r *reader) keep(list []value, isObject bool) []value {
 	if len(list) > cap(r.room)-len(r.room) {
 		r.room = make([]value, 0, max(len(list), min(len(r.text)/32, 256)))
 	}
 	first := len(r.room)
-	r.room = append(r.room, list...)
+	if !isObject {
+		r.room = append(r.room, list...)
+		return r.room[first:len(r.room):len(r.room)]
+	}
+	r.order = r.order[:0]
+	for n := range list {
+		r.order = append(r.order, &list[n])
+	}
+	slices.SortStableFunc(r.order, func(a, b *value) int { return compareUTF16(a.name.text, b.name.text) })
+	for n, m := range r.order {
+		r.flawed = r.flawed || n > 0 && r.order[n-1].name.text == m.name.text
+		r.room = append(r.room, *m)
+	}
 	return r.room[first:len(r.room):len(r.room)]
 }
 

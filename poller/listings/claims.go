@@ -63,6 +63,14 @@ func (x *exchange) claimOfMore(m value) Claim {
 	if m.isCalled(nextNames) {
 		return x.claimOfNext(m)
 	}
+	if !m.isCalled(linksNames) {
+		return Unsaid
+	}
+	for _, link := range m.inner {
+		if plain(link.object().text("rel")) == "next" {
+			return x.claimOfNext(link)
+		}
+	}
 	return Unsaid
 }
 

@@ -94,6 +94,10 @@ func (v value) speaksOfError() bool {
 		return v.isTrue() && !harmless
 	case isText && v.isCalled(wordCodes):
 		return !harmless
+	case name == "status" || name == "state":
+		if isText && errorWords.MatchString(s) {
+			return !harmless
+		}
 	case v.isCalled(messageLists):
 		return slices.ContainsFunc(v.inner, value.isOfErrorKind)
 	}

@@ -81,22 +81,6 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 	}
 }
 
-func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 200 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		u := &underWay{under: w.options.API.Transport, takes: func() time.Duration { return 9 * time.Second }}
-		w.options.API.Transport = u
-		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
-		w.start()
-		w.pass(time.Minute)
-		if got := u.peak.Load(); got != 64 {
-			t.Errorf("%d polls at once, want 64: 40 a second that take 9 s would need 360", got)
-		}
-	})
-}
-
 func TestAnAPIThatHangsIsGivenNoMorePollsThanTheBound(t *testing.T) {
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
@@ -124,36 +108,6 @@ func TestAnAPIThatHangsIsGivenNoMorePollsThanTheBound(t *testing.T) {
 		w.pass(time.Minute)
 		if got := w.model.Requests(sandbox.Filter{}) - before; got < 300 {
 			t.Errorf("%d requests in the two minutes after it answers again", got)
-		}
-	})
-}
-
-func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
-	long(t)
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##", "a#3##")
-		for n := range 100 {
-			w.publish("B200", fmt.Sprintf("b#%d##", n))
-		}
-		w.model.KeepLog()
-		w.options.PollInterval = 5 * time.Second
-		w.start()
-		w.pass(5 * time.Minute)
-		w.must(w.model.Withdraw("A100", "a#1##"))
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationContactRequests && c.Reference == "a#1##" {
-				return &sandbox.Fault{Delay: 29 * time.Second}
-			}
-			return nil
-		})
-		w.pass(10 * time.Minute)
-		log := w.model.Log(sandbox.Filter{AgencyID: "B200", Operation: sandbox.OperationContactRequests})
-		longest := time.Duration(0)
-		for n := range log[1:] {
-			longest = max(longest, log[n+1].At.Sub(log[n].At))
-		}
-		if longest > 5*time.Second {
-			t.Errorf("nobody was polled for %v", longest)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/sandbox"
 )
@@ -83,31 +82,6 @@ func TestTheScheduleLearnsWhenWhatAPollFoundWasCreated(t *testing.T) {
 	})
 }
 
-func TestWhatAPollShowedBeforeItFailedIsToldByTheNextOne(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		e := w.recorder()
-		w.start()
-		w.pass(5 * time.Minute)
-		e.found("a#1##")
-		began := time.Now()
-		for n := range 25 {
-			w.write("A100", "a#1##", time.Duration(n)*time.Second)
-		}
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationContactRequests && c.Query.Get("numberOfItemsPerPage") != "20" && time.Since(began) < 2*time.Minute {
-				return &sandbox.Fault{Status: 500}
-			}
-			return nil
-		})
-		w.pass(15 * time.Minute)
-		all := e.found("a#1##")
-		if len(all) != 1 || len(all[0]) != 25 {
-			t.Errorf("25 came in one catch-up; the schedule was told %v", all)
-		}
-	})
-}
-
 // TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd looks at 300 insertions for the first time, which takes a minute:
 // they wait their turn, the one that appears meanwhile does not.
 func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {
@@ -135,34 +109,6 @@ func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {
 		w.pass(60 * time.Second) // of 95; polls have at least two thirds of 5 a second
 		if s := w.status("A100"); s.FirstPolls != 0 {
 			t.Errorf("%d were never polled", s.FirstPolls)
-		}
-	})
-}
-
-// TestTheFirstSweepTakesNoMoreThanTheBudgetDemands counts every request of it.
-func TestTheFirstSweepTakesNoMoreThanTheBudgetDemands(t *testing.T) {
-	long(t)
-	const n = 300
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		var ids []string
-		for k := range n {
-			w.publish("A100", fmt.Sprintf("a#%d##", k))
-		}
-		w.start()
-		w.pass(5 * time.Second)
-		for k := range n / 30 {
-			ids = append(ids, w.write("A100", fmt.Sprintf("a#%d##", 30*k), 0))
-		}
-		w.pass(70 * time.Second) // 300 polls and two walks of 8 pages are 64 s; those that were polled already come again
-		if s := w.status("A100"); s.FirstPolls != 0 {
-			t.Errorf("after 75 s %d were never polled", s.FirstPolls)
-		}
-		w.pass(time.Minute)
-		got := announced(w.log("A100"))
-		for _, id := range ids {
-			if got[id] != 1 {
-				t.Fatalf("one that was written during the sweep was announced %d times", got[id])
-			}
 		}
 	})
 }
@@ -226,42 +172,6 @@ func TestAChangedRecordIsPolledSoon(t *testing.T) {
 		w.pass(3 * time.Minute)
 		if got := polls() - before; got > 5 {
 			t.Errorf("%d polls after a fifth of all records has changed", got)
-		}
-	})
-}
-
-func TestARestartDuringTheFirstSweepPrioritizesOnlyWhatAppearedAfterTheBaseline(t *testing.T) {
-	const n = 200
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for k := range n {
-			w.publish("A100", fmt.Sprintf("a#%d##", k))
-		}
-		w.options.WalkInterval, w.options.PollInterval = 10*time.Second, time.Hour
-		w.start()
-		w.pass(11 * time.Second)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Reference == "b#1##" {
-				return &sandbox.Fault{Status: 500}
-			}
-			return nil
-		})
-		w.publish("A100", "b#1##")
-		for count(w.log("A100"), events.TypeInsertionAppeared) == 0 {
-			w.pass(time.Second)
-		}
-		w.pass(2 * time.Second)
-		w.halt()
-		w.model.SetFault(nil)
-		w.pass(20 * time.Minute) // whatever the process before would have waited for is over
-		before := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Reference: "b#1##"})
-		w.start()
-		w.pass(3 * time.Second)
-		s := w.status("A100")
-		if s.FirstPolls < n/4 {
-			t.Fatalf("%d were never polled", s.FirstPolls)
-		}
-		if got := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Reference: "b#1##"}); got == before {
-			t.Errorf("what appeared waits behind the %d that were there before", s.FirstPolls)
 		}
 	})
 }

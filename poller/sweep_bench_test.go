@@ -7,11 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +33,6 @@ import (
 var (
 	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
 	sweepCount  = flag.Int("sweep.insertions", 10_000, "insertions of a sweep")
-	sweepCPU    = flag.String("sweep.profile", "", "file for a CPU profile of the poller alone; what is measured then says nothing")
 	sweepLarge  = flag.Bool("sweep.large", false, "also sweep over 100,000 insertions")
 )
 
@@ -70,7 +67,6 @@ func BenchmarkSweepGrowth(b *testing.B) {
 
 func benchmarkSweep(b *testing.B, count int, volatile string, packed bool) {
 	s := newSweep(b, count, volatile, packed)
-	s.profile()
 	var own, script, loops, polls []float64
 	for range *sweepRounds {
 		p := s.poll(count)
@@ -193,24 +189,6 @@ func (s *sweep) poll(count int) cost {
 			s.b.Fatal(err)
 		}
 	})
-}
-
-// profile writes the profile of some sweeps, if it is wanted.
-func (s *sweep) profile() {
-	if *sweepCPU == "" {
-		return
-	}
-	f, err := os.Create(*sweepCPU)
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	defer f.Close()
-	runtime.SetCPUProfileRate(1000)
-	if err := pprof.StartCPUProfile(f); err != nil {
-		s.b.Fatal(err)
-	}
-	s.poll(40 * s.count)
-	pprof.StopCPUProfile()
 }
 
 // loop asks for the same bodies, so many of both kinds, and discards them.

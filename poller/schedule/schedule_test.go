@@ -211,17 +211,6 @@ func TestAPauseHoldsAnAgencyAndThenLetsOneGoAtATime(t *testing.T) {
 	next(t, s, 6, schedule.Index, turn.Reference)
 }
 
-func TestWhatHasLeftIsNotGivenOut(t *testing.T) {
-	s := newSchedule(time.Minute, "a", "b")
-	turn, _ := s.Next(at(0))
-	s.Remove("A100", turn.Reference)
-	s.Polled("A100", turn.Reference, at(1), nil)
-	s.Put("A100", turn.Reference, at(1))
-	if s.Has("A100", turn.Reference) || s.Len("A100") != 1 {
-		t.Error("it is still there")
-	}
-}
-
 func TestInsertionsArePolledByTheSquareRootOfTheirRates(t *testing.T) {
 	d := newDrive(schedule.Options{Staleness: 24 * time.Hour})
 	slow, fast := d.add("A100", 150, 200, time.Minute), d.add("A100", 150, 3200, time.Minute)
@@ -394,14 +383,6 @@ func TestNobodyWaitsForeverThoughTheCapCannotBeHeld(t *testing.T) {
 	if d.polls[turn.Reference] < 2 || d.ofAgency("B200") < 90 {
 		t.Errorf("after a failure %d polls, after a pause %d", d.polls[turn.Reference], d.ofAgency("B200"))
 	}
-}
-
-func TestWhatFailedComesBackThoughTheClockJumpedWhileItWasAsked(t *testing.T) {
-	const days = 24 * 60
-	s := newSchedule(0, "a")
-	next(t, s, 1, schedule.Cap, "a")
-	s.Put("A100", "a", at(40*days))
-	next(t, s, 40*days, schedule.Retry, "a")
 }
 
 // TestNothingIsLostOrGivenOutTwice does random things and holds the schedule against a plain map.

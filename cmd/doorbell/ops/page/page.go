@@ -39,7 +39,7 @@ type Options struct {
 // /favicon.ico with no content. All links are relative, so the page works below any path of a reverse
 // proxy.
 func Handler(o Options) http.Handler {
-	h := &handler{o: o, shared: ops.Shared(o.Status)}
+	h := &handler{o: o, shared: ops.Shared(o.Status), hours: newHours(o.Store)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.serve)
 	mux.HandleFunc("GET /events", h.stream)
@@ -53,6 +53,7 @@ func Handler(o Options) http.Handler {
 type handler struct {
 	o      Options
 	shared func() (ops.Status, error)
+	hours  *hours
 }
 
 //go:embed assets
@@ -86,6 +87,8 @@ type view struct {
 	Headline    ops.Headline
 	Now         time.Time
 	Events      []line
+	Figures     []figure
+	Chart       chart
 	People      bool
 	AgencyName  func(agencyID string) string
 }
@@ -115,6 +118,11 @@ func (h *handler) serve(w http.ResponseWriter, _ *http.Request) {
 		group, _, _ := strings.Cut(string(e.Type), ".")
 		v.Events = append(v.Events, line{e, ops.Short(group, 32), what, ops.Short(strings.Join(parts, " · "), 400)})
 	}
+	if v.Chart, err = h.hours.chart(s); err != nil {
+		http.Error(w, "doorbell cannot read its event log; its log says why", http.StatusServiceUnavailable)
+		return
+	}
+	v.Figures = v.figures()
 	var b bytes.Buffer
 	if err := templates.Execute(&b, v); err != nil {
 		http.Error(w, "doorbell cannot draw its page", http.StatusInternalServerError)

@@ -84,6 +84,9 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	q.ToSequence = counts.UpTo // later events are not in the confirmed number
 	if c.To == "-" {           // needs no confirmation
 		_, err := printEvents(ctx, log, q, func(e ops.LoggedEvent) error {
+			if erased, err := log.erased(ctx, e.Event); erased || err != nil { // since its page was read
+				return err
+			}
 			return printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay))
 		})
 		return err

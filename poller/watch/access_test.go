@@ -43,18 +43,6 @@ func refusedAt(references ...string) Access {
 	return x
 }
 
-func TestARefusalOfWhatIsHaltedChangesNothing(t *testing.T) {
-	x := Access{AgencyID: "A100", Key: oneKey}
-	c := x.Refuse(refusedList(x), nil, epoch)
-	if len(c.Halted) != 1 || len(c.Events) != 1 {
-		t.Fatalf("%+v", c)
-	}
-	again := x.After(c, epoch).Refuse(refusedList(x), nil, epoch.Add(time.Minute))
-	if len(again.Halted)+len(again.Events) != 0 {
-		t.Errorf("%+v", again)
-	}
-}
-
 // TestADeadKeyIsBlamedOnNoAgency lets a key die under agencies, each of which was answered well a moment ago: the first halt names
 // both causes, all others the key.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
@@ -254,15 +242,6 @@ func scopes(c Effects) string {
 	}
 	slices.Sort(list)
 	return fmt.Sprint(list)
-}
-
-func TestWhereOthersAreAnsweredEachRefusedInsertionHalts(t *testing.T) {
-	x := refusedAt("c", "b", "a")
-	x.LastAnswer = epoch.Add(time.Second)
-	c, _ := x.Decide(Listing{true, epoch.Add(30 * time.Minute), set("a", "b", "c", "d"), nil, 4}, nil, epoch.Add(30*time.Minute))
-	if got := scopes(c); got != "[insertion a insertion b insertion c]" || len(c.Events) != 3 {
-		t.Error(got)
-	}
 }
 
 func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {

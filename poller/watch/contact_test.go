@@ -156,51 +156,11 @@ func TestAnIdThatWasGivenAgainIsOfThePersonWhoseContentIsShown(t *testing.T) {
 	}
 }
 
-func TestOneThatAResponseShowsTwiceIsOne(t *testing.T) {
-	m := newMemory()
-	anna, bruno := person(7, 1, "Anna", "Is it free?"), person(8, 2, "Bruno", "May I come?")
-	for _, want := range [][]string{{"created 7", "created 8"}, nil, nil} {
-		wants(t, m.see(anna, bruno, anna), want...)
-	}
-	if len(m.Known) != 2 {
-		t.Errorf("%d are remembered", len(m.Known))
-	}
-}
-
-func TestAnIdThatWasGivenAgainHasAnEventOfItsOwn(t *testing.T) {
-	m := newMemory()
-	ids := map[string]bool{}
-	for n, name := range []string{"Anna", "Bruno", "Carla"} {
-		for _, p := range m.see(person(7, n, name, "x")).Events {
-			e, err := events.New(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids[e.ID] = true
-		}
-	}
-	if len(ids) != 3 || len(m.Known) != 3 {
-		t.Errorf("%d ids, %d remembered", len(ids), len(m.Known))
-	}
-}
-
 func TestOneWhoWasErasedBeforeAnyPollIsKnownByTheIdAlone(t *testing.T) {
 	m := newMemory()
 	m.Known = []store.ContactRequest{{ID: "7", Redacted: true}}
 	wants(t, m.see(person(7, 1, "Anna", "Is it free?")))
 	wants(t, m.see(person(7, 1, "Anna", "Is it still free?")))
-}
-
-func TestRowNumbersSwallowNothing(t *testing.T) {
-	m := newMemory()
-	var list []listings.ContactRequest
-	for n := range 5 {
-		list = append([]listings.ContactRequest{person(0, n*15, fmt.Sprint("P", n), "x")}, list...)
-		for row := range list {
-			list[row] = person(row+1, (len(list)-1-row)*15, fmt.Sprint("P", len(list)-1-row), "x")
-		}
-		wants(t, m.see(list...), "created 1")
-	}
 }
 
 // TestRowNumbersSwallowNothingBesideAChange has rows without times, of which one is changed when
@@ -343,19 +303,6 @@ func TestWhereIdentityItselfChangesPlacesAreTakenSilently(t *testing.T) {
 	wants(t, m.see(append(slices.Clone(finer), person("new", 100, "New", "y"))...))
 }
 
-func TestAKnownOneBehindTheEndOfAResponseSaysNothing(t *testing.T) {
-	m := newMemory()
-	m.poll.Longest = 12
-	list := func(from, n int) (all []listings.ContactRequest) { // all of one minute, as an API writes that tells no seconds
-		for k := range n {
-			all = append(all, person(from+k, 1, fmt.Sprint("P", from+k), "x"))
-		}
-		return all
-	}
-	m.see(list(0, 12)...)
-	wants(t, m.see(list(1, 12)...), "created 12") // pushes one out of the twelve that are shown
-}
-
 // TestAFullListOfOneMomentPushesOthersOut has as many pushed out as came: that is no change of identity.
 func TestAFullListOfOneMomentPushesOthersOut(t *testing.T) {
 	m := newMemory()
@@ -436,23 +383,6 @@ func TestTwoOfOneNameHaveTwoEvents(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s: %s is announced %d times", name, who, n)
 			}
-		}
-	}
-}
-
-func TestEqualTextsBehindTheEndOfAResponseAreOthers(t *testing.T) {
-	m := newMemory()
-	var list []listings.ContactRequest
-	for n := range 40 {
-		list = append(list, lead(fmt.Sprintf(`{"id":%d,"createdAt":"2026-11-20T09:41:07Z","message":"x"}`, n)))
-	}
-	m.poll.Longest = 20
-	w := NewWindow()
-	for _, part := range []Response{{Question: questions[0], Requests: list[:20]}, {Question: questions[2], Requests: list[20:]}} {
-		part.Total, part.List = -1, true
-		j := m.judge(w, part)
-		if w = j.Window; len(j.Events) != 20 {
-			t.Errorf("%d of 20 announced", len(j.Events))
 		}
 	}
 }
@@ -602,49 +532,6 @@ func TestTheScoreIsNoNews(t *testing.T) {
 			if j := m.see(lead(fmt.Sprintf(form, score))); !j.Empty() {
 				t.Errorf("score %s is told as %v", score, j.Events)
 			}
-		}
-	}
-}
-
-func TestWhatIsSaidOfPeopleChangesNothingThatIsRemembered(t *testing.T) {
-	type outcome struct {
-		Known []store.ContactRequest
-		IDs   []string
-	}
-	outcomes := map[events.People]outcome{}
-	for _, people := range []events.People{events.PeopleFull, events.PeopleContact, events.PeopleNone} {
-		m := newMemory()
-		m.poll.People, m.poll.Announce = people, true
-		var o outcome
-		for _, message := range []string{"Guten Tag", "Guten Abend"} {
-			// The first is before the start: old, and announced as such.
-			for _, p := range m.see(person("c1", -90, "Nora", message), person("c2", 1, "Nora", message)).Events {
-				e, err := events.New(p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				o.IDs = append(o.IDs, string(e.Type)+" "+string(e.Origin)+" "+e.ID)
-				if err := schematest.Check(string(e.Type), e.Data); err != nil {
-					t.Error(err)
-				}
-				if said := strings.Contains(string(e.Data), "Guten"); said != (people == events.PeopleFull) {
-					t.Errorf("%s: the message is in %s: %v", people, e.Type, said)
-				}
-				if said := strings.Contains(string(e.Data), "nora"); said != (people != events.PeopleNone) {
-					t.Errorf("%s: the address is in %s: %v", people, e.Type, said)
-				}
-			}
-		}
-		o.Known = m.Known
-		outcomes[people] = o
-	}
-	whole := outcomes[events.PeopleFull]
-	if len(whole.IDs) != 4 || len(whole.Known) != 2 {
-		t.Fatalf("%d events and %d contact requests", len(whole.IDs), len(whole.Known))
-	}
-	for people, o := range outcomes {
-		if !reflect.DeepEqual(o, whole) {
-			t.Errorf("%s: what is remembered, or the ids of events, are not those of full", people)
 		}
 	}
 }

@@ -66,13 +66,3 @@ func TestAMemberThatChangesInFewOfThoseThatChangeIsNotVolatile(t *testing.T) {
 		}
 	}
 }
-
-func TestOnlySoManyContactRequestsAreCompared(t *testing.T) {
-	var v Volatility
-	for n := range 50 {
-		v.Observe(fmt.Sprint(n), readingsOf(20, 1, "/views"))
-	}
-	if len(v.seen) != volatileWatched {
-		t.Errorf("%d are compared", len(v.seen))
-	}
-}

@@ -183,25 +183,6 @@ func reversed(list []listings.ContactRequest) []listings.ContactRequest {
 	return list
 }
 
-func TestAFirstBurstIsClosedByTheOtherEnd(t *testing.T) {
-	for _, c := range []struct {
-		n, most int
-		want    Closed
-	}{{25, 1000, ClosedReversed}, {120, 1000, ClosedReversed}, {50, 50, ClosedReversed}, {51, 50, Open}, {120, 50, Open}} {
-		m := newMemory()
-		m.poll.Longest = 0
-		closed, _ := m.catchUp(service{list: minutes(0, c.n), most: c.most, ordered: true})
-		if closed != c.want || len(m.Known) < min(c.n, c.most) {
-			t.Errorf("%d of at most %d: closed %q, %d known", c.n, c.most, closed, len(m.Known))
-		}
-	}
-	m := newMemory()
-	m.poll.Longest = 0
-	if closed, _ := m.catchUp(service{list: minutes(0, 60), most: 50}); closed != Open {
-		t.Errorf("an order that is ignored closes %q", closed)
-	}
-}
-
 func TestAListInNoOrderIsAGapOnce(t *testing.T) {
 	m := newMemory()
 	m.poll.Longest = 0
@@ -323,28 +304,6 @@ func TestWhatIsOldStaysOldBehindAnEmptyFirstList(t *testing.T) {
 	wants(t, m.see(append(minutes(-6000, 3), person("n1", 1, "N", "x"))...), "created n1")
 }
 
-func TestAnOrderThatIsTurnedRoundIsReported(t *testing.T) {
-	s := func(n int) (desc, asc Response) { // fifty at most, and asc is desc
-		list := minutes(0, n)
-		desc = Response{Question: questions[0], Requests: reversed(slices.Clone(list))[:50], Total: -1, List: true}
-		asc = Response{Question: questions[2], Requests: list[:50], Total: -1, List: true}
-		return desc, asc
-	}
-	m := newMemory()
-	m.poll.Longest = 50
-	for n := 50; n < 53; n++ {
-		m.poll.Proved = 50 // when there were not more
-		desc, asc := s(n)
-		j := m.judge(NewWindow(), desc)
-		if n > 50 && j.Closed != Open {
-			t.Errorf("%d: closed %q", n, j.Closed)
-		}
-		if j = m.judge(j.Window, asc); n > 50 && (j.Closed != Open || len(j.Events) != 1) {
-			t.Errorf("%d: closed %q, %d events", n, j.Closed, len(j.Events))
-		}
-	}
-}
-
 // TestWhatATotalCountsIsUnseen has contact requests without times, as many as were all there is before.
 func TestWhatATotalCountsIsUnseen(t *testing.T) {
 	for total, want := range map[int]Closed{-1: ClosedSteady, 12: ClosedSteady, 13: Open} {
@@ -405,18 +364,6 @@ func TestAResponseThatIsJudgedAgainChangesNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestWhatSlidesInFromBelowIsOldAfterARestart has an agency whose other insertions have been quiet for longer than this one: after a
-// restart they are all that has been shown.
-func TestWhatSlidesInFromBelowIsOldAfterARestart(t *testing.T) {
-	m := newMemory()
-	m.Insertion.Baseline, m.Insertion.Start = true, epoch
-	m.poll.Longest = 10
-	list := minutes(-100_000, 11)
-	wants(t, m.see(slices.Clone(list[:10])...))
-	m.poll.Newest = epoch.Add(-200_000 * time.Minute) // of another insertion, the first one after the restart
-	wants(t, m.see(slices.Clone(list[1:])...))
 }
 
 // TestTheStartMovesBackAfterTheFirstPoll has contact requests that the service shows late.

@@ -21,7 +21,6 @@ type Insertion struct {
 	Missing   int       `json:"m,omitzero"` // complete walks in a row that did not list it
 	LastSeen  time.Time `json:"l,omitzero"` // last sighting before it went missing; zero while it is listed
 	GoneSince time.Time `json:"g,omitzero"` // since when it counts as disappeared; zero while published
-	Refused   string    `json:"x,omitzero"` // fingerprint of the key that was refused before it disappeared: that one asks no more
 
 	Outside   bool      `json:"o,omitzero"`  // the configured filter leaves it out; GoneSince says since when
 	Baseline  bool      `json:"b,omitzero"`  // it was there before we began to watch

@@ -67,6 +67,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
+		windows: shown{size: watch.WidestSize},
 	}
 	a.snapshot.Store(&snapshot{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Key: k.Key})
@@ -245,10 +246,7 @@ func (a *agency) spread(polled []store.Insertion, now time.Time) {
 		if i.Polled {
 			last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
 		}
-		a.p.schedule.Add(a.id, i.Reference, appearedAt(i), last, now)
-		if !i.Polled && !i.Baseline || !i.OpenSince.IsZero() {
-			a.p.schedule.Urge(a.id, i.Reference)
-		}
+		a.schedule(i, last, !i.Polled && !i.Baseline || !i.OpenSince.IsZero())
 	}
 }
 
@@ -267,12 +265,7 @@ func (a *agency) begin(now time.Time) error {
 			return e, nil
 		}
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		seen := false
-		for range tx.Insertions(a.id) {
-			seen = true
-			break
-		}
-		return watch.Refilter(a.id, state, filter, seen, now.UTC()), nil
+		return watch.Refilter(a.id, state, filter, now.UTC()), nil
 	})
 }
 

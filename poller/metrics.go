@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -92,12 +91,9 @@ func outcome(o listings.Outcome) string {
 // Latency is how long contact requests that came in waited for their event, over the last 24 hours
 // of this process. A restart forgets it: it is a figure to look at, and nothing is decided by it.
 type Latency struct {
-	ContactRequests   int     `json:"contactRequests"` // that are counted; without any all else is 0
-	MeanSeconds       float64 `json:"meanSeconds"`
-	MedianSeconds     float64 `json:"medianSeconds"`
-	P95Seconds        float64 `json:"p95Seconds"`
-	WithinOneMinute   float64 `json:"withinOneMinute"` // share, 0 to 1
-	WithinFiveMinutes float64 `json:"withinFiveMinutes"`
+	ContactRequests int     `json:"contactRequests"` // that are counted; without any the rest is 0
+	MedianSeconds   float64 `json:"medianSeconds"`
+	P95Seconds      float64 `json:"p95Seconds"`
 }
 
 // latencies are the newest of an agency, of a day at the most.
@@ -131,18 +127,10 @@ func latencyOf(seconds []float64) Latency {
 		return Latency{}
 	}
 	slices.Sort(seconds)
-	n, sum := float64(len(seconds)), 0.0
-	for _, s := range seconds {
-		sum += s
+	quantile := func(share float64) float64 {
+		return rounded(seconds[int(math.Ceil(share*float64(len(seconds))))-1])
 	}
-	quantile := func(share float64) float64 { return rounded(seconds[int(math.Ceil(share*n))-1]) }
-	within := func(bound float64) float64 {
-		return rounded(float64(sort.Search(len(seconds), func(k int) bool { return seconds[k] > bound })) / n)
-	}
-	return Latency{
-		ContactRequests: len(seconds), MeanSeconds: rounded(sum / n), MedianSeconds: quantile(0.5), P95Seconds: quantile(0.95),
-		WithinOneMinute: within(60), WithinFiveMinutes: within(300),
-	}
+	return Latency{ContactRequests: len(seconds), MedianSeconds: quantile(0.5), P95Seconds: quantile(0.95)}
 }
 
 // rounded leaves three decimals.

@@ -21,18 +21,10 @@ func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {
 		t.Errorf("of nothing: %+v", f)
 	}
 	var all []float64
-	sum, one, five := 0.0, 0.0, 0.0
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 5000 {
 		seconds := math.Exp(5 + 1.5*random.NormFloat64())
 		all = append(all, seconds)
-		sum += seconds
-		if seconds <= 60 {
-			one++
-		}
-		if seconds <= 300 {
-			five++
-		}
 		l.add(time.Duration(seconds*float64(time.Second)), now.Add(-time.Duration(n)*16*time.Second)) // over 22 hours
 	}
 	slices.Sort(all)
@@ -44,11 +36,8 @@ func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {
 		}
 	}
 	near("the number", float64(f.ContactRequests), 5000, 0)
-	near("the mean", f.MeanSeconds, sum/5000, 1e-4)
 	near("the median", f.MedianSeconds, all[2499], 1e-3)
 	near("the 95th percentile", f.P95Seconds, all[4749], 1e-3)
-	near("the share within a minute", f.WithinOneMinute, one/5000, 1e-3)
-	near("the share within five", f.WithinFiveMinutes, five/5000, 1e-3)
 }
 
 // TestOnlyTheNewestLatenciesOfADayCount counts too many of them, and odd ones.
@@ -67,7 +56,7 @@ func TestOnlyTheNewestLatenciesOfADayCount(t *testing.T) {
 	for _, d := range []time.Duration{math.MinInt64, -time.Hour, 0, 1, time.Second, math.MaxInt64} {
 		l.add(d, now.Add(24*time.Hour))
 	}
-	if f := latencyAt(l, now.Add(47*time.Hour)); f.ContactRequests != 6 || f.MedianSeconds > 1 || f.MeanSeconds < 0 {
+	if f := latencyAt(l, now.Add(47*time.Hour)); f.ContactRequests != 6 || f.MedianSeconds > 1 || f.MedianSeconds < 0 {
 		t.Errorf("the next day: %+v", f)
 	}
 }

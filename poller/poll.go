@@ -181,7 +181,7 @@ func (p *poll) run(ctx context.Context) error {
 	if p.closed != watch.ClosedSilent {
 		p.state.at = p.received
 	}
-	if p.closed == watch.Open && p.a.sizes(watch.WidestSize, time.Now())[0] > q.NumberOfItemsPerPage {
+	if p.closed == watch.Open && p.a.sizes(watch.WidestSize)[0] > q.NumberOfItemsPerPage {
 		if page, q, err = p.askNewest(ctx, watch.WidestSize); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func countOf(page *listings.ContactRequestsPage) int {
 // smaller one, and last no size at all. If polls keep failing, the size may be the cause: each poll
 // then begins with a smaller one.
 func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
-	sizes := p.a.sizes(size, time.Now())
+	sizes := p.a.sizes(size)
 	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
 		sizes = sizes[(tries+1)%len(sizes):]
 	}
@@ -236,7 +236,7 @@ func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactR
 			continue
 		}
 		if err == nil && n > 0 {
-			p.a.sizeRefused(size, time.Now())
+			p.a.sizeRefused(size)
 		}
 		break
 	}

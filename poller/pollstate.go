@@ -82,7 +82,6 @@ type shown struct {
 	newest  time.Time // the newest creation time of a window in order
 	totals  bool      // a total was once larger than the number of contact requests beside it
 	size    int       // the largest page size that is not refused; 0: every explicit size is
-	until   time.Time // when larger sizes are tried again; zero: none was refused
 }
 
 // learnShown records what a response shows, and its total.
@@ -102,15 +101,12 @@ func (a *agency) shownSoFar() shown {
 	return a.windows
 }
 
-// sizeAgain is how often a refused page size is tried again.
-const sizeAgain = 24 * time.Hour
-
 // sizes returns the page sizes to try, each after the one before was refused; 0 leaves the size to
 // the API.
-func (a *agency) sizes(largest int, now time.Time) (list []int) {
-	s := a.shownSoFar()
+func (a *agency) sizes(largest int) (list []int) {
+	largest = min(largest, a.shownSoFar().size)
 	for _, size := range []int{watch.WidestSize, 500, 200, watch.FirstSize, 50, 20, 0} {
-		if size <= largest && (size <= s.size || !now.Before(s.until)) {
+		if size <= largest {
 			list = append(list, size)
 		}
 	}
@@ -118,8 +114,8 @@ func (a *agency) sizes(largest int, now time.Time) (list []int) {
 }
 
 // sizeRefused records that every size above an accepted one is refused.
-func (a *agency) sizeRefused(accepted int, now time.Time) {
+func (a *agency) sizeRefused(accepted int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.windows.size, a.windows.until = accepted, now.Add(sizeAgain)
+	a.windows.size = accepted
 }

@@ -94,21 +94,21 @@ func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {
 		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(15 * time.Second)
-		if s := w.status("A100"); s.State != "watching" || s.FirstPolls < n/2 || s.FirstPolls > n {
-			t.Fatalf("after 15 s it is %s, and %d were never polled", s.State, s.FirstPolls)
+		if s := w.status("A100"); s.State != "watching" || s.Freshness.NeverPolled < n/2 || s.Freshness.NeverPolled > n {
+			t.Fatalf("after 15 s it is %s, and %d were never polled", s.State, s.Freshness.NeverPolled)
 		}
 		w.publish("A100", "b#1##")
 		id := w.write("A100", "b#1##", 0)
 		w.pass(20 * time.Second)
-		if s := w.status("A100"); s.FirstPolls < n/10 {
-			t.Fatalf("the sweep is over too soon to tell: %d were never polled", s.FirstPolls)
+		if s := w.status("A100"); s.Freshness.NeverPolled < n/10 {
+			t.Fatalf("the sweep is over too soon to tell: %d were never polled", s.Freshness.NeverPolled)
 		}
 		if announced(w.log("A100"))[id] != 1 {
 			t.Error("its lead waits for the end of the sweep")
 		}
 		w.pass(60 * time.Second) // of 95; polls have at least two thirds of 5 a second
-		if s := w.status("A100"); s.FirstPolls != 0 {
-			t.Errorf("%d were never polled", s.FirstPolls)
+		if s := w.status("A100"); s.Freshness.NeverPolled != 0 {
+			t.Errorf("%d were never polled", s.Freshness.NeverPolled)
 		}
 	})
 }

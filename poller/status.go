@@ -37,8 +37,6 @@ type AgencyStatus struct {
 	LastGoodAnswer   time.Time    `json:"lastGoodAnswer,omitzero"`
 	LastCompleteWalk time.Time    `json:"lastCompleteWalk,omitzero"`
 	LastWalk         WalkStatus   `json:"lastWalk"`
-	OldestPoll       time.Time    `json:"oldestPoll,omitzero"` // when the insertion was polled last that waits the longest
-	FirstPolls       int          `json:"firstPolls"`          // insertions that were never polled
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
 	Alarms           []Alarm      `json:"alarms,omitempty"`
@@ -90,15 +88,16 @@ type HeldStatus struct {
 	Approve   string             `json:"approve"`
 }
 
-// Freshness is how long the insertions of an agency wait for a poll, and what is asked why.
+// Freshness is how long the insertions of an agency wait for a poll.
 type Freshness struct {
-	Insertions    int               `json:"insertions"`    // that are polled
-	NeverPolled   int               `json:"neverPolled"`   // of those
-	OldestSeconds float64           `json:"oldestSeconds"` // since the last poll of the one that waits the longest
-	CapSeconds    float64           `json:"capSeconds"`    // none should wait longer
-	PastCap       int               `json:"pastCap"`       // so many do
-	Turns         map[string]uint64 `json:"turns"`         // of polls since the start of the process, by reason
-	Latency       Latency           `json:"latency"`       // of contact requests that came in
+	Insertions    int     `json:"insertions"`    // that are polled
+	NeverPolled   int     `json:"neverPolled"`   // of those
+	OldestSeconds float64 `json:"oldestSeconds"` // since the last poll of the one that waits the longest
+	CapSeconds    float64 `json:"capSeconds"`    // none should wait longer
+	PastCap       int     `json:"pastCap"`       // so many do
+	// Turns counts the polls since the start of the process, by reason.
+	Turns   map[string]uint64 `json:"turns"`
+	Latency Latency           `json:"latency"` // of contact requests that came in
 }
 
 // Status describes the watch as it stands, but for LastSequence, which only the store knows. It may
@@ -126,11 +125,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := statusOf(a.id, is, x.List())
 	s.State = a.state(is)
-	standing := a.p.schedule.Stand(a.id, now)
-	if s.FirstPolls = standing.Never; standing.Never == 0 {
-		s.OldestPoll = standing.Oldest
-	}
-	s.Freshness = a.freshness(standing, now)
+	s.Freshness = a.freshness(a.p.schedule.Stand(a.id, now), now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.Insertions, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.lastWalk, a.lastError, x.Good

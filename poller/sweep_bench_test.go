@@ -156,7 +156,7 @@ func (s *sweep) warm() {
 	for baselined := false; !baselined; {
 		s.poll(2 * s.count)
 		a := s.poller.Status().Agencies[0]
-		baselined = a.State == "watching" && a.Insertions == s.count && a.FirstPolls == 0
+		baselined = a.State == "watching" && a.Insertions == s.count && a.Freshness.NeverPolled == 0
 		if time.Since(began) > 20*time.Minute {
 			s.b.Fatalf("not ready: %+v", a)
 		}

@@ -230,7 +230,6 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 		return changes, err
 	}
 	w.drift = d.Drift
-	var published []entry
 	var changed []string
 	for n, i := range d.Insertions {
 		if i.Fresh {
@@ -239,12 +238,11 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 		if _, edited := i.Event.(*events.InsertionChanged); edited {
 			changed = append(changed, listed[n].Reference)
 		}
-		if i.Published {
-			published = append(published, a.entryOf(listed[n].Insertion, i))
+		if i.Published { // of the baseline it takes its turn: what comes meanwhile is live in any case
+			a.schedule(i.Next, time.Time{}, !i.Fresh || !i.Next.Baseline)
 		}
 	}
-	a.plan(published)
-	if len(published) > 0 {
+	if len(d.Published()) > 0 {
 		a.tryHalted()
 	}
 	w.urge(changed)
@@ -326,51 +324,24 @@ func (w *walk) keepScheduled() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	list, err := w.a.planned(missing)
-	w.a.plan(list)
-	return err
-}
-
-// entry is an insertion to add to the schedule.
-type entry struct {
-	reference string
-	appeared  time.Time
-	urgent    bool
-}
-
-// entryOf returns the entry of an insertion that a walk has just found. It is urgent if it appeared
-// or came back after the baseline. An insertion of the baseline takes its turn; contact requests
-// made meanwhile are live whenever that turn comes.
-func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
-	return entry{read.Reference, appearedAt(d.Next), !d.Fresh || !d.Next.Baseline}
-}
-
-// appearedAt returns when an insertion appeared; zero: before the watch began, at an unknown time.
-func appearedAt(i store.Insertion) time.Time {
-	if i.Baseline {
-		return time.Time{}
-	}
-	return i.FirstSeen
-}
-
-// plan adds insertions to the schedule, unless it has them.
-func (a *agency) plan(list []entry) {
-	for _, n := range list {
-		if a.p.schedule.Add(a.id, n.reference, n.appeared, time.Time{}, time.Now()); n.urgent {
-			a.p.schedule.Urge(a.id, n.reference)
-		}
-	}
-}
-
-// planned returns the entries of the references that are in the store.
-func (a *agency) planned(references []string) (list []entry, err error) {
-	err = a.p.store.View(func(tx *store.Tx) error {
-		for _, reference := range references {
-			if i, exists := tx.Insertion(a.id, reference); exists {
-				list = append(list, entry{reference: reference, appeared: appearedAt(i)})
+	return w.a.p.store.View(func(tx *store.Tx) error {
+		for _, reference := range missing {
+			if i, exists := tx.Insertion(w.a.id, reference); exists {
+				w.a.schedule(i, time.Time{}, false)
 			}
 		}
 		return nil
 	})
-	return list, err
+}
+
+// schedule has an insertion polled, unless it is already. lastPoll is zero if it is unknown.
+func (a *agency) schedule(i store.Insertion, lastPoll time.Time, urgent bool) {
+	appeared := i.FirstSeen
+	if i.Baseline { // before the watch began, at an unknown time
+		appeared = time.Time{}
+	}
+	a.p.schedule.Add(a.id, i.Reference, appeared, lastPoll, time.Now())
+	if urgent {
+		a.p.schedule.Urge(a.id, i.Reference)
+	}
 }

@@ -323,22 +323,17 @@ func refiltering(a store.Agency) bool {
 }
 
 // Refilter begins the baseline of another filter. Where the first one has not come to its end,
-// there is no difference yet: contact requests count from the begin of the watch, and where nothing
-// was seen at all it simply goes on.
-func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
+// contact requests count from the begin of the watch still.
+func Refilter(agencyID string, state store.Agency, filter string, now time.Time) (e Effects) {
 	if state.Held != nil {
 		e.announce(HoldEnds(agencyID, "", *state.Held, now))
 	}
-	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
-	state.Filter, state.Held = filter, nil
-	switch state.BaselineReason, state.BaselineSince = BaselineFilter, now; {
-	case first && seen:
-		state.BaselineSince = state.WatchStart
-	case first:
-		state.BaselineReason, state.BaselineSince = "", time.Time{}
+	if !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart)) {
+		now = state.WatchStart
 	}
-	state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
-	state.PartialWalks = 0
+	state.Filter, state.Held = filter, nil
+	state.BaselineReason, state.BaselineSince = BaselineFilter, now
+	state.Baselined, state.CompleteWalks, state.PartialWalks, state.Announced = false, 0, 0, 0
 	e.State = &state
 	return e
 }

@@ -111,13 +111,6 @@ func (a *agency) forget(reference string) {
 	a.p.schedule.Remove(a.id, reference)
 }
 
-// prioritize has an insertion polled soon.
-func (a *agency) prioritize(reference string) {
-	now := time.Now()
-	a.p.schedule.Add(a.id, reference, time.Time{}, time.Time{}, now)
-	a.p.schedule.Urge(a.id, reference)
-}
-
 // wakeWalk asks for a walk now.
 func (a *agency) wakeWalk() { wake(a.walkNow) }
 

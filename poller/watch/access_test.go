@@ -235,6 +235,22 @@ func TestAWalkDecidesAboutRefusedInsertions(t *testing.T) {
 	}
 }
 
+func TestTheHaltOfWhatIsGoneIsSilentUntilItIsListedAgain(t *testing.T) {
+	x := Access{}.With(store.Halt{Scope: events.ScopeInsertion, Reference: "a", Since: epoch, Tried: epoch})
+	gone := Listing{Complete: true, Began: epoch.Add(time.Hour), Seen: set("b"), Gone: set("a"), Published: 1}
+	e, left := x.Decide(gone, nil, gone.Began)
+	x = x.After(e, gone.Began)
+	if len(e.Events) > 0 || len(x.List()) > 0 || !slices.Equal(left, []string{"a"}) {
+		t.Errorf("gone: %+v, left %v", e, left)
+	}
+	if _, err := x.Allow(askedOf("a"), epoch.Add(2*RetryRefused)); err == nil {
+		t.Error("what is gone is tried again")
+	}
+	if again := x.After(x.Listed([]string{"a", "c"}), epoch); len(again.Halts) > 0 {
+		t.Errorf("it is listed again, and halted: %v", again.Halts)
+	}
+}
+
 func scopes(c Effects) string {
 	list := []string{}
 	for _, h := range c.Halted {

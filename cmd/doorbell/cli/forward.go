@@ -57,6 +57,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return c.test(ctx, p, cfg, set)
 	}
 	log := p.logger(cfg.Base)
+	defer flushLog(log)
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +15,8 @@ import (
 )
 
 // NewLogger writes to w as the configuration says: JSON lines for machines, key=value for a
-// terminal. Attributes have the same key on every line; payloads, keys and
-// people have none. What is repeated is bounded, see NewDedupe.
+// terminal. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads,
+// keys and people have none. What is repeated is bounded, see dedupeHandler.
 func NewLogger(w io.Writer, b config.Base, t Terminal) *slog.Logger {
 	level := slog.LevelInfo
 	_ = level.UnmarshalText([]byte(b.LogLevel)) // config knows the values
@@ -47,50 +48,52 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Of lines with the same message about the same thing the first few are written, and then one every
-// dedupeEvery, with how many were left out before it. A failure repeats itself; an informational
-// line often follows what a person did, such as a key file written again.
+// What is logged about one thing again and again is bounded: of lines with the same message about
+// the same thing the first few are written, and then one every dedupeEvery, the newest, with how
+// many there were before it. So the last line is never lost, it may come late. A failure repeats
+// itself; an informational line often follows what a person did, such as a key file written again.
 const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 2 // warnings and errors
 	infoBurst   = 4
-	maxDeduped  = 10_000 // things that are remembered
+	// mostDeduped bounds the memory.
+	mostDeduped = 10_000
 )
 
-// identity are the attributes that say what a line is about; the others say how it is.
-var identity = []string{
-	"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt",
-}
+// sameThing are the attributes that say what a line is about; the others say how it is.
+var sameThing = []string{"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt"}
 
-// alwaysLogged is an attribute of lines about halts and their ends, which are all written: each
-// follows what a person did.
-const alwaysLogged = "scope"
+// toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
+// once each. The next one is another one, also in the same words, and follows what a person did.
+const toldOnce = "scope"
 
-// dedupe is a slog.Handler that keeps a lasting failure from filling the log.
-type dedupe struct {
+// dedupeHandler is a slog.Handler that keeps a lasting failure from filling the log.
+type dedupeHandler struct {
 	slog.Handler
-	about string // attributes of With that are in identity
-	seen  *seenLines
+	about string // attributes of a With that are in sameThing
+	all   *deduped
 }
 
-// seenLines is shared by all loggers that come from one.
-type seenLines struct {
-	mu   sync.Mutex
-	byID map[string]*repeatedLine
+func NewDedupe(next slog.Handler) slog.Handler {
+	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
+// deduped is what was logged, by message and thing. It is shared by all loggers that come from one.
+type deduped struct {
+	mu     sync.Mutex
+	things map[string]*repeatedLine
+}
+
+// repeatedLine is what was logged about one thing.
 type repeatedLine struct {
 	limit *rate.Limiter
-	left  int // lines that were left out since the last one
-}
-
-// NewDedupe bounds what is repeated.
-func NewDedupe(next slog.Handler) slog.Handler {
-	return &dedupe{Handler: next, seen: &seenLines{byID: map[string]*repeatedLine{}}}
+	held  *slog.Record // the newest line that was not written
+	next  slog.Handler // writes it
+	more  int          // lines before it that were not
 }
 
 // WithAttrs remembers what the lines will be about.
-func (h *dedupe) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *dedupeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.Handler = h.Handler.WithAttrs(attrs)
 	for _, a := range attrs {
@@ -100,54 +103,77 @@ func (h *dedupe) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func aboutOf(a slog.Attr) string {
-	if !slices.Contains(identity, a.Key) {
+	if !slices.Contains(sameThing, a.Key) {
 		return ""
 	}
 	return "\x00" + a.Key + "=" + a.Value.String()
 }
 
-// Handle writes a line, or counts it.
-func (h *dedupe) Handle(ctx context.Context, r slog.Record) error {
-	id, always := r.Level.String()+"\x00"+r.Message+h.about, r.Level < slog.LevelInfo
+// Handle writes a line, or keeps it for later.
+func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
+	about, once := r.Level.String()+"\x00"+r.Message+h.about, false
 	r.Attrs(func(a slog.Attr) bool {
-		id += aboutOf(a)
-		always = always || a.Key == alwaysLogged
+		about += aboutOf(a)
+		once = once || a.Key == toldOnce
 		return true
 	})
-	if always {
+	if r.Level < slog.LevelInfo || once { // debug lines are all wanted
 		return h.Handler.Handle(ctx, r)
 	}
-	burst := infoBurst
-	if r.Level >= slog.LevelWarn {
-		burst = dedupeBurst
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	burst := dedupeBurst
+	if r.Level < slog.LevelWarn {
+		burst = infoBurst
 	}
-	left, ok := h.seen.add(id, burst, r.Time)
-	if !ok {
-		return nil
+	t := h.all.thing(about, burst)
+	if t.held == nil {
+		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
+		if wait <= 0 {
+			return h.Handler.Handle(ctx, r)
+		}
+		time.AfterFunc(wait, func() { h.all.release(t) })
+	} else {
+		t.more++
 	}
-	if left > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("repeated", left))
-	}
-	return h.Handler.Handle(ctx, r)
+	kept := r.Clone()
+	t.held, t.next = &kept, h.Handler
+	return nil
 }
 
-// add reports whether a line is to be written, and how many were left out before it.
-func (s *seenLines) add(id string, burst int, at time.Time) (left int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	line := s.byID[id]
-	if line == nil {
-		if len(s.byID) >= maxDeduped {
-			clear(s.byID)
+// thing finds what was logged about something, and forgets everything where that is too much.
+func (c *deduped) thing(about string, burst int) *repeatedLine {
+	if c.things[about] == nil {
+		if len(c.things) >= mostDeduped {
+			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
 		}
-		line = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
-		s.byID[id] = line
+		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
 	}
-	if !line.limit.AllowN(at, 1) {
-		line.left++
-		return 0, false
+	return c.things[about]
+}
+
+// release writes the lines that are kept, if any, at their own time.
+func (c *deduped) release(things ...*repeatedLine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range things {
+		if t.held == nil {
+			continue
+		}
+		if t.more > 0 {
+			t.held.AddAttrs(slog.Int("repeated", t.more))
+		}
+		_ = t.next.Handle(context.Background(), *t.held) // there is no other place to report it
+		t.held, t.more = nil, 0
 	}
-	left, line.left = line.left, 0
-	return left, true
+}
+
+// flushLog writes what is still kept: the process is about to end.
+func flushLog(log *slog.Logger) {
+	if h, ok := log.Handler().(*dedupeHandler); ok {
+		h.all.mu.Lock()
+		kept := slices.Collect(maps.Values(h.all.things))
+		h.all.mu.Unlock()
+		h.all.release(kept...)
+	}
 }

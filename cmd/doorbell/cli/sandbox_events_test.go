@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
+	"doorbell/schemas"
+	"doorbell/schemas/schematest"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestTheStoryShowsAConsumerEveryType reads the story from a server of somebody else's, as a consumer would: each message is
+// an example of the contract, and the stream is one that a relay would take.
+func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
+	t.Parallel()
+	url := doorbelltest.StartNATS(t, -1)
+	got := doorbelltest.Run(t, []string{"NATS_URL=nats://127.0.0.1:1"}, "sandbox", "--events", "--nats", url)
+	if got.Code != exit.Done {
+		t.Fatalf("%+v", got)
+	}
+	all, err := doorbelltest.ReadStream(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, m := range all {
+		e, err := events.Decode(m.Header, m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, string(e.Type))
+		schematest.Validate(t, string(e.Type), m.Data)
+		if m.Subject != events.Subject("listings", e.AgencyID, e.Type) || m.Header.Get("Nats-Msg-Id") != e.ID {
+			t.Errorf("%s: subject %s, id %s", e.Type, m.Subject, m.Header.Get("Nats-Msg-Id"))
+		}
+		head, _ := schemas.ExampleHeader(string(e.Type))
+		var want map[string]string
+		if err := json.Unmarshal(head, &want); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range want {
+			if m.Header.Get(name) != text {
+				t.Errorf("%s: header %s is %q, in the contract %q", e.Type, name, m.Header.Get(name), text)
+			}
+		}
+		if strings.Count(got.Stdout, m.Subject) < 1 || !strings.Contains(got.Stdout, e.ID) {
+			t.Errorf("%s is not printed", e.Type)
+		}
+	}
+	if slices.Sort(types); !slices.Equal(types, schemas.Types()) {
+		t.Errorf("the stream holds %q", types)
+	}
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	found, err := relay.Check(t.Context(), relay.Options{Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", MaxAge: storyAge})
+	if err != nil || len(found.Different) > 0 {
+		t.Errorf("a relay finds %+v, %v", found, err)
+	}
+
+	again := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url)
+	if again.Code != exit.CodeFailed || !strings.Contains(again.Stderr, "has a stream LISTINGS already") || again.Stdout != "" {
+		t.Errorf("%+v", again)
+	}
+	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")
+	var told publishedStory
+	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" || len(told.Events) != len(types) {
+		t.Errorf("%v: %+v", err, other)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"LISTINGS", "TRY_OUT"} {
+		s, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.CachedInfo().State.Msgs; n != uint64(len(schemas.Types())) {
+			t.Errorf("%s holds %d messages", name, n)
+		}
+	}
+}
+
+func TestTheStoryNeedsANATSThatResponds(t *testing.T) {
+	t.Parallel()
+	if got := doorbelltest.Run(t, nil, "sandbox", "--events"); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, "--nats URL") {
+		t.Errorf("%+v", got)
+	}
+	got := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", "nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1")
+	if got.Code != exit.CodeFailed || strings.Contains(got.Stderr, doorbelltest.Sentinel) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -16,15 +16,16 @@ import (
 // identity of its own, because the process that wrote the copy may have published events since.
 
 // OnUrgent registers a callback that runs after every commit whose loss a process that takes over
-// could not make up for: a halt or its end, an approval, a wait that the API asked for, an erasure,
-// a report that was sent. It runs on the committing goroutine, and must not block. A later call
+// could not make up for: the end of a baseline (leads of an insertion that vanishes before a takeover
+// are found only where it is known), a halt or its end, an approval, a wait that the API asked for,
+// an erasure, a report that was sent. It runs on the committing goroutine, and must not block. A later call
 // replaces it.
 func (s *Store) OnUrgent(wake func()) { s.onUrgent.Store(&wake) }
 
 // isUrgent reports whether the change of an agency is one that OnUrgent is for.
 func isUrgent(before, after Agency) bool {
 	approved := func(h *Held) bool { return h != nil && h.Approved }
-	return !before.KeyUntil.Equal(after.KeyUntil) || before.KeyOf != after.KeyOf ||
+	return before.Baselined != after.Baselined || !before.KeyUntil.Equal(after.KeyUntil) || before.KeyOf != after.KeyOf ||
 		approved(before.Held) != approved(after.Held) || approved(before.Redaction) != approved(after.Redaction)
 }
 

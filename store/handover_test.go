@@ -91,7 +91,8 @@ func TestWhatCannotBeMadeUpForIsUrgent(t *testing.T) {
 		{"a held change", agency(store.Agency{Held: held}), false},
 		{"its approval", agency(store.Agency{Held: &approved}), true},
 		{"a walk", agency(store.Agency{Held: &approved, CompleteWalks: 1}), false},
-		{"a wait", agency(store.Agency{Held: &approved, KeyUntil: time.Now(), KeyOf: "key"}), true},
+		{"the end of the baseline", agency(store.Agency{Held: &approved, Baselined: true}), true},
+		{"a wait", agency(store.Agency{Held: &approved, Baselined: true, KeyUntil: time.Now(), KeyOf: "key"}), true},
 		{"a halt", func(tx *store.Tx) error { return tx.PutHalt("A100", halt) }, true},
 		{"its end", func(tx *store.Tx) error { return tx.DeleteHalt("A100", halt) }, true},
 	}

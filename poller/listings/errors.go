@@ -120,9 +120,15 @@ var (
 	errNoHost      = errors.New("the host name is unknown")
 	errNameServer  = errors.New("the host name cannot be looked up")
 	errTimedOut    = errors.New("no answer in time")
+	errProxy       = errors.New("it refuses; are its user and password right?")
 	errHandshake   = errors.New("the server refuses the TLS handshake")
 	errBroken      = errors.New("the connection broke or the answer is no HTTP")
 )
+
+// isOfProxy reports whether an error is about the way to the proxy, or its response.
+func isOfProxy(err error) bool {
+	return errors.Is(err, errProxy) || that(func(err *net.OpError) bool { return err.Op == "proxyconnect" })(err)
+}
 
 // breaks is the one table of how a request breaks; the first row that fits counts. One without
 // words of its own gives its cause. What fits none broke where it was read.
@@ -140,7 +146,8 @@ var breaks = []struct {
 	{is[*tls.CertificateVerificationError], StageTLS, errCertificate},
 	{is[tls.RecordHeaderError], StageTLS, nil},
 	{that(func(err *net.OpError) bool { return err.Op == "remote error" }), StageTLS, errHandshake}, // an alert
-	{that(func(err *net.OpError) bool { return err.Op == "dial" || err.Op == "proxyconnect" }), StageDial, nil},
+	{isOfProxy, StageDial, nil},
+	{that(func(err *net.OpError) bool { return err.Op == "dial" }), StageDial, nil},
 	{that(net.Error.Timeout), StageTimeout, nil},
 }
 
@@ -164,7 +171,7 @@ func isError(wanted error) func(error) bool {
 // sentinels are the causes that may stand in an error as they are: they quote nothing.
 var sentinels = []error{
 	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy,
 }
 
 func cause(err error) error {

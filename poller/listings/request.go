@@ -202,7 +202,11 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(limited)
 	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, transportError(ctx, r, err)
+		broken := transportError(ctx, r, err)
+		if broken.Stage != StageCanceled && isOfProxy(err) {
+			broken.Err = ofProxy(to, broken.Err)
+		}
+		return nil, broken
 	}
 	defer resp.Body.Close()
 	x := &exchange{

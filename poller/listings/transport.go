@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -45,7 +46,8 @@ func NewTransport(o TransportOptions) *http.Transport {
 	}
 	connect := min(o.Timeout, connectWithin)
 	return &http.Transport{
-		Proxy: proxy,
+		Proxy:                  proxy,
+		OnProxyConnectResponse: connectedByProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connect)
 			defer cancel()
@@ -75,4 +77,23 @@ func proxy(r *http.Request) (*url.URL, error) {
 		return nil, nil
 	}
 	return http.ProxyFromEnvironment(r)
+}
+
+// ofProxy is an error about the way to the proxy, or its response, and not about the API. It names
+// the proxy without its user and password.
+func ofProxy(to *url.URL, err error) error {
+	name := ""
+	if u, failed := proxy(&http.Request{URL: to}); failed == nil && u != nil {
+		name = " " + u.Scheme + "://" + u.Host
+	}
+	return fmt.Errorf("the proxy%s of HTTPS_PROXY does not connect to the API: %w", name, err)
+}
+
+// connectedByProxy reports a proxy that refuses as what it is: its response may say anything, and
+// is not the API's.
+func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return errProxy
+	}
+	return nil
 }

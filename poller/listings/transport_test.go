@@ -182,7 +182,7 @@ func TestAProxyConnectsAndItsPasswordIsNotTold(t *testing.T) {
 		asked              int32
 	}{
 		{"through it", server.Listener.Addr().String(), "SENTINEL", "", 1},
-		{"refused", server.Listener.Addr().String(), "SENTINEL-wrong", StageRead, 2},
+		{"refused", server.Listener.Addr().String(), "SENTINEL-wrong", StageDial, 2},
 		{"the proxy is away", "", "SENTINEL", StageRefused, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -381,15 +381,6 @@ func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
 	}
 }
 
-func onList(f func(sandbox.Call) *sandbox.Fault) func(sandbox.Call) *sandbox.Fault {
-	return func(c sandbox.Call) *sandbox.Fault {
-		if c.Operation != sandbox.OperationInsertions {
-			return nil
-		}
-		return f(c)
-	}
-}
-
 func (w *world) walkRequests() int {
 	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
 }

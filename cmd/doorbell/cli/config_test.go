@@ -9,21 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 )
 
 const hook = "https://hooks.example.com/services/" + doorbelltest.Sentinel
-
-func mustRead(t *testing.T, environ []string) *config.Config {
-	t.Helper()
-	c, err := config.Read(environ, config.GroupPoll)
-	if err != nil {
-		t.Fatalf("refused: %v", err)
-	}
-	return c
-}
 
 // write makes a file in a directory of the test.
 func write(t *testing.T, name, text string, mode os.FileMode) string {

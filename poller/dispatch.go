@@ -19,7 +19,7 @@ import (
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
 // the schedule when there is a token, unless too many are under way; nothing else is sent until the
 // chosen one has sent its first request. While polls wait, walks get at most every third request.
-// An insertion that somebody has named goes before all of these, though never for two requests in a
+// An insertion that a person has named goes before all of these, though never for two requests in a
 // row.
 type dispatcher struct {
 	budget   *budget
@@ -35,7 +35,7 @@ type dispatcher struct {
 	polls    int           // sent since the last page
 	underWay int           // polls of the schedule
 	chosen   schedule.Turn // of a poll that has not sent its first request yet
-	wasNamed bool          // the last turn was of an insertion that somebody has named
+	wasNamed bool          // the last turn was of an insertion that a person has named
 }
 
 // waiter is a request that waits to be sent.

@@ -286,7 +286,7 @@ func without(keys, other []string) []string {
 }
 
 // isUntaken reports whether no line takes an event, and none did when it was recorded. What was
-// recorded before the first table is nobody's.
+// recorded before the first table belongs to no receiver.
 func (h *history) isUntaken(e events.Event) bool {
 	was := h.then(e, true)
 	return !was.From.IsZero() && len(was.to(e))+len(h.Tables[len(h.Tables)-1].to(e)) == 0

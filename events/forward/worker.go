@@ -303,7 +303,7 @@ func (w *worker) take(m jetstream.Msg) error {
 }
 
 // wanted returns the receivers that a message still goes to. Lost means that it is a lead which no
-// route takes any more, and which nobody has.
+// route takes any more, and which no receiver has.
 func (w *worker) wanted(i *item) (to []string, lost bool) {
 	if i.event.Origin != events.OriginLive || !w.ours(i.event.AgencyID) {
 		return nil, false

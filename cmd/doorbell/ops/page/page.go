@@ -129,7 +129,7 @@ func (h *handler) serve(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write(b.Bytes()) //nolint:errcheck // a reader who left
+	w.Write(b.Bytes()) //nolint:errcheck // the reader may have left
 }
 
 func (h *handler) agencyName(agencyID string) string {

@@ -82,7 +82,7 @@ func LaunchAs(t testing.TB, user *syscall.Credential, environ []string, args ...
 	t.Helper()
 	program := Binary(t)
 	if user != nil {
-		program = binaryFor(t, user)
+		program = copyForOthers(t)
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Env = environ

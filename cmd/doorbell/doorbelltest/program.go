@@ -2,12 +2,11 @@ package doorbelltest
 
 import (
 	"bytes"
-	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"doorbell/cmd/doorbell/daemon"
@@ -62,20 +61,20 @@ func Binary(t testing.TB) string {
 	return filepath.Join(dir, "doorbell")
 }
 
-// binaryFor is a copy of the program that another user may execute: the directory of a test binary
-// is closed to others.
-func binaryFor(t testing.TB, user *syscall.Credential) string {
+// copyForOthers returns a copy of the program that any user may execute: the directory of a test
+// binary is closed to others. Another process writes it: a child that this one forks at the same
+// moment would inherit a descriptor open for writing, and the kernel executes no such file.
+func copyForOthers(t testing.TB) string {
 	t.Helper()
 	dir := ShortDir(t)
-	text, err := os.ReadFile(Binary(t))
-	if err == nil {
-		err = errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, "doorbell"), text, 0o755),
-			os.Chown(filepath.Join(dir, "doorbell"), int(user.Uid), int(user.Gid)))
-	}
-	if err != nil {
+	program := filepath.Join(dir, "doorbell")
+	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "doorbell")
+	if out, err := exec.Command("install", "-m", "755", Binary(t), program).CombinedOutput(); err != nil {
+		t.Fatalf("install: %v: %s", err, out)
+	}
+	return program
 }
 
 // ShortDir is a directory with a path that is short enough for a socket.

@@ -59,9 +59,6 @@ func (c *checker) natsOfDaemon() {
 	if !n.Connected {
 		problem = cmp.Or(problem, "it has no connection to NATS")
 	}
-	for _, r := range c.daemon.Relay {
-		problem = cmp.Or(problem, r.Problem)
-	}
 	if problem != "" {
 		c.report.fail(SectionNATS, "the daemon does not publish: "+problem,
 			"see `doorbell status`; what happens meanwhile waits in the store")

@@ -143,10 +143,10 @@ func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 			fmt.Fprintln(&b, section)
 		}
 		head := fmt.Sprintf("  %-4s  ", l.Level)
-		text := o.Prose(head+l.Text, len(head))
+		text := o.Wrap(head+l.Text, len(head))
 		fmt.Fprintln(&b, strings.Replace(text, l.Level, cmp.Or(colors[l.Level], l.Level), 1))
 		if l.Remedy != "" {
-			fmt.Fprintln(&b, o.Prose("        → "+l.Remedy, 10))
+			fmt.Fprintln(&b, o.Wrap("        → "+l.Remedy, 10))
 		}
 	}
 	if r.OK {

@@ -144,7 +144,7 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil || status.NATS.Embedded || !status.NATS.Connected || status.NATS.URL != url {
 		t.Errorf("status: %v, %+v", err, got)
 	}
-	if len(status.Relay) != 1 || status.Relay[0].Problem != "" {
+	if len(status.Relay) != 1 || status.NATS.Problem != "" {
 		t.Errorf("the relay says %+v", status.Relay)
 	}
 	if after := doorbelltest.StreamOf(t, js); !reflect.DeepEqual(theirs.CachedInfo().Config, after.CachedInfo().Config) {

@@ -171,7 +171,7 @@ func printLines(w io.Writer, text string) error {
 }
 
 // printTable prints rows, whose cells have tabs between them.
-func (p *program) printTable(rows []string) error { return p.print(ops.Aligned(rows, 0)) }
+func (p *program) printTable(rows []string) error { return p.print(ops.Aligned(rows)) }
 
 // printJSON prints a value as JSON with indentation.
 func (p *program) printJSON(v any) error {

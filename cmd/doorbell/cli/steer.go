@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -162,7 +161,7 @@ func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.JSON {
 		err = json.NewEncoder(p.stdout).Encode(s)
 	} else {
-		_, err = fmt.Fprintln(p.stdout, strings.Join(s.Lines(p.terminalOf(p.stdout).TextOptions), "\n"))
+		_, err = io.WriteString(p.stdout, s.Render(p.terminalOf(p.stdout).TextOptions))
 	}
 	if err == nil && c.Check && s.Summary() != "" {
 		err = exit.Failed(errors.New(s.Summary()), "doorbell status shows the details, and the commands that help")

@@ -269,14 +269,14 @@ func (a *Daemon) openStore(context.Context) error {
 
 // logSpace logs that the store has become too full, or is so no more.
 func (a *Daemon) logSpace(is store.Space) {
-	s := ops.NewStoreStatus(is)
+	log := a.o.Log.With("in_use", is.InUse, "most", is.Max)
 	switch {
 	case is.Full:
-		a.o.Log.Error("the store is full: polling waits until there is room", "in_use", is.InUse, "most", is.Max, "advice", s.Advice)
+		log.Error("the store is full: polling waits until there is room", "advice", ops.SpaceAdvice)
 	case is.Alarm:
-		a.o.Log.Warn("the store is nearly full", "in_use", is.InUse, "most", is.Max, "advice", s.Advice)
+		log.Warn("the store is nearly full", "advice", ops.SpaceAdvice)
 	default:
-		a.o.Log.Info("there is room in the store again", "in_use", is.InUse, "most", is.Max)
+		log.Info("there is room in the store again")
 	}
 }
 

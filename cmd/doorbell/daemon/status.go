@@ -38,7 +38,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	ready, r := a.Health().Ready, a.relay.Status()
 	s := ops.Status{
 		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(),
-		Watch: a.watch(), Store: ops.NewStoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
+		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		NATS:            ops.NATSStatus{Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
 		PublishFailures: r.Failures, Ready: &ready,
 	}
@@ -49,11 +49,9 @@ func (a *Daemon) status() (ops.Status, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(progress)) {
 		p := progress[id]
-		one := ops.RelayStatus{AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest}
-		if p.Unsent > 0 {
-			one.Problem = r.Problem
-		}
-		s.Relay = append(s.Relay, one)
+		s.Relay = append(s.Relay, ops.RelayStatus{
+			AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
+		})
 	}
 	for _, t := range slices.Sorted(maps.Keys(r.Published)) {
 		s.Events = append(s.Events, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: r.Published[t]})

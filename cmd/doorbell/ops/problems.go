@@ -22,12 +22,11 @@ type Problem struct {
 	Text    string // what it means, and what to do
 	Error   string // the last error
 	Since   time.Time
-	Command string // ends it, or shows more; may be empty
+	Command string   // ends it, or shows more; may be empty
+	Who     []string // the agencies or insertions that have it, where there can be several
 
-	// Problems with the same Many are one group, of which it is the title, with %s for their number;
-	// empty: it stands alone. Label names this one in the group, and All is the group's command.
-	Many, Label, All string
-	Of               []Problem // the members of a group
+	// Problems with the same many are one: their number and many are its title, all is its command.
+	many, all string
 }
 
 // Level is how much the problem wants a person.
@@ -41,16 +40,12 @@ func (p Problem) Level() Level {
 // patience is how long something may wait, or deliveries may fail, before it is a problem.
 const patience = time.Minute
 
-// Problems returns the problems of a status, the most pressing first. Problems with the same cause
-// are one group.
+// Problems returns the problems of a status, the most pressing first.
 func (s Status) Problems() (list []Problem) {
 	if s.waits() {
 		return nil
 	}
-	all := s.storeProblems()
-	if s.Watch.Down != "" {
-		all = append(all, s.downProblem())
-	}
+	all := slices.Concat(s.storeProblems(), s.downProblems())
 	for _, a := range InOrder(s.Watch.Agencies) {
 		all = append(all, s.agencyProblems(a)...)
 	}
@@ -59,30 +54,23 @@ func (s Status) Problems() (list []Problem) {
 		return cmp.Compare(x.Level(), y.Level()) // "bad" before "warn"
 	})
 	for _, p := range all {
-		n := slices.IndexFunc(list, func(q Problem) bool { return p.Many != "" && q.Many == p.Many })
-		if n < 0 {
-			n, list = len(list), append(list, p)
+		same := func(q Problem) bool { return p.many != "" && q.many == p.many }
+		if n := slices.IndexFunc(list, same); n >= 0 {
+			list[n].join(p)
+		} else {
+			list = append(list, p)
 		}
-		list[n].Of = append(list[n].Of, p)
-	}
-	for n := range list {
-		list[n].unite()
 	}
 	return list
 }
 
-// unite fills in a group from its members; a group of one becomes that problem.
-func (p *Problem) unite() {
-	if len(p.Of) == 1 {
-		p.Of = nil
-		return
-	}
-	p.Title, p.Command = strings.Replace(p.Many, "%s", Number(len(p.Of)), 1), p.All
-	for _, one := range p.Of {
-		p.Error = cmp.Or(p.Error, one.Error)
-		if !one.Since.IsZero() && (p.Since.IsZero() || one.Since.Before(p.Since)) {
-			p.Since = one.Since
-		}
+// join adds a problem with the same cause.
+func (p *Problem) join(other Problem) {
+	p.Who = append(p.Who, other.Who...)
+	p.Title, p.Command = Number(len(p.Who))+" "+p.many, p.all
+	p.Error = cmp.Or(p.Error, other.Error)
+	if p.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(p.Since) {
+		p.Since = other.Since
 	}
 }
 
@@ -103,127 +91,121 @@ func RefusalText(status int, reason string) string {
 	return why
 }
 
-// operations names the operations for people.
-var operations = map[string]string{"insertions": "the list of insertions", "contact_requests": "contact requests"}
-
-func operation(op string) string { return cmp.Or(operations[op], strings.ReplaceAll(op, "_", " ")) }
+// operation names an operation for people.
+func operation(op string) string {
+	if op == "insertions" {
+		return "the list of insertions"
+	}
+	return strings.ReplaceAll(op, "_", " ")
+}
 
 func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 	id := a.AgencyID
-	if a.State == WaitingForStream && (!s.NATS.Connected || s.Watch.At.Sub(a.WatchStart) > patience) {
+	waitsLong := !s.NATS.Connected || s.Watch.At.Sub(a.WatchStart) > patience
+	if a.State == WaitingForStream && waitsLong {
 		all = append(all, Problem{
-			Title: id + " waits for the stream", Many: "%s agencies wait for the stream", Label: id, Since: a.WatchStart,
-			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. " +
-				"The command below says why it does not.",
-			Command: "doorbell check", All: "doorbell check",
+			Title: id + " waits for the stream", many: "agencies wait for the stream", Who: []string{id},
+			Text: "The stream may hold what a store before this one has published. " +
+				"Polling begins when NATS answers.",
+			Since: a.WatchStart, Command: "doorbell check", all: "doorbell check",
 		})
 	}
 	for _, h := range a.Halts {
 		all = append(all, haltProblem(id, h))
 	}
 	if a.Held != nil {
-		all = append(all, s.heldProblem(id, *a.Held))
+		all = append(all, heldProblem(id, *a.Held))
 	}
-	alarms := a.Alarms
-	isStale := func(l poller.Alarm) bool { return l.Kind == "stale" }
-	if a.State == "stale" && !slices.ContainsFunc(alarms, isStale) { // the alarm is not raised yet
-		alarms = append(slices.Clip(alarms), poller.Alarm{Kind: "stale", Operation: "contact_requests", Since: a.LastGoodAnswer})
-	}
-	for _, l := range alarms {
+	stale := false
+	for _, l := range a.Alarms {
+		stale = stale || l.Kind == "stale"
 		all = append(all, alarmProblem(a, l))
 	}
-	if a.State == "backing_off" && s.Watch.Down == "" && !slices.ContainsFunc(alarms, isStale) {
+	fails := a.State == "backing_off" || a.State == "stale"
+	if fails && !stale && s.Watch.Down == "" { // the alarm is not raised yet
 		all = append(all, Problem{
-			Title: id + ": the API fails", Many: "The API fails for %s agencies", Label: id, Error: a.LastError,
-			Text: "doorbell waits longer after each failure and retries by itself. There is nothing to do unless it lasts.",
+			Title: id + ": the API fails", many: "agencies: the API fails", Who: []string{id},
+			Text: "doorbell waits longer after each failure and retries by itself. " +
+				"There is nothing to do unless it lasts.",
+			Error: a.LastError,
 		})
 	}
 	return all
 }
 
 func haltProblem(id string, h poller.HaltStatus) Problem {
-	why := RefusalText(h.Status, h.ProbableReason)
-	p := Problem{
-		Bad: true, Since: h.Since, Label: id, Command: h.Resume, All: "doorbell resume --all",
-		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)),
-	}
+	who, kind := id, "agencies"
 	switch h.Scope {
 	case events.ScopeContactRequests:
-		p.Title = "Contact requests of " + id + " are halted: " + why
-		p.Many = "Contact requests of %s agencies are halted: " + why
+		who, kind = "Polling contact requests of "+id, "operations"
 	case events.ScopeInsertion:
-		p.Label = id + " " + Short(h.PropertyReferenceID, 80)
-		p.Title = "An insertion of " + id + " is halted: " + Short(h.PropertyReferenceID, 80)
-		p.Many = "%s insertions are halted: " + why
-	default:
-		p.Title, p.Many = id+" is halted: "+why, "%s agencies are halted: "+why
+		who, kind = id+" "+Short(h.PropertyReferenceID, 80), "insertions"
 	}
-	return p
+	why := RefusalText(h.Status, h.ProbableReason)
+	return Problem{
+		Bad: true, Title: who + " is halted: " + why, Who: []string{who}, Since: h.Since,
+		Text:    strings.Replace(h.Advice, "run: "+h.Resume, "resume it.", 1),
+		Command: h.Resume, many: kind + " are halted: " + why, all: "doorbell resume --all",
+	}
 }
 
-// stopped ends a sentence with a full stop, unless it has an end.
-func stopped(text string) string {
-	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
-		return text
-	}
-	return text + "."
-}
-
-func (s Status) heldProblem(id string, h poller.HeldStatus) Problem {
-	title, until := fmt.Sprintf("%s lacks %s of %s", id, Number(h.Missing), Counted(h.Known, "insertion")), "by the next complete walk"
+func heldProblem(id string, h poller.HeldStatus) Problem {
+	missing, known := Number(h.Missing), Counted(h.Known, "insertion")
+	title := fmt.Sprintf("%s lacks %s of %s", id, missing, known)
 	switch {
 	case h.Operation != "":
-		title = fmt.Sprintf("%s: the people of %s of %s are missing", id, Number(h.Missing), Counted(h.Known, "contact request"))
-		until = "by the next polls"
+		known = Counted(h.Known, "contact request")
+		title = fmt.Sprintf("%s: the people of %s of %s are missing", id, missing, known)
 	case h.Reason == "empty_list":
-		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, Counted(h.Missing, "insertion"))
-	}
-	if wait := h.Until.Sub(s.Watch.At).Round(time.Second); wait > 0 {
-		until = "in " + Span(wait)
+		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, known)
 	}
 	return Problem{
-		Title: title, Many: "%s agencies lack too much at once to be believed", Label: id,
-		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay away, it is announced " + until +
+		Title: title, many: "agencies lack too much at once to be believed", Who: []string{id},
+		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay " +
+			"away, it is announced after " + h.Until.UTC().Format(time.RFC3339) +
 			". If you know that it is true, approve it.",
-		Command: h.Approve, All: "doorbell approve AGENCY",
+		Command: h.Approve, all: "doorbell approve AGENCY",
 	}
 }
 
-// alarmWords are what the alarms are called, of one agency and of several, and what they mean.
-var alarmWords = map[string]struct{ one, many, text string }{
+// alarmWords say what the alarms are and what they mean.
+var alarmWords = map[string]struct{ title, text string }{
 	"stale": {
-		"%s: no good answer about %s", "No good answer about %s of %%s agencies",
+		"no good answer about %s",
 		"What happens there is not seen while this lasts. doorbell keeps trying, and catches up by itself.",
 	},
 	"schema_drifted": {
-		"%s: answers about %s have changed their form", "Answers about %s of %%s agencies have changed their form",
+		"answers about %s have changed their form",
 		"What can be read is still announced; the event says what was expected and what was found.",
 	},
 	"gap_detected": {
-		"%s: not everything can be seen of %s", "Not everything can be seen of %s, in %%s places",
+		"not everything can be seen of %s",
 		"Something may be missing from the events. The event says since when, and how much was reached.",
 	},
 }
 
 func alarmProblem(a poller.AgencyStatus, l poller.Alarm) Problem {
-	id, what, words := a.AgencyID, operation(l.Operation), alarmWords[l.Kind]
-	p := Problem{Since: l.Since, Label: id + ", " + what, Text: words.text, All: "doorbell events ls --type watch." + l.Kind}
-	p.Command = "doorbell events ls --agency " + Shell(id) + " --type watch." + l.Kind
-	switch {
-	case words.one == "":
-		p.Title = id + ": " + strings.ReplaceAll(l.Kind, "_", " ")
-		return p
-	case l.Kind == "stale":
-		p.Bad, p.Error = true, a.LastError
-	case l.PropertyReferenceID != "":
-		p.Label = id + " " + Short(l.PropertyReferenceID, 80)
-		what += " of " + Short(l.PropertyReferenceID, 80)
+	words := alarmWords[l.Kind]
+	who, title := a.AgencyID, fmt.Sprintf(words.title, operation(l.Operation))
+	p := Problem{
+		Since: l.Since, Text: words.text, many: "times: " + title,
+		Command: "doorbell events ls --agency " + Shell(a.AgencyID) + " --type watch." + l.Kind,
+		all:     "doorbell events ls --type watch." + l.Kind,
 	}
-	p.Title, p.Many = fmt.Sprintf(words.one, id, what), fmt.Sprintf(words.many, operation(l.Operation))
+	if l.Kind == "stale" {
+		p.Bad, p.Error = true, a.LastError
+	}
+	if l.PropertyReferenceID != "" {
+		who += " " + Short(l.PropertyReferenceID, 80)
+	}
+	p.Title, p.Who = who+": "+title, []string{who}
 	return p
 }
 
-func (s Status) downProblem() Problem {
+func (s Status) downProblems() []Problem {
+	if s.Watch.Down == "" {
+		return nil
+	}
 	p := Problem{
 		Bad: true, Title: "The API does not answer",
 		Text: "There is no connection to " + s.Watch.BaseURL + ". Look at DNS, network, proxy and certificates. " +
@@ -232,58 +214,49 @@ func (s Status) downProblem() Problem {
 	for _, a := range s.Watch.Agencies {
 		p.Error = cmp.Or(p.Error, a.LastError)
 	}
-	return p
+	return []Problem{p}
 }
 
 func (s Status) storeProblems() []Problem {
-	share := "It holds " + s.Store.share() + " (DOORBELL_STORE_MAX). "
+	text := "It holds " + s.Store.share() + " (DOORBELL_STORE_MAX): " + SpaceAdvice + "."
 	switch {
 	case s.Store.Full:
-		return []Problem{{
-			Bad: true, Title: "The store is full: polling stopped until there is room", Text: share + "To go on: " + stopped(s.Store.Advice),
-		}}
+		return []Problem{{Bad: true, Title: "The store is full: polling stopped until there is room", Text: text}}
 	case s.Store.Alarm:
-		return []Problem{{Title: "The store is nearly full", Text: share + "Before it is full: " + stopped(s.Store.Advice)}}
+		return []Problem{{Title: "The store is nearly full", Text: text}}
 	}
 	return nil
 }
 
-// pending returns the number of events that wait for NATS.
-func (s Status) pending() (n uint64) {
+func (s Status) natsProblems() []Problem {
+	title, waiting, oldest := "", 0, s.Watch.At
 	for _, r := range s.Relay {
-		n += r.Pending
-	}
-	return n
-}
-
-// natsProblems is one for NATS as a whole, or else those of agencies whose events are not published.
-func (s Status) natsProblems() (all []Problem) {
-	kept := "Nothing is lost: events are kept in the log and published in order (%s waiting). doorbell retries by itself."
-	if !s.NATS.Connected || s.NATS.Problem != "" {
-		title := "NATS is not connected"
-		if s.NATS.Connected {
-			title = "NATS does not take events"
+		waiting += int(r.Pending)
+		if !r.OldestWaiting.IsZero() && r.OldestWaiting.Before(oldest) {
+			oldest = r.OldestWaiting
 		}
-		text := fmt.Sprintf(kept, Number(int(s.pending())))
-		return []Problem{{Bad: true, Title: title, Error: s.NATS.Problem, Text: text, Command: "doorbell check"}}
 	}
-	for _, r := range s.Relay {
-		if long := !r.OldestWaiting.IsZero() && s.Watch.At.Sub(r.OldestWaiting) > patience; !long && r.Problem == "" {
-			continue
-		}
-		all = append(all, Problem{
-			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
-			Label: r.AgencyID, Since: r.OldestWaiting, Error: r.Problem, Text: fmt.Sprintf(kept, Number(int(r.Pending))),
-			Command: "doorbell check", All: "doorbell check",
-		})
+	switch {
+	case !s.NATS.Connected:
+		title = "NATS is not connected"
+	case s.NATS.Problem != "":
+		title = "NATS does not take events"
+	case s.Watch.At.Sub(oldest) > patience:
+		title = "Events are not published"
+	default:
+		return nil
 	}
-	return all
+	return []Problem{{
+		Bad: true, Title: title, Error: s.NATS.Problem, Command: "doorbell check",
+		Text: "Nothing is lost: events are kept in the log and published in order (" + Number(waiting) +
+			" waiting). doorbell retries by itself.",
+	}}
 }
 
 func (s Status) forwarderProblems() (all []Problem) {
 	for _, w := range s.Forwarders {
-		if p := workerProblem(w, s.Watch.At); p.Title != "" {
-			all = append(all, p)
+		if trouble := Trouble(w, s.Watch.At); trouble != "" {
+			all = append(all, workerProblem(w, trouble))
 		}
 	}
 	if s.RoutesProblem != "" {
@@ -294,45 +267,37 @@ func (s Status) forwarderProblems() (all []Problem) {
 	}
 	if s.Untaken > 0 {
 		all = append(all, Problem{
-			Title: Counted(int(s.Untaken), "lead") + ": no line of the table of routes fits", Command: "doorbell routes ls",
+			Title:   Counted(int(s.Untaken), "lead") + ": no line of the table of routes fits",
+			Command: "doorbell routes ls",
 			Text: "No receiver got it; it is in the stream. A line that fits takes what comes from then on; " +
 				"doorbell replay --to sends the past.",
 		})
 	}
 	if s.DeadLetters > 0 {
 		all = append(all, Problem{
-			Title: Counted(int(s.DeadLetters), "event") + " permanently rejected by a receiver", Command: "doorbell dlq ls",
-			Text: "They are kept as dead letters, with the reason. Once the cause is fixed, doorbell dlq retry sends them again; " +
-				"doorbell dlq drop deletes them.",
+			Title:   Counted(int(s.DeadLetters), "event") + " permanently rejected by a receiver",
+			Command: "doorbell dlq ls",
+			Text: "They are kept as dead letters, with the reason. Once the cause is fixed, doorbell dlq retry " +
+				"sends them again; doorbell dlq drop deletes them.",
 		})
 	}
 	return all
 }
 
-// workerProblem is what is wrong with a worker of the forwarder, if anything is.
-func workerProblem(w forward.WorkerStatus, now time.Time) (p Problem) {
-	trouble := Trouble(w, now)
-	if trouble == "" {
-		return p
+// workerProblem is what is wrong with a worker of the forwarder.
+func workerProblem(w forward.WorkerStatus, trouble string) Problem {
+	p := Problem{
+		Title: w.Forwarder + ": " + trouble, Error: cmp.Or(w.Problem, w.LastError),
+		Since: cmp.Or(w.FailingSince, w.WaitingSince), Command: "doorbell forward " + Shell(w.Forwarder) + " --test",
+		Text: fmt.Sprintf("%s waiting. doorbell retries by itself; %s so far.",
+			Counted(int(w.Waiting), "event"), Counted(w.Attempts, "attempt")),
 	}
-	p.Label = w.Forwarder
-	p.Title = p.Label + ": " + trouble
 	if to := Destination(w); to != "" {
 		p.Title += " (" + Short(to, 60) + ")"
 	}
-	p.Error, p.Since = cmp.Or(w.Problem, w.LastError), cmp.Or(w.FailingSince, w.WaitingSince)
-	p.Text = Counted(int(w.Waiting), "event") + " waiting. doorbell retries by itself"
-	if w.Attempts > 0 {
-		p.Text += "; " + Counted(w.Attempts, "attempt") + " so far"
-	}
-	p.Text += "."
-	p.Command = "doorbell forward " + Shell(w.Forwarder) + " --test"
 	if w.Lost > 0 {
 		p.Text = Counted(int(w.Lost), "lead") + " waiting. A line of the table of routes that fits sends what waits."
 		p.Command = "doorbell routes ls"
-	}
-	if p.All = p.Command; trouble == deliveryFails {
-		p.Many = w.Forwarder + ": delivery fails (" + w.Destination + ")"
 	}
 	return p
 }
@@ -365,7 +330,6 @@ func NewHeadline(s Status) Headline {
 		return Headline{Text: allIsWell, Title: "waiting", Sub: s.Standby.text(), Level: Busy}
 	}
 	if list := s.Problems(); len(list) > 0 {
-		h := Headline{Title: list[0].Title, Level: Warn}
 		var words []string
 		for _, p := range list[:min(len(list), maxNamed)] {
 			words = append(words, p.Title)
@@ -373,31 +337,33 @@ func NewHeadline(s Status) Headline {
 		if more := len(list) - maxNamed; more > 0 {
 			words = append(words, fmt.Sprintf("and %d more", more))
 		}
-		if h.Text = strings.Join(words, "; "); list[0].Bad {
-			h.Level = Bad
-		}
-		return h
+		return Headline{Text: strings.Join(words, "; "), Title: list[0].Title, Level: list[0].Level()}
 	}
-	agencies, insertions := len(s.Watch.Agencies), 0
+	agencies, insertions, learning := Counted(len(s.Watch.Agencies), "agency"), 0, 0
 	for _, a := range s.Watch.Agencies {
 		insertions += a.Insertions
-	}
-	h := Headline{Text: allIsWell, Title: Counted(agencies, "agency"), Level: Well}
-	switch fresh := learning(s.Watch.Agencies); {
-	case agencies == 0:
-		return Headline{
-			Level: Busy, Text: "No agency is watched", Title: "no agency",
-			Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS.",
+		if level(a) != Well {
+			learning++
 		}
-	case fresh == agencies:
+	}
+	switch learning {
+	case 0:
+		if len(s.Watch.Agencies) == 0 {
+			return Headline{
+				Level: Busy, Text: "No agency is watched", Title: "no agency",
+				Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS.",
+			}
+		}
+		sub := fmt.Sprintf("Watching %s of %s.", Counted(insertions, "insertion"), agencies)
+		return Headline{Level: Well, Text: allIsWell, Title: agencies, Sub: sub}
+	case len(s.Watch.Agencies):
 		return Headline{
-			Level: Busy, Text: "Starting to watch " + Counted(agencies, "agency"), Title: "starting",
+			Level: Busy, Text: "Starting to watch " + agencies, Title: "starting",
 			Sub: "What already exists is learned, not announced. Anything new after that is announced.",
 		}
-	case fresh > 0:
-		h.Sub = fmt.Sprintf("Starting to watch %s more.", Number(fresh))
-	default:
-		h.Sub = fmt.Sprintf("Watching %s of %s.", Counted(insertions, "insertion"), Counted(agencies, "agency"))
 	}
-	return h
+	return Headline{
+		Level: Well, Text: allIsWell, Title: agencies,
+		Sub: fmt.Sprintf("Starting to watch %s more.", Number(learning)),
+	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"doorbell/events/forward"
 	"doorbell/poller"
-	"doorbell/store"
 )
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
@@ -99,7 +98,6 @@ type RelayStatus struct {
 	AgencyID     string `json:"agencyId"`
 	Acknowledged uint64 `json:"acknowledged"` // its newest position in the stream
 	Pending      uint64 `json:"pending"`      // events that wait
-	Problem      string `json:"problem,omitempty"`
 
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
@@ -110,26 +108,17 @@ type EventCount struct {
 	Published uint64 `json:"published"` // taken by the stream, for the first time
 }
 
-// StoreStatus is how much of what it may the store holds.
+// StoreStatus is how much of what it may the store holds: a store.Space.
 type StoreStatus struct {
-	InUse  int64  `json:"inUseBytes"`
-	Max    int64  `json:"maxBytes,omitempty"`
-	Alarm  bool   `json:"alarm,omitempty"` // 80 % of it
-	Full   bool   `json:"full,omitempty"`  // nothing is asked until there is room
-	Advice string `json:"advice,omitempty"`
+	InUse int64 `json:"inUseBytes"`
+	Max   int64 `json:"maxBytes,omitempty"`
+	Alarm bool  `json:"alarm,omitempty"` // 80 % of it
+	Full  bool  `json:"full,omitempty"`  // nothing is asked until there is room
 }
 
-const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +
+// SpaceAdvice says what to do about a store that becomes full.
+const SpaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +
 	"events that wait for NATS stay until they are published"
-
-// NewStoreStatus says in words what to do.
-func NewStoreStatus(is store.Space) StoreStatus {
-	s := StoreStatus{InUse: is.InUse, Max: is.Max, Alarm: is.Alarm, Full: is.Full}
-	if s.Alarm || s.Full {
-		s.Advice = spaceAdvice
-	}
-	return s
-}
 
 // Level is how much something wants a person: all is well, it only takes its time, it wants a look,
 // or something does not work.
@@ -177,35 +166,22 @@ func StateOf(a poller.AgencyStatus) AgencyState {
 	return AgencyState{Name: a.State, Word: a.State, Level: Warn}
 }
 
-// InOrder returns the agencies as people see them, on the page and in the terminal: by their states,
-// and of those that are watched the ones with problems first; within each as they are configured.
+// level is that of the state of an agency, or of what else there is about it.
+func level(a poller.AgencyStatus) Level {
+	is := StateOf(a).Level
+	if is == Well && (len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0) {
+		return Warn
+	}
+	return is
+}
+
+// InOrder returns the agencies as people see them, on the page and in the terminal: those first that
+// need attention, and otherwise as they are configured.
 func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
-	rank := func(a poller.AgencyStatus) int {
-		n := slices.Index(states, StateOf(a))
-		if n == len(states)-1 && ill(a) || n < 0 {
-			return 1
-		}
-		return n
-	}
+	order := []Level{Bad, Warn, Busy, Well}
 	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int {
-		return cmp.Compare(rank(x), rank(y))
+		return cmp.Compare(slices.Index(order, level(x)), slices.Index(order, level(y)))
 	})
-}
-
-// ill reports whether a person should look at an agency.
-func ill(a poller.AgencyStatus) bool {
-	level := StateOf(a).Level
-	return level == Bad || level == Warn || len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0
-}
-
-// learning counts the agencies whose watch has not begun to announce.
-func learning(list []poller.AgencyStatus) (n int) {
-	for _, a := range list {
-		if StateOf(a).Level == Busy || a.State == WaitingForStream {
-			n++
-		}
-	}
-	return n
 }
 
 // AgencyRow is an agency as page and terminal show it.
@@ -232,18 +208,16 @@ func (s Status) Agencies() (rows []AgencyRow) {
 	for _, a := range InOrder(s.Watch.Agencies) {
 		r := AgencyRow{
 			ID: a.AgencyID, State: StateOf(a), Insertions: unknown, Longest: unknown, Latency: unknown,
-			LastSync: a.LastCompleteWalk, Waiting: waiting[a.AgencyID], Remarks: remarks(a, s.Watch.At),
+			LastSync: a.LastCompleteWalk, Waiting: waiting[a.AgencyID], Remarks: remarks(a),
 		}
-		if ill(a) && r.State.Level == Well {
-			r.State.Level = Warn
-		}
+		r.State.Level = level(a)
 		if a.Insertions > 0 || !a.LastCompleteWalk.IsZero() { // a walk was complete, or the store remembers
 			r.Insertions = Number(a.Insertions)
 			if f := a.Freshness; f != nil && f.Insertions > 0 {
-				r.Longest = seconds(f.OldestSeconds)
+				r.Longest = Seconds(f.OldestSeconds)
 			}
 			if f := a.Freshness; f != nil && f.Latency.ContactRequests > 0 {
-				r.Latency = seconds(f.Latency.MedianSeconds)
+				r.Latency = Seconds(f.Latency.MedianSeconds)
 			}
 		}
 		rows = append(rows, r)
@@ -251,31 +225,17 @@ func (s Status) Agencies() (rows []AgencyRow) {
 	return rows
 }
 
-func seconds(s float64) string { return Span(time.Duration(s * float64(time.Second))) }
-
-// Ago says how long ago something was.
-func Ago(at, now time.Time) string {
-	if at.IsZero() {
-		return "none yet"
-	}
-	return Span(now.Sub(at)) + " ago"
-}
-
 // remarks are what was odd lately at an agency and is no problem.
-func remarks(a poller.AgencyStatus, now time.Time) (list []string) {
+func remarks(a poller.AgencyStatus) (list []string) {
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
-		list = append(list, fmt.Sprintf("the last walk, %s, was not complete (%s): %s in %s", Ago(l.At, now),
-			strings.ReplaceAll(l.Reason, "_", " "), Counted(l.Insertions, "insertion"), Counted(l.Pages, "request")))
+		list = append(list, "the last walk was not complete: "+strings.ReplaceAll(l.Reason, "_", " "))
 	}
-	if a.LastError != "" && !ill(a) {
+	if is := level(a); a.LastError != "" && (is == Well || is == Busy) {
 		list = append(list, "last error: "+a.LastError)
 	}
-	var members []string
 	for _, v := range a.Volatile {
-		members = append(members, Short(v.Path, 80)+" of "+strings.ReplaceAll(v.Operation, "_", " "))
-	}
-	if len(members) > 0 {
-		list = append(list, "changes at each reading and is left out: "+strings.Join(members, ", "))
+		member := Short(v.Path, 80) + " of " + operation(v.Operation)
+		list = append(list, "changes at each reading and is left out: "+member)
 	}
 	return list
 }

@@ -2,100 +2,95 @@ package ops
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Lines renders the status for people: a headline, what needs attention, and then how everything
+// Render renders the status for people: a headline, what needs attention, and then how everything
 // is, the agencies that need attention first.
-func (s Status) Lines(o TextOptions) []string {
-	if s.waits() {
-		return s.headline(o)
-	}
-	return slices.Concat(s.headline(o), s.problemLines(o), s.remarkLines(o), s.factLines(o), s.agencyTable(o), s.forwarderTable(o))
-}
-
-func (s Status) headline(o TextOptions) []string {
-	h := NewHeadline(s)
+func (s Status) Render(o TextOptions) string {
+	h, problems := NewHeadline(s), s.Problems()
 	text := h.Text + ". " + h.Sub
-	if all := s.Problems(); len(all) > 0 {
-		text = "Needs attention: " + Counted(len(all), "problem") + "." // they stand below
+	if len(problems) > 0 {
+		text = "Needs attention: " + Counted(len(problems), "problem") + "." // they stand below
 	}
 	if s.Instance != "" {
 		text = s.Instance + ": " + text
 	}
-	return o.prose(text, 0, levelStyles[h.Level])
+	lines := []string{o.Paint(o.Wrap(strings.TrimSpace(text), 2), levelStyles[h.Level])}
+	if !s.waits() {
+		for _, p := range problems {
+			lines = append(append(lines, ""), p.lines(o)...)
+		}
+		lines = append(append(lines, ""), s.remarkLines(o)...)
+		lines = append(append(lines, s.agencyTable().lines(o)...), s.forwarderTable().lines(o)...)
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // levelStyles are the styles of what wants a person.
 var levelStyles = map[Level]string{Warn: Yellow, Bad: Red}
 
-// maxLabels is how many of those that have one problem are named.
-const maxLabels = 5
+// maxNamedWho is how many of those that have one problem are named.
+const maxNamedWho = 5
 
-// problemLines say of each problem what it is, what it means and what ends it.
-func (s Status) problemLines(o TextOptions) (lines []string) {
-	for _, p := range s.Problems() {
-		if !p.Since.IsZero() {
-			p.Title += ", since " + p.Since.UTC().Format(time.RFC3339)
-		}
-		lines = append(append(lines, ""), o.prose(p.Title, 0, levelStyles[p.Level()])...)
-		var labels []string
-		for _, one := range p.Of[:min(len(p.Of), maxLabels)] {
-			labels = append(labels, one.Label)
-		}
-		names := strings.Join(labels, ", ")
-		if more := len(p.Of) - maxLabels; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
-		for _, part := range []struct{ head, text string }{{"", names}, {"Last error: ", p.Error}, {"", p.Text}, {"→ ", p.Command}} {
-			if part.text != "" {
-				lines = append(lines, o.prose(part.head+part.text, 2, styleNone)...)
-			}
+// lines say what a problem is, who has it, what it means and what ends it.
+func (p Problem) lines(o TextOptions) []string {
+	title := p.Title
+	if !p.Since.IsZero() {
+		title += ", since " + p.Since.UTC().Format(time.RFC3339)
+	}
+	lines := []string{o.Paint(o.Wrap(title, 2), levelStyles[p.Level()])}
+	add := func(head, text string) {
+		if text != "" {
+			lines = append(lines, o.Wrap("  "+head+text, 4))
 		}
 	}
+	if n := len(p.Who); n > maxNamedWho {
+		add("", strings.Join(p.Who[:maxNamedWho], ", ")+fmt.Sprintf(" and %d more", n-maxNamedWho))
+	} else if n > 1 {
+		add("", strings.Join(p.Who, ", "))
+	}
+	add("Last error: ", p.Error)
+	add("", p.Text)
+	add("→ ", p.Command)
 	return lines
 }
 
+// remarkLines are what is odd and no problem, and what holds for all.
 func (s Status) remarkLines(o TextOptions) (lines []string) {
 	for _, a := range s.Agencies() {
 		for _, remark := range a.Remarks {
-			lines = append(append(lines, ""), o.prose(a.ID+": "+remark, 0, styleNone)...)
+			lines = append(lines, o.Wrap(a.ID+": "+remark, 2))
 		}
 	}
-	return lines
-}
-
-func (s Status) factLines(o TextOptions) []string {
-	lines := []string{""}
 	for _, fact := range s.Facts() {
-		lines = append(lines, o.prose(fact, 0, styleNone)...)
+		lines = append(lines, o.Wrap(fact, 2))
 	}
 	if s.Page != "" {
-		lines = append(lines, o.prose("Page: "+s.Page, 0, styleNone)...)
+		lines = append(lines, o.Wrap("Page: "+s.Page, 2))
 	}
 	return lines
 }
 
 // agencyTable has a line for each agency.
-func (s Status) agencyTable(o TextOptions) []string {
-	t := table{}
+func (s Status) agencyTable() (t table) {
 	t.add(Bold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "LONGEST UNCHECKED", "LEAD TO EVENT", "WAITING")
 	for _, a := range s.Agencies() {
 		t.add(levelStyles[a.State.Level], a.ID, a.State.Word, a.Insertions, Ago(a.LastSync, s.Watch.At),
 			a.Longest, a.Latency, fmt.Sprint(a.Waiting))
 	}
-	return append([]string{""}, t.lines(o)...)
+	return t
 }
 
 // forwarderTable has a line for each receiver, and none if there are none.
-func (s Status) forwarderTable(o TextOptions) []string {
-	t := table{}
-	t.add(Bold, "FORWARDER", "TO", "SENT", "LAST", "WAITING", "REJECTED")
+func (s Status) forwarderTable() (t table) {
 	for _, w := range s.Forwarders {
 		if w.Destination == "" {
 			continue
+		}
+		if len(t.rows) == 0 {
+			t.add(Bold, "FORWARDER", "TO", "SENT", "LAST", "WAITING", "REJECTED")
 		}
 		style := styleNone
 		if Trouble(w, s.Watch.At) != "" {
@@ -104,8 +99,5 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		t.add(style, w.Forwarder, Destination(w), fmt.Sprint(w.Events), Ago(w.LastSent, s.Watch.At),
 			fmt.Sprint(w.Waiting), fmt.Sprint(w.DeadLetters))
 	}
-	if len(t.rows) == 1 {
-		return nil
-	}
-	return append([]string{""}, t.lines(o)...)
+	return t
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,9 +8,11 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"doorbell/events/forward/message"
 )
 
-// TextOptions say where a status is read. The zero value is a file: as wide as it takes.
+// TextOptions say where a text is read. The zero value is a file.
 type TextOptions struct {
 	Width int  // of the terminal; 0: no line is cut or broken
 	Color bool // states that need attention are red or yellow
@@ -34,60 +35,29 @@ func (o TextOptions) Paint(text, style string) string {
 	return style + text + styleEnd
 }
 
-// styled cuts a line to the width, and gives it a style. Characters that could rewrite a terminal,
-// whoever they come from, are not passed on.
-func (o TextOptions) styled(line, style string) string {
+// Wrap breaks a line between words where it is wider than the terminal. Further lines are indented
+// by indent spaces. A word stays whole: it may be there to be copied.
+func (o TextOptions) Wrap(line string, indent int) string {
 	line = Printable(line)
-	if o.Width > 0 && utf8.RuneCountInString(line) > o.Width {
-		line = string([]rune(line)[:max(o.Width-1, 0)]) + "…"
+	if o.Width == 0 {
+		return line
 	}
-	return o.Paint(line, style)
-}
-
-// prose breaks a sentence into lines of a style; all are indented by indent spaces, those after the
-// first by two more.
-func (o TextOptions) prose(text string, indent int, style string) (lines []string) {
-	for _, l := range Fit(strings.Repeat(" ", indent)+strings.Join(strings.Fields(text), " "), indent+2, o.Width) {
-		lines = append(lines, o.styled(l, style))
+	var b strings.Builder
+	at := 0
+	for n, word := range strings.Split(line, " ") {
+		size := utf8.RuneCountInString(word)
+		switch {
+		case n > 0 && at+1+size > o.Width && at > indent:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		case n > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += size
 	}
-	return lines
-}
-
-// Fit breaks a line between words where it is wider than a terminal, whose width is 0 if there is
-// none. Further lines are indented by indent spaces. A word stays whole: it may be there to be
-// copied.
-func Fit(line string, indent, width int) (lines []string) {
-	rest := []rune(Printable(line))
-	for width > 0 && len(rest) > width {
-		word := 0 // the first one's beginning
-		for word < len(rest) && rest[word] == ' ' {
-			word++
-		}
-		at := width
-		for at > word && rest[at] != ' ' {
-			at--
-		}
-		if at <= word { // it is longer than the line
-			for at = word; at < len(rest) && rest[at] != ' '; {
-				at++
-			}
-		}
-		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
-		text := strings.TrimLeft(string(rest[at:]), " ")
-		if text == "" {
-			return lines
-		}
-		rest = []rune(strings.Repeat(" ", indent) + text)
-	}
-	return append(lines, string(rest))
-}
-
-// fileWidth is how wide prose is where no terminal tells its own width.
-const fileWidth = 110
-
-// Prose breaks a line of it between words, also where there is no terminal.
-func (o TextOptions) Prose(line string, indent int) string {
-	return strings.Join(Fit(line, indent, cmp.Or(o.Width, fileWidth)), "\n")
+	return b.String()
 }
 
 // table is rows, whose cells have tabs between them, and their styles.
@@ -100,19 +70,25 @@ func (t *table) add(style string, cells ...string) {
 	t.rows, t.styles = append(t.rows, strings.Join(cells, "\t")), append(t.styles, style)
 }
 
-func (t *table) lines(o TextOptions) []string {
-	lines := strings.Split(strings.TrimSuffix(Aligned(t.rows, 0), "\n"), "\n")
-	for n := range lines {
-		lines[n] = o.styled(lines[n], t.styles[n])
+// lines are an empty line and the rows; none if there are no rows.
+func (t table) lines(o TextOptions) []string {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	lines := []string{""}
+	for n, line := range strings.Split(strings.TrimSuffix(Aligned(t.rows), "\n"), "\n") {
+		if o.Width > 0 {
+			line = message.Cut(line, o.Width)
+		}
+		lines = append(lines, o.Paint(line, t.styles[n]))
 	}
 	return lines
 }
 
-// Aligned puts the cells of rows, which have tabs between them, below each other; flags are those
-// of tabwriter.
-func Aligned(rows []string, flags uint) string {
+// Aligned puts the cells of rows, which have tabs between them, below each other.
+func Aligned(rows []string) string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', flags)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(t, row)
 	}
@@ -152,6 +128,17 @@ func Span(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
+
+// Ago says how long ago something was.
+func Ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "none yet"
+	}
+	return Span(now.Sub(at)) + " ago"
+}
+
+// Seconds is Span of a number of seconds.
+func Seconds(s float64) string { return Span(time.Duration(s * float64(time.Second))) }
 
 // BytesText formats a number of bytes for people.
 func BytesText(n int64) string {

@@ -44,7 +44,7 @@ func busy() ops.Status {
 		},
 		Events: []ops.EventCount{{Type: "contact_request.created", Published: 4}},
 		Relay: []ops.RelayStatus{
-			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Problem: "problem-zq7"}, {AgencyID: "C300"},
+			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second)}, {AgencyID: "C300"},
 		},
 		PublishFailures: map[string]uint64{"full": 2},
 		NATS: ops.NATSStatus{

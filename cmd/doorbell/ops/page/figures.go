@@ -58,7 +58,7 @@ func latency(l poller.Latency) figure {
 		Value: unknown, Sub: "no lead yet since the start",
 	}
 	if l.ContactRequests > 0 {
-		f.Value, f.Unit, f.Sub = span(l.MedianSeconds), "median", "95 % within "+span(l.P95Seconds)
+		f.Value, f.Unit, f.Sub = ops.Seconds(l.MedianSeconds), "median", "95 % within "+ops.Seconds(l.P95Seconds)
 	}
 	return f
 }
@@ -77,10 +77,10 @@ func longest(agencies []poller.AgencyStatus) figure {
 		}
 	}
 	if wait >= 0 {
-		f.Value, f.Sub = span(wait), "should stay below "+span(most)
+		f.Value, f.Sub = ops.Seconds(wait), "should stay below "+ops.Seconds(most)
 	}
 	if past > 0 {
-		f.Level, f.Sub = ops.Warn, ops.Counted(past, "insertion")+" past "+span(most)
+		f.Level, f.Sub = ops.Warn, ops.Counted(past, "insertion")+" past "+ops.Seconds(most)
 	}
 	return f
 }
@@ -114,9 +114,4 @@ func budget(w poller.Status) figure {
 		f.Level, f.Sub = ops.Warn, fmt.Sprintf("%.4g now: throttled by the API", w.Effective)
 	}
 	return f
-}
-
-// span is a duration in seconds for people.
-func span(seconds float64) string {
-	return ops.Span(time.Duration(seconds * float64(time.Second)))
 }

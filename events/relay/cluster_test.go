@@ -1,10 +1,17 @@
 package relay
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
+	"doorbell/events/stream"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
@@ -54,4 +61,84 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	exactlyOnce(t, b.js, b.log, "B200", 0)
+}
+
+// TestAClusterThatHasForgottenIDsGoesOn has a cluster that refuses none of the ids that it holds, as after a new leader that
+// has not read them.
+func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
+	t.Parallel()
+	b := clusterBell(t, natsdtest.Start(t))
+	narrow := b.o.StreamConfig()
+	narrow.Duplicates = 100 * time.Millisecond
+	if _, err := b.js.CreateStream(t.Context(), narrow); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 3)
+	r := b.relay()
+	r.session.maxMessage = 1 << 20
+	for _, e := range b.log.list("A100") {
+		eventually(t, "the server of the connection knows the stream", func() bool {
+			_, err := b.js.PublishMsg(t.Context(), r.message(e))
+			if err != nil && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+	eventually(t, "the ids are forgotten", func() bool {
+		ack, err := b.js.Publish(t.Context(), "listings.v1.B200.test", nil, jetstream.WithMsgID("clock"))
+		return err == nil && !ack.Duplicate && ack.Sequence > 4
+	})
+	if _, err := b.js.UpdateStream(t.Context(), b.o.StreamConfig()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		eventually(t, "offered again", func() bool { return b.relay().RunOnce(t.Context()) == nil })
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
+func TestTailGoesOnWhereTheServerOfItsConsumerDies(t *testing.T) {
+	t.Parallel()
+	c := natsdtest.Start(t)
+	b := clusterBell(t, c)
+	defer b.start(b.relay())()
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	got := make(chan string)
+	go func() {
+		for e, err := range Tail(t.Context(), stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+			got <- fmt.Sprint(e.AgencyID, "/", e.Sequence, " ", err)
+		}
+	}()
+	c.Stop(b.consumerElsewhere(c))
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	select {
+	case text := <-got:
+		if text != "A100/2 <nil>" {
+			t.Fatal(text)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("what was published after the server's death never came")
+	}
+}
+
+// consumerElsewhere waits for the only consumer, and returns the server that has it. Where that is the server of the
+// connection, whose end the client would notice by itself, it deletes the consumer: another is made in its place.
+func (b *bell) consumerElsewhere(c *natsdtest.Cluster) (at int) {
+	b.t.Helper()
+	eventually(b.t, "a consumer elsewhere", func() bool {
+		for info := range b.stream().ListConsumers(b.t.Context()).Info() {
+			if at = c.ConsumerLeader("LISTINGS", info.Name); strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
+				return true
+			}
+			err := b.stream().DeleteConsumer(b.t.Context(), info.Name)
+			if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				b.t.Fatal(err)
+			}
+		}
+		return false
+	})
+	return at
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -22,7 +21,6 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/poller"
 )
 
 // Process runs the command line of this process and returns its exit code.
@@ -42,16 +40,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 // report prints an error as people see it and returns its exit code.
 func report(w io.Writer, err error) int {
 	code, sentences, hint := exit.Outcome(err)
-	switch {
-	case errors.Is(err, poller.ErrUnknownAgency):
-		hint = "doorbell status lists the agencies; upper and lower case differ"
-	case errors.Is(err, poller.ErrHalted):
-		hint = "doorbell status says why, and what ends it"
-	}
 	for _, s := range sentences {
 		fmt.Fprintln(w, "doorbell: "+ops.Printable(s))
 	}
-	if hint = cmp.Or(hint, ops.Hint(err)); hint != "" {
+	if hint != "" {
 		fmt.Fprintln(w, "  "+ops.Printable(hint))
 	}
 	return code

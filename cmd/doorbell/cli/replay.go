@@ -114,7 +114,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 		p.note("stopped; %s", again)
 		return nil
 	case err != nil:
-		return exit.Failed(err, cmp.Or(ops.Hint(err), again))
+		return exit.Failed(err, again)
 	case c.JSON:
 		return p.printJSON(r)
 	}

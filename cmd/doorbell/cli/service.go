@@ -51,7 +51,7 @@ func ofDaemon(ctx context.Context, b config.Base) (*opened, error) {
 	client := options.Client(b)
 	_, err := client.Status(ctx)
 	return &opened{Verbs: ops.Verbs{
-		Events: client.Events, CountEvents: client.CountEvents,
+		Events: client.Events, CountEvents: asked(client, ops.CountEvents),
 		Find: asked(client, ops.Find), Export: asked(client, ops.Export), Forget: asked(client, ops.Forget),
 		Backup: func(w io.Writer, sized func(int64)) error {
 			return client.Backup(ctx, w, func(bytes int64) error {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"doorbell/cmd/doorbell/ops"
@@ -32,12 +31,9 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAns
 	err = stream.Explain(conn, err)
 	r.Published, r.AlreadyThere = p.Published, p.AlreadyThere
 	log = log.With("published", p.Published, "already_there", p.AlreadyThere)
-	switch {
-	case ctx.Err() != nil: // the command has ended
+	if ctx.Err() != nil { // the command has ended
 		log.Info("replay stopped")
 		return r, ctx.Err()
-	case errors.Is(err, relay.ErrNotConnected):
-		err = ops.WithHint(err, "is NATS up? If it is not, --to - prints the events")
 	}
 	log.Info("replay ends", "err", err)
 	return r, err

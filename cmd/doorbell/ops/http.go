@@ -239,7 +239,7 @@ func proxied(r *http.Request) bool {
 
 // refuse answers with an error. A browser asks its person for the token.
 func refuse(w http.ResponseWriter, err error) {
-	if statusOf(err) == http.StatusUnauthorized {
+	if _, code := refused(err); code == http.StatusUnauthorized {
 		w.Header().Add("WWW-Authenticate",
 			`Basic realm="doorbell: any user, and DOORBELL_HTTP_TOKEN as the password", charset="UTF-8"`)
 		w.Header().Add("WWW-Authenticate", `Bearer realm="doorbell"`)

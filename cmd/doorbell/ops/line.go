@@ -58,12 +58,15 @@ const maxChanges = 3
 // Tell puts an event into words: what happened, as in "New lead", and then in parts who and where,
 // what has changed, and which insertion. Only with people does it contain a person's data.
 func Tell(e events.Event, people bool) (what string, parts []string) {
-	var v payload
-	// What cannot be read is left out: programs read CloudEvents JSON instead.
-	_ = json.Unmarshal(e.Data, &v)
 	if what = whats[e.Type]; what == "" {
 		what = Short(string(e.Type), 40)
 	}
+	if message.IsAlert(e.Type) {
+		return what, alertParts(e)
+	}
+	var v payload
+	// What cannot be read is left out: programs read CloudEvents JSON instead.
+	_ = json.Unmarshal(e.Data, &v)
 	add := func(text string) {
 		if text != "" {
 			parts = append(parts, text)
@@ -91,11 +94,10 @@ func Tell(e events.Event, people bool) (what string, parts []string) {
 		add("score " + Short(string(v.Score), 20))
 	}
 	add(strings.Join(v.RedactedFields, ", "))
-	add(v.aboutWatch(e.Type))
 	return what, parts
 }
 
-// payload is the members of payloads that lines use, whatever the type of the event.
+// payload is the members of payloads about insertions and contact requests that lines use.
 type payload struct {
 	Insertion struct{ Title, Locality string }
 	Contact   struct{ FirstName, LastName, FullName, Message string }
@@ -104,13 +106,6 @@ type payload struct {
 	Erased    bool
 
 	RedactedFields []string
-
-	Scope                         events.Scope
-	Status                        int
-	ProbableReason, Cause, Resume string
-
-	Operation, Reason, Ends, Expected, Found, Approve string
-	Insertions, Missing, Known, Reached               int
 }
 
 // who is the person of a contact request, the place of the insertion, and what the person wrote.
@@ -124,37 +119,24 @@ func (v *payload) who() string {
 	return who
 }
 
-// aboutWatch puts the events about our access and our watch into words.
-func (v *payload) aboutWatch(t events.Type) string {
-	switch t {
-	case events.TypeAccessHalted:
-		return fmt.Sprintf("%s; polling stopped for %s; %s or another key resumes it",
-			RefusalText(v.Status, v.ProbableReason), message.Scope(v.Scope), v.Resume)
-	case events.TypeAccessResumed:
-		return fmt.Sprintf("polling resumed for %s: %s", message.Scope(v.Scope), message.Cause(v.Cause))
-	case events.TypeWatchBaselined:
-		return Counted(v.Insertions, "insertion") + " known; anything new from now on is announced"
-	case events.TypeWatchStale:
-		return "no successful response about " + operation(v.Operation)
-	case events.TypeWatchRecovered:
-		return strings.TrimPrefix(operation(v.Operation)+": "+lower(message.Ending(v.Ends)), ": ")
-	case events.TypeWatchGapDetected:
-		return fmt.Sprintf("%s; %d reached", lower(message.Gap(v.Reason)), v.Reached)
-	case events.TypeWatchSchemaDrifted:
-		return fmt.Sprintf("%s: expected %s, found %s",
-			operation(v.Operation), Short(v.Expected, 60), Short(v.Found, 80))
-	case events.TypeWatchChangeHeld:
-		missing := fmt.Sprintf("%d of %d insertions", v.Missing, v.Known)
-		if v.Operation != "" {
-			missing = fmt.Sprintf("the people of %d of %d contact requests", v.Missing, v.Known)
-		}
-		return missing + " are missing; " + v.Approve + " announces it now"
-	}
-	return ""
-}
+// alertFacts are the facts of an alert that a line names.
+var alertFacts = []string{"Scope", "Operation", "Insertions", "Missing", "Known", "Reached", "Expected", "Found"}
 
-// lower starts a sentence with a lower-case letter, for use within a line.
-func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
+// alertParts are the words of an event about our access or watch, as receivers get them.
+func alertParts(e events.Event) []string {
+	alert := message.Write([]events.Event{e}, false, message.Options{}).Items[0]
+	parts := []string{strings.ToLower(alert.Heading[:1]) + alert.Heading[1:]}
+	for _, f := range alert.Facts {
+		if slices.Contains(alertFacts, f.Label) {
+			text := strings.ReplaceAll(Short(f.Text, 80), "_", " ")
+			parts = append(parts, strings.ToLower(f.Label)+" "+text)
+		}
+	}
+	if alert.Command != "" {
+		parts = append(parts, alert.Command)
+	}
+	return parts
+}
 
 // changed shows a change as people write it: "rent gross 2'950 → 2'891".
 func changed(c events.Change) string {
@@ -187,24 +169,6 @@ var shownWhole = []string{
 // hidden replaces what is not shown.
 var hidden = json.RawMessage(`"***"`)
 
-// maskedContact keeps the names of the members, which say what is known of the person.
-func maskedContact(value json.RawMessage) json.RawMessage {
-	var c events.Contact
-	if json.Unmarshal(value, &c) != nil {
-		return hidden
-	}
-	var members map[string]json.RawMessage
-	text, err := json.Marshal(c)
-	if err != nil || json.Unmarshal(text, &members) != nil {
-		return hidden
-	}
-	for name := range members {
-		members[name] = hidden
-	}
-	text, _ = json.Marshal(members) // raw JSON cannot fail
-	return text
-}
-
 // Masked returns the event with a payload without people's data and the API's record: members that
 // can contain them have the value "***". It returns false if the payload is no object.
 func Masked(e events.Event) (events.Event, bool) {
@@ -212,15 +176,20 @@ func Masked(e events.Event) (events.Event, bool) {
 	if json.Unmarshal(e.Data, &members) != nil || members == nil {
 		return events.Event{}, false
 	}
+	var contact map[string]json.RawMessage
+	_ = json.Unmarshal(members["contact"], &contact) // what is no object is hidden as a whole
 	group, _, _ := strings.Cut(string(e.Type), ".")
 	harmless := slices.Contains([]string{"insertion", "access", "watch"}, group)
-	for name, value := range members {
-		switch {
-		case name == "contact":
-			members[name] = maskedContact(value)
-		case name == "record" || !harmless && !slices.Contains(shownWhole, name):
+	for name := range members {
+		if name == "record" || name == "contact" || !harmless && !slices.Contains(shownWhole, name) {
 			members[name] = hidden
 		}
+	}
+	if contact != nil { // the names of its members say what is known of the person
+		for name := range contact {
+			contact[name] = hidden
+		}
+		members["contact"], _ = json.Marshal(contact) // raw JSON cannot fail
 	}
 	var b bytes.Buffer
 	text := json.NewEncoder(&b)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/store"
 )
@@ -135,7 +136,7 @@ func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 		return s, err
 	}
 	if q.AgencyID != "" && !slices.Contains(agencies, q.AgencyID) {
-		return s, WithHint(errors.New("the event log knows no such agency: "+q.AgencyID), "doorbell status lists the agencies")
+		return s, exit.Failed(errors.New("the event log knows no such agency: "+q.AgencyID), "doorbell status lists the agencies")
 	}
 	c, err := l.Store.Cursor()
 	if err != nil {

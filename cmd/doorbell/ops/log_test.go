@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/store"
 )
@@ -204,7 +205,7 @@ func judge(t *testing.T, q EventQuery, found, want []events.Event) {
 
 func counted(t *testing.T, q EventQuery, daemon *Client, want []events.Event) {
 	t.Helper()
-	c, err := daemon.CountEvents(t.Context(), q)
+	c, err := CountEvents.Ask(t.Context(), daemon, q)
 	if err != nil || c.Total != len(want) {
 		t.Fatalf("%+v: %d counted (%v), want %d", q, c.Total, err, len(want))
 	}
@@ -229,9 +230,10 @@ func TestAnEventKnowsWhetherTheStreamHasConfirmedIt(t *testing.T) {
 func TestAnAgencyWithoutALogIsSaidWithWhatToDo(t *testing.T) {
 	j := newJournal(t, "A100")
 	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
-	_, err := daemon.CountEvents(t.Context(), EventQuery{AgencyID: "X"})
-	if err == nil || !strings.Contains(err.Error(), "knows no such agency: X") || !strings.Contains(Hint(err), "doorbell status") {
-		t.Errorf("%v, %q", err, Hint(err))
+	_, err := CountEvents.Ask(t.Context(), daemon, EventQuery{AgencyID: "X"})
+	_, _, hint := exit.Outcome(err)
+	if err == nil || err.Error() != "the event log knows no such agency: X" || hint != "doorbell status lists the agencies" {
+		t.Errorf("%v, %q", err, hint)
 	}
 }
 

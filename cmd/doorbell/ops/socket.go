@@ -82,11 +82,6 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return getStatus.Ask(ctx, c, Nothing{})
 }
 
-// CountEvents counts the events of the daemon's log that a query means.
-func (c *Client) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
-	return countEvents.Ask(ctx, c, q)
-}
-
 // Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first with
 // the number of bytes, and may refuse them.
 func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
@@ -127,32 +122,12 @@ func (c *Client) open(ctx context.Context, method, path string, body any) (*http
 	}
 	if response.StatusCode/100 != 2 {
 		defer response.Body.Close()
-		return nil, refusal(response)
+		var r refusal
+		err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&r)
+		if err != nil || r.Error == "" {
+			return nil, fmt.Errorf("the daemon answered %s", response.Status)
+		}
+		return nil, r.asError()
 	}
 	return response, nil
 }
-
-// refusal is what an answer that is no success says.
-func refusal(response *http.Response) error {
-	var p errorBody
-	err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&p)
-	if err != nil || p.Error == "" {
-		return fmt.Errorf("the daemon answered %s", response.Status)
-	}
-	for _, s := range statuses {
-		if s.code == response.StatusCode {
-			return &said{p.Error, s.err}
-		}
-	}
-	return WithHint(errors.New(p.Error), p.Hint)
-}
-
-// said is an error of another process in its own words, which is one that is known here.
-type said struct {
-	words string
-	known error
-}
-
-func (e *said) Error() string { return e.words }
-
-func (e *said) Unwrap() error { return e.known }

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/people"
 	leads "doorbell/cmd/doorbell/report"
-	"doorbell/events/stream"
 	"doorbell/poller"
 )
 
@@ -61,7 +61,7 @@ var (
 	Forget      = Verb[ForgetRequest, people.Receipt]{route: "POST /forget"}
 	Report      = Verb[ReportRequest, leads.Report]{route: "POST /report"}
 	Replay      = Verb[ReplayRequest, ReplayAnswer]{route: "POST /replay"}
-	countEvents = Verb[EventQuery, EventCounts]{route: "POST /events/count"}
+	CountEvents = Verb[EventQuery, EventCounts]{route: "POST /events/count"}
 )
 
 // The other two questions are answered at length: by the events that are meant, a line each, and by
@@ -145,7 +145,7 @@ func Handler(v Verbs) http.Handler {
 	Forget.serve(mux, v.Forget)
 	Report.serve(mux, v.Report)
 	Replay.serve(mux, v.Replay)
-	countEvents.serve(mux, v.CountEvents)
+	CountEvents.serve(mux, v.CountEvents)
 	mux.HandleFunc("POST "+eventsPath, v.serveEvents)
 	mux.HandleFunc("GET "+backupPath, v.serveBackup)
 	return mux
@@ -195,8 +195,7 @@ func (v Verb[Q, A]) Ask(ctx context.Context, c *Client, q Q) (a A, err error) {
 // ends in another way was cut.
 type eventLine struct {
 	Event *LoggedEvent `json:"event,omitempty"`
-	Error string       `json:"error,omitempty"`
-	Hint  string       `json:"hint,omitempty"`
+	refusal
 }
 
 func (v Verbs) serveEvents(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +210,7 @@ func (v Verbs) serveEvents(w http.ResponseWriter, r *http.Request) {
 	var last eventLine
 	for e, err := range v.Events(r.Context(), q) {
 		if err != nil {
-			last = eventLine{Error: err.Error(), Hint: Hint(err)}
+			last.refusal, _ = refused(err)
 			break
 		}
 		if out.Encode(eventLine{Event: &e}) != nil {
@@ -238,7 +237,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent
 				yield(LoggedEvent{}, fmt.Errorf("%w: it broke off", ErrNoAnswer))
 				return
 			case next.Error != "":
-				yield(LoggedEvent{}, WithHint(errors.New(next.Error), next.Hint))
+				yield(LoggedEvent{}, next.asError())
 				return
 			case next.Event == nil, !yield(*next.Event, nil):
 				return
@@ -257,26 +256,6 @@ func (v Verbs) serveBackup(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// hinted is an error that says what can be done about it.
-type hinted struct {
-	error
-	hint string
-}
-
-func (e *hinted) Unwrap() error { return e.error }
-
-// WithHint gives an error what a person can do about it; it travels with the error to the client.
-func WithHint(err error, hint string) error { return &hinted{err, hint} }
-
-// Hint is what to do about an error, empty if it does not say.
-func Hint(err error) string {
-	var h *hinted
-	if errors.As(err, &h) {
-		return h.hint
-	}
-	return ""
-}
-
 // Errors of what is asked.
 var (
 	// ErrWaiting is wrapped by what a doorbell answers that waits while another one works.
@@ -284,41 +263,44 @@ var (
 	errBody    = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
 )
 
-// statuses are the HTTP statuses of errors; 500 for all others. A client finds the error again by
-// them.
+// statuses are the HTTP statuses of errors, and what to do about them; 500 for all others.
 var statuses = []struct {
 	err  error
 	code int
+	hint string
 }{
-	{poller.ErrUnknownAgency, http.StatusNotFound},
-	{poller.ErrHalted, http.StatusConflict},
-	{poller.ErrTooSoon, http.StatusTooManyRequests},
-	{people.ErrNothing, http.StatusGone},
-	{stream.ErrMayNotErase, http.StatusFailedDependency},
-	{ErrWaiting, http.StatusConflict},
-	{errBody, http.StatusBadRequest},
-	{errChunked, http.StatusLengthRequired},
-	{errWrongToken, http.StatusUnauthorized},
-	{errNeedsToken, http.StatusUnauthorized},
-	{errNoToken, http.StatusForbidden},
-	{errNotLocal, http.StatusForbidden},
-	{errForeign, http.StatusForbidden},
+	{poller.ErrUnknownAgency, http.StatusNotFound, "doorbell status lists the agencies; upper and lower case differ"},
+	{poller.ErrHalted, http.StatusConflict, "doorbell status says why, and what ends it"},
+	{poller.ErrTooSoon, http.StatusTooManyRequests, ""},
+	{ErrWaiting, http.StatusConflict, ""},
+	{errBody, http.StatusBadRequest, ""},
+	{errChunked, http.StatusLengthRequired, ""},
+	{errWrongToken, http.StatusUnauthorized, ""},
+	{errNeedsToken, http.StatusUnauthorized, ""},
+	{errNoToken, http.StatusForbidden, ""},
+	{errNotLocal, http.StatusForbidden, ""},
+	{errForeign, http.StatusForbidden, ""},
 }
 
-func statusOf(err error) int {
-	for _, s := range statuses {
-		if errors.Is(err, s.err) {
-			return s.code
-		}
-	}
-	return http.StatusInternalServerError
-}
-
-// errorBody is the body of every answer that is no success.
-type errorBody struct {
+// refusal is the body of every answer that is no success.
+type refusal struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
 }
+
+// refused returns an error as an answer, and its HTTP status.
+func refused(err error) (refusal, int) {
+	_, _, hint := exit.Outcome(err)
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			return refusal{err.Error(), cmp.Or(hint, s.hint)}, s.code
+		}
+	}
+	return refusal{err.Error(), hint}, http.StatusInternalServerError
+}
+
+// asError is what a refusal is at the client.
+func (r refusal) asError() error { return exit.Failed(errors.New(r.Error), r.Hint) }
 
 // question decodes the body of a request.
 func question[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {
@@ -336,7 +318,7 @@ func question[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {
 func answer(w http.ResponseWriter, code int, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		code, v = statusOf(err), errorBody{err.Error(), Hint(err)}
+		v, code = refused(err)
 		var early *poller.TooSoonError
 		if errors.As(err, &early) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(early.Wait.Seconds()))))

@@ -99,29 +99,13 @@ func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) 
 		return page, nil
 	}
 	l, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
-	if err != nil && c.o.ContactRequestsPath == "" {
-		x.place = Place{}
-		if l, err := x.find(contactNames, c.idNames, ""); err == nil && l.isEmpty() && l.total <= 0 {
-			page.Total = l.total // an unmistakable list of none, where others stand elsewhere
-			return page, nil
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
 	page.found(l)
-	page.Found = page.Found && (l.isList() || !l.isEmpty())
-	if !page.Found {
-		page.Path = ""
-	}
 	strangers, other := 0, ""
-	records := l.records()
-	page.ContactRequests = make([]ContactRequest, 0, len(records))
-	for _, element := range records {
-		if !isFilled(element) {
-			page.Unreadable++
-			continue
-		}
+	page.ContactRequests = make([]ContactRequest, 0, len(l.elements))
+	for _, element := range l.elements {
 		r, stranger := c.contactRequest(element, l.flawed, x.request)
 		if stranger != "" {
 			strangers, other = strangers+1, stranger
@@ -226,7 +210,7 @@ func (o object) scopes() iter.Seq[object] {
 			return
 		}
 		for inner := range o.all(scopeNames...) {
-			isProperty := inner.reference() != "" && !inner.object().hint(personal, 0)
+			isProperty := inner.reference() != "" && !slices.ContainsFunc(inner.object(), func(m value) bool { return m.isCalled(personal) })
 			if !isProperty && !yield(inner.object()) {
 				return
 			}

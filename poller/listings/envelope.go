@@ -2,14 +2,72 @@ package listings
 
 import (
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // What a response says around its records: whose they are, that it failed, how many there are, and
 // whether these are all.
+
+// Claims is what a response says about its own completeness. A claim can disprove that a walk is
+// complete, never prove it.
+type Claims struct {
+	More       Claim // another page follows
+	Pages      int   // how many pages there are; 0: not said
+	Incomplete bool  // the response says that it lacks something
+}
+
+// Claim is a statement that a response may make.
+type Claim int
+
+// The values of a Claim.
+const (
+	Unsaid Claim = iota
+	Denied
+	Claimed
+)
+
+// decode reads the body. wrong says why it cannot be the response to what was asked for: it is no
+// JSON, declares its own failure, or something on the way has mixed up two responses.
+func (x *exchange) decode() (root document, wrong string) {
+	if x.declaresFailure() {
+		return root, "a response that declares its own failure by its content type"
+	}
+	if root, wrong = decode(trimBOM(x.body)); wrong != "" {
+		return root, wrong
+	}
+	heads := root.object().heads(1)
+	for _, m := range heads {
+		s, _ := m.text()
+		if s != "" && x.asksContacts() && m.isCalled(referenceNames) && !sameReference(s, x.request.Reference) {
+			return root, "a response about another propertyReferenceId"
+		}
+	}
+	switch {
+	case heads.isForeign(x.request.AgencyID):
+		return root, "a response about another agencyId"
+	case slices.ContainsFunc(heads, value.saysFailure):
+		return root, "a response that declares its own failure"
+	}
+	return root, ""
+}
+
+// declaresFailure reports whether a response is a failure by its content type, whatever its status
+// is.
+func (x *exchange) declaresFailure() bool {
+	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
+}
+
+func (x *exchange) asksContacts() bool { return x.request.Operation == OperationContactRequests }
+
+func (x *exchange) drift(expected, found string) *DriftError {
+	return &DriftError{Request: x.request, Expected: expected, Found: found, Status: x.status}
+}
 
 // heads are the members that speak of the response as a whole: those of an object around the list,
 // and of the metadata in it to a depth of deeper.
@@ -21,21 +79,6 @@ func (o object) heads(deeper int) object {
 		}
 	}
 	return all
-}
-
-// foreign reports whether a response names another agency or insertion than the one that was asked
-// for: something on the way has mixed up two responses.
-func foreign(heads object, r Request) string {
-	for _, m := range heads {
-		s, _ := m.text()
-		if s != "" && r.Operation == OperationContactRequests && m.isCalled(referenceNames) && !sameReference(s, r.Reference) {
-			return "another propertyReferenceId"
-		}
-	}
-	if heads.isForeign(r.AgencyID) {
-		return "another agencyId"
-	}
-	return ""
 }
 
 // isForeign reports whether an object names another agency. Some name theirs in a way of their own,
@@ -50,16 +93,6 @@ func (o object) isForeign(asked string) bool {
 }
 
 var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
-
-// declaresFailure reports whether a response is a failure by its content type, whatever its status
-// is.
-func (x *exchange) declaresFailure() bool {
-	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
-}
-
-func (x *exchange) drift(expected, found string) *DriftError {
-	return &DriftError{Request: x.request, Expected: expected, Found: found, Status: x.status}
-}
 
 // saysFailure reports whether a member declares that the response is a failure, status 200 or not.
 func (v value) saysFailure() bool {
@@ -80,8 +113,6 @@ func (v value) saysFailure() bool {
 	return false
 }
 
-var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
-
 // speaksOfError reports whether a member beside an empty list, or in the metadata of the response,
 // is about an error. Beside records it would be a remark.
 func (o object) speaksOfError() bool { return slices.ContainsFunc(o.heads(1), value.speaksOfError) }
@@ -89,41 +120,25 @@ func (o object) speaksOfError() bool { return slices.ContainsFunc(o.heads(1), va
 func (v value) speaksOfError() bool {
 	s, isText := v.text()
 	harmless := isText && harmlessWords.MatchString(strings.TrimSpace(s))
+	isPrefix := func(prefix string) bool { return strings.HasPrefix(v.name.plain, prefix) }
+	isOfErrorKind := func(o value) bool {
+		return slices.ContainsFunc(o.object(), func(m value) bool {
+			s, _ := m.text()
+			return m.isCalled(kindNames) && errorWords.MatchString(s)
+		})
+	}
 	switch name := v.name.plain; {
-	case slices.ContainsFunc(errorPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
+	case slices.ContainsFunc(errorPrefixes, isPrefix):
 		return v.isTrue() && !harmless
 	case isText && v.isCalled(wordCodes):
 		return !harmless
-	case name == "status" || name == "state":
-		if isText && errorWords.MatchString(s) {
-			return !harmless
-		}
+	case (name == "status" || name == "state") && errorWords.MatchString(s):
+		return !harmless
 	case v.isCalled(messageLists):
-		return slices.ContainsFunc(v.inner, value.isOfErrorKind)
+		return slices.ContainsFunc(v.inner, isOfErrorKind)
 	}
 	return v.saysFailure()
 }
-
-// isOfErrorKind reports whether an object says of itself that it is an error.
-func (v value) isOfErrorKind() bool {
-	return slices.ContainsFunc(v.object(), func(m value) bool {
-		s, isText := m.text()
-		return isText && m.isCalled(kindNames) && errorWords.MatchString(s)
-	})
-}
-
-var (
-	errorPrefixes = []string{
-		"error", "exception", "fault", "failure", "problem", "lasterror", "haserror", "apierror", "@error", "odata.error",
-	}
-	messageLists = []string{"messages", "message", "notifications", "notices", "alerts", "result", "info"}
-	kindNames    = []string{"type", "kind", "level", "severity", "category", "status", "messagetype"}
-	wordCodes    = []string{"code", "statuscode", "resultcode", "responsecode", "returncode", "reasoncode", "reason"}
-	errorWords   = regexp.MustCompile(`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
-		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed.?out|too.?many|invalid|refused|abort`)
-	harmlessWords = regexp.MustCompile(`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
-		`no[_ -]?(errors?|results?|records?|content|data))$`)
-)
 
 // isTrue reports whether a value says something other than no.
 func (v value) isTrue() bool { return v.raw != nil && !v.isEmpty() && !v.says("false", "0") }
@@ -196,19 +211,90 @@ func (v value) count() (int, bool) {
 	return natural(digits)
 }
 
-var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
-
-// printableName is a name as it may stand in an error: one that does not look like a name may be a
-// value that was made a name.
-func printableName(name string) string {
-	if looksLikeName.MatchString(name) {
-		return name
-	}
-	return "(odd name)"
-}
-
 // natural reads digits. No service counts more than 2^40: what is larger is something else.
 func natural(digits string) (n int, ok bool) {
 	read, err := strconv.ParseUint(digits, 10, 64)
 	return int(read), err == nil && read <= 1<<40
+}
+
+// claimsOf reads what the objects around a list say of its completeness, the metadata in them, and
+// the header Link.
+func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
+	for _, scope := range scopes {
+		for _, m := range scope.heads(1) {
+			all.More = max(all.More, x.claimOfMore(m))
+			if n, ok := m.count(); ok && m.isCalled(pagesNames) && n != records {
+				all.Pages = max(all.Pages, n)
+			}
+			all.Incomplete = all.Incomplete || m.saysIncomplete()
+		}
+	}
+	if parts := nextLink.FindStringSubmatch(strings.Join(x.header.Values("Link"), ",")); parts != nil {
+		all.More = max(all.More, x.claimOfLink(parts[1]))
+	}
+	return all
+}
+
+var nextLink = regexp.MustCompile(`<([^<>]*)> *;[^<>]*rel="?next"?`)
+
+func (x *exchange) claimOfMore(m value) Claim {
+	isEnd := m.isCalled(endNames) && m.kind() != jsontext.KindNumber // a number is that of the last page
+	no, yes := m.says("false", "0"), m.says("true", "1")
+	switch {
+	case isEnd && no, m.isCalled(moreNames) && yes:
+		return Claimed
+	case isEnd && yes, m.isCalled(moreNames) && no:
+		return Denied
+	case m.isCalled(nextNames):
+		return x.claimOfNext(m)
+	case m.isCalled(linksNames):
+		for _, link := range m.inner {
+			if plain(link.object().text("rel")) == "next" {
+				return x.claimOfNext(link)
+			}
+		}
+	}
+	return Unsaid
+}
+
+// claimOfNext reads a link, a number or a token of the next page.
+func (x *exchange) claimOfNext(m value) Claim {
+	if m.isObject() {
+		m = m.object().get("href", "url")
+	}
+	switch s, _ := m.scalar(); {
+	case m.raw == nil:
+		return Unsaid
+	case m.isTrue():
+		return x.claimOfLink(s)
+	}
+	return Denied
+}
+
+// claimOfLink ignores a link to another origin: it may stand for a gateway that the API does not
+// know, and no link is followed.
+func (x *exchange) claimOfLink(s string) Claim {
+	link, err := url.Parse(s)
+	if err == nil && link.Host != "" && !strings.EqualFold(link.Host, x.host) {
+		return Unsaid
+	}
+	return Claimed
+}
+
+// saysIncomplete reports whether a member says that the response lacks something.
+func (v value) saysIncomplete() bool {
+	name := v.name.plain
+	switch {
+	case strings.HasPrefix(name, "incomplete"), strings.HasPrefix(name, "isincomplete"), v.isCalled(partialNames):
+		return v.isTrue()
+	case v.isCalled(completeNames):
+		return v.says("false", "0")
+	case name == "shards":
+		n, ok := v.object().get("failed").count()
+		return ok && n > 0
+	case name == "status", name == "state", name == "completeness":
+		s, _ := v.text()
+		return partialWords.MatchString(s)
+	}
+	return false
 }

@@ -2,7 +2,7 @@ package listings
 
 import (
 	"cmp"
-	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,122 +14,123 @@ const (
 	nearby       = 2 // how deep an empty list, or a record in place of one, may be
 )
 
-// The score of a place is the sum of what it holds and what speaks for it. The values are chosen so
-// that what is more important outweighs everything that is less so:
-//
-//   - An empty list in a place that is unmistakable beats records elsewhere that may be anything. For
-//     contact requests a list of its own name is such a place, as agents have creation times too; for
-//     insertions it is the learned place alone, as nothing else has references.
-//   - A learned place outweighs names, but not records that are certainly contact requests where its
-//     own are none, or as certain: those elsewhere may be the new ones, so that is a tie, which is drift.
+// grade says how surely a value is a record.
+type grade int
+
 const (
-	holdsReferences  = 2000 // insertions
-	holdsInsertion   = 1000 // is one insertion in place of a list
-	holdsRequests    = 600  // a creation time or a score, and a person
-	holdsLikely      = 200  // a creation time or a score
-	holdsRequest     = 100  // is one record, and not where a list is expected
-	holdsPersonOrID  = 40
-	holdsObjects     = 30
-	namedOwn         = 700
-	namedGeneric     = 150
-	learnedInsertion = 3000
-	learnedRequests  = 750
-	learnedEmpty     = 400
+	gradeNone   grade = iota // no object, an empty one, or an error
+	gradeObject              // may be anything
+	gradeHinted              // a person or an id
+	gradeLikely              // a creation time or a score
+	gradeSure                // a creation time or a score, and a person; a reference, of insertions
 )
 
-// place is where a list may be: an array, an object with index keys, an object that may be the only
-// record of a list, or something empty where a list belongs.
+// place is where the records may be: an array, an object with index keys, an object that may be the
+// only record of a list, or something empty where a list belongs.
 type place struct {
 	value
 	up    *place // nil: the root
 	depth int
 
-	lone, sure, person bool // of an object where contact requests are looked for: is one, has what one has
+	grade    grade // the highest of its records
+	lone     bool  // it is one record in place of a list
+	inRecord bool  // it is inside of what looks like a record
 }
 
 // finder looks for the records of one response.
 type finder struct {
-	request  Request
-	names    []string // of the list
-	idFields []string // of contact requests, plain
-	expected value    // what stands where records were found before; absent: nothing does
-	known    bool     // there is such a place
-	root     value
-	places   []*place
-	none     bool // nothing is counted, and no list holds a contact request
-	vague    bool // a member is named like a list and is none
+	operation Operation
+	names     []string // of the list
+	idFields  []string // of contact requests, plain
+	known     bool     // there is a place where records were found before
+	expected  value    // what stands there; absent: nothing does
+	places    []*place
+	vague     bool // a member is named like a list and is none
 }
 
-func (f *finder) contacts() bool { return f.request.Operation == OperationContactRequests }
-
-// found is the list of records of a response; without doc the response says by its total alone that
-// there are none.
+// found is the list of records of a response. Without raw the response says that there are none,
+// and shows no list.
 type found struct {
 	place
-	flawed  bool          // the document is
-	total   int           // how many records there are, as the response says; -1 if it does not
-	leftOut jsontext.Kind // what stands in place of a list that has ended; 0: it has not
+	elements   []value       // that hold a record
+	unreadable int           // others
+	flawed     bool          // the document is
+	total      int           // how many records there are, as the response says; -1 if it does not
+	leftOut    jsontext.Kind // what stands in place of a list that has ended; 0: it has not
 	Claims
 }
 
-// find returns the list of records in a body. It is the one place that decides what a response
-// holds: a list, nothing by its own count, or something else. A configured place is the only one.
-func (x *exchange) find(names, idFields []string, configured string) (found, error) {
-	root, wrong := document{}, "a response that declares its own failure by its content type"
-	if !x.declaresFailure() {
-		root, wrong = decode(trimBOM(x.body))
+// Place is where the records of an operation stood in earlier responses.
+type Place struct {
+	Known bool
+	Path  string // JSON pointer to the list; "" is the root
+}
+
+// Place is where the records of a response stand.
+func (e Envelope) Place() Place { return Place{Known: e.Found, Path: e.Path} }
+
+// Printable is the path without names that do not look like one: such a name may be a value.
+func (p Place) Printable() string {
+	var path jsontext.Pointer
+	for token := range jsontext.Pointer(p.Path).Tokens() {
+		if !looksLikeName.MatchString(token) {
+			token = "(odd name)"
+		}
+		path = path.AppendToken(token)
 	}
+	return string(path)
+}
+
+var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
+
+// find returns the list of records in a body. It is the one place that decides what a response
+// holds: a list, none, or something else. A configured place is the only one.
+func (x *exchange) find(names, idFields []string, configured string) (found, error) {
 	what := "an array of objects with propertyReferenceId"
-	if x.request.Operation == OperationContactRequests {
+	if x.asksContacts() {
 		what = "an array of contact requests"
 	}
+	root, wrong := x.decode()
 	if wrong != "" {
 		return found{}, x.drift(what, wrong)
 	}
-	heads := root.object().heads(1)
-	if other := foreign(heads, x.request); other != "" {
-		return found{}, x.drift("a response about what was asked", other)
-	}
-	if slices.ContainsFunc(heads, value.saysFailure) {
-		return found{}, x.drift(what, "a response that declares its own failure")
-	}
-	f := &finder{request: x.request, names: names, idFields: idFields, root: root.value}
+	f := &finder{operation: x.request.Operation, names: names, idFields: idFields}
 	expected := x.place
 	if configured != "" {
 		expected = Place{Path: configured, Known: true}
 	}
-	at := f.expect(expected)
+	at := f.expect(root.value, expected)
 	f.explore(&place{value: root.value})
 	if f.expected.raw != nil && !slices.ContainsFunc(f.places, f.isExpected) {
-		f.look(at)
-		f.places = append(f.places, at)
+		f.add(at)
 	}
-	f.none = f.hasNone()
-	if configured != "" {
-		f.places = slices.DeleteFunc(f.places, func(p *place) bool { return !f.isExpected(p) })
-	}
-	l := found{flawed: root.flawed}
-	scopes := at.around()
-	switch best := f.best(); {
+	l := found{flawed: root.flawed, place: place{up: at}}
+	switch best := f.best(configured != ""); {
 	case len(best) > 1:
 		return found{}, x.drift(what, "several lists that may be it")
 	case len(best) == 1:
 		l.place = *best[0]
-		scopes = l.around()
-	case f.countsNone(at, x.header):
-	case x.leavesOut(root.object(), at, expected):
-		if at != nil {
-			l.leftOut = at.kind()
-		}
+	case f.countsNone(root.object(), at, headerTotal(x.header)), x.asksContacts() && f.showsNone(root.object(), at, configured != ""):
+	case x.isPastEnd(root.object(), at):
+		l.leftOut = at.kind()
 	case f.known:
 		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:
 		return found{}, x.drift(what, root.typeName())
 	}
-	if len(scopes) == 0 {
-		scopes = []object{root.object()}
+	scopes := append([]object{root.object()}, l.around()...)
+	lowest := gradeObject
+	if !x.asksContacts() {
+		lowest = gradeSure
 	}
-	records := len(l.records())
+	for _, e := range l.records() {
+		if f.gradeOf(e) < lowest {
+			l.unreadable++
+			continue
+		}
+		l.elements = append(l.elements, e)
+	}
+	records := len(l.elements) + l.unreadable
 	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
 		return found{}, x.drift(what, "an error beside an empty list")
 	}
@@ -137,43 +138,19 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	return l, nil
 }
 
-// leavesOut reports whether a response has null in place of its list or of what is around it, which
-// is "none" for contact requests. Past the first page of insertions it is the end, as "" and {}
-// are, and a HAL document that embeds nothing.
-func (x *exchange) leavesOut(top object, at *place, p Place) bool {
-	if top.speaksOfError() {
-		return false
-	}
-	isNull := at != nil && at.kind() == jsontext.KindNull
-	switch {
-	case x.request.Operation == OperationContactRequests:
-		isBare := len(top) == 1 && top[0].name.text == "_links"
-		return (isNull || isBare) && totalOf([]object{top}, 0, x.header) <= 0
-	case x.page == 0 || at == nil:
-		return false
-	case at.up != nil:
-		return at.isEmpty()
-	}
-	return isNull || strings.HasPrefix(p.Path, "/_embedded/") && top.get("links", "page").isObject()
-}
-
-// expect notes the learned or configured place and returns what stands there; nil: nothing does.
-func (f *finder) expect(known Place) *place {
+// expect notes what stands at the place where records were found before or are configured to be. It
+// returns the innermost place on the way there that is.
+func (f *finder) expect(root value, known Place) *place {
+	p := &place{value: root}
 	if f.known = known.Known; !f.known {
 		return nil
 	}
-	p := &place{value: f.root}
 	for token := range jsontext.Pointer(known.Path).Tokens() {
-		at := value{}
-		for _, m := range p.object() {
-			if m.name.text == token {
-				at = m
-			}
+		n := slices.IndexFunc(p.object(), func(m value) bool { return m.name.text == token })
+		if n < 0 {
+			return p
 		}
-		if at.raw == nil {
-			return p // what is around it may count its records
-		}
-		p = &place{value: at, up: p, depth: p.depth + 1}
+		p = &place{value: p.inner[n], up: p, depth: p.depth + 1}
 	}
 	f.expected = p.value
 	return p
@@ -184,210 +161,244 @@ func (f *finder) isExpected(p *place) bool {
 	return f.expected.raw != nil && &p.raw[0] == &f.expected.raw[0]
 }
 
-// look notes once what all places in an object have to know of it.
-func (f *finder) look(p *place) {
-	o := p.object()
-	p.lone, p.sure, p.person = f.isLone(o), o.hint(surest, 0), o.hasPerson(0)
-}
-
-// explore collects the place and those in it. It does not look into arrays, where records stand or
-// nothing that is known.
+// explore adds a place and those in it. It does not look into arrays, where records stand or nothing
+// that is known.
 func (f *finder) explore(p *place) {
-	f.look(p)
-	f.places = append(f.places, p)
-	if p.depth == maxListDepth || p.isIndexed() {
+	f.add(p)
+	isRecord := f.isRecord(p.object())
+	if p.depth == maxListDepth || p.isIndexed() || isRecord && p.grade == gradeSure {
 		return
 	}
 	for _, m := range p.object() {
-		inner := &place{value: m, up: p, depth: p.depth + 1}
+		inner := &place{value: m, up: p, depth: p.depth + 1, inRecord: p.inRecord || isRecord}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records
 		case m.isArray(), m.isObject():
 			f.explore(inner)
 		case inner.isNamed(listNames):
-			f.places = append(f.places, inner)
+			f.add(inner)
 			f.vague = f.vague || p.depth == 0 && (m.isCalled(f.names) || m.isCalled(genericNames))
 		}
 	}
 }
 
-// best returns the places with the highest score: none, the one, or several between which there is
-// no choice. Of empty lists either says the same.
-func (f *finder) best() (best []*place) {
-	highest := 0
+// add grades a place by what it holds.
+func (f *finder) add(p *place) {
+	for _, e := range p.records() {
+		if p.grade = max(p.grade, f.gradeOf(e)); p.grade == gradeSure {
+			break
+		}
+	}
+	p.lone = p.isObject() && !p.isIndexed() && len(p.inner) > 0
+	isSide := p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) })
+	if f.asksContacts() && isSide {
+		p.grade = min(p.grade, gradeLikely) // theirs have times and addresses too
+	}
+	f.places = append(f.places, p)
+}
+
+func (f *finder) asksContacts() bool { return f.operation == OperationContactRequests }
+
+// gradeOf grades what may be a record.
+func (f *finder) gradeOf(element value) grade {
+	if _, reference := referenced(element); reference != "" && !f.asksContacts() {
+		return gradeSure
+	}
+	var isDated, hasPerson, isWritten, hasID, failed bool
+	for _, m := range element.object().unwrapped() {
+		switch {
+		case m.isCalled(surest):
+			isDated = true
+		case m.isCalled(personal):
+			hasPerson = hasPerson || !m.isEmpty()
+			isWritten = isWritten || m.name.plain != "message"
+		case m.isCalled(f.idFields):
+			hasID = true
+		case m.isCalled(errorNames), m.name.plain == "errorcode":
+			failed = failed || !m.isEmpty()
+		}
+	}
+	switch {
+	case len(element.object()) == 0, failed && !isDated && !isWritten:
+		return gradeNone
+	case !f.asksContacts():
+		return gradeObject
+	case isDated && hasPerson:
+		return gradeSure
+	case isDated:
+		return gradeLikely
+	case hasPerson || hasID:
+		return gradeHinted
+	}
+	return gradeObject
+}
+
+// unwrapped are the members of an object and of those in it that may hold what others have at the
+// top.
+func (o object) unwrapped() object {
+	all := slices.Clip(o)
+	for _, m := range o {
+		if m.isCalled(wrapperNames) {
+			all = append(all, m.object()...)
+		}
+	}
+	return all
+}
+
+// best returns the places that rank first: none, the one, or several between which there is no
+// choice. Of empty lists either says the same.
+func (f *finder) best(onlyExpected bool) (best []*place) {
+	var highest rank
 	for _, p := range f.places {
-		switch s := f.score(p); {
-		case s > highest:
-			highest, best = s, []*place{p}
-		case s == highest && s > 0 && !p.isEmpty():
+		if onlyExpected && !f.isExpected(p) || !f.mayHold(p) {
+			continue
+		}
+		r := f.rank(p)
+		switch order := slices.Compare(r[:], highest[:]); {
+		case len(best) == 0 || order > 0:
+			highest, best = r, []*place{p}
+		case order == 0 && !p.isEmpty():
 			best = append(best, p)
 		}
 	}
-	if len(best) > 0 && !f.contacts() && !best[0].isEmpty() && countReferences(best[0]) == 0 {
+	if len(best) > 0 && !f.asksContacts() && !best[0].isEmpty() && best[0].grade < gradeSure {
 		return nil // what stands where the insertions belong is something else
 	}
 	return best
 }
 
-// score says how surely a place is that of the records; 0: it is not.
-func (f *finder) score(p *place) int {
-	held, list := f.holds(p)
-	learned := f.isExpected(p)
-	own, generic := p.isNamed(f.names), p.isNamed(genericNames)
-	nameless := !own && !generic && p.depth > 0
-	switch {
-	case held < 0:
-		return 0
-	case learned: // is what is asked about
-	case held < holdsLikely && f.known && (held == 0 || !own && p.depth > 0):
-		return 0 // records were elsewhere, and this may be anything
-	case nameless && (held == 0 || held < holdsRequest && f.vague || held == holdsObjects && p.isCalled(sideNames)):
-		return 0 // says too little
+// rank is by what a place precedes another one, the most important first.
+type rank [8]int
+
+// rank orders places. A list of contact requests of its own name comes before what may be something
+// else, even if it is empty, as agents have creation times too. That records were in a place before
+// does not decide between two lists of another name that are surely of contact requests: the other
+// one may hold the new ones.
+func (f *finder) rank(p *place) rank {
+	own, generic, expected := p.isNamed(f.names), p.isNamed(genericNames), f.isExpected(p)
+	depth := p.depth
+	if p.lone || !own && !generic {
+		depth = 0
 	}
-	score := held
-	switch {
-	case own:
-		score += namedOwn
-	case generic:
-		score += namedGeneric
+	return rank{
+		number(expected && (own || !f.asksContacts())),
+		number(p.grade == gradeSure),
+		number(expected && p.grade < gradeSure),
+		number(own),
+		int(p.grade),
+		number(generic),
+		-depth, // further out is better, where that says anything
+		countReferences(p),
 	}
-	switch {
-	case learned && !f.contacts():
-		score += learnedInsertion
-	case learned && held == 0:
-		score += learnedEmpty
-	case learned && held < holdsRequests:
-		score += learnedRequests
-	}
-	score = score*10 + 9
-	if list && !nameless {
-		score -= min(p.depth, 9) // further out is better, where that says anything
-	}
-	score *= 1_000_000
-	if held == holdsReferences {
-		score += min(countReferences(p), 999_999)
-	}
-	return score + 1
 }
 
-// holds says what a place holds, negative if it cannot be that of the records; list reports that it
-// is a list, and not one record in place of it.
-func (f *finder) holds(p *place) (held int, list bool) {
-	if !f.contacts() {
-		return f.holdsInsertions(p)
+func number(is bool) int {
+	if is {
+		return 1
 	}
+	return 0
+}
+
+// mayHold reports whether a place can be that of the records.
+func (f *finder) mayHold(p *place) bool {
+	expected := f.isExpected(p)
+	isNamed := p.isNamed(f.names) || p.isNamed(genericNames)
+	isNear := expected || p.depth <= nearby || p.up.isCalled(f.names)
 	switch {
-	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) && !p.up.isCalled(f.names) {
-			return -1, true
-		}
-		return 0, true
-	case p.isList():
-		held = f.holdsContactRequests(p)
-		if held > holdsLikely && (p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) })) {
-			held = holdsLikely // theirs have times and addresses too
-		}
-		if f.isPart(p, held) {
-			held = -1
-		}
-		return held, true
 	case p.lone:
-		switch {
-		case f.isExpected(p), p.depth <= nearby && p.isCalled(listNames), p.onlyOf(listNames):
-			if p.person {
-				return holdsRequests, false
-			}
-			return holdsLikely, false
-		case p.depth == 0, p.depth <= nearby && p.isCalled(wrapperNames):
-			return holdsRequest, false
-		}
-	case p.depth > 0 && p.isEmpty() && f.none && !p.isInside(func(up *place) bool { return up.sure }):
-		return 0, false
+		return f.mayBeLone(p)
+	case !p.isList():
+		return false
+	case len(p.inner) == 0:
+		return isNear && (expected || !f.known && (isNamed || p.depth == 0))
+	case p.grade == gradeNone, p.inRecord && p.grade < gradeSure:
+		return false
+	case expected:
+		return f.asksContacts() || p.grade == gradeSure
+	case f.known && p.grade < gradeLikely:
+		return f.asksContacts() && (p.isNamed(f.names) || p.depth == 0) // records were elsewhere, and this may be anything
+	case !isNamed && p.depth > 0:
+		return p.grade >= gradeLikely || !f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
 	}
-	return -1, false
+	return true
 }
 
-func (f *finder) holdsContactRequests(p *place) (held int) {
-	held = -1
-	sure, person := false, false
-	for _, e := range p.records() {
-		if !isFilled(e) {
-			continue
-		}
-		o := e.object()
-		sure, person = sure || o.hint(surest, 1), person || o.hasPerson(1)
+// mayBeLone reports whether an object is the one record of a list.
+func (f *finder) mayBeLone(p *place) bool {
+	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames) || p.depth == 0
+	if f.asksContacts() {
+		return !p.inRecord && f.isRecord(p.object()) && (isListed || p.depth <= nearby && p.isCalled(wrapperNames))
+	}
+	return isListed && (p.reference() != "" || p.depth > 0 && len(p.inner) > 1 && countReferencesIn(p.inner) == 1)
+}
+
+// isRecord reports whether an object is unmistakably a contact request: it has a creation time or a
+// score, an id or a person as well, and no member that an envelope would have.
+func (f *finder) isRecord(o object) bool {
+	var isDated, isSomeones bool
+	for _, m := range o {
 		switch {
-		case sure && person:
-			return holdsRequests
-		case sure:
-			held = holdsLikely
-		case person || o.hint(f.idFields, 1):
-			held = max(held, holdsPersonOrID)
-		default:
-			held = max(held, holdsObjects)
+		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames),
+			(m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)) && !m.areAddresses():
+			return false
+		case m.isCalled(surest):
+			isDated = true
+		case m.isCalled(personal), m.isCalled(f.idFields):
+			isSomeones = true
 		}
 	}
-	return held
+	return f.asksContacts() && isDated && isSomeones
 }
 
-// isPart reports whether a list is part of one contact request, such as its telephone numbers, and
-// does not look more like contact requests than that one.
-func (f *finder) isPart(p *place, held int) bool {
-	return p.isInside(func(up *place) bool { return up.lone && (held <= holdsLikely || up.person) })
-}
-
-// hasNone reports whether the response counts nothing, and no list in it holds anything: something
-// empty where the list of contact requests belongs means that there are none then.
-func (f *finder) hasNone() bool {
-	return f.contacts() && f.root.object().highest() <= 0 && !slices.ContainsFunc(f.places, func(l *place) bool {
-		return l.isList() && !l.isCalled(sideNames) && f.holdsContactRequests(l) > 0
+// areAddresses reports whether a list of e-mails is one of addresses: some services call the
+// contact requests themselves so.
+func (v value) areAddresses() bool {
+	return v.name.plain == "emails" && v.isArray() && !slices.ContainsFunc(v.inner, func(e value) bool {
+		return slices.ContainsFunc(e.object().unwrapped(), func(m value) bool {
+			return m.isCalled(surest) || m.isCalled([]string{"message", "contact", "sender"})
+		})
 	})
 }
 
-func (f *finder) holdsInsertions(p *place) (held int, list bool) {
-	switch {
-	case p.isList() && countReferences(p) > 0:
-		return holdsReferences, true
-	case p.isList() && len(p.inner) == 0:
-		if p.depth > nearby && !f.isExpected(p) {
-			return -1, true
-		}
-		return 0, true
-	case p.isList():
-		if f.isExpected(p) || !slices.ContainsFunc(p.records(), isFilled) {
-			return -1, true
-		}
-		return holdsObjects, true
+// countsNone reports whether a response counts none, and no list contradicts it.
+func (f *finder) countsNone(root object, at *place, header int) bool {
+	highest := max(header, root.highest())
+	for ; at != nil; at = at.up {
+		highest = max(highest, at.object().highest())
 	}
-	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
-	switch isOne := p.reference() != ""; {
-	case isListed && isOne:
-		return holdsInsertion + 1, false // rather than what it is all of
-	case isListed && countLone(p.value) == 1:
-		return holdsInsertion, false
-	case isOne && p.depth == 0:
-		return holdsRequest, false
-	}
-	return -1, false
+	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 })
 }
 
-func countReferences(p *place) (n int) {
-	for _, e := range p.records() {
+// showsNone reports whether a response has nothing where contact requests belong, nor anywhere else.
+func (f *finder) showsNone(root object, at *place, configured bool) bool {
+	isDated := func(p *place) bool {
+		return slices.ContainsFunc(p.object(), func(m value) bool { return m.isCalled(surest) })
+	}
+	isEmpty := func(p *place) bool {
+		isNamed := p.isNamed(listNames) && (p.depth <= nearby || p.up.isCalled(f.names)) || p.depth == 0 && p.isList()
+		return p.isEmpty() && isNamed && !p.isInside(isDated)
+	}
+	holds := func(p *place) bool { return p.isList() && p.grade > gradeNone && !p.isCalled(sideNames) }
+	isBare := len(root) == 1 && root[0].name.text == "_links" // as HAL leaves out a list
+	isShown := at != nil && at.isEmpty() && at.up != nil || isBare || !configured && slices.ContainsFunc(f.places, isEmpty)
+	return isShown && root.highest() <= 0 && !slices.ContainsFunc(f.places, holds)
+}
+
+// isPastEnd reports whether a response leaves out the list of insertions because it has ended: past
+// the first page null, "" or {} stands in its place or around it, or HAL embeds nothing.
+func (x *exchange) isPastEnd(root object, at *place) bool {
+	if x.asksContacts() || x.page == 0 || at == nil || root.speaksOfError() {
+		return false
+	}
+	isBare := strings.HasPrefix(x.place.Path, "/_embedded/") && root.get("links", "page").isObject()
+	return at.kind() == jsontext.KindNull || at.up != nil && at.isEmpty() || at.up == nil && isBare
+}
+
+func countReferences(p *place) int { return countReferencesIn(p.records()) }
+
+func countReferencesIn(list []value) (n int) {
+	for _, e := range list {
 		if _, reference := referenced(e); reference != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// countLone is how many insertions an object is or has as members: of several only one would be
-// read.
-func countLone(v value) (n int) {
-	if v.reference() != "" {
-		return 1
-	}
-	for _, m := range v.object() {
-		if m.reference() != "" {
 			n++
 		}
 	}
@@ -401,10 +412,9 @@ func (p *place) path() jsontext.Pointer {
 	return p.up.path().AppendToken(p.name.text)
 }
 
-// around are the objects that hold a place, the root first.
+// around are the objects that hold a place, but for the root, outermost first.
 func (p *place) around() (list []object) {
-	for p != nil && p.up != nil {
-		p = p.up
+	for p = p.up; p != nil && p.up != nil; p = p.up {
 		list = append(list, p.object())
 	}
 	slices.Reverse(list)
@@ -433,11 +443,11 @@ func (p *place) isList() bool { return p.isArray() || p.isIndexed() }
 func (v value) isIndexed() bool {
 	elements := 0
 	for _, m := range v.object() {
-		_, natural := natural(m.name.text)
+		_, isIndex := natural(m.name.text)
 		switch {
-		case natural && m.isObject():
+		case isIndex && m.isObject():
 			elements++
-		case natural, m.isObject(), m.isArray():
+		case isIndex, m.isObject(), m.isArray():
 			return false
 		}
 	}
@@ -459,63 +469,6 @@ func (p *place) records() []value {
 	return p.array()
 }
 
-// isFilled reports whether an element may be a record: an object that is not empty and is not an
-// error.
-func isFilled(element value) bool {
-	some, failure := false, false
-	for _, m := range element.object() {
-		if m.isCalled(surest) || m.isCalled(personal) && m.name.plain != "message" {
-			return true
-		}
-		some = true
-		failure = failure || (m.isCalled(errorNames) || m.name.plain == "errorcode") && !m.isEmpty()
-	}
-	return some && !failure
-}
-
-// isLone reports whether an object is unmistakably a contact request: it has a creation time or a
-// score, an id or a person as well, and no member that an envelope would have.
-func (f *finder) isLone(o object) bool {
-	var sure, whose int
-	for _, m := range o {
-		switch {
-		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames),
-			(m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)) && !m.areAddresses():
-			return false
-		case m.isCalled(surest):
-			sure++
-		case m.isCalled(personal), m.isCalled(f.idFields):
-			whose++
-		}
-	}
-	return sure > 0 && whose > 0
-}
-
-// areAddresses reports whether a list of e-mails is one of addresses: some services call the
-// contact requests themselves so.
-func (v value) areAddresses() bool {
-	return v.name.plain == "emails" && v.isArray() && !slices.ContainsFunc(v.inner, func(e value) bool {
-		return e.object().hint(surest, 1) || e.object().hint([]string{"message", "contact", "sender", "contactrequest"}, 1)
-	})
-}
-
-// hint reports whether there is a member with one of the names, directly or in an object around the
-// request, to a depth of deeper.
-func (o object) hint(names []string, deeper int) bool {
-	return o.has(func(m value) bool { return m.isCalled(names) }, deeper)
-}
-
-// hasPerson is hint for the names of a person's members that say something.
-func (o object) hasPerson(deeper int) bool {
-	return o.has(func(m value) bool { return m.isCalled(personal) && !m.isEmpty() }, deeper)
-}
-
-func (o object) has(wanted func(value) bool, deeper int) bool {
-	return slices.ContainsFunc(o, func(m value) bool {
-		return wanted(m) || deeper > 0 && m.isObject() && m.isCalled(wrapperNames) && m.object().has(wanted, deeper-1)
-	})
-}
-
 // referenced is the record in an element of the list: the element, or the first direct member of it
 // by name that holds a reference.
 func referenced(element value) (record value, reference string) {
@@ -530,34 +483,13 @@ func referenced(element value) (record value, reference string) {
 	return value{}, ""
 }
 
-// reference is the one that an object holds; empty if it holds none that could be remembered.
-func (v value) reference() (reference string) {
-	best := len(referenceNames)
-	for _, m := range v.object() {
-		if n := m.name.reference; n > 0 && n <= best {
-			if s, ok := m.scalar(); ok && isReference(s) {
-				reference, best = s, n
-			}
+// reference is the one that an object holds; empty if it holds none that could be remembered: no
+// store could keep it as a key. That an odd one cannot be asked for shows when it is.
+func (v value) reference() string {
+	for s := range v.object().all(referenceNames...) {
+		if s, _ := s.scalar(); s != "" && len(s) <= maxReference && !strings.ContainsRune(s, 0) {
+			return s
 		}
 	}
-	return reference
-}
-
-// isReference refuses what no store could keep as a key. Other odd references are kept; that they
-// cannot be asked for shows when they are.
-func isReference(s string) bool {
-	return s != "" && len(s) <= maxReference && !strings.ContainsRune(s, 0)
-}
-
-// countsNone reports whether a response counts none, and no list contradicts it.
-func (f *finder) countsNone(at *place, h http.Header) bool {
-	scopes := append(at.around(), f.root.object())
-	if at != nil {
-		scopes = append(scopes, at.object())
-	}
-	highest := headerTotal(h)
-	for _, o := range scopes {
-		highest = max(highest, o.highest())
-	}
-	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 })
+	return ""
 }

@@ -34,7 +34,7 @@ type Envelope struct {
 
 // found notes where the records were found, and what is said of them.
 func (e *Envelope) found(l found) {
-	e.Found, e.Total, e.Claims = l.raw != nil, l.total, l.Claims
+	e.Found, e.Total, e.Unreadable, e.Claims = l.raw != nil, l.total, l.unreadable, l.Claims
 	if e.Found {
 		e.Path = string(l.path())
 	}
@@ -137,12 +137,8 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 	}
 	var records []value
 	strangers := 0
-	for _, element := range l.records() {
+	for _, element := range l.elements {
 		v, reference := referenced(element)
-		if reference == "" {
-			page.Unreadable++
-			continue
-		}
 		if element.object().isForeign(x.request.AgencyID) || v.object().isForeign(x.request.AgencyID) {
 			strangers++ // one such record is odd, most of them are the response to another question
 		}
@@ -155,6 +151,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 	for n, v := range records {
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v, l.flawed)
+		i.Reference = v.reference() // of a name that stands twice, the last one counts
 		i.Digest = v.digest(c.ignored, nil, 0)
 	}
 	return page, nil

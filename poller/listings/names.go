@@ -2,6 +2,7 @@ package listings
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -96,6 +97,21 @@ var (
 		"terminatedearly", "warnings", "warning", "degraded", "isdegraded", "skippedshards", "failedshards",
 	}
 	completeNames = []string{"complete", "iscomplete", "completed", "allresults", "exhaustive", "isexhaustive"}
+
+	// What speaks of an error beside an empty list.
+	errorPrefixes = []string{
+		"error", "exception", "fault", "failure", "problem", "lasterror", "haserror", "apierror", "@error", "odata.error",
+	}
+	messageLists = []string{"messages", "message", "notifications", "notices", "alerts", "result", "info"}
+	kindNames    = []string{"type", "kind", "level", "severity", "category", "status", "messagetype"}
+	wordCodes    = []string{"code", "statuscode", "resultcode", "responsecode", "returncode", "reasoncode", "reason"}
+
+	failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
+	errorWords   = regexp.MustCompile(`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
+		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed.?out|too.?many|invalid|refused|abort`)
+	harmlessWords = regexp.MustCompile(`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
+		`no[_ -]?(errors?|results?|records?|content|data))$`)
+	partialWords = regexp.MustCompile(`(?i)^(partial|incomplete|truncated|timed[ _-]?out|degraded)`)
 )
 
 // Insertions.

@@ -21,9 +21,7 @@ import (
 // attach finds the worker's consumer or creates it. If messages await an acknowledgement, it waits
 // until the server offers them again: otherwise the messages behind them would be delivered first.
 func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
-	if len(w.queue)+len(w.lost) > 0 { // the server offers these again
-		w.before, w.queue, w.lost = slices.Concat(w.queue, w.lost), nil, nil
-	}
+	w.queue = nil // the server offers these again
 	if !w.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
 	}
@@ -42,7 +40,16 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	c, err := s.Consumer(asking, w.done.Consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		c, err = s.CreateConsumer(asking, w.begin(byServer(w.since)))
+		// It begins when the routes were read that first named the receiver. A replacement begins
+		// with the stream: the worker knows which events are done, and which were not its own when
+		// they were recorded.
+		want := jetstream.ConsumerConfig{Durable: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy}
+		if w.fresh {
+			since := byServer(w.since)
+			want.DeliverPolicy, want.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
+		}
+		w.log.Info("consumer created", "consumer", w.done.Consumer, "again", !w.fresh)
+		c, err = s.CreateConsumer(asking, w.config(want))
 	case err == nil && w.fresh && !w.shares(c.CachedInfo().Config):
 		return nil, errOther
 	case err == nil:
@@ -69,21 +76,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 			return nil, err
 		}
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-		w.waits() // some may have been skipped
 	}
 	return c, nil
-}
-
-// begin returns the consumer to create. It begins when the routes were read that first named the
-// receiver. A replacement begins with the stream: the worker knows which events are done, and which
-// were not its own when they were recorded.
-func (w *worker) begin(since time.Time) jetstream.ConsumerConfig {
-	c := jetstream.ConsumerConfig{Durable: w.done.Consumer, DeliverPolicy: jetstream.DeliverAllPolicy}
-	if w.fresh {
-		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
-	}
-	w.log.Info("consumer created", "consumer", w.done.Consumer, "again", !w.fresh)
-	return w.config(c)
 }
 
 // config returns the desired configuration of a consumer, with the name and the start of the given
@@ -94,9 +88,6 @@ func (w *worker) config(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	c.MaxDeliver = -1 // with a limit, the server would drop the message
 	c.MaxAckPending, c.InactiveThreshold = maxPending+maxLost, w.f.o.Retention
 	c.FilterSubject, c.FilterSubjects = "", w.subjects
-	if len(w.subjects) == 1 {
-		c.FilterSubject, c.FilterSubjects = w.subjects[0], nil
-	}
 	w.agencies = strings.Fields(c.Metadata[agenciesKey])
 	w.agencies = append(w.agencies, without(w.own(), w.agencies)...)
 	if len(w.agencies) > 0 {
@@ -140,7 +131,7 @@ func (w *worker) retire(ctx context.Context) error {
 	if w.f.o.Behind != nil && w.f.o.Behind() {
 		w.busy = time.Now()
 	}
-	if !w.gone || w.status.read().Waiting > 0 || time.Since(w.busy) < leaving {
+	if !w.gone || w.status.Waiting > 0 || time.Since(w.busy) < leaving {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)

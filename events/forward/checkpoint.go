@@ -156,38 +156,25 @@ const stateVersion = 3
 // folder holds the files of all forwarders.
 func folder(dir string) string { return filepath.Join(dir, "forward") }
 
-// lock takes the locks of several forwarders until release, or until the process ends: all or none.
-// The files stay: removing one would let two processes have its lock.
-func lock(dir string, names []string) (release func(), err error) {
-	var locks []*os.File
-	all := func() {
-		for _, f := range locks {
-			f.Close()
-		}
-	}
-	defer func() {
-		if err != nil {
-			all()
-		}
-	}()
+// lock takes a forwarder's lock, until the file is closed or the process ends. The file stays:
+// removing it would let two processes have its lock.
+func lock(dir, name string) (*os.File, error) {
 	if err := os.MkdirAll(folder(dir), 0o700); err != nil {
-		return nil, fmt.Errorf("forwarders: %w", err)
+		return nil, fmt.Errorf("forwarder %s: %w", name, err)
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		f, err := os.OpenFile(filepath.Join(folder(dir), name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("forwarder %s: %w", name, err)
-		}
-		locks = append(locks, f)
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return nil, fmt.Errorf("%w: %s in %s; give the second one another name, or stop the first", ErrBusy, name, dir)
-		case err != nil:
-			return nil, fmt.Errorf("forwarder %s: %w", name, err)
-		}
+	f, err := os.OpenFile(filepath.Join(folder(dir), name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("forwarder %s: %w", name, err)
 	}
-	return all, nil
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: %s in %s; give the second one another name, or stop the first", ErrBusy, name, dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // read reads a file strictly: state that is only half read would repeat events or lose some. It

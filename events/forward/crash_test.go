@@ -23,18 +23,21 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 	disk := map[string][]byte{}
 	var died atomic.Bool
 	_, stop := w.start(func(f *Forwarder) {
-		f.cut = func(at string) bool {
+		f.cut = func(at string) error {
 			if at == step {
 				n--
 			}
-			if n != 0 || died.Load() {
-				return died.Load()
+			if died.Load() {
+				return errCut
+			}
+			if n != 0 {
+				return nil
 			}
 			for _, path := range w.files() {
 				disk[path], _ = os.ReadFile(path)
 			}
 			died.Store(true)
-			return true
+			return errCut
 		}
 	})
 	meanwhile()
@@ -109,7 +112,7 @@ func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 }
 
 func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
-	for _, step := range []string{stepSent, stepMarked, stepDone} {
+	for _, step := range []string{"sent", "marked", "done"} {
 		for n := 1; n <= 3; n++ {
 			for _, backlog := range []int{3, 30} {
 				t.Run(fmt.Sprintf("%s %d of %d", step, n, backlog), func(t *testing.T) {
@@ -121,7 +124,7 @@ func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
 						}
 						w.run(5 * time.Minute)
 						doubles := 0
-						if step == stepSent {
+						if step == "sent" {
 							doubles = 1
 						}
 						onceButFor(t, s, w.history, doubles)
@@ -133,7 +136,7 @@ func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
 }
 
 func TestKilledBetweenLetterAndEndThereIsOneLetter(t *testing.T) {
-	for _, step := range []string{stepDead, stepDone} {
+	for _, step := range []string{"dead", "done"} {
 		for _, pause := range []time.Duration{time.Minute, 3 * time.Hour} {
 			t.Run(step+" "+pause.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
@@ -169,13 +172,13 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 					if r.IntN(3) == 0 {
 						s.down()
 					}
-					step := []string{stepSent, stepMarked, stepDone}[r.IntN(3)]
+					step := []string{"sent", "marked", "done"}[r.IntN(3)]
 					if w.crash(step, 1+r.IntN(4), func() {
 						for range r.IntN(12) {
 							w.lead([]string{"A100", "B200", "C 3"}[r.IntN(3)])
 							time.Sleep(time.Duration(r.IntN(3)) * time.Second)
 						}
-					}) && step == stepSent {
+					}) && step == "sent" {
 						doubles++
 					}
 					switch r.IntN(4) {
@@ -198,7 +201,7 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 
 func TestTheMessageInHandComesBackWithin30SecondsOfACrash(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		if !w.crash(stepSent, 1, func() { w.lead("A100") }) {
+		if !w.crash("sent", 1, func() { w.lead("A100") }) {
 			t.Fatal("it was never there")
 		}
 		s.mu.Lock()

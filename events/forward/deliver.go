@@ -1,9 +1,9 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -19,29 +19,28 @@ import (
 // it is then refused once more, the message itself is the cause.
 func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*item) error {
 	for tries := 1; ; tries++ {
-		w.status.write(func(s *WorkerStatus) { s.Attempts = tries })
+		w.note(func(s *WorkerStatus) { s.Attempts = tries })
 		left, failure, err := w.attempt(ctx, batch)
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if len(batch) > 1 && slices.ContainsFunc(left, func(i *item) bool { return i.alone }) {
+		if len(batch) > 1 && slices.ContainsFunc(left, (*item).isSuspect) {
 			return nil // any of them may be the cause: they are sent one by one
 		}
 		batch = left
-		if first := batch[0]; !first.suspect.IsZero() && !ofReceiver(failure) {
-			accepted, err := w.witness(ctx, c, first)
-			if err != nil {
+		first := batch[0]
+		if first.isSuspect() && !ofReceiver(failure) {
+			if accepted, err := w.witness(ctx, c, first); err != nil {
 				return err
-			}
-			if accepted && !first.stuck {
+			} else if accepted {
 				continue
 			}
 		}
 		if tries == 1 || tries%(3*failures) == 0 {
-			w.log.Warn("delivery failed; retrying", "event_id", batch[0].event.ID, "agency", batch[0].event.AgencyID,
-				"attempt", tries, "err", reason(failure))
+			w.log.Warn("delivery failed; retrying", "event_id", first.event.ID,
+				"agency", first.event.AgencyID, "attempt", tries, "err", reason(failure))
 		}
-		if err := w.pause(ctx, c, batch[0], max(pause(tries), after(failure))); err != nil {
+		if err := w.pause(ctx, c, first, max(pause(tries), after(failure))); err != nil {
 			return err
 		}
 	}
@@ -50,21 +49,41 @@ func (w *worker) deliver(ctx context.Context, c jetstream.Consumer, batch []*ite
 // attempt sends a batch once. It returns the messages that are left to send again, and why.
 func (w *worker) attempt(ctx context.Context, batch []*item) (left []*item, failure, err error) {
 	batch, failure, err = w.send(ctx, batch)
-	if err != nil || len(batch) == 0 {
+	switch {
+	case err != nil || len(batch) == 0:
 		return nil, nil, err
+	case failure == nil:
+		if err := w.f.cut("sent"); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, w.finish(batch)
 	}
-	if failure == nil {
-		return nil, nil, w.finish(batch, stepSent)
-	}
+	cause := failure
 	for _, i := range batch {
-		buried := false
-		if why := w.isDead(i, failure, len(batch) > 1); why != "" {
-			if buried, err = w.bury(ctx, i, why); err != nil {
-				return nil, nil, err
+		why := w.isDead(i, cause, len(batch) > 1)
+		if why == "" {
+			left = append(left, i)
+			continue
+		}
+		written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
+		switch {
+		case err != nil: // it stays, so as not to be lost; and that is not for want of a witness
+			failure = &Retry{Receiver: true, Reason: "no dead letter can be written: " + err.Error()}
+			w.note(func(s *WorkerStatus) { s.LastError = reason(failure) })
+			left = append(left, i)
+			continue
+		case !written:
+			err = w.drop(i)
+		default:
+			w.note(func(s *WorkerStatus) { s.DeadLetters, s.WaitingSince = s.DeadLetters+1, time.Time{} })
+			w.log.Error("message moved to the dead letters", "event_id", i.event.ID,
+				"agency", i.event.AgencyID, "attempt", i.tries, "err", why)
+			if err = w.f.cut("dead"); err == nil {
+				err = w.finish([]*item{i})
 			}
 		}
-		if !buried {
-			left = append(left, i)
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	return left, failure, nil
@@ -78,47 +97,57 @@ func (w *worker) send(ctx context.Context, batch []*item) (sent []*item, failure
 		return nil, nil, err
 	}
 	defer done()
-	if batch, err = w.withoutErased(ctx, batch); err != nil || len(batch) == 0 {
-		return nil, nil, err
-	}
 	d := Delivery{}
 	for _, i := range batch {
+		erased, err := w.erased(ctx, i)
+		if erased {
+			err = w.drop(i)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if !erased {
+			sent, d.Events = append(sent, i), append(d.Events, i.event)
+		}
+	}
+	if len(sent) == 0 {
+		return nil, nil, nil
+	}
+	for _, i := range sent {
 		i.tries++
-		d.Events = append(d.Events, i.event)
 	}
 	failure = to.send(ctx, d)
 	now := time.Now()
-	if failure != nil {
-		w.status.write(func(s *WorkerStatus) {
-			s.LastError, s.LastErrorAt = reason(failure), now
-			switch {
-			case errors.As(failure, new(*Refused)): // a receiver that refuses works
-				s.FailingSince = time.Time{}
-			case s.FailingSince.IsZero():
-				s.FailingSince = now
-			}
-			failed := map[string]uint64{} // a reader may hold the one before
-			maps.Copy(failed, s.Failed)
-			failed[failureOf(failure)]++
-			s.Failed = failed
-		})
-		return batch, failure, nil
+	if failure == nil {
+		w.accepted++
+		w.log.Debug("forwarded", "events", len(sent), "event_id", d.Events[0].ID, "attempt", sent[0].tries)
 	}
-	w.accepted++
-	w.status.write(func(s *WorkerStatus) {
-		s.Events, s.LastSent, s.WaitingSince = s.Events+uint64(len(batch)), now, time.Time{}
-		s.LastError, s.LastErrorAt, s.FailingSince = "", time.Time{}, time.Time{}
+	w.note(func(s *WorkerStatus) {
+		if failure == nil {
+			s.Events, s.LastSent, s.WaitingSince = s.Events+uint64(len(sent)), now, time.Time{}
+			s.LastError, s.LastErrorAt, s.FailingSince = "", time.Time{}, time.Time{}
+			return
+		}
+		s.LastError, s.LastErrorAt = reason(failure), now
+		if errors.As(failure, new(*Refused)) { // a receiver that refuses works
+			s.FailingSince = time.Time{}
+		} else if s.FailingSince.IsZero() {
+			s.FailingSince = now
+		}
+		failed := map[string]uint64{failureOf(failure): 1} // a reader may hold the one before
+		for word, n := range s.Failed {
+			failed[word] += n
+		}
+		s.Failed = failed
 	})
-	w.log.Debug("forwarded", "events", len(batch), "event_id", d.Events[0].ID, "attempt", batch[0].tries)
-	return batch, nil, nil
+	return sent, failure, nil
 }
 
 // failureOf is the reason of a failed attempt in one word, for metrics.
 func failureOf(err error) string {
 	var retry *Retry
-	var refused *Refused
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, new(*Refused)):
 		return "refused"
 	case !errors.As(err, &retry) || retry.Receiver:
 		return "receiver"
@@ -143,10 +172,10 @@ func (w *worker) isDead(i *item, failure error, inDigest bool) (why string) {
 	case ofReceiver(failure):
 		return ""
 	case errors.As(failure, &retry) && retry.Unanswered:
-		if i.unanswered++; i.unanswered >= unanswered {
-			return "perhaps delivered: " + reason(failure)
+		if i.unanswered++; i.unanswered < unanswered {
+			return ""
 		}
-		return ""
+		return "perhaps delivered: " + reason(failure)
 	case errors.As(failure, &refused):
 		i.failed = max(i.failed, failures)
 	default:
@@ -155,14 +184,13 @@ func (w *worker) isDead(i *item, failure error, inDigest bool) (why string) {
 	if i.failed < failures {
 		return ""
 	}
-	compared := !i.suspect.IsZero() && w.accepted > i.seen
-	if i.suspect.IsZero() {
+	compared := i.isSuspect() && w.accepted > i.seen
+	if !i.isSuspect() {
 		i.suspect, i.seen = time.Now(), w.accepted
 	}
 	switch {
 	case inDigest:
-		i.alone, i.tries = true, 0
-		return ""
+		i.tries = 0
 	case compared, refused != nil && refused.Certain:
 		return reason(failure)
 	case w.other(i) == nil && w.pending == 0 && time.Since(i.suspect) >= lonely:
@@ -184,28 +212,26 @@ func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *ite
 		return false, nil
 	}
 	before := w.accepted
-	left, _, err := w.attempt(ctx, []*item{other})
-	if len(left) > 0 { // one that is suspect too needs a witness of its own; its turn comes
-		other.alone = !other.suspect.IsZero()
-	}
+	_, _, err = w.attempt(ctx, []*item{other})
 	return w.accepted > before, err
 }
 
 // other returns the message to try next beside a suspect: the one tried least often, preferably one
 // of another type.
-func (w *worker) other(suspect *item) (other *item) {
+func (w *worker) other(suspect *item) *item {
+	others := slices.DeleteFunc(w.ready(), func(i *item) bool {
+		return i == suspect || i.to[0] != suspect.to[0]
+	})
+	if len(others) == 0 {
+		return nil
+	}
 	rank := func(i *item) int {
 		if i.event.Type != suspect.event.Type {
 			return 2 * i.tries
 		}
 		return 2*i.tries + 1
 	}
-	for _, i := range w.queue {
-		if i != suspect && i.to[0] == suspect.to[0] && (other == nil || rank(i) < rank(other)) {
-			other = i
-		}
-	}
-	return other
+	return slices.MinFunc(others, func(a, b *item) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // pause waits between two attempts. If a message was refused and there was no other to compare it
@@ -213,7 +239,7 @@ func (w *worker) other(suspect *item) (other *item) {
 func (w *worker) pause(ctx context.Context, c jetstream.Consumer, first *item, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
 		w.count(ctx, c)
-		w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+		w.note(func(s *WorkerStatus) { s.Turned = time.Now() })
 		left := time.Until(end)
 		if !sleep(ctx, min(left, w.f.o.AckWait)) {
 			return ctx.Err()
@@ -221,7 +247,7 @@ func (w *worker) pause(ctx context.Context, c jetstream.Consumer, first *item, w
 		if left <= w.f.o.AckWait {
 			return nil
 		}
-		if !first.suspect.IsZero() && w.other(first) == nil {
+		if first.isSuspect() && w.other(first) == nil {
 			if err := w.more(c, failures); err != nil {
 				return err
 			}
@@ -232,49 +258,11 @@ func (w *worker) pause(ctx context.Context, c jetstream.Consumer, first *item, w
 	}
 }
 
-// bury moves a message to the dead letters, or drops it if it was erased. It returns false if that
-// fails: then the message stays in the queue, so as not to be lost.
-func (w *worker) bury(ctx context.Context, i *item, why string) (bool, error) {
-	log := w.log.With("event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.tries)
-	written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
-	switch {
-	case err != nil:
-		i.stuck = true
-		w.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
-		log.Error("message permanently rejected, but no dead letter can be written; retrying", "refused", why, "err", err.Error())
-		return false, nil
-	case !written:
-		return true, w.drop(i)
-	}
-	w.status.write(func(s *WorkerStatus) { s.DeadLetters, s.WaitingSince = s.DeadLetters+1, time.Time{} })
-	log.Error("message moved to the dead letters", "err", why)
-	return true, w.finish([]*item{i}, stepDead)
-}
-
-// withoutErased drops the messages that have left the stream since they were fetched, and returns
-// the rest. It does not check a message that was fetched within the last second and not tried yet.
-func (w *worker) withoutErased(ctx context.Context, batch []*item) (left []*item, err error) {
-	for _, i := range slices.Clone(batch) {
-		gone := false
-		if i.tries > 0 || time.Since(i.fetched) > time.Second {
-			if gone, err = w.erased(ctx, i); err != nil {
-				return nil, err
-			}
-		}
-		if !gone {
-			left = append(left, i)
-		} else if err := w.drop(i); err != nil {
-			return nil, err
-		}
-	}
-	return left, nil
-}
-
 // erased reports whether a contact request has left the stream since it was fetched, because it was
 // erased or is older than the stream keeps it: then it must not be delivered. One that was lost with
-// the stream or its tail was not erased.
+// the stream or its tail was not erased. A message that was just fetched, and not tried, is there.
 func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
-	if !i.event.HoldsPerson() {
+	if !i.event.HoldsPerson() || i.tries == 0 && time.Since(i.fetched) < time.Second {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -27,8 +26,10 @@ func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 	defer f.mu.Unlock()
 	for _, receiver := range f.tables.then(e, true).to(e) {
 		d := Delivered{Receiver: receiver, Done: true} // a worker that has retired has left nothing behind
-		if at := slices.IndexFunc(f.workers, func(w *worker) bool { return w.name == receiver }); at >= 0 {
-			d.Done, d.At = f.workers[at].passed(e)
+		for _, w := range f.workers {
+			if w.name == receiver {
+				d.Done, d.At = w.passed(e)
+			}
 		}
 		// The worker of a receiver that was removed drops what goes nowhere else.
 		if to, lost := f.tables.home(e, receiver, true); d.Done || len(to) > 0 || lost {
@@ -39,15 +40,17 @@ func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 }
 
 // passed reports whether the worker is done with an event, and when that was if it still knows.
-func (w *worker) passed(e events.Event) (bool, time.Time) {
+func (w *worker) passed(e events.Event) (done bool, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.done.Done[doneKey(e)]
-	if !c.has(e, false) {
-		return w.retired, time.Time{}
+	if c == nil || !c.has(e, false) {
+		return w.retired, at
 	}
-	if at := slices.IndexFunc(c.Recent, func(done entry) bool { return done.ID == e.ID }); at >= 0 {
-		return true, c.Recent[at].At
+	for _, done := range c.Recent {
+		if done.ID == e.ID {
+			at = done.At
+		}
 	}
-	return true, time.Time{}
+	return true, at
 }

@@ -108,7 +108,7 @@ func ValidName(name string) error {
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream
-	release func() // releases the locks
+	locks   []*os.File
 	changes chan Options
 
 	mu           sync.Mutex // guards o.Routes, o.Since and the following
@@ -116,7 +116,7 @@ type Forwarder struct {
 	destinations map[string]*destination
 	workers      []*worker
 
-	cut func(step string) bool // for tests: ends a worker at a step, as a crash would
+	cut func(step string) error // for tests: ends a worker at a step, as a crash would
 }
 
 // New checks the options, takes the locks of the names, and reads the files. It makes no network
@@ -131,13 +131,9 @@ func New(o Options) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
 	}
-	release, err := lock(o.Dir, append([]string{o.Name}, o.Forwarders...))
-	if err != nil {
-		return nil, err
-	}
 	f := &Forwarder{
-		o: o, js: js, release: sync.OnceFunc(release),
-		changes: make(chan Options, 1), destinations: map[string]*destination{},
+		o: o, js: js, changes: make(chan Options, 1), destinations: map[string]*destination{},
+		cut: func(string) error { return nil },
 	}
 	if err := f.open(); err != nil {
 		f.Close()
@@ -146,14 +142,15 @@ func New(o Options) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close releases the locks, as Run does when it returns.
-func (f *Forwarder) Close() { f.release() }
-
-// path returns the file of a worker, or with the forwarder's name that of the tables.
-func (f *Forwarder) path(name string) string { return filepath.Join(folder(f.o.Dir), name+".json") }
-
-// open reads the tables and puts the present one into force.
+// open takes the locks, reads the tables, and puts the present one into force.
 func (f *Forwarder) open() error {
+	for _, name := range append([]string{f.o.Name}, without(f.o.Forwarders, []string{f.o.Name})...) {
+		l, err := lock(f.o.Dir, name)
+		if err != nil {
+			return err
+		}
+		f.locks = append(f.locks, l)
+	}
 	tables, _, err := read(f.path(f.o.Name), func(h history) bool {
 		return h.Version == stateVersion && h.Name == f.o.Name && len(h.Tables) > 0
 	})
@@ -164,6 +161,16 @@ func (f *Forwarder) open() error {
 	f.tables.Version, f.tables.Name = stateVersion, f.o.Name
 	return f.putIntoForce()
 }
+
+// Close releases the locks, as Run does when it returns.
+func (f *Forwarder) Close() {
+	for _, l := range f.locks {
+		l.Close()
+	}
+}
+
+// path returns the file of a worker, or with the forwarder's name that of the tables.
+func (f *Forwarder) path(name string) string { return filepath.Join(folder(f.o.Dir), name+".json") }
 
 // putIntoForce puts the present routes into force. There is a worker for each receiver, and for each
 // file that a former table has left.
@@ -333,27 +340,11 @@ func (f *Forwarder) Status() (all []WorkerStatus) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range f.workers {
+		w.mu.Lock()
 		if !w.retired { // its heartbeat has not ended
-			all = append(all, w.status.read())
+			all = append(all, w.status)
 		}
+		w.mu.Unlock()
 	}
 	return all
-}
-
-// board guards a WorkerStatus: its worker writes it, Status reads it.
-type board struct {
-	mu sync.Mutex
-	s  WorkerStatus
-}
-
-func (b *board) read() WorkerStatus {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.s
-}
-
-func (b *board) write(change func(*WorkerStatus)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change(&b.s)
 }

@@ -30,7 +30,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := info.CachedInfo().Config
-		if c.MaxAckPending != maxPending+maxLost || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
+		if c.MaxAckPending != maxPending+maxLost || c.FilterSubjects[0] != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
 			t.Errorf("%+v", c)
 		}
 	})

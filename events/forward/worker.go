@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -44,25 +45,23 @@ type worker struct {
 	untaken  bool      // it has no receiver: it counts the leads that no route takes
 	subjects []string  // of its consumer
 	gone     bool      // the present routes do not name the receiver: its events go elsewhere
-	retired  bool      // its consumer and its file are deleted; guarded by f.mu
 	fresh    bool      // it has no file yet
 	since    time.Time // when the routes were read that first named the receiver
-	status   board
 
-	mu   sync.Mutex // guards changes of done, and reads of it by others
-	done progress
+	mu      sync.Mutex // guards changes of the following, and reads of them by others
+	status  WorkerStatus
+	done    progress
+	retired bool // its consumer and its file are deleted
 
-	queue    []*item   // fetched and not acknowledged, in the order of the stream
-	lost     []*item   // leads that wait because no route takes them any more
-	agencies []string  // that the consumer names, as tokens; none: all
-	stream   time.Time // when the stream was created
-	busy     time.Time // when the last message was fetched
-	before   []*item   // queue and lost of the former connection or table
-	pending  uint64    // messages that the server has not offered yet
-	floor    uint64    // the consumer's ack floor when the server was last asked for its counts
-	accepted int       // deliveries that the receiver accepted
-	logged   string    // the problem that was logged last
-	unsaved  bool      // it was logged that the file cannot be written
+	queue    []*item              // fetched and not acknowledged, in the order of the stream
+	tried    map[string]*attempts // by event; they outlive a reconnect and a change of routes
+	agencies []string             // that the consumer names, as tokens; none: all
+	stream   time.Time            // when the stream was created
+	busy     time.Time            // when the last message was fetched
+	pending  uint64               // messages that the server has not offered yet
+	floor    uint64               // the consumer's ack floor when the server was last asked
+	accepted int                  // deliveries that the receiver accepted
+	unsaved  bool                 // it was logged that the file cannot be written
 }
 
 // item is a message that was fetched.
@@ -71,30 +70,33 @@ type item struct {
 	event   events.Event
 	place   uint64    // its sequence in the stream
 	fetched time.Time // when the server offered it last
-	to      []string  // receivers that it still goes to
-	attempts
+	to      []string  // receivers that it still goes to; none: a lead that no route takes any more
+	*attempts
 }
 
-// attempts is what has become of a message so far. It outlives a reconnect and a change of routes.
+// attempts is what has become of a message so far.
 type attempts struct {
 	sent       []string // receivers that have it
-	alone      bool     // it is sent in no digest
 	tries      int
 	failed     int       // tries that count against the message
 	unanswered int       // tries that may have been accepted
-	suspect    time.Time // since when it lets others try; zero: it does not
+	suspect    time.Time // since when it is sent alone, and lets others try; zero: it does not
 	seen       int       // worker.accepted at that time
-	stuck      bool      // it is a dead letter that cannot be written
 }
+
+func (i *item) isSuspect() bool { return !i.suspect.IsZero() }
+
+func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
 
 // newWorker reads the worker's file, if there is one.
 func newWorker(f *Forwarder, name string) (*worker, error) {
 	done, there, err := read(f.path(name), func(p progress) bool {
-		whole := p.Version == stateVersion && p.Worker == name && p.Consumer != "" && p.Done != nil
 		for _, c := range p.Done {
-			whole = whole && c != nil
+			if c == nil {
+				return false
+			}
 		}
-		return whole
+		return p.Version == stateVersion && p.Worker == name && p.Consumer != "" && p.Done != nil
 	})
 	if err != nil {
 		return nil, err
@@ -102,12 +104,13 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	forwarder, destination, _ := strings.Cut(name, ".")
 	w := &worker{
 		f: f, name: name, untaken: destination == untaken, done: done, fresh: !there, since: f.o.Since,
-		log: f.o.Log.With("forwarder", forwarder, "destination", destination),
+		log:    f.o.Log.With("forwarder", forwarder, "destination", destination),
+		status: WorkerStatus{Forwarder: forwarder, Destination: destination, Turned: time.Now()},
+		tried:  map[string]*attempts{},
 	}
-	w.status.s = WorkerStatus{Forwarder: forwarder, Destination: destination, Turned: time.Now()}
 	consumer := []string{"doorbell", f.o.Instance, forwarder, destination}
 	if w.untaken { // another doorbell on the stream has one too
-		w.status.s.Destination = ""
+		w.status.Destination = ""
 		consumer = append(consumer, strconv.FormatUint(rand.Uint64(), 36))
 	}
 	if !there {
@@ -125,19 +128,23 @@ func (w *worker) routed() {
 	var whose []string
 	w.gone = !w.untaken
 	for _, r := range w.f.o.Routes {
-		if r.key() != w.name {
-			continue
-		}
-		w.gone = false
-		if of := r.Filter.Whose(); !slices.Contains(whose, of) {
-			whose = append(whose, of)
+		if r.key() == w.name {
+			w.gone = false
+			whose = append(whose, without([]string{r.Filter.Whose()}, whose)...)
 		}
 	}
 	w.subjects = w.f.tables.subjects(w.f.o.Prefix, w.name)
 	if w.untaken {
 		w.subjects = []string{w.f.o.Prefix + ".v1.*." + string(events.TypeContactRequestCreated)}
 	}
-	w.status.write(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
+	w.note(func(s *WorkerStatus) { s.Whose = strings.Join(whose, ", ") })
+}
+
+// note changes the status.
+func (w *worker) note(change func(*WorkerStatus)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.status)
 }
 
 // run delivers until ctx ends. It retries whatever fails on the side of NATS.
@@ -157,8 +164,8 @@ func (w *worker) run(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, errRetired):
-			w.f.mu.Lock()
-			defer w.f.mu.Unlock()
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.retired = true
 			return nil
 		case errors.Is(err, errCut):
@@ -191,33 +198,24 @@ func (w *worker) report(err error) {
 	if err != nil && !(errors.Is(err, errNoStream) && time.Since(w.f.o.Since) < time.Minute) {
 		text = stream.Explain(w.f.o.Conn, err).Error()
 	}
-	w.status.write(func(s *WorkerStatus) { s.Problem, s.Turned = text, time.Now() })
+	before := w.status.Problem
+	w.note(func(s *WorkerStatus) { s.Problem, s.Turned = text, time.Now() })
 	switch {
-	case text == w.logged:
+	case text == before:
 	case text != "":
 		w.log.Warn("no events from NATS; retrying", "err", text)
 	default:
 		w.log.Info("events come from NATS again")
 	}
-	w.logged = text
 }
 
 // next delivers one batch: fetch → wanted → deliver → checkpoint → acknowledge.
 func (w *worker) next(ctx context.Context, c jetstream.Consumer) error {
-	if err := w.fetch(ctx, c); err != nil || len(w.queue) == 0 {
-		return err
-	}
-	return w.deliver(ctx, c, w.batch())
-}
-
-// fetch waits for a message, unless the queue has one, and fetches what may go into a digest with
-// it.
-func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
-	w.status.write(func(s *WorkerStatus) { s.Turned = time.Now() })
+	w.note(func(s *WorkerStatus) { s.Turned = time.Now() })
 	if w.done.isLong() {
 		w.count(ctx, c) // for a higher floor
 	}
-	if len(w.queue) == 0 {
+	if len(w.ready()) == 0 {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // no message came
 			w.count(ctx, c)
@@ -226,79 +224,81 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer) error {
 		if err == nil {
 			err = w.take(m)
 		}
-		if err != nil || len(w.queue) == 0 || w.pending == 0 {
+		if err != nil || len(w.ready()) == 0 {
 			return err
 		}
 	}
-	return w.more(c, w.f.destinations[w.queue[0].to[0]].traits.Digest)
+	if w.pending > 0 {
+		if err := w.more(c, w.f.destinations[w.ready()[0].to[0]].traits.Digest); err != nil {
+			return err
+		}
+	}
+	return w.deliver(ctx, c, w.batch())
 }
 
-// more fetches what the server has, without waiting for new messages, until n are in the queue.
+// ready is what the queue holds for receivers.
+func (w *worker) ready() []*item {
+	return slices.DeleteFunc(slices.Clone(w.queue), func(i *item) bool { return len(i.to) == 0 })
+}
+
+// more fetches what the server has, without waiting for new messages, until n are ready.
 func (w *worker) more(c jetstream.Consumer, n int) error {
-	size := 0
-	for _, i := range w.queue {
-		size += len(i.event.Data)
-	}
-	for n = min(n, maxPending); len(w.queue) < n && size < maxBytes; {
-		batch, err := c.Fetch(min(n-len(w.queue), fetched), jetstream.FetchMaxWait(settled))
+	for came := 1; came > 0; {
+		size, ready := 0, w.ready()
+		for _, i := range ready {
+			size += len(i.event.Data)
+		}
+		if len(ready) >= min(n, maxPending) || size > maxBytes {
+			return nil
+		}
+		batch, err := c.Fetch(min(n-len(ready), fetched), jetstream.FetchMaxWait(settled))
 		if err != nil {
 			return err
 		}
-		came := 0
+		came = 0
 		for m := range batch.Messages() {
 			came++
-			size += len(m.Data())
 			if err := w.take(m); err != nil {
 				return err
 			}
-		}
-		if came == 0 {
-			return nil
 		}
 	}
 	return nil
 }
 
 // take puts a message into the queue. If it is done, not the worker's or no event of doorbell, it is
-// acknowledged instead. A message that is in hand already was offered again, as its AckWait ended
-// while the receiver was slow or down, or was published again, because the stream had lost it.
+// acknowledged instead. A message that is in the queue already was offered again, as its AckWait
+// ended while the receiver was slow or down, or was published again, because the stream had lost it.
 func (w *worker) take(m jetstream.Msg) error {
 	w.busy = time.Now()
 	meta, err := m.Metadata()
 	if err != nil {
 		return m.Ack()
 	}
+	defer w.waits()
 	w.pending = meta.NumPending
 	e, err := events.Decode(m.Headers(), m.Data())
 	if err != nil || m.Subject() != events.Subject(w.f.o.Prefix, e.AgencyID, e.Type) {
 		return m.Ack()
 	}
-	for _, i := range slices.Concat(w.queue, w.lost) {
-		if i.event.ID == e.ID {
-			i.message, i.place, i.fetched = m, meta.Sequence.Stream, w.busy
-			w.waits()
-			return nil
-		}
+	i := &item{
+		message: m, event: e, place: meta.Sequence.Stream, fetched: w.busy,
+		attempts: cmp.Or(w.tried[e.ID], &attempts{}),
 	}
-	i := &item{message: m, event: e, place: meta.Sequence.Stream, fetched: w.busy}
-	for _, b := range w.before {
-		if b.event.ID == e.ID {
-			i.attempts = b.attempts
-		}
+	if at := slices.IndexFunc(w.queue, func(i *item) bool { return i.event.ID == e.ID }); at >= 0 {
+		old := w.queue[at]
+		old.message, old.place, old.fetched = m, i.place, i.fetched
+		return nil
 	}
 	if w.done.has(e, i.resent()) {
 		return m.Ack()
 	}
 	to, lost := w.wanted(i)
-	switch i.to = to; {
-	case len(to) > 0:
-		w.queue = append(w.queue, i)
-	case lost:
-		w.lost = append(w.lost, i)
-	default:
+	if len(to) == 0 && !lost {
 		return m.Ack()
 	}
-	w.waits()
+	i.to, w.tried[e.ID] = to, i.attempts
+	w.queue = append(w.queue, i)
 	return nil
 }
 
@@ -316,15 +316,6 @@ func (w *worker) wanted(i *item) (to []string, lost bool) {
 	to, lost = w.f.tables.home(i.event, w.name, w.done.Early || i.resent())
 	lost = lost && len(i.sent) == 0 && i.event.Type == events.TypeContactRequestCreated
 	return without(to, i.sent), lost
-}
-
-func (i *item) resent() bool { return i.message.Headers().Get(events.ResentHeader) != "" }
-
-// add notes that a message is done.
-func (w *worker) add(i *item) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done.add(i.event, i.place, w.floor)
 }
 
 // save writes the worker's file. A failure does not stop the worker, because the server knows the
@@ -348,14 +339,15 @@ func (w *worker) count(ctx context.Context, c jetstream.Consumer) {
 }
 
 // waits updates the count of waiting messages from the metadata of the last message.
-func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue)+len(w.lost))) }
+func (w *worker) waits() { w.waiting(w.pending + uint64(len(w.queue))) }
 
 // waiting sets the count. A lost lead that the server offers no longer was erased, or has expired.
 func (w *worker) waiting(n uint64) {
-	left := func(i *item) bool { return time.Since(i.fetched) > w.f.o.AckWait*3/2 }
-	w.lost = slices.DeleteFunc(w.lost, left)
-	w.status.write(func(s *WorkerStatus) {
-		s.Waiting, s.Lost = n, uint64(len(w.lost))
+	w.queue = slices.DeleteFunc(w.queue, func(i *item) bool {
+		return len(i.to) == 0 && time.Since(i.fetched) > w.f.o.AckWait*3/2
+	})
+	w.note(func(s *WorkerStatus) {
+		s.Waiting, s.Lost = n, uint64(len(w.queue)-len(w.ready()))
 		if n == 0 {
 			s.WaitingSince = time.Time{}
 		} else if s.WaitingSince.IsZero() {
@@ -367,13 +359,14 @@ func (w *worker) waiting(n uint64) {
 // batch returns the messages to send as one: the first, or a digest if more than five wait. Leads
 // and alerts are in no digest together.
 func (w *worker) batch() []*item {
-	first := w.queue[0]
+	batch := w.ready()
+	first := batch[0]
 	alert, traits := message.IsAlert(first.event.Type), w.f.destinations[first.to[0]].traits
-	if traits.Digest < 2 || first.alone || traits.LeadsAlone && !alert {
-		return w.queue[:1:1]
+	if traits.Digest < 2 || first.isSuspect() || traits.LeadsAlone && !alert {
+		return batch[:1]
 	}
-	batch := slices.DeleteFunc(slices.Clone(w.queue), func(i *item) bool {
-		return i.alone || i.to[0] != first.to[0] || message.IsAlert(i.event.Type) != alert
+	batch = slices.DeleteFunc(batch, func(i *item) bool {
+		return i.isSuspect() || i.to[0] != first.to[0] || message.IsAlert(i.event.Type) != alert
 	})
 	if len(batch) <= digestAbove {
 		return batch[:1]
@@ -381,47 +374,31 @@ func (w *worker) batch() []*item {
 	return batch[:min(len(batch), traits.Digest)]
 }
 
-// errCut ends a worker where a test wants it to end.
+// errCut ends a worker where a test wants it to end, as a crash would.
 var errCut = errors.New("cut")
-
-// The steps at which a test can cut.
-const (
-	stepSent   = "sent"
-	stepDead   = "dead"
-	stepMarked = "marked"
-	stepDone   = "done"
-)
-
-func (w *worker) step(name string) error {
-	if w.f.cut != nil && w.f.cut(name) {
-		return errCut
-	}
-	return nil
-}
 
 // finish marks messages as done with their first receiver, and acknowledges those that go to no
 // other one. The file is written before the acknowledgement, so that after a crash in between they
 // are known to be done.
-func (w *worker) finish(batch []*item, at string) error {
-	if err := w.step(at); err != nil {
-		return err
-	}
+func (w *worker) finish(batch []*item) error {
 	var done []*item
+	w.mu.Lock()
 	for _, i := range batch {
-		i.attempts = attempts{sent: append(i.sent, i.to[0])}
+		*i.attempts = attempts{sent: append(i.sent, i.to[0])}
 		if i.to = i.to[1:]; len(i.to) == 0 {
 			done = append(done, i)
-			w.add(i)
+			w.done.add(i.event, i.place, w.floor)
 		}
 	}
+	w.mu.Unlock()
 	w.save()
-	if err := w.step(stepMarked); err != nil {
+	if err := w.f.cut("marked"); err != nil {
 		return err
 	}
 	if err := w.drop(done...); err != nil {
 		return err
 	}
-	return w.step(stepDone)
+	return w.f.cut("done")
 }
 
 // drop acknowledges messages and forgets them.
@@ -430,9 +407,10 @@ func (w *worker) drop(done ...*item) error {
 		if err := i.message.Ack(); err != nil {
 			return err
 		}
+		delete(w.tried, i.event.ID)
 	}
 	w.queue = slices.DeleteFunc(w.queue, func(i *item) bool { return slices.Contains(done, i) })
-	w.status.write(func(s *WorkerStatus) { s.Attempts = 0 })
+	w.note(func(s *WorkerStatus) { s.Attempts = 0 })
 	w.waits()
 	return nil
 }

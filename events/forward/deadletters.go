@@ -26,9 +26,6 @@ var (
 	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
 	// ErrNoReceiver means that no configured receiver takes the letter.
 	ErrNoReceiver = errors.New("no receiver is configured for this letter")
-	// ErrNotErased means that the letter could not be erased. Guests of the embedded server may not
-	// do so.
-	ErrNotErased = errors.New("the letter stays: this user of NATS may not erase it, or the server does not answer")
 )
 
 // Letter describes a dead letter without its payload: it contains no person's data.
@@ -72,7 +69,7 @@ func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, err
 // List yields the letters, oldest first. A missing stream is an empty list.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		for m, err := range letters(d.conn, d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
+		for m, err := range client(d.conn, d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
 			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				return
 			}
@@ -101,7 +98,10 @@ func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Resend sends a letter once more, as a delivery of its own, by the routes of its forwarder. It leaves the letter where it is: dropping it may need another user of NATS.
+// Resend sends a letter once more, as a delivery of its own: to its own receiver if the routes of its
+// forwarder name that for the event, otherwise to the first one that they do name, and if they name
+// none, to its own all the same. It leaves the letter where it is: dropping it may need another user
+// of NATS.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes []Route) error {
 	m, err := d.get(ctx, number)
 	if err != nil {
@@ -115,40 +115,30 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes []Route)
 	for n := range routes {
 		routes[n].Forwarder = l.Forwarder
 	}
-	o := choose(routes, l.Forwarder+"."+l.Destination, e)
-	if o == nil {
-		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
-	}
-	if err := send(ctx, o, Delivery{Events: []events.Event{e}}); err != nil {
-		return fmt.Errorf("dead letter %d: %w", number, err)
-	}
-	sleep(ctx, o.Traits().Pace) // another letter may follow
-	return nil
-}
-
-// choose returns the receiver of a letter: its own if the present routes name it for the event,
-// otherwise the first one that they do name, and if they name none, its own all the same.
-func choose(routes []Route, own string, e events.Event) Receiver {
-	to := tableOf(routes).to(e)
+	own, to := l.Forwarder+"."+l.Destination, tableOf(routes).to(e)
 	if len(to) == 0 || slices.Contains(to, own) {
 		to = []string{own}
 	}
-	for _, r := range routes {
-		if r.key() == to[0] {
-			return r.Receiver
-		}
+	at := slices.IndexFunc(routes, func(r Route) bool { return r.key() == to[0] })
+	if at < 0 {
+		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}
+	receiver := routes[at].Receiver
+	if err := send(ctx, receiver, Delivery{Events: []events.Event{e}}); err != nil {
+		return fmt.Errorf("dead letter %d: %w", number, err)
+	}
+	sleep(ctx, receiver.Traits().Pace) // another letter may follow
 	return nil
 }
 
-// Drop erases a letter, even an unreadable one, from the server's files too.
+// Drop erases a letter, even an unreadable one, from the server's files too. Guests of the embedded
+// server may not do so.
 func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	if _, err := d.get(ctx, number); err != nil {
 		return err
 	}
-	_, err := letters(d.conn, d.stream).EraseAt(ctx, number)
-	if err != nil {
-		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
+	if _, err := client(d.conn, d.stream).EraseAt(ctx, number); err != nil {
+		return fmt.Errorf("dead letter %d stays: %w", number, err)
 	}
 	return nil
 }
@@ -157,7 +147,7 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 // missing.
 func (d *DeadLetters) get(ctx context.Context, number uint64) (m *stream.Message, err error) {
 	if number > 0 {
-		m, err = letters(d.conn, d.stream).Get(ctx, stream.Query{Sequence: number})
+		m, err = client(d.conn, d.stream).Get(ctx, stream.Query{Sequence: number})
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && m == nil,
@@ -169,8 +159,9 @@ func (d *DeadLetters) get(ctx context.Context, number uint64) (m *stream.Message
 	return m, nil
 }
 
-func letters(nc stream.Conn, name string) stream.Client {
-	return stream.Client{Conn: nc, Stream: name, Wait: answerLimit}
+// client reads and erases messages of a stream.
+func client(conn stream.Conn, name string) stream.Client {
+	return stream.Client{Conn: conn, Stream: name, Wait: answerLimit}
 }
 
 // read returns a letter and its event. A message that no forwarder wrote is Unreadable.
@@ -212,14 +203,14 @@ func deadSubject(prefix, name string, e events.Event) string {
 
 // DeadLetterConfig returns the desired configuration of the stream of dead letters beside a stream
 // of events.
-func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
+func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
 		Name:        stream.DeadLetters(listings),
 		Description: "doorbell: events that receivers permanently rejected",
 		Subjects:    []string{deadSubjects(prefix)},
 		MaxBytes:    maxBytes,
 		MaxAge:      retention,
-		Replicas:    replicas,
+		Replicas:    1,
 		Duplicates:  deadWindow,
 	})
 }
@@ -263,7 +254,7 @@ func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (wri
 	}
 	gone, err := w.erased(ctx, i)
 	if gone { // while the letter was written: the erasure may have looked for letters before that
-		if _, err := letters(o.Conn, stream.DeadLetters(o.Stream)).EraseAt(ctx, number); err != nil {
+		if _, err := client(o.Conn, stream.DeadLetters(o.Stream)).EraseAt(ctx, number); err != nil {
 			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it", "event_id", e.ID, "err", err.Error())
 		}
 	}
@@ -273,21 +264,22 @@ func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (wri
 // post publishes a letter and returns its number. It creates the stream if that is missing and
 // Options.Manage allows it.
 func (w *worker) post(ctx context.Context, letter *nats.Msg) (number uint64, err error) {
-	o := w.f.o
+	o, name := w.f.o, stream.DeadLetters(w.f.o.Stream)
+	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	defer cancel()
 	publish := func() (*jetstream.PubAck, error) {
-		ctx, cancel := context.WithTimeout(ctx, answerLimit)
-		defer cancel()
-		return w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(stream.DeadLetters(o.Stream)), jetstream.WithRetryAttempts(0))
+		return w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(name), jetstream.WithRetryAttempts(0))
 	}
 	ack, err := publish()
 	if errors.Is(err, jetstream.ErrNoStreamResponse) && o.Manage {
-		if err := EnsureDeadLetters(ctx, o.Conn, DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0, o.Replicas), false); err != nil {
+		c := DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0)
+		if err := EnsureDeadLetters(ctx, o.Conn, c, false); err != nil {
 			return 0, err
 		}
 		ack, err = publish()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("dead letters: stream %s: %w", stream.DeadLetters(o.Stream), err)
+		return 0, fmt.Errorf("dead letters: stream %s: %w", name, err)
 	}
 	return ack.Sequence, nil
 }

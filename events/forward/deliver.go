@@ -265,20 +265,14 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() || i.tries == 0 && time.Since(i.fetched) < time.Second {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
-	defer cancel()
-	s, err := w.f.js.Stream(ctx, w.f.o.Stream)
+	messages := client(w.f.o.Conn, w.f.o.Stream)
+	state, err := messages.State(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
-	if err != nil {
+	if err != nil || !w.stream.Equal(state.Created) || i.place > state.Last {
 		return false, err
 	}
-	info := s.CachedInfo()
-	if !w.stream.Equal(info.Created) || i.place > info.State.LastSeq {
-		return false, nil
-	}
-	messages := stream.Client{Conn: w.f.o.Conn, Stream: w.f.o.Stream, Wait: answerLimit}
 	m, err := messages.Get(ctx, stream.Query{Sequence: i.place})
 	if err != nil || m != nil {
 		return false, err

@@ -43,7 +43,6 @@ type Options struct {
 
 	Retention time.Duration // how long dead letters and unused consumers are kept; 0: forever
 	Manage    bool          // create the stream of dead letters if it is missing
-	Replicas  int           // of that stream; default 1
 	Log       *slog.Logger  // default: nothing is logged
 
 	// Since is when the routes were read: a new route takes what is recorded from then on. Default:

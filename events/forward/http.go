@@ -2,7 +2,6 @@ package forward
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -51,25 +50,18 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 	if address.Scheme == "http" && !MayBePlain(address.Hostname(), plaintext) {
 		return Poster{}, ErrPlaintext
 	}
-	const connecting = 10 * time.Second
-	dialer := &net.Dialer{Timeout: connecting, KeepAlive: 30 * time.Second}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		if r.URL.Scheme != "https" {
+			return nil, nil
+		}
+		return http.ProxyFromEnvironment(r)
+	}
+	transport.MaxResponseHeaderBytes = 64 << 10
+	transport.DisableCompression = true          // the decompressed response would have to be bounded too
+	transport.IdleConnTimeout = 20 * time.Second // below that of common load balancers
 	return Poster{address, &http.Client{
-		Transport: &http.Transport{
-			Proxy: func(r *http.Request) (*url.URL, error) {
-				if r.URL.Scheme != "https" {
-					return nil, nil
-				}
-				return http.ProxyFromEnvironment(r)
-			},
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    connecting,
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true, // the decompressed response would have to be bounded too
-			MaxIdleConns:           1,
-			IdleConnTimeout:        20 * time.Second, // below that of common load balancers
-		},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -111,8 +103,8 @@ func (p Poster) Post(
 	request.Header = header
 	response, err := p.client.Do(request)
 	if err != nil {
-		reason, whole := cmp.Or(Unreachable(err), "the connection failed"), written.Load()
-		return nil, &Retry{Reason: reason, Receiver: !whole, Unanswered: whole}
+		whole := written.Load()
+		return nil, &Retry{Reason: Unreachable(err), Receiver: !whole, Unanswered: whole}
 	}
 	defer response.Body.Close()
 	r := &Response{Status: response.StatusCode, Header: response.Header}
@@ -141,13 +133,11 @@ func MayBePlain(host string, allowed []string) bool {
 // OfReceiver reports whether a status is about the address or the account and not about the
 // message, so that any other message would get it too.
 func OfReceiver(status int) bool {
-	switch status {
-	case http.StatusSwitchingProtocols, http.StatusUnauthorized, http.StatusPaymentRequired,
+	return slices.Contains([]int{
+		http.StatusSwitchingProtocols, http.StatusUnauthorized, http.StatusPaymentRequired,
 		http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
-		return true
-	}
-	return false
+		http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests,
+	}, status)
 }
 
 // Outcome returns what a status means for a delivery; its body, which is never quoted, means
@@ -171,51 +161,36 @@ func (r *Response) Outcome() error {
 // valid.
 func (r *Response) RetryAfter() time.Duration {
 	value := strings.TrimSpace(r.Header.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		if !(seconds > 0) { // NaN is not positive either
-			return 0
-		}
-		return time.Duration(min(seconds, longestAfter.Seconds()) * float64(time.Second))
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(time.Until(at), 0), longestAfter)
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
+	seconds, _ := strconv.ParseFloat(value, 64) // infinite if it is too large, 0 if it is no number
+	if !(seconds > 0) {                         // NaN is not positive either
 		return 0
 	}
-	return min(max(time.Until(at), 0), longestAfter)
+	return time.Duration(min(seconds, longestAfter.Seconds()) * float64(time.Second))
 }
 
 // BadCertificate is what [Unreachable] returns for an untrusted certificate.
 const BadCertificate = "the host's certificate is not trusted"
 
-// Unreachable returns why a request got no response, without quoting anything; empty: unknown.
+// Unreachable returns why a request got no response, without quoting anything.
 func Unreachable(err error) string {
-	var (
-		dns         *net.DNSError
-		certificate *tls.CertificateVerificationError
-		unknown     x509.UnknownAuthorityError
-		timeout     net.Error
-		op          *net.OpError
-	)
+	var timeout net.Error
+	var op *net.OpError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "stopped while sending"
 	case errors.As(err, &op) && op.Op == "proxyconnect":
 		return "the proxy of HTTPS_PROXY cannot be reached"
-	case errors.As(err, &dns):
+	case errors.As(err, new(*net.DNSError)):
 		return "the host is not found"
-	case errors.As(err, &certificate), errors.As(err, &unknown):
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.UnknownAuthorityError)):
 		return BadCertificate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
 	case errors.As(err, &timeout) && timeout.Timeout(): // of a context too
 		return "no answer in time"
 	}
-	for _, broken := range []error{
-		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE,
-	} {
-		if errors.Is(err, broken) {
-			return "the connection broke"
-		}
-	}
-	return ""
+	return "the connection broke, or the other side does not follow the protocol"
 }

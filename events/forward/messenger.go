@@ -108,9 +108,7 @@ func (m *Messenger) outcome(r *Response) error {
 		return &Retry{Receiver: true, Reason: reason}
 	case about == OfMoment:
 		return &Retry{After: r.RetryAfter(), Receiver: true, Reason: reason}
-	case about == OfMessage && (r.Status >= 500 || r.Status == http.StatusTooManyRequests):
-		return &Retry{After: r.RetryAfter(), Receiver: OfReceiver(r.Status), Reason: reason}
-	case about == OfMessage:
+	case about == OfMessage && r.Status < 500 && r.Status != http.StatusTooManyRequests:
 		return &Refused{Reason: reason, Certain: r.Status == http.StatusRequestEntityTooLarge}
 	}
 	return r.Outcome()

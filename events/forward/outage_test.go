@@ -206,7 +206,7 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		if st := f.Status()[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
 			t.Errorf("%+v", st)
 		}
-		w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false))
+		w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0), false))
 		time.Sleep(7 * time.Minute)
 		if st := f.Status()[0]; st.Waiting != 0 || st.DeadLetters != 1 {
 			t.Errorf("%+v", st)

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -251,17 +250,13 @@ func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 		}
 	}
 	e, err := events.New(p)
-	if err != nil {
-		return e, err
-	}
-	return e.Stamp(1, now, "test"), nil
+	return e.Stamp(1, now, "test"), err
 }
 
 // Replayed counts what SendReplayed has sent. Events that no route takes are not counted.
 type Replayed struct {
-	Deliveries int `json:"deliveries"`
-	Events     int `json:"events"`  // in these deliveries
-	Refused    int `json:"refused"` // by the receiver
+	Events  int `json:"events"`  // that were accepted, each once for each receiver
+	Refused int `json:"refused"` // by the receiver
 }
 
 // replayTries is how often a delivery of a replay is tried, which takes about ten minutes. A
@@ -275,11 +270,10 @@ const (
 // of its own, at the pace of the receivers, with origin replay. It remembers nothing and makes no
 // dead letters: it counts what a receiver refuses. Before each attempt it calls erased, which
 // reports whether the person was erased from the event since it was read, and then skips the event.
-// It calls progress after every delivery, and with an error when a delivery fails and is retried.
-// The error is that of the list, of erased, of ctx, or of a receiver that keeps failing; what was
-// sent until then is in the result.
+// It calls failed when a delivery is retried. The error is that of the list, of erased, of ctx, or
+// of a receiver that keeps failing; what was sent until then is in the result.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error],
-	erased func(events.Event) (bool, error), progress func(Replayed, error),
+	erased func(events.Event) (bool, error), failed func(error),
 ) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for _, r := range routes {
@@ -293,19 +287,16 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 			return sum, err
 		}
 		for _, name := range rules.to(e) {
-			err := resend(ctx, destinations[name], e, erased, func(err error) { progress(sum, err) })
+			err := resend(ctx, destinations[name], e, erased, failed)
 			switch {
 			case errors.Is(err, errErased):
-				continue
 			case err == nil:
-				sum.Deliveries++
 				sum.Events++
 			case errors.As(err, new(*Refused)):
 				sum.Refused++
 			default:
 				return sum, err
 			}
-			progress(sum, nil)
 		}
 	}
 	return sum, ctx.Err()
@@ -315,17 +306,21 @@ var errErased = errors.New("the event was erased meanwhile")
 
 // resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
 func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
-	again := e.WithOrigin(events.OriginReplay)
+	again := Delivery{Events: []events.Event{e.WithOrigin(events.OriginReplay)}}
 	for n := 1; ; n++ {
 		done, err := d.turn(ctx)
 		if err != nil {
-			return ctx.Err()
+			return err
 		}
-		if gone, err := erased(e); gone || err != nil {
+		gone, err := erased(e)
+		if gone {
+			err = errErased
+		}
+		if err != nil {
 			done()
-			return cmp.Or(err, errErased)
+			return err
 		}
-		err = d.send(ctx, Delivery{Events: []events.Event{again}})
+		err = d.send(ctx, again)
 		done()
 		switch {
 		case err == nil, errors.As(err, new(*Refused)):

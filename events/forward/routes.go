@@ -97,7 +97,7 @@ func (f Filter) wantsListing(e events.Event) bool {
 		return true
 	}
 	var p struct {
-		Score     json.RawMessage `json:"score"`
+		Score     any `json:"score"` // a number, or a text that contains one
 		Insertion struct {
 			PostalCode string `json:"postalCode"`
 			OfferType  string `json:"offerType"`
@@ -106,27 +106,15 @@ func (f Filter) wantsListing(e events.Event) bool {
 	if json.Unmarshal(e.Data, &p) != nil {
 		return false
 	}
-	if f.MinScore != nil {
-		if score, ok := number(p.Score); !ok || score < *f.MinScore {
-			return false
-		}
+	score, err := strconv.ParseFloat(strings.TrimSpace(fmt.Sprint(p.Score)), 64)
+	if f.MinScore != nil && (err != nil || !(score >= *f.MinScore)) { // NaN is not
+		return false
 	}
 	is := func(value string) func(string) bool {
 		return func(wanted string) bool { return strings.EqualFold(wanted, strings.TrimSpace(value)) }
 	}
 	return (f.PostalCodes == nil || slices.ContainsFunc(f.PostalCodes, is(p.Insertion.PostalCode))) &&
 		(f.OfferTypes == nil || slices.ContainsFunc(f.OfferTypes, is(p.Insertion.OfferType)))
-}
-
-// number reads a score, which may be a number or a string that contains one.
-func number(score json.RawMessage) (float64, bool) {
-	text := string(score)
-	var s string
-	if json.Unmarshal(score, &s) == nil {
-		text = strings.TrimSpace(s)
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
 // glob reports whether a pattern matches a whole text: * is any text, ? is one character.

@@ -42,7 +42,7 @@ func TestTheDocumentDescribesTheStreamsThatAreMade(t *testing.T) {
 	want := map[string]jetstream.StreamConfig{}
 	for _, c := range []jetstream.StreamConfig{
 		relay.Options{Prefix: prefix, Stream: stream, MaxAge: retention}.StreamConfig(),
-		forward.DeadLetterConfig(prefix, stream, retention, 0, 1),
+		forward.DeadLetterConfig(prefix, stream, retention, 0),
 		relay.ReplayOptions{Prefix: prefix, Stream: stream + "_REPLAY"}.Config(),
 	} {
 		want[c.Name] = c

@@ -40,7 +40,7 @@ func definitions(t *testing.T) map[string]string {
 	b := c.Base
 	all := map[string]string{
 		"listings.json":     definition(t, relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax)}.StreamConfig()),
-		"dead-letters.json": definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream(), b.Retention, int64(b.StreamMax), 1)),
+		"dead-letters.json": definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream(), b.Retention, int64(b.StreamMax))),
 		"replay.json":       definition(t, relay.ReplayOptions{Prefix: b.SubjectPrefix, Stream: b.Stream() + "_REPLAY", MaxBytes: int64(b.StreamMax)}.Config()),
 		"consumer.json": definition(t, jetstream.ConsumerConfig{
 			Durable: "crm", Name: "crm", Description: "every contact request, once", FilterSubject: b.SubjectPrefix + ".v1.*.contact_request.created",

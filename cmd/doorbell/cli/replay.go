@@ -147,11 +147,9 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.Eve
 		done.Next = 0
 	}
 	erased := func(e events.Event) (bool, error) { return log.erased(ctx, e) }
-	done.Replayed, err = forward.SendReplayed(ctx, to.Routes(), list, erased, func(_ forward.Replayed, failed error) {
-		if failed != nil {
-			_, reason := receivers.Outcome(failed)
-			p.note("%s failed; retrying: %s", c.To, reason)
-		}
+	done.Replayed, err = forward.SendReplayed(ctx, to.Routes(), list, erased, func(failed error) {
+		_, reason := receivers.Outcome(failed)
+		p.note("%s failed; retrying: %s", c.To, reason)
 	})
 	again := fmt.Sprintf("to continue, run it again with --from-sequence %d", done.Next)
 	switch {

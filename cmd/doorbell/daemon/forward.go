@@ -137,7 +137,7 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 	o, made := a.o, a.server == nil
 	every(ctx, o.CountEvery, func() {
 		if !made {
-			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1)
+			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax)
 			err := forward.EnsureDeadLetters(ctx, a.conn, c, true)
 			if made = err == nil; !made && ctx.Err() == nil {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())

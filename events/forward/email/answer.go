@@ -117,7 +117,7 @@ func words(err error) string {
 	case errors.Is(err, errTooMuch):
 		return "the server does not stop answering"
 	}
-	return cmp.Or(forward.Unreachable(err), "the server does not follow the protocol")
+	return forward.Unreachable(err)
 }
 
 // setupRetryDelay is the pause after a failure that only a change of the setup can mend: accounts

@@ -224,7 +224,7 @@ func tellsNothing(t testing.TB, err error) {
 
 func TestAConnectionThatBreaksIsSaid(t *testing.T) {
 	for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "content", "."} {
-		for says, want := range map[string]string{cutOff: "the connection broke", endless: "the server does not stop answering", "this is no SMTP": "the server does not follow the protocol"} {
+		for says, want := range map[string]string{cutOff: "the connection broke", endless: "the server does not stop answering", "this is no SMTP": "does not follow the protocol"} {
 			if step == "content" && says != cutOff {
 				continue
 			}

@@ -220,7 +220,7 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 		gone.URL:                       "the connection is refused",
 		untrusted.URL:                  "the host's certificate is not trusted",
 		slow.URL:                       "no answer in time",
-		cut.URL:                        "the connection broke",
+		cut.URL:                        "the connection broke, or the other side does not follow the protocol",
 		"https://doorbell-zq7.invalid": "the host is not found",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

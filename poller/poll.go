@@ -147,7 +147,9 @@ type poll struct {
 	none      bool                 // the first response had no contact requests
 	list      bool                 // the first response had a list
 	notFound  bool                 // the last response said that there is no such insertion
-	place     listings.Place       // where the records of the last response were looked for
+	// contradicted means that a response showed nothing after one that showed some.
+	contradicted bool
+	place        listings.Place // where the records of the last response were looked for
 }
 
 // otherOrders are the sort orders to try while a window stays open.
@@ -191,7 +193,7 @@ func (p *poll) run(ctx context.Context) error {
 	}
 	for _, order := range otherOrders {
 		if p.closed != watch.Open {
-			return nil
+			break
 		}
 		q := watch.Ask(order[0], order[1], q.NumberOfItemsPerPage)
 		page, err := p.ask(ctx, q)
@@ -205,11 +207,20 @@ func (p *poll) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if p.closed == watch.Open && p.contradicted && p.state.unproved < maxUnproved {
+		p.state.unproved++
+		return nil // the window stays open
+	}
+	p.state.unproved = 0
 	if p.closed == watch.Open {
 		return p.giveUp()
 	}
 	return nil
 }
+
+// maxUnproved is how many catch-ups in a row may end without a verdict because the service answered
+// some of their requests with nothing: it probably fails, and a gap would be a false alarm.
+const maxUnproved = 3
 
 func response(page *listings.ContactRequestsPage, q watch.Question) watch.Response {
 	return watch.Response{
@@ -313,7 +324,8 @@ func (p *poll) doubt() (gone bool, err error) {
 // their events, and whether the window is closed. It commits nothing if nothing changed.
 func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error {
 	if countOf(page) == 0 && p.window.Shown() > 0 {
-		return nil // it says nothing about what earlier responses have shown
+		p.contradicted = true // it says nothing about what earlier responses have shown
+		return nil
 	}
 	r := response(page, q)
 	var j watch.Judged

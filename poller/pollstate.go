@@ -9,12 +9,13 @@ import (
 
 // pollState is what this process remembers of the polls of one insertion. A restart may forget it.
 type pollState struct {
-	at      time.Time // of the last good response
-	refused bool      // the last response was 404 or 410
-	proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
-	counted bool      // the schedule knows the contact requests that were known before
-	retry   *backoff  // nil: it has not failed; made under agency.mu
-	settled settled
+	at       time.Time // of the last good response
+	refused  bool      // the last response was 404 or 410
+	proved   int       // how many contact requests there were when a poll last saw them all; 0: none did
+	unproved int       // catch-ups in a row that a contradiction left open
+	counted  bool      // the schedule knows the contact requests that were known before
+	retry    *backoff  // nil: it has not failed; made under agency.mu
+	settled  settled
 }
 
 // settled is a response that changed nothing and would change nothing again, so that reading it

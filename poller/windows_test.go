@@ -577,6 +577,50 @@ func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 	})
 }
 
+// TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain lets the further questions of a
+// catch-up be answered with nothing for a while, as a service does that fails now and then.
+func TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain(t *testing.T) {
+	forms := map[string]struct {
+		reply fieldReply
+		times int // catch-ups in a row
+		gaps  int
+	}{
+		"null, once":        {fieldReply{body: `null`}, 1, 0},
+		"an empty list":     {fieldReply{body: `{"contactRequests":[]}`}, 1, 0},
+		"404, three times":  {fieldReply{status: 404, body: `{"message":"not found"}`}, 3, 0},
+		"nothing, for ever": {fieldReply{body: `[]`}, 1000, 1},
+	}
+	eachForm(t, forms, func(t *testing.T, form struct {
+		reply fieldReply
+		times int
+		gaps  int
+	},
+	) {
+		inField(t, flatsNamed(1), func(w *world, p *portal) {
+			w.options.PollInterval = 2 * time.Minute
+			w.start()
+			w.pass(10 * time.Minute)
+			began := 0
+			p.change(func() {
+				p.refuse = func(_ string, q url.Values) *fieldReply {
+					if q.Get("sortOrder") == "desc" && queried(q, "numberOfItemsPerPage") == 100 {
+						began++
+						return nil
+					}
+					if began > form.times {
+						return nil
+					}
+					return &form.reply
+				}
+			})
+			live := p.addMany(aFlat, 48, 0)
+			w.pass(30 * time.Minute)
+			p.mustAnnounce(live...)
+			p.mustCount(events.TypeWatchGapDetected, form.gaps)
+		})
+	})
+}
+
 // TestALoweredCapHidesNoLeadInSilence lets a service show less than it did, while more new ones
 // come than it shows.
 func TestALoweredCapHidesNoLeadInSilence(t *testing.T) {

@@ -13,9 +13,8 @@ import (
 const (
 	// admitEvery is how often the stream is asked about agencies that wait for it.
 	admitEvery = 250 * time.Millisecond
-	// logAfter is how long they wait before the log says so, logEvery how often it says so again.
-	logAfter = 3 * time.Second
-	logEvery = 10 * time.Minute
+	// logAt is the try after which the log says that they wait.
+	logAt = 12
 )
 
 // watched are the configured agencies, and the poller of those whose watch may begin. A poller
@@ -120,29 +119,25 @@ func (a *Daemon) poll(ctx context.Context) (err error) {
 // change waits until there are other agencies or keys, or the watch of a waiting agency begins, and
 // returns the agencies that are configured from then on. It returns nil when the poller has ended.
 func (a *Daemon) change(ctx context.Context, now *watched, ended <-chan struct{}) []poller.AgencyKeys {
-	ask := time.NewTimer(0)
-	defer ask.Stop()
-	logAt := now.made.Add(logAfter)
-	for {
+	var again <-chan time.Time // nil: no agency waits
+	for try := 1; ; try++ {
+		admitted, err := a.admit(ctx, now)
+		if admitted {
+			return now.agencies
+		}
+		if err != nil {
+			again = time.After(admitEvery)
+		}
+		if err != nil && try == logAt {
+			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, "+
+				"which may know since when they were watched", "agencies", len(now.waiting), "err", err.Error())
+		}
 		select {
 		case <-ended:
 			return nil
 		case next := <-a.configured:
 			return next
-		case <-ask.C:
-		}
-		admitted, err := a.admit(ctx, now)
-		if admitted {
-			return now.agencies
-		}
-		if err == nil {
-			continue // none waits
-		}
-		ask.Reset(admitEvery)
-		if time.Now().After(logAt) {
-			logAt = time.Now().Add(logEvery)
-			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may know since when they were watched",
-				"agencies", len(now.waiting), "err", err.Error())
+		case <-again:
 		}
 	}
 }

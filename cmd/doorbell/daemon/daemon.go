@@ -164,7 +164,8 @@ func (a *Daemon) Run(ctx context.Context) error {
 	a.notify("READY=1")
 	<-working.Done()
 
-	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once", a.o.Drain.Seconds()))
+	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once",
+		a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
 		a.notify("STOPPING=1")
 	}
@@ -172,8 +173,8 @@ func (a *Daemon) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		parts.Wait()                                                                  // what is being sent comes to its end
-		if err := a.relay.Drain(publishing); err != nil && a.store.Failure() == nil { // a failure is what Run returns
+		parts.Wait() // what is being sent comes to its end
+		if err := a.relay.Drain(publishing); err != nil && a.store.Failure() == nil {
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
 		stopPublishing()

@@ -57,19 +57,17 @@ func (f *forwarding) working() *forward.Forwarder {
 func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refused = refused
-	if refused != "" {
+	if refused == "" {
+		f.routes, f.read = routes, time.Now()
+		log.Info("the table of routes was read again", "outlets", len(routes))
+		if f.now != nil {
+			if err := f.now.Change(routes, f.read); err != nil {
+				refused = err.Error()
+			}
+		}
+	}
+	if f.refused = refused; refused != "" {
 		log.Error("the changed table of routes is refused; the one before stays in force", "err", refused)
-		return
-	}
-	f.routes, f.read = routes, time.Now()
-	log.Info("the table of routes was read again", "outlets", len(routes))
-	if f.now == nil {
-		return
-	}
-	if err := f.now.Change(routes, f.read); err != nil {
-		f.refused = err.Error()
-		log.Error("the changed table of routes cannot be used", "err", err.Error())
 	}
 }
 

@@ -9,38 +9,30 @@ import (
 	"doorbell/events/relay"
 )
 
-// How long what keeps leads coming may be without a heartbeat: several times what it takes at most
-// where all is well, whatever the API and NATS do. It hangs then, and a restart is the only thing
-// that helps.
+// hangLimit is how long a loop that keeps leads coming may be without a heartbeat: several times what
+// it takes at most where all is well, whatever the API and NATS do. It hangs then, and a restart is
+// the only thing that helps. A receiver can ask two workers to wait, one after the other.
 const (
-	storeLimit     = 5 * time.Minute // a step of the housekeeping may take long on a slow disk
-	pollsLimit     = 5 * time.Minute
-	stalenessLimit = 10 * time.Minute // it may commit for every agency
-	relayLimit     = 5 * time.Minute
-	// forwarderLimit is more than a receiver can ask two workers to wait, one after the other.
-	forwarderLimit = 3 * time.Hour
+	hangLimit          = 10 * time.Minute
+	forwarderHangLimit = 3 * time.Hour
 )
 
 // Health reports whether the daemon lives, which depends on no other service, and whether it can
 // do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
-	now := a.watched.Load()
+	now, relay := a.watched.Load(), a.relay.Status()
 	alive := func(name string, last time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, last, now.made, limit)
 	}
 	polls, staleness := now.poller.Turned()
-	relay := a.relay.Status()
 	checks := []ops.Check{
-		alive("store", a.housekeeping.Turned(), storeLimit),
-		alive("polling", polls, pollsLimit),
-		alive("staleness", staleness, stalenessLimit),
-		alive("relay", relay.Turned, relayLimit),
+		alive("store", a.housekeeping.Turned(), hangLimit), alive("polling", polls, hangLimit),
+		alive("staleness", staleness, hangLimit), alive("relay", relay.Turned, hangLimit),
 	}
 	if a.o.Receivers != nil {
-		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderLimit))
+		checks = append(checks, alive("forwarders", a.forwarding.turned(), forwarderHangLimit))
 	}
-	checks = append(checks, a.space(), a.natsCheck(relay), now.check())
-	return ops.NewHealth(checks...)
+	return ops.NewHealth(append(checks, a.space(), a.natsCheck(relay), now.check())...)
 }
 
 // space is fine if there is room for what is found.
@@ -55,10 +47,8 @@ func (a *Daemon) space() ops.Check {
 // natsCheck is fine if NATS is connected and its stream takes events.
 func (a *Daemon) natsCheck(r relay.Status) ops.Check {
 	c := ops.Check{Name: "NATS", OK: r.Open, Text: r.Problem}
-	if a.server != nil {
-		if is := a.server.Status(); is.Problem != "" {
-			c.OK, c.Text = false, is.Problem
-		}
+	if problem := a.serverStatus().Problem; problem != "" {
+		c.OK, c.Text = false, problem
 	}
 	if !c.OK && c.Text == "" {
 		c.Text = "the stream is not checked yet"

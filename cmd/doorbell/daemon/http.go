@@ -21,10 +21,11 @@ import (
 
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
+	log, people := ops.Log{Store: a.store}, a.places()
 	return ops.Verbs{
 		Status: a.status, Resume: a.resume, Approve: a.approve, Poll: a.pollNow, Backup: a.store.Backup,
-		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-		DropLetter: a.dropLetter, Find: a.find, Export: a.export, Forget: a.forget, Report: a.report,
+		Events: log.Events, CountEvents: log.CountEvents, Replay: a.replay, DropLetter: a.dropLetter,
+		Find: people.Search, Export: people.Export, Forget: a.forget, Report: a.report,
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,23 +14,25 @@ import (
 // places are where people's data is.
 func (a *Daemon) places() *people.Places {
 	return &people.Places{
-		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream, Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
+		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream,
+		Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
 	}
 }
 
 // eraseAgain takes people out of the log who were erased before, if the store is older than that.
 // Nothing has read the log by then. What cannot be read or written is no reason not to start.
 func (a *Daemon) eraseAgain(context.Context) error {
-	p := people.Places{Store: a.store, Dir: a.o.DataDir}
-	restored, err := p.EraseAgain()
+	restored, err := a.places().EraseAgain()
 	if failure := a.store.Failure(); failure != nil {
 		return failure
 	}
 	if err != nil {
-		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written", "err", err.Error(), "advice", "mend it, and start again")
+		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written",
+			"err", err.Error(), "advice", "mend it, and start again")
 	}
 	if restored > 0 {
-		a.o.Log.Warn("the store held people who had been erased: they are erased again, as the receipts in the data directory say", "count", restored)
+		a.o.Log.Warn("the store held people who had been erased: they are erased again, as the receipts "+
+			"in the data directory say", "count", restored)
 	}
 	a.erasing.Store(true)
 	return nil
@@ -61,50 +64,26 @@ func (a *Daemon) pendingErasures() func(ctx context.Context, progress func()) er
 	}
 }
 
-// find returns what this store and the streams hold of a person.
-func (a *Daemon) find(ctx context.Context, w people.Wanted) (people.Found, error) {
-	return a.places().Search(ctx, w)
-}
-
-func (a *Daemon) export(ctx context.Context, w people.Wanted) ([]people.Exported, error) {
-	return a.places().Export(ctx, w)
-}
-
-// forget erases what is held of a person. Once begun it continues, even if the caller goes away.
+// forget erases contact requests of a person. Once begun it continues, even if the caller goes away.
 func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Receipt, err error) {
 	p := a.places()
-	if err := p.MayErase(ctx); err != nil {
+	if err := cmp.Or(q.Check(), p.MayErase(ctx)); err != nil {
 		return r, err
-	}
-	if err := q.Check(); err != nil {
-		return r, err
-	}
-	requests := q.Requests
-	if len(requests) == 0 {
-		found, err := a.find(ctx, q.Wanted)
-		if err != nil {
-			return r, err
-		}
-		requests = found.Requests
-	}
-	if len(requests) == 0 {
-		return r, people.ErrNothing
 	}
 	ctx = context.WithoutCancel(ctx)
-	r, err = p.Begin(q.Wanted, requests)
+	r, err = p.Begin(q.Wanted, q.Requests)
 	if r.ID == "" {
 		return r, err
 	}
 	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))
 	a.erasing.Store(true)
+	var why error
+	if a.store.Failure() == nil {
+		why = stream.Explain(a.conn, a.relay.Prepare(ctx))
+	}
 	if failure := a.store.Failure(); failure != nil { // which ends the process
 		return r, failure
 	}
-	err = stream.Explain(a.conn, a.relay.Prepare(ctx))
-	if failure := a.store.Failure(); failure != nil {
-		return r, failure
-	}
-	why := err
 	if r, err = people.ReadReceipt(p.Path(r)); err == nil && r.Finished.IsZero() && why != nil {
 		r.Problem = why.Error()
 	}

@@ -37,10 +37,14 @@ func (a *Daemon) status() (ops.Status, error) {
 	}
 	ready, r := a.Health().Ready, a.relay.Status()
 	s := ops.Status{
-		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(),
+		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(),
+		DataDir: a.o.DataDir, Page: a.httpURL(), Ready: &ready,
 		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
-		NATS:            ops.NATSStatus{Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
-		PublishFailures: r.Failures, Ready: &ready,
+		NATS: ops.NATSStatus{
+			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream, URL: a.natsURL(),
+			Problem: r.Problem, Restarts: a.serverStatus().Restarts,
+		},
+		PublishFailures: r.Failures,
 	}
 	for n := range s.Watch.Agencies {
 		w := &s.Watch.Agencies[n]
@@ -57,18 +61,22 @@ func (a *Daemon) status() (ops.Status, error) {
 		s.Events = append(s.Events, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: r.Published[t]})
 	}
 	a.forwarderStatus(&s)
-	if a.server != nil {
-		h := a.server.Status()
-		s.NATS.Restarts = h.Restarts
-		if h.Problem != "" {
-			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
-		}
+	if h := a.serverStatus(); h.Problem != "" {
+		s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 	}
 	if a.o.Turn != nil {
 		pair, h := a.o.Turn.Holder()
 		s.Standby = &ops.StandbyStatus{Pair: pair, Works: true, Holder: h.Name, Since: h.Since}
 	}
 	return s, nil
+}
+
+// serverStatus is how the embedded server is.
+func (a *Daemon) serverStatus() (s natsd.Status) {
+	if a.server != nil {
+		s = a.server.Status()
+	}
+	return s
 }
 
 func (a *Daemon) natsURL() string {

@@ -90,11 +90,10 @@ type (
 		Held bool `json:"held"` // whether a change was held that is approved now
 	}
 
-	// ForgetRequest says who is to be forgotten and in which requests, as they were found; in all
-	// that are found now if there are none.
+	// ForgetRequest says who is to be forgotten and in which requests, as they were found.
 	ForgetRequest struct {
 		people.Wanted
-		Requests []people.Request `json:"requests,omitempty"`
+		Requests []people.Request `json:"requests"`
 	}
 	DropLetterRequest struct {
 		Number uint64 `json:"number"`

@@ -31,6 +31,9 @@ func (p *Places) MayErase(ctx context.Context) error {
 // Once the receipt is written the erasure will be finished, whatever happens: an error beside a
 // receipt is for FinishAll to make good.
 func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
+	if len(requests) == 0 {
+		return Receipt{}, ErrNothing
+	}
 	agencies, err := p.Store.Agencies()
 	if err != nil {
 		return Receipt{}, err

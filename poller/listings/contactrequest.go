@@ -245,7 +245,7 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	for scope := range c.object().scopes() {
 		for _, m := range scope {
 			name := m.name
-			if !endsLikeID.MatchString(name.text) || otherThings.MatchString(name.plain) ||
+			if !endsLikeID(name.text) || otherThings.MatchString(name.plain) ||
 				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
 				continue
 			}
@@ -260,8 +260,30 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	return list
 }
 
-// endsLikeID is a name that ends in a word for an id, as in leadId, lead_id and lead-ref.
-var endsLikeID = regexp.MustCompile(`[a-z0-9_-](?:Id|ID|Uuid|UUID|Guid|GUID|Ref|Reference|Key)$|[_-](?:id|uuid|guid|ref|reference|key)$`)
+// endsLikeID reports whether a name ends in a word for an id, as in leadId, lead_id and lead-ref.
+func endsLikeID(name string) bool {
+	for _, word := range []string{"id", "uuid", "guid", "ref", "reference", "key"} {
+		before, ends := cutSuffixFold(name, word)
+		if !ends || before == "" {
+			continue
+		}
+		switch last, first := before[len(before)-1], name[len(before)]; {
+		case last == '_' || last == '-':
+			return true
+		case first < 'a' && ('a' <= last && last <= 'z' || '0' <= last && last <= '9'):
+			return true
+		}
+	}
+	return false
+}
+
+func cutSuffixFold(s, suffix string) (before string, found bool) {
+	n := len(s) - len(suffix)
+	if n < 0 || !strings.EqualFold(s[n:], suffix) {
+		return s, false
+	}
+	return s[:n], true
+}
 
 // Digest is that of the record without what is outside.
 func (c ContactRequest) Digest(o Outside) [32]byte {

@@ -25,7 +25,8 @@ type found struct {
 	other       store.Short // of another member that may be an id; zero: there is none
 	digest      store.Short
 
-	known *store.ContactRequest // the one that it is; nil: it is new
+	unchanged *store.ContactRequest // is known by the same id and reads as it did; nil: see identify
+	known     *store.ContactRequest // the one that it is; nil: it is new
 	twin  bool                  // another one is the known one, too: both were known as one
 	moved bool                  // identity itself has changed: it takes the place of the known one
 }
@@ -41,15 +42,19 @@ func identityOf(nameless bool) events.Identity {
 }
 
 // identify gives every contact request of a response its id: the first candidate that is present
-// and distinct in it, else its fingerprint. One that is shown twice is one.
-func identify(reference string, requests []listings.ContactRequest, rules Rules) []*found {
-	all := make([]*found, len(requests))
-	for n := range requests {
-		f := &found{ContactRequest: &requests[n], nameless: true}
+// and distinct in it, else its fingerprint. One that is shown twice is one. What reads as it did has
+// the fingerprint that is remembered: most do, and a new lead does not wait for their hashes.
+func identify(reference string, all []*found, rules Rules) []*found {
+	for _, f := range all {
+		if k := f.unchanged; k != nil {
+			f.fingerprint, f.content = k.Fingerprint, k.Content
+			continue
+		}
 		print, content := f.Prints(reference)
-		f.id, f.fingerprint, f.content = hex.EncodeToString(print[:]), store.Short(print[:8]), content
-		f.digest = digestOf(f.ContactRequest, rules)
-		all[n] = f
+		f.fingerprint, f.content = store.Short(print[:8]), content
+		if f.nameless {
+			f.id = hex.EncodeToString(print[:])
+		}
 	}
 	for _, field := range rules.ids {
 		nameBy(field, all)
@@ -381,42 +386,44 @@ type comparison struct {
 	redacted        int // of those that are emptied: are believed to be
 }
 
-// asBefore recognises a response of which each contact request is known by its id and reads as it
-// did, as most are: that takes no fingerprints. ok is false where something is new or has changed.
-func (c *comparison) asBefore(requests []listings.ContactRequest) (all []*found, ok bool) {
-	taken, first := make([]bool, len(c.Known)), 0
+// read takes the contact requests of a response, and looks for those that are known by their id and
+// read as they did. That holds only where one candidate names all of them, each otherwise.
+func (c *comparison) read(requests []listings.ContactRequest) (all []*found) {
+	known := map[string]*store.ContactRequest{}
+	for n := range c.Known {
+		known[c.Known[n].ID] = &c.Known[n]
+	}
+	fields, ids := map[int]bool{}, map[string]bool{}
 	for n := range requests {
-		f := &found{ContactRequest: &requests[n]}
+		f := &found{ContactRequest: &requests[n], digest: digestOf(&requests[n], c.Rules)}
 		field, id := c.Rules.idOf(f.ContactRequest)
-		if n == 0 {
-			first = field
-		} else if field != first {
-			return nil, false
-		}
 		f.id = boundedID(id)
-		at, is := slices.BinarySearchFunc(c.Known, f.id, func(k store.ContactRequest, id string) int {
-			return strings.Compare(k.ID, id)
-		})
-		if f.id == "" || !is || taken[at] {
-			return nil, false
-		}
-		k := &c.Known[at]
-		f.known, taken[at] = k, true
-		if f.digest = digestOf(f.ContactRequest, c.Rules); k.Nameless || k.Redacted || !k.Emptied.IsZero() ||
-			f.digest != k.Digest || k.Rules != c.Rules.contactRequest || !f.CreatedAt.Equal(k.CreatedAt) {
-			return nil, false
+		fields[field], ids[f.id] = true, true
+		if k := known[f.id]; k != nil && !k.Redacted && k.Emptied.IsZero() && k.Digest == f.digest &&
+			k.Rules == c.Rules.contactRequest && k.CreatedAt.Equal(f.CreatedAt) {
+			f.unchanged = k
 		}
 		all = append(all, f)
 	}
-	c.missing = len(c.Known) - len(all)
-	return all, true
+	if len(fields) > 1 || len(ids) < len(all) || ids[""] {
+		for _, f := range all {
+			f.id, f.nameless, f.unchanged = "", true, nil
+		}
+	}
+	return all
 }
 
 // compare takes what a response shows of each contact request.
 func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
-	all, same := c.asBefore(requests)
-	if c.same = same; !same {
-		all = identify(c.Insertion.Reference, requests, c.Rules)
+	all := c.read(requests)
+	c.same = !slices.ContainsFunc(all, func(f *found) bool { return f.unchanged == nil })
+	if c.same {
+		for _, f := range all {
+			f.known = f.unchanged
+		}
+		c.missing = len(c.Known) - len(all)
+	} else {
+		all = identify(c.Insertion.Reference, all, c.Rules)
 		c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
 		c.countEmptied(all)
 	}
@@ -428,7 +435,7 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
 			}
-			if !f.twin && !same {
+			if !f.twin && !c.same {
 				c.update(*k, f)
 			}
 		} else {

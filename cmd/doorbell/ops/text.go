@@ -78,7 +78,7 @@ func (t table) lines(o TextOptions) []string {
 	lines := []string{""}
 	for n, line := range strings.Split(strings.TrimSuffix(Aligned(t.rows), "\n"), "\n") {
 		if o.Width > 0 {
-			line = message.Cut(line, o.Width)
+			line = message.Fit(line, o.Width)
 		}
 		lines = append(lines, o.Paint(line, t.styles[n]))
 	}

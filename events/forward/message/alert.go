@@ -40,59 +40,53 @@ func (w writer) alerts(all []events.Event) Message {
 		groups[same] = append(groups[same], a)
 	}
 	m := Message{
-		Tone: groups[0][0].Tone,
+		Tone: groups[0][0].Tone, Label: "Status", Subject: "[doorbell] ",
 		Foot: []string{"Sent by doorbell, which watches your listings for new contact requests."},
 	}
 	for _, g := range groups {
 		m.Items = append(m.Items, w.together(g))
 		if g[0].Tone == Alert {
-			m.Tone = Alert
+			m.Tone, m.Label, m.Subject = Alert, "Alert", "[doorbell alert] "
 		}
-	}
-	m.Label, m.Subject = "Status", "[doorbell] "
-	if m.Tone == Alert {
-		m.Label, m.Subject = "Alert", "[doorbell alert] "
 	}
 	what := groups[0][0].Heading
 	if len(groups) > 1 {
 		what = w.count(len(all), "%s message", "%s messages")
 		m.Heading = what
 	}
-	who := agencies(slices.Concat(groups...))
-	whose := who[0]
-	if len(who) > 1 {
-		whose = w.count(len(who), "%s agency", "%s agencies")
-	}
-	m.Subject += Cut(whose+": "+what, MaxSubject)
-	m.Title = Cut(what+": "+whose, MaxSubject)
+	_, whose := w.agencies(slices.Concat(groups...))
+	m.Subject += Fit(whose+": "+what, MaxSubject)
+	m.Title = Fit(what+": "+whose, MaxSubject)
 	return m
 }
 
 // together is a group as one item: its first, with the agencies of all.
 func (w writer) together(group []alert) Item {
-	i := group[0].Item
-	list := agencies(group)
+	i, label := group[0].Item, "Agency"
+	list, whose := w.agencies(group)
+	if len(list) > 1 {
+		label = whose
+	}
 	text := strings.Join(list[:min(len(list), maxAgencies)], ", ")
 	if more := len(list) - maxAgencies; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	label := "Agency"
-	if len(list) > 1 {
-		label = w.count(len(list), "%s agency", "%s agencies")
-	}
-	i.Line = i.Heading + ": " + Cut(text, maxTitle)
+	i.Line = i.Heading + ": " + Fit(text, maxTitle)
 	i.Facts = append([]Fact{{Label: label, Text: text}}, i.Facts...)
 	return i
 }
 
-func agencies(group []alert) []string {
-	var list []string
+// agencies returns the agencies of a group, and the only one or how many there are.
+func (w writer) agencies(group []alert) (list []string, whose string) {
 	for _, a := range group {
 		if !slices.Contains(list, a.agency) {
 			list = append(list, a.agency)
 		}
 	}
-	return list
+	if len(list) == 1 {
+		return list, list[0]
+	}
+	return list, w.count(len(list), "%s agency", "%s agencies")
 }
 
 // notices are what is said of each type of alert. A payload may bring its own advice and command.
@@ -143,6 +137,38 @@ var labels = map[string]string{
 	"cause": "", "ends": "",
 }
 
+// headings are more exact than that of the type, by a word of the payload.
+var headings = map[events.Type]map[string]string{
+	events.TypeAccessHalted: {
+		"key_rejected":          "The API refuses the key",
+		"agency_not_linked":     "The API refuses this agency",
+		"insertion_not_allowed": "The API refuses an insertion",
+		"edge_challenge":        "A firewall or gateway blocks doorbell",
+	},
+	events.TypeWatchRecovered: {
+		"stale":       "The API answers again",
+		"change_held": "The held change is settled",
+	},
+	events.TypeWatchGapDetected: {
+		"window_full":     "More contact requests arrived at once than the API shows",
+		"walk_incomplete": "Not all insertions can be read",
+		"unreadable":      "An insertion cannot be read",
+		"time_unknown":    "It is not known when contact requests were written",
+	},
+	events.TypeWatchChangeHeld: {
+		"contact_requests": "People vanished from many contact requests at once",
+	},
+}
+
+// causes are why access was resumed.
+var causes = map[string]string{
+	"key_changed": "the key was replaced", "operator": "an operator asked for it",
+	"retry_succeeded": "a retry succeeded",
+}
+
+// maxErrors is how many errors of a stale watch are shown, the last ones.
+const maxErrors = 3
+
 // alert puts an event into words. Its facts are the members of the payload that are no objects.
 func (w writer) alert(e events.Event) alert {
 	members := map[string]any{}
@@ -162,26 +188,18 @@ func (w writer) alert(e events.Event) alert {
 		i = Item{Tone: Quiet, Under: "This version of doorbell cannot show more of it."}
 		i.Heading = cmp.Or(Line(string(e.Type), maxWord), "An event without a type")
 	}
-	switch e.Type {
-	case events.TypeAccessHalted:
-		i.Heading = cmp.Or(refusals[text("probableReason")], i.Heading)
-	case events.TypeAccessResumed:
-		i.Under = "Polling resumed, because " + Cause(text("cause")) + "."
-		if text("cause") != "retry_succeeded" { // no answer has shown it yet
+	for _, name := range []string{"probableReason", "ends", "reason", "operation"} {
+		i.Heading = cmp.Or(headings[e.Type][text(name)], i.Heading)
+	}
+	if cause := text("cause"); e.Type == events.TypeAccessResumed {
+		i.Under = "Polling resumed, because " + cmp.Or(causes[cause], "access is allowed") + "."
+		if cause != "retry_succeeded" { // no answer has shown it yet
 			i.Heading = "Polling resumed"
 			i.Under += " If the API still refuses access, another alert follows."
 		}
-	case events.TypeWatchRecovered:
-		i.Heading = Ending(text("ends"))
-	case events.TypeWatchGapDetected:
-		i.Heading = Gap(text("reason"))
-	case events.TypeWatchChangeHeld:
-		if text("operation") != "" {
-			i.Heading = "People vanished from many contact requests at once"
-		}
 	}
 	i.Advice = cmp.Or(text("advice"), i.Advice)
-	i.Command = Cut(cmp.Or(text("resume"), text("approve"), i.Command), maxTitle)
+	i.Command = Fit(cmp.Or(text("resume"), text("approve"), i.Command), maxTitle)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		label, special := labels[name]
 		if !special {
@@ -197,8 +215,7 @@ func (w writer) alert(e events.Event) alert {
 	}
 	p, _ := e.Payload()
 	if stale, ok := p.(*events.WatchStale); ok {
-		const most = 3
-		for _, e := range stale.Errors[max(0, len(stale.Errors)-most):] {
+		for _, e := range stale.Errors[max(0, len(stale.Errors)-maxErrors):] {
 			text := joined(", ", Line(e.Text, maxTitle), w.when(e.At))
 			i.Facts = append(i.Facts, Fact{Label: "Error", Text: text})
 		}
@@ -211,39 +228,13 @@ func capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// Cause says why access was resumed: "a retry succeeded".
-func Cause(cause string) string { return cmp.Or(causes[cause], "access is allowed") }
-
-// Ending says that an alarm has ended: "The API answers again".
-func Ending(ends string) string { return cmp.Or(endings[ends], "Recovered: "+Line(ends, maxWord)) }
-
-// Gap says what cannot be seen: "An insertion cannot be read".
-func Gap(reason string) string { return cmp.Or(gaps[reason], "Not everything can be seen") }
-
 // Scope says what a halt covers: "all contact requests of the agency".
-func Scope(s events.Scope) string { return cmp.Or(scopes[s], "everything of the agency") }
-
-var (
-	causes = map[string]string{
-		"key_changed": "the key was replaced", "operator": "an operator asked for it",
-		"retry_succeeded": "a retry succeeded",
+func Scope(s events.Scope) string {
+	switch s {
+	case events.ScopeContactRequests:
+		return "all contact requests of the agency"
+	case events.ScopeInsertion:
+		return "the contact requests of one insertion"
 	}
-	endings = map[string]string{"stale": "The API answers again", "change_held": "The held change is settled"}
-
-	refusals = map[string]string{
-		"key_rejected":          "The API refuses the key",
-		"agency_not_linked":     "The API refuses this agency",
-		"insertion_not_allowed": "The API refuses an insertion",
-		"edge_challenge":        "A firewall or gateway blocks doorbell",
-	}
-	gaps = map[string]string{
-		"window_full":     "More contact requests arrived at once than the API shows",
-		"walk_incomplete": "Not all insertions can be read",
-		"unreadable":      "An insertion cannot be read",
-		"time_unknown":    "It is not known when contact requests were written",
-	}
-	scopes = map[events.Scope]string{
-		events.ScopeContactRequests: "all contact requests of the agency",
-		events.ScopeInsertion:       "the contact requests of one insertion",
-	}
-)
+	return "everything of the agency"
+}

@@ -35,10 +35,8 @@ type Box struct {
 type Part struct {
 	Kind  PartKind
 	Lines []string
-	Facts []Fact
+	Facts []Fact // with a colon behind their labels
 	Links []Link
-
-	language Language
 }
 
 // PartKind is what a part contains.
@@ -54,18 +52,6 @@ const (
 	Links
 	Small // notes at the end
 )
-
-// Text returns facts as lines.
-func (p Part) Text() string {
-	var list []string
-	for _, f := range p.Facts {
-		list = append(list, p.Label(f)+f.Text)
-	}
-	return strings.Join(list, "\n")
-}
-
-// Label is the label of a fact with a colon.
-func (p Part) Label(f Fact) string { return f.Label + p.language.Colon() }
 
 // Sign returns a sign for where a link leads.
 func (l Link) Sign() string {
@@ -113,7 +99,7 @@ func (m Message) JSON(lay func(Chat) any, fits func(body []byte) bool) []byte {
 func (m Message) chat(size int) Chat {
 	c := Chat{Title: m.sign(m.Tone) + " " + m.Title}
 	c.Notice = c.Title
-	w := layout{m.Language, size, nil}
+	w := layout{size: size, colon: m.Language.Colon()}
 	switch {
 	case m.Alerts:
 		for _, i := range m.Items[:min(len(m.Items), maxBoxes)] {
@@ -124,9 +110,7 @@ func (m Message) chat(size int) Chat {
 	case len(m.Items) > 1:
 		w.list(m)
 	default:
-		if under := m.Items[0].Under; under != "" {
-			c.Notice += ", " + under
-		}
+		c.Notice = joined(", ", c.Notice, m.Items[0].Under)
 		w.card(m)
 	}
 	c.Parts = w.parts
@@ -134,17 +118,10 @@ func (m Message) chat(size int) Chat {
 }
 
 func (m Message) sign(t Tone) string {
-	switch {
-	case t == Lead:
-		return "🔔"
-	case t == Good:
-		return "✅"
-	case t == Alert:
-		return "🚨"
-	case m.Alerts:
+	if t == Quiet && m.Alerts {
 		return "⚠️"
 	}
-	return "🏠"
+	return map[Tone]string{Lead: "🔔", Good: "✅", Quiet: "🏠", Alert: "🚨"}[t]
 }
 
 // more returns a note on the n items that are left out.
@@ -155,11 +132,18 @@ func more(n int) string {
 	return fmt.Sprintf("… + %d (doorbell events ls)", n)
 }
 
-// layout is parts in the making. What has no text is left out, and texts are cut to the size.
+// layout is parts in the making. Texts are cut to the size.
 type layout struct {
-	language Language
-	size     int
-	parts    []Part
+	size  int
+	colon string
+	parts []Part
+}
+
+// add leaves out a part without content.
+func (w *layout) add(p Part) {
+	if len(p.Lines)+len(p.Facts)+len(p.Links) > 0 {
+		w.parts = append(w.parts, p)
+	}
 }
 
 func (w *layout) lines(kind PartKind, all ...string) {
@@ -169,38 +153,26 @@ func (w *layout) lines(kind PartKind, all ...string) {
 			p.Lines = append(p.Lines, Fit(s, w.size))
 		}
 	}
-	if len(p.Lines) > 0 {
-		w.parts = append(w.parts, p)
-	}
+	w.add(p)
 }
 
-// facts leaves out those that are links to pages.
-func (w *layout) facts(all []Fact) {
-	p := Part{Kind: Facts, language: w.language}
-	for _, f := range all {
-		if !isPage(f) {
-			p.Facts = append(p.Facts, Fact{Label: Fit(f.Label, w.size), Text: Fit(f.Text, w.size)})
+// facts are the facts of an item. Those that are links to pages become links, with the host as their
+// text, behind those to the person.
+func (w *layout) facts(i Item) {
+	facts, links := Part{Kind: Facts}, Part{Kind: Links, Links: i.Actions}
+	for _, f := range i.Facts {
+		switch {
+		case !isPage(f):
+			facts.Facts = append(facts.Facts, Fact{Label: Fit(f.Label, w.size) + w.colon, Text: Fit(f.Text, w.size)})
+		case len(f.URL) < maxURL:
+			links.Links = append(links.Links, Link{Fit(f.Text, maxWord), f.URL})
 		}
 	}
-	if len(p.Facts) > 0 {
-		w.parts = append(w.parts, p)
-	}
+	w.add(facts)
+	w.add(links)
 }
 
 func isPage(f Fact) bool { return strings.HasPrefix(string(f.URL), "http") }
-
-// links lead to the person, and to the page of the insertion, with its host as their text.
-func (w *layout) links(i Item) {
-	p := Part{Kind: Links, Links: i.Actions}
-	for _, f := range i.Facts {
-		if isPage(f) && len(f.URL) < maxURL {
-			p.Links = append(p.Links, Link{Fit(f.Text, maxWord), f.URL})
-		}
-	}
-	if len(p.Links) > 0 {
-		w.parts = append(w.parts, p)
-	}
-}
 
 // card is one event: the person, the property, their message, other facts, and links.
 func (w *layout) card(m Message) {
@@ -208,21 +180,20 @@ func (w *layout) card(m Message) {
 	w.lines(Text, i.Under)
 	if len(i.Quote) > 0 {
 		quote := m.Language.Quoted(Fit(strings.Join(i.Quote, "\n"), w.size))
-		w.parts = append(w.parts, Part{Kind: Quote, Lines: strings.Split(quote, "\n")})
+		w.add(Part{Kind: Quote, Lines: strings.Split(quote, "\n")})
 	}
 	w.lines(Text, i.Advice)
-	w.facts(i.Facts)
-	w.links(i)
+	w.facts(i)
 	w.lines(Small, append([]string{m.Mark, i.Note}, m.Foot...)...)
 }
 
 // list is several events that waited together: by property, with a line for every event, so that no
 // person is missing.
 func (w *layout) list(m Message) {
-	shown := m.Items[:min(len(m.Items), MaxRows)]
-	for _, i := range shown {
+	width := min(w.size, maxRow)
+	for _, i := range m.Items[:min(len(m.Items), MaxRows)] {
 		if i.Group != "" {
-			w.parts = append(w.parts, Part{Kind: Group, Lines: []string{Fit(i.Group, min(w.size, maxRow))}})
+			w.add(Part{Kind: Group, Lines: []string{Fit(i.Group, width)}})
 		}
 		row := "• " + i.Line
 		for _, f := range i.Facts {
@@ -231,27 +202,27 @@ func (w *layout) list(m Message) {
 			}
 		}
 		if len(i.Quote) > 0 {
-			row += m.Language.Colon() + i.Quote[0]
+			row += w.colon + i.Quote[0]
 		}
 		group := &w.parts[len(w.parts)-1]
-		group.Lines = append(group.Lines, Fit(row, min(w.size, maxRow)))
+		group.Lines = append(group.Lines, Fit(row, width))
 	}
-	w.lines(Small, append([]string{more(len(m.Items) - len(shown)), m.Mark}, m.Foot...)...)
+	w.lines(Small, append([]string{more(len(m.Items) - MaxRows), m.Mark}, m.Foot...)...)
 }
 
 // box is an alert: what happened, to whom, what to do, what to type.
 func (m Message) box(i Item, size int) Box {
-	w := layout{m.Language, size, nil}
+	w := layout{size: size, colon: m.Language.Colon()}
 	if len(m.Items) > 1 {
 		w.lines(Heading, m.sign(i.Tone)+" "+i.Heading)
 	}
 	w.lines(Text, i.Under)
 	w.lines(Text, i.Advice)
 	if i.Command != "" {
-		w.parts = append(w.parts, Part{Kind: Command, Lines: []string{Fit(i.Command, maxCommand)}})
+		w.add(Part{Kind: Command, Lines: []string{Fit(i.Command, maxCommand)}})
 	}
 	w.lines(Small, i.Note)
-	w.facts(i.Facts)
+	w.facts(i)
 	return Box{Tone: i.Tone, Line: i.Line, Parts: w.parts}
 }
 

@@ -11,95 +11,99 @@ import (
 	"doorbell/events"
 )
 
+// payload has the members of the payloads of leads and insertions, by their names.
+type payload struct {
+	ContactRequestID      string
+	ObservedAt, CreatedAt time.Time
+	Score                 json.RawMessage
+	Contact               events.Contact
+	Insertion             events.InsertionSummary
+	RedactedFields        []string
+	Changes               []events.Change
+	LastSeenAt            time.Time // of one that disappeared
+	DisappearedAt         time.Time // of one that is back
+	Erased, Truncated     bool
+}
+
+// titles say what happened.
+var titles = map[events.Type]string{
+	events.TypeContactRequestCreated:  "New contact request",
+	events.TypeContactRequestChanged:  "Contact request changed",
+	events.TypeContactRequestRedacted: "Contact request erased",
+	events.TypeInsertionAppeared:      "Insertion appeared",
+	events.TypeInsertionChanged:       "Insertion changed",
+	events.TypeInsertionDisappeared:   "Insertion disappeared",
+	events.TypeInsertionReappeared:    "Insertion is back",
+}
+
 // item is one event that is no alert, in words, and the place that it is about. What cannot be read
 // is shown as far as the envelope knows it: no lead is lost because it is odd.
 func (w writer) item(e events.Event) (i Item, place string) {
-	p, _ := e.Payload()
-	switch p := p.(type) {
-	case *events.ContactRequestCreated:
-		i = w.request(p)
+	var p payload
+	if json.Unmarshal(e.Data, &p) != nil || titles[e.Type] == "" {
+		i = Item{Label: string(e.Type), Note: w.t(incomplete), Facts: facts(w.fact("Seen", w.when(e.Time)))}
+	} else {
 		place = w.placeOf(p.Insertion)
-	case *events.ContactRequestChanged:
-		i = w.request(&events.ContactRequestCreated{
-			Common: p.Common, PropertyReferenceID: p.PropertyReferenceID, Contact: p.Contact,
-			Insertion: p.Insertion, CreatedAt: p.CreatedAt,
-			Score: p.Score, Defects: p.Defects, Erased: p.Erased,
-		})
-		i.Label, i.Tone, place = w.t("Contact request changed"), Quiet, w.placeOf(p.Insertion)
-	case *events.ContactRequestRedacted:
-		i = Item{
-			Label:  w.t("Contact request erased"),
-			Advice: w.t("The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes."),
-			Facts: facts(
-				w.fact("Contact request", Line(p.ContactRequestID, maxWord)),
-				w.fact("Wrote", w.when(p.CreatedAt)), w.fact("Erased fields", names(p.RedactedFields)),
-				w.fact("Seen", w.when(p.ObservedAt))),
+		switch e.Type {
+		case events.TypeContactRequestCreated, events.TypeContactRequestChanged:
+			i = w.request(p, cmp.Or(place, Line(e.Reference, maxTitle), w.t("an unknown property")))
+		case events.TypeContactRequestRedacted:
+			i.Advice = w.t("The portal has erased the data of this person. " +
+				"Erase it too: in your mail, your CRM and your notes.")
+			fields := strings.Join(p.RedactedFields[:min(len(p.RedactedFields), 50)], ", ")
+			i.Facts = facts(
+				w.fact("Contact request", Line(p.ContactRequestID, maxWord)), w.fact("Wrote", w.when(p.CreatedAt)),
+				w.fact("Erased fields", Line(fields, maxTitle)), w.fact("Seen", w.when(p.ObservedAt)))
+		default:
+			i = w.insertion(p)
 		}
-	case *events.InsertionAppeared:
-		i, place = w.insertion(w.t("Insertion appeared"), p.Insertion, p.ObservedAt, nil)
-	case *events.InsertionChanged:
-		i, place = w.insertion(w.t("Insertion changed"), p.Insertion, p.ObservedAt, p.Changes)
-	case *events.InsertionDisappeared:
-		i, place = w.insertion(w.t("Insertion disappeared"), p.Insertion, p.ObservedAt, nil)
-		i.Facts = append(i.Facts, facts(w.fact("Last seen", w.when(p.LastSeenAt)))...)
-	case *events.InsertionReappeared:
-		i, place = w.insertion(w.t("Insertion is back"), p.Insertion, p.ObservedAt, p.Changes)
-		i.Facts = append(i.Facts, facts(w.fact("Was gone since", w.when(p.DisappearedAt)))...)
-	default:
-		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(w.fact("Seen", w.when(e.Time)))}
-		i.Note = w.t(incomplete)
+		i.Label = w.t(titles[e.Type])
 	}
-	if i.Tone == "" {
-		i.Tone = Quiet
+	i.Tone = Quiet
+	if e.Type == events.TypeContactRequestCreated {
+		i.Tone = Lead
 	}
-	place = cmp.Or(place, cmp.Or(Line(e.Reference, maxTitle), w.t("Agency")+" "+w.agency(e.AgencyID)))
-	i.Heading = cmp.Or(i.Heading, place)
-	i.Line = cmp.Or(i.Line, i.Label)
+	place = cmp.Or(place, Line(e.Reference, maxTitle), w.t("Agency")+" "+w.agency(e.AgencyID))
+	i.Label = Line(i.Label, maxWord)
+	i.Heading, i.Line = cmp.Or(i.Heading, place), cmp.Or(i.Line, i.Label)
 	return i, place
 }
 
 const incomplete = "Not everything is shown here; your portal has all of it."
 
 // request says who wrote, how to reach them, what they wrote, and about what.
-func (w writer) request(p *events.ContactRequestCreated) Item {
-	c, place := p.Contact, w.placeOf(p.Insertion)
-	name := w.nameOf(c)
-	i := Item{
-		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(name, w.t("Somebody")),
-		Under: w.t("about") + " " + cmp.Or(place, cmp.Or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
-	}
-	if w.list { // the group says it
-		i.Under = ""
+func (w writer) request(p payload, about string) Item {
+	c := p.Contact
+	i := Item{Heading: cmp.Or(w.nameOf(c), w.t("Somebody"))}
+	if !w.list { // in a list, the group says it
+		i.Under = w.t("about") + " " + about
 	}
 	text, wasCut := Untagged(c.Message), false
 	if w.Short {
 		text = Line(text, maxShort)
 	}
 	i.Quote, wasCut = Lines(text, w.most)
-	written := p.CreatedAt
-	if written.IsZero() {
-		written = p.ObservedAt
-	}
-	mail, call := mailLink(c.Email, place), telLink(c.Phone, c.PhoneRaw)
 	if !w.Short {
+		mail, call := mailLink(c.Email, w.placeOf(p.Insertion)), telLink(c.Phone, c.PhoneRaw)
 		if mail != "" {
 			i.Actions = append(i.Actions, Link{w.t("Write a mail"), mail})
 		}
 		if call != "" {
 			i.Actions = append(i.Actions, Link{w.t("Call"), call})
 		}
-		i.Facts = facts(
-			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
-			w.fact("Prefers", Line(c.PreferredContact, maxWord)))
+		i.Facts = []Fact{
+			{w.t("E-mail"), Line(c.Email, maxAddress), mail},
+			{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
+			w.fact("Prefers", Line(c.PreferredContact, maxWord)),
+		}
 	}
-	label := w.t("Wrote")
+	written, score := w.fact("Wrote", w.when(p.CreatedAt)), scalar(p.Score)
 	if p.CreatedAt.IsZero() {
-		label = w.t("Seen")
+		written = w.fact("Seen", w.when(p.ObservedAt))
 	}
-	score := scalar(p.Score)
-	i.Facts = append(i.Facts, facts(Fact{Label: label, Text: w.when(written)}, w.fact("Score", score))...)
+	i.Facts = facts(append(i.Facts, written, w.fact("Score", score))...)
 	i.Facts = append(append(i.Facts, w.about(c)...), w.property(p.Insertion)...)
-	i.Line = joined(" · ", Cut(i.Heading, 60), w.when(written), labelled(w.t("Score"), Cut(score, 20)))
+	i.Line = joined(" · ", Fit(i.Heading, 60), written.Text, labelled(w.t("Score"), Fit(score, 20)))
 	switch {
 	case p.Erased:
 		i.Note = w.t("The data of this person was erased before this was sent.")
@@ -140,7 +144,7 @@ func (w writer) nameOf(c events.Contact) string {
 	if all := strings.Fields(last); len(all) > 0 {
 		last = initial(all[len(all)-1])
 	}
-	name := joined(" ", Cut(first, 30), last)
+	name := joined(" ", Fit(first, 30), last)
 	if strings.ContainsAny(name, "@0123456789") { // an address or a number, where a name should be
 		return ""
 	}
@@ -177,17 +181,24 @@ func (w writer) property(s events.InsertionSummary) []Fact {
 	return facts(Fact{w.t("Property"), joined(" · ", texts...), page})
 }
 
-func (w writer) insertion(label string, s events.InsertionSummary, observed time.Time, list []events.Change) (Item, string) {
-	place := w.placeOf(s)
-	i := Item{Label: label, Heading: place, Facts: append(facts(w.fact("Seen", w.when(observed))), w.property(s)...)}
-	const most = 20
-	for _, c := range list[:min(len(list), most)] {
-		i.Facts = append(i.Facts, Fact{Label: Member(c.Path), Text: difference(c)})
+// maxChanges is how many changes of an insertion are shown.
+const maxChanges = 20
+
+func (w writer) insertion(p payload) Item {
+	all := append([]Fact{w.fact("Seen", w.when(p.ObservedAt))}, w.property(p.Insertion)...)
+	for _, c := range p.Changes[:min(len(p.Changes), maxChanges)] {
+		all = append(all, Fact{Label: Member(c.Path), Text: value(c.Before) + " → " + value(c.After)})
 	}
-	if len(list) > most {
-		i.Facts = append(i.Facts, Fact{Label: "…", Text: fmt.Sprintf("+ %d", len(list)-most)})
+	if more := len(p.Changes) - maxChanges; more > 0 {
+		all = append(all, Fact{Label: "…", Text: fmt.Sprintf("+ %d", more)})
 	}
-	return i, place
+	all = append(all, w.fact("Last seen", w.when(p.LastSeenAt)), w.fact("Was gone since", w.when(p.DisappearedAt)))
+	return Item{Facts: facts(all...)}
+}
+
+// value is one before or after a change.
+func value(raw json.RawMessage) string {
+	return cmp.Or(Line(cmp.Or(scalar(raw), string(raw)), 80), "–")
 }
 
 // Member is the end of a pointer in words: /prices/rent/gross is rent gross.
@@ -202,13 +213,4 @@ func Member(pointer string) string {
 		b.WriteRune(r)
 	}
 	return cmp.Or(Line(b.String(), 60), "…")
-}
-
-func difference(c events.Change) string {
-	value := func(raw json.RawMessage) string { return cmp.Or(Line(cmp.Or(scalar(raw), string(raw)), 80), "–") }
-	return value(c.Before) + " → " + value(c.After)
-}
-
-func names(list []string) string {
-	return Line(strings.Join(list[:min(len(list), 50)], ", "), maxTitle)
 }

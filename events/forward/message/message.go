@@ -172,18 +172,22 @@ func (w writer) agency(id string) string {
 
 func (w writer) single(e events.Event) Message {
 	i, place := w.item(e)
+	who, what := i.Heading, i.Label
+	if who == place {
+		who = ""
+	}
+	if e.Type == events.TypeContactRequestCreated { // the person and the place say enough
+		what = ""
+	}
+	colon := w.tag().Colon()
 	m := Message{
 		Tone: i.Tone, Label: i.Label, Items: []Item{i},
-		Title: Cut(joined(w.tag().Colon(), i.Label, i.Heading), MaxSubject), Subject: Cut(joined(w.tag().Colon(), i.Label, place), MaxSubject),
+		Title:   Fit(joined(colon, i.Label, i.Heading), MaxSubject),
+		Subject: Fit(joined(colon, what, joined(", ", who, place)), MaxSubject),
 		Foot: []string{
 			joined(" · ", labelled(w.t("Reference"), Line(e.Reference, maxTitle)), labelled(w.t("Agency"), w.agency(e.AgencyID))),
 			labelled(w.t("Event"), Line(e.ID, maxWord)),
 		},
-	}
-	if e.Type == events.TypeContactRequestCreated { // the person and the place say enough
-		m.Subject = Cut(joined(", ", i.Heading, place), MaxSubject)
-	} else if e.Type == events.TypeContactRequestChanged {
-		m.Subject = Cut(i.Label+w.tag().Colon()+joined(", ", i.Heading, place), MaxSubject)
 	}
 	m.Items[0].Label = "" // the message says it
 	return m
@@ -223,7 +227,7 @@ func (w writer) digest(all []events.Event) Message {
 	if len(order) == 1 {
 		place = places[order[0]]
 	}
-	m.Title = Cut(joined(w.tag().Colon(), m.Heading, place), MaxSubject)
+	m.Title = Fit(joined(w.tag().Colon(), m.Heading, place), MaxSubject)
 	m.Subject = m.Title
 	return m
 }

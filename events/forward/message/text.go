@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // What comes from outside is shown as what it is: letters. It goes through Line or Lines before
@@ -16,14 +15,14 @@ import (
 
 // Line is a text on one line, without what cannot be seen, cut to a length.
 func Line(s string, most int) string {
-	return Cut(strings.Join(strings.Fields(visible(bounded(s, most))), " "), most)
+	return Fit(strings.Join(strings.Fields(visible(bounded(s, most))), " "), most)
 }
 
 // Lines is a text with its line ends, at most one empty line in a row, cut to a length. It says
 // whether something was cut.
 func Lines(s string, most int) (text []string, wasCut bool) {
 	s = strings.TrimSpace(visible(strings.ReplaceAll(bounded(s, 2*most), "\r\n", "\n")))
-	short := Cut(s, most)
+	short := Fit(s, most)
 	for l := range strings.SplitSeq(short, "\n") {
 		l = strings.TrimRight(l, " ")
 		if l != "" || len(text) > 0 && text[len(text)-1] != "" {
@@ -81,14 +80,6 @@ func visible(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// Cut keeps the beginning of a text, with a mark if that is not all.
-func Cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return strings.TrimRight(string([]rune(s)[:most-1]), " \n\u200C\u200D") + "…"
 }
 
 // joined puts what there is of several texts together.

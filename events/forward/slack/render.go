@@ -80,7 +80,13 @@ func (b *blocks) add(parts []message.Part) {
 		s := strings.Join(p.Lines, "\n")
 		switch p.Kind {
 		case message.Facts:
-			b.section(p.Text())
+			for n, f := range p.Facts {
+				if n > 0 {
+					s += "\n"
+				}
+				s += f.Label + f.Text
+			}
+			b.section(s)
 		case message.Links:
 			b.marked(links(p.Links))
 		case message.Small:

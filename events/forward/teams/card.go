@@ -91,7 +91,7 @@ func elements(parts []message.Part) (all []element) {
 		case message.Links:
 		case message.Facts:
 			for n, f := range p.Facts {
-				all = append(all, line(next(n), run{Text: p.Label(f), IsSubtle: true}, run{Text: f.Text})...)
+				all = append(all, line(next(n), run{Text: f.Label, IsSubtle: true}, run{Text: f.Text})...)
 			}
 		case message.Quote:
 			all = append(all, container("emphasis", lines(p.Lines, run{})))

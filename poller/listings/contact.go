@@ -108,7 +108,7 @@ func (o object) applicant(holders []string) (p applicant) {
 // passed once.
 func (o object) known() (list object) {
 	for _, m := range o {
-		if len(list) < maxFields && personWords[m.called().plain] {
+		if len(list) < maxFields && personWords[m.name.plain] {
 			list = append(list, m)
 		}
 	}

@@ -83,7 +83,6 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
-	defer x.drop()
 	if q.Settled != nil && q.Settled(x.sum) {
 		page := &ContactRequestsPage{Envelope: x.envelope()}
 		page.Settled = true
@@ -357,9 +356,9 @@ var leafSeed = maphash.MakeSeed()
 
 func leaves(all map[string]uint64, o object, at jsontext.Pointer, deeper int) {
 	for _, m := range o {
-		inner := at.AppendToken(m.called().text)
+		inner := at.AppendToken(m.name.text)
 		switch {
-		case len(all) == maxFields || m.called().plain == "score":
+		case len(all) == maxFields || m.name.plain == "score":
 		case m.isObject() && deeper > 1:
 			leaves(all, m.object(), inner, deeper-1)
 		default:

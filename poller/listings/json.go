@@ -40,17 +40,16 @@ type name struct {
 	canonical string // as RFC 8785 writes it
 	broken    bool   // it is no text
 	outside   bool   // of the digest of every contact request
-	reference int    // place in referenceNames, counted from 1; 0: it is none of them
 }
 
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
 const maxValues = 2_000_000
 
-// decode reads a copy of one JSON value and no more. wrong says what is wrong without quoting the
-// text; it is empty if nothing is.
+// decode reads one JSON value and no more, whose white space it removes in place. wrong says what is
+// wrong without quoting the text; it is empty if nothing is.
 func decode(text []byte) (d document, wrong string) {
 	text = bytes.Trim(text, " \t\r\n")
-	compacted := jsontext.Value(bytes.Clone(text))
+	compacted := jsontext.Value(text)
 	err := compacted.Compact() // takes names that repeat, and strings that are no text
 	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
@@ -71,7 +70,7 @@ func decode(text []byte) (d document, wrong string) {
 		clear(r.names)
 		r.named = 0
 	}
-	r.text, r.at, r.room, r.flawed = compacted, 0, nil, isBroken(compacted)
+	r.text, r.at, r.flawed = compacted, 0, isBroken(compacted)
 	d.value = r.value(nil, 0)
 	d.flawed = r.flawed
 	r.text = nil
@@ -97,8 +96,6 @@ type reader struct {
 	names  map[string]*name // by how they are written
 	named  int              // bytes of them
 	stack  []value          // of the objects and arrays that are open
-	order  []*value         // of members
-	room   []value          // for those that are closed
 }
 
 // value reads the next value and everything in it.
@@ -137,8 +134,14 @@ func (r *reader) inside(isObject bool, depth int) []value {
 		}
 	}
 	r.at++
-	list := r.keep(r.stack[first:], isObject)
+	list := slices.Clone(r.stack[first:])
 	r.stack = r.stack[:first]
+	if isObject {
+		slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
+	}
+	for n := range list {
+		r.flawed = r.flawed || isObject && object(list).isShadowed(n)
+	}
 	return list
 }
 
@@ -159,28 +162,6 @@ func (r *reader) skipString() {
 	r.at++
 }
 
-// keep copies values to where they stay, members ordered by name.
-func (r *reader) keep(list []value, isObject bool) []value {
-	if len(list) > cap(r.room)-len(r.room) {
-		r.room = make([]value, 0, max(len(list), min(len(r.text)/32, 256)))
-	}
-	first := len(r.room)
-	if !isObject {
-		r.room = append(r.room, list...)
-		return r.room[first:len(r.room):len(r.room)]
-	}
-	r.order = r.order[:0]
-	for n := range list {
-		r.order = append(r.order, &list[n])
-	}
-	slices.SortStableFunc(r.order, func(a, b *value) int { return compareUTF16(a.name.text, b.name.text) })
-	for n, m := range r.order {
-		r.flawed = r.flawed || n > 0 && r.order[n-1].name.text == m.name.text
-		r.room = append(r.room, *m)
-	}
-	return r.room[first:len(r.room):len(r.room)]
-}
-
 // intern returns the name that is written so, which most records repeat.
 func (r *reader) intern(quoted []byte) *name {
 	n := r.names[string(quoted)]
@@ -188,7 +169,7 @@ func (r *reader) intern(quoted []byte) *name {
 		n = &name{text: unquote(quoted)}
 		n.plain = plain(n.text)
 		n.canonical, n.broken = string(appendCanonicalString(nil, quoted)), isBroken(quoted)
-		n.outside, n.reference = usuallyOutside[n.plain], slices.Index(referenceNames, n.plain)+1
+		n.outside = usuallyOutside[n.plain]
 		r.names[string(quoted)] = n
 		r.named += len(quoted)
 	}
@@ -210,13 +191,10 @@ func (v value) kind() jsontext.Kind { return v.raw.Kind() }
 func (v value) isObject() bool { return len(v.raw) > 0 && v.raw[0] == '{' }
 func (v value) isArray() bool  { return len(v.raw) > 0 && v.raw[0] == '[' }
 
-var noName = &name{}
-
-// called is the name of a member; empty where it is none.
-func (v value) called() *name { return cmp.Or(v.name, noName) }
-
-// isCalled reports whether a member has one of the names.
-func (v value) isCalled(names []string) bool { return slices.Contains(names, v.called().plain) }
+// isCalled reports whether a value is a member of one of the names.
+func (v value) isCalled(names []string) bool {
+	return v.name != nil && slices.Contains(names, v.name.plain)
+}
 
 // object returns the members of an object; nothing for anything else.
 func (v value) object() object {

@@ -1,7 +1,6 @@
 package listings
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -131,8 +130,7 @@ type exchange struct {
 	page     int    // that was asked for; 0: none
 	status   int
 	header   http.Header
-	body     []byte // in room
-	room     *room
+	body     []byte
 	received time.Time
 	sum      Sum
 }
@@ -154,14 +152,6 @@ func (x *exchange) sumFor(query string) (sum Sum) {
 	_, _ = h.Write(x.body)
 	binary.BigEndian.PutUint64(sum[:], h.Sum64())
 	return sum
-}
-
-// drop ends the use of the body.
-func (x *exchange) drop() {
-	if x.room.body.Cap() <= maxRoom {
-		rooms.Put(x.room)
-	}
-	x.body, x.room = nil, nil
 }
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this
@@ -209,38 +199,42 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, broken
 	}
 	defer resp.Body.Close()
-	x := &exchange{
-		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room),
-	}
+	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header}
 	if resp.StatusCode != http.StatusOK {
-		defer x.drop()
 		return x, x.refusal(resp)
 	}
-	if x.body, err = x.room.read(resp, c.o.MaxBody); err == nil {
-		return x, nil
-	}
-	x.drop()
+	x.body, err = ReadBody(resp, c.o.MaxBody)
 	switch {
+	case err == nil:
+		return x, nil
 	case errors.Is(err, errEncoding):
-		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
+		return x, x.drift("gzip or no content encoding", "another content encoding")
 	case errors.Is(err, ErrBodyTooLarge), is[*http.MaxBytesError](err):
 		return x, &RequestError{r, ErrBodyTooLarge}
 	}
 	return x, transportError(ctx, r, err)
 }
 
+// mostErrorBody is how much of the body of an error response is looked at. A longer one costs the
+// connection.
+const mostErrorBody = 64 << 10
+
 // refusal is the error for every status but 200.
 func (x *exchange) refusal(resp *http.Response) error {
-	r, kind := x.request, x.room.kindOf(resp) // also reads a small body to its end, so that the connection can be used again
+	kind := BodyOther
+	body, err := readBody(io.LimitReader(resp.Body, mostErrorBody), resp.Header, mostErrorBody)
+	if err == nil || len(body) > 0 { // what can be read of it is enough to judge
+		kind = KindOfBody(body, resp.Header.Get("Content-Type"))
+	}
 	if resp.StatusCode/100 == 2 {
-		return &DriftError{Request: r, Expected: "status 200", Found: http.StatusText(resp.StatusCode), Status: resp.StatusCode}
+		return x.drift("status 200", http.StatusText(resp.StatusCode))
 	}
 	now := readDate(resp.Header.Get("Date"))
 	if now.IsZero() {
 		now = time.Now()
 	}
 	return &StatusError{
-		Request: r, Status: resp.StatusCode, Body: kind,
+		Request: x.request, Status: resp.StatusCode, Body: kind,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
 	}
 }
@@ -271,41 +265,47 @@ func (x *exchange) envelope() Envelope {
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 
-// room is where a body is unpacked and read. It is used again, as most bodies say what was said
-// before.
-type room struct {
-	packed bufio.Reader
-	gzip   gzip.Reader
-	body   bytes.Buffer
-}
-
-var rooms = sync.Pool{New: func() any { return new(room) }}
-
-// maxRoom is the largest body whose room is used again.
-const maxRoom = 1 << 20
-
-// read reads a body to its end, unpacked. It counts the bytes as they come and as they are
-// unpacked; neither may be more than most.
-func (m *room) read(resp *http.Response, most int64) ([]byte, error) {
+// ReadBody reads the body of a response to its end, unpacked and in UTF-8. Neither as it comes nor
+// as it is unpacked may it be larger than most.
+func ReadBody(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
 	}
-	unpacked, err := m.unpack(http.MaxBytesReader(nil, resp.Body, most), resp.Header)
+	body, err := readBody(bounded(resp.Body, most), resp.Header, most)
 	if err != nil {
 		return nil, err
 	}
-	m.body.Reset()
-	if _, err = m.body.ReadFrom(http.MaxBytesReader(nil, io.NopCloser(unpacked), most)); err != nil {
-		return nil, err
+	return inUTF8(body, resp.Header.Get("Content-Type"), most)
+}
+
+func bounded(r io.Reader, most int64) io.Reader {
+	return http.MaxBytesReader(nil, io.NopCloser(r), most)
+}
+
+// unpackers are used again, as each has large tables.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// readBody returns what it could read beside an error.
+func readBody(r io.Reader, h http.Header, most int64) ([]byte, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unpacker := unpackers.Get().(*gzip.Reader)
+		defer unpackers.Put(unpacker)
+		if err := unpacker.Reset(r); err != nil {
+			return nil, err
+		}
+		r = unpacker
+	default:
+		return nil, errEncoding
 	}
-	return inUTF8(m.body.Bytes(), resp.Header.Get("Content-Type"), most)
+	return io.ReadAll(bounded(r, most))
 }
 
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)
 
 // inUTF8 decodes a body from the charset that its content type declares. JSON is UTF-8 whatever is
-// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing. The
-// result is not larger than most either.
+// declared: only what cannot be UTF-8 is decoded, and a charset that is unknown changes nothing.
 func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
 	declared := declaredCharset.FindStringSubmatch(contentType)
 	if declared == nil || utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
@@ -315,51 +315,26 @@ func inUTF8(body []byte, contentType string, most int64) ([]byte, error) {
 	if err != nil || charset == unicode.UTF8 {
 		return body, nil
 	}
-	decoded := transform.NewReader(bytes.NewReader(body), unicode.BOMOverride(charset.NewDecoder()))
-	return io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(decoded), most))
+	decoder := unicode.BOMOverride(charset.NewDecoder())
+	return io.ReadAll(bounded(transform.NewReader(bytes.NewReader(body), decoder), most))
 }
 
-// unpack returns a reader without content encoding.
-func (m *room) unpack(r io.Reader, h http.Header) (io.Reader, error) {
-	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
-	case "", "identity":
-		return r, nil
-	case "gzip", "x-gzip":
-		m.packed.Reset(r)
-		return &m.gzip, m.gzip.Reset(&m.packed)
-	}
-	return nil, errEncoding
-}
-
-// mostErrorBody is how much of the body of an error response is looked at. A longer one costs the
-// connection.
-const mostErrorBody = 64 << 10
-
-// kindOf looks at the body of an error response.
-func (m *room) kindOf(resp *http.Response) BodyKind {
-	unpacked, err := m.unpack(io.LimitReader(resp.Body, mostErrorBody), resp.Header)
-	if err != nil {
-		return BodyOther
-	}
-	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
-	return kindOf(body, resp.Header.Get("Content-Type"))
-}
-
-func kindOf(body []byte, contentType string) BodyKind {
+// KindOfBody is what the body of an error response is, as a [StatusError] names it.
+func KindOfBody(body []byte, contentType string) BodyKind {
 	body = bytes.TrimSpace(trimBOM(body))
 	root, wrong := decode(body)
+	_, isAddress := root.object().get("url").text()
+	isPage := len(body) > 0 && body[0] == '<' || strings.Contains(strings.ToLower(contentType), "html")
 	switch {
 	case len(body) == 0:
 		return BodyNone
+	case wrong == "" && isAddress && len(root.object()) == 1:
+		return BodyChallenge // a bot wall that responds with nothing but the address of its test
 	case wrong == "":
-		if _, isText := root.object().get("url").text(); isText && len(root.object()) == 1 {
-			return BodyChallenge // a bot wall that responds with nothing but the address of its test
-		}
 		return BodyJSON
-	case body[0] == '<', strings.Contains(strings.ToLower(contentType), "html"):
-		if challengeWords.Match(body) {
-			return BodyChallenge
-		}
+	case isPage && challengeWords.Match(body):
+		return BodyChallenge
+	case isPage:
 		return BodyHTML
 	}
 	return BodyOther

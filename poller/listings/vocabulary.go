@@ -2,7 +2,6 @@ package listings
 
 import (
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,13 +17,6 @@ func KnownName(name string) bool { return knownNames[plain(name)] }
 // SpeaksOfResponse reports whether a member of that name says whether a response failed, or whether
 // it is complete.
 func SpeaksOfResponse(name string) bool { return speakingNames[plain(name)] }
-
-// ReadBody reads the body of a response as a Client does: at most that many bytes, unpacked, in
-// UTF-8.
-func ReadBody(resp *http.Response, most int64) ([]byte, error) { return new(room).read(resp, most) }
-
-// KindOfBody is what a body is, as a [StatusError] names it.
-func KindOfBody(body []byte, contentType string) BodyKind { return kindOf(body, contentType) }
 
 // CountsRecords reports whether a number of that name is the total of the records.
 func CountsRecords(name string) bool {

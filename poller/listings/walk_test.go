@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -17,19 +18,19 @@ import (
 
 // pager is a list of insertions behind a way of paging.
 type pager struct {
-	base     int  // number of the first page
-	size     int  // default size
-	most     int  // cap
-	total    bool // tell totals
-	ignored  bool // page does not count
-	sizeless bool // pageSize does not count
-	clamped  bool // past the end is the last page again
-	refusal  int  // past the end is this status
-	refused  int  // larger sizes are refused with 416
-	failing  int  // the n-th request (from 1) fails
-	failure  int  // with this status
-	wrong    int  // added to totals
-	pageless bool // any page number is refused
+	base     int                 // number of the first page
+	size     int                 // default size
+	most     int                 // cap
+	total    bool                // tell totals
+	totals   func(n, of int) int // of the n-th request (from 1); nil: how many there are
+	ignored  bool                // page does not count
+	sizeless bool                // pageSize does not count
+	clamped  bool                // past the end is the last page again
+	refusal  int                 // past the end is this status
+	refused  int                 // larger sizes are refused with 416
+	failing  int                 // the n-th request (from 1) fails
+	failure  int                 // with this status
+	pageless bool                // any page number is refused
 	list     []string
 	before   func(p *pager, n int) // before the n-th request (from 1)
 
@@ -47,24 +48,32 @@ func sequence(n int) []string {
 func (p *pager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p.asked = append(p.asked, q.Get("pageSize")+"/"+q.Get("page"))
-	if n := len(p.asked); p.before != nil {
-		p.before(p, n)
+	if p.before != nil {
+		p.before(p, len(p.asked))
 	}
-	size := p.pageSize(q)
+	size, page := p.size, 0
+	if n, err := strconv.Atoi(q.Get("pageSize")); err == nil && !p.sizeless {
+		size = min(n, p.most)
+	}
+	if n, err := strconv.Atoi(q.Get("page")); err == nil && !p.ignored {
+		page = max(0, n-p.base)
+	}
+	if p.clamped && len(p.list) > 0 {
+		page = min(page, (len(p.list)-1)/size)
+	}
+	first, status := page*size, 0
 	switch {
 	case len(p.asked) == p.failing:
-		w.WriteHeader(p.failure)
-		return
+		status = p.failure
 	case p.refused > 0 && q.Has("pageSize") && atoi(q.Get("pageSize")) > p.refused:
-		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-		return
+		status = http.StatusRequestedRangeNotSatisfiable
 	case p.pageless && q.Has("page"):
-		w.WriteHeader(http.StatusBadRequest)
-		return
+		status = http.StatusBadRequest
+	case first > 0 && first >= len(p.list):
+		status = p.refusal
 	}
-	first := p.first(q, size)
-	if first >= len(p.list) && p.refusal > 0 && first > 0 {
-		w.WriteHeader(p.refusal)
+	if status != 0 {
+		w.WriteHeader(status)
 		return
 	}
 	p.show(w, p.list[min(first, len(p.list)):min(first+size, len(p.list))])
@@ -75,33 +84,18 @@ func atoi(s string) int {
 	return n
 }
 
-func (p *pager) pageSize(q url.Values) int {
-	size := p.size
-	if n, err := strconv.Atoi(q.Get("pageSize")); err == nil && !p.sizeless {
-		size = min(n, p.most)
-	}
-	return size
-}
-
-func (p *pager) first(q url.Values, size int) int {
-	page := 0
-	if n, err := strconv.Atoi(q.Get("page")); err == nil && !p.ignored {
-		page = n - p.base
-	}
-	if last := (len(p.list) - 1) / size; p.clamped && len(p.list) > 0 {
-		page = min(page, last)
-	}
-	return page * size
-}
-
 func (p *pager) show(w http.ResponseWriter, references []string) {
 	records := make([]string, len(references))
 	for i, r := range references {
 		records[i] = `{"propertyReferenceId":` + quote(r) + `}`
 	}
-	fmt.Fprintf(w, `{"results":[%s]`, strings.Join(records, ","))
+	fmt.Fprintf(w, `{"results":[%s],"next":"https://elsewhere.example/?page=2"`, strings.Join(records, ","))
+	total := len(p.list)
+	if p.totals != nil {
+		total = p.totals(len(p.asked), total)
+	}
 	if p.total {
-		fmt.Fprintf(w, `,"total":%d`, len(p.list)+p.wrong)
+		fmt.Fprintf(w, `,"total":%d`, total)
 	}
 	fmt.Fprint(w, "}")
 }
@@ -146,6 +140,7 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 			}
 		}
 	}
+	wrong := func(by int) func(int, int) int { return func(_, of int) int { return of + by } }
 	add := func(p *pager, n int) {
 		if n == 3 {
 			p.list = slices.Insert(slices.Clone(p.list), 0, "new")
@@ -160,47 +155,28 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 		asked  string
 	}{
 		{name: "empty", p: pager{}, asked: "50/"},
-		{name: "empty with total", p: pager{total: true}, asked: "50/"},
 		{name: "from 0, one page", p: pager{list: sequence(3)}, found: 3, asked: "50/ 50/1"},
 		{name: "from 1, one page", p: pager{base: 1, list: sequence(3)}, found: 3, asked: "50/ 50/1 50/2"},
-		{name: "from 0, last page full", p: pager{list: sequence(100)}, found: 100, asked: "50/ 50/1 50/2"},
 		{name: "from 1, last page full", p: pager{base: 1, list: sequence(100)}, found: 100, asked: "50/ 50/1 50/2 50/3"},
-		{name: "from 1, one full page and no total", p: pager{base: 1, list: sequence(50)}, found: 50, asked: "50/ 50/1 50/2"},
-		{name: "capped in silence", p: pager{base: 1, most: 20, list: sequence(45)}, found: 45, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "size ignored", p: pager{sizeless: true, size: 10, list: sequence(25)}, found: 25, asked: "50/ 50/1 50/2 50/3"},
 		{name: "size refused", p: pager{base: 1, refused: 20, list: sequence(25)}, found: 25, asked: "50/ 20/ 20/1 20/2 20/3"},
 		{name: "every size refused", p: pager{refused: 1, size: 10, list: sequence(15)}, found: 15, asked: "50/ 20/ / /1 /2"},
-		{name: "a size of one's own", p: pager{most: 500, list: sequence(250)}, o: WalkOptions{Size: 200}, found: 250, asked: "200/ 200/1 200/2"},
 		{name: "a larger size refused", p: pager{base: 1, refused: 20, most: 500, list: sequence(15)}, o: WalkOptions{Size: 60}, found: 15, asked: "60/ 50/ 20/ 20/1 20/2"},
 		{name: "404 past the end, after a full page", p: pager{base: 1, refusal: 404, list: sequence(100)}, found: 100, reason: ReasonPagesMissing, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "404 past the end, after a full page, with a total", p: pager{base: 1, total: true, refusal: 404, list: sequence(100)}, found: 100, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "404 past the end, from 1", p: pager{base: 1, refusal: 404, list: sequence(60)}, found: 60, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "404 past the end, from 1, one page", p: pager{base: 1, refusal: 404, list: sequence(40)}, found: 40, asked: "50/ 50/1 50/2 50/3"},
-		{name: "400 past the end, from 0, one page", p: pager{refusal: 400, list: sequence(5)}, found: 5, asked: "50/ 50/1 50/2"},
 		{name: "400 past the end, from 0, more than a service caps at", p: pager{refusal: 400, list: sequence(41)}, found: 41, asked: "50/ 50/1 50/2"},
 		{name: "400 past the end, from 0, one page that may be cut", p: pager{refusal: 400, list: sequence(40)}, found: 40, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "last page for ever, from 1", p: pager{base: 1, clamped: true, list: sequence(120)}, found: 120, asked: "50/ 50/1 50/2 50/3 50/4 50/5"},
-		{name: "last page for ever, from 0", p: pager{clamped: true, list: sequence(120)}, found: 120, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "last page for ever, few", p: pager{base: 1, clamped: true, list: sequence(19)}, found: 19, asked: "50/ 50/1 50/2"},
-		{name: "last page for ever, one page and total", p: pager{clamped: true, total: true, list: sequence(30)}, found: 30, asked: "50/ 50/1 50/2"},
 		{name: "last page for ever, one page that may be cut", p: pager{base: 1, clamped: true, list: sequence(30)}, found: 30, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "last page for ever, one page without total", p: pager{base: 1, clamped: true, list: sequence(31)}, found: 31, asked: "50/ 50/1 50/2"},
-		{name: "page ignored, few", p: pager{ignored: true, list: sequence(19)}, found: 19, asked: "50/ 50/1 50/2"},
-		{name: "page ignored, all on it", p: pager{ignored: true, total: true, list: sequence(40)}, found: 40, asked: "50/ 50/1 50/2"},
 		{name: "page ignored, more than fits", p: pager{ignored: true, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "page ignored, more than fits, total", p: pager{ignored: true, total: true, list: sequence(80)}, found: 50, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2"},
-		{name: "page and size ignored", p: pager{ignored: true, sizeless: true, size: 20, list: sequence(80)}, found: 20, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
 		{name: "page refused", p: pager{pageless: true, size: 20, list: sequence(80)}, found: 50, reason: ReasonPageIgnored, asked: "50/ 50/1 50/2"},
-		{name: "total larger than what is shown", p: pager{total: true, wrong: 1, list: sequence(60)}, found: 60, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2"},
-		{name: "total smaller than what is shown", p: pager{total: true, wrong: -5, list: sequence(60)}, found: 60, asked: "50/ 50/1 50/2"},
-		{name: "nothing shown of some", p: pager{total: true, wrong: 7}, reason: ReasonFewerThanTotal, asked: "50/"},
+		{name: "total larger than what is shown", p: pager{total: true, totals: wrong(1), list: sequence(60)}, found: 60, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2"},
+		{name: "nothing shown of some", p: pager{total: true, totals: wrong(7)}, reason: ReasonFewerThanTotal, asked: "50/"},
 		{name: "one inserted while walking", p: pager{base: 1, before: add, list: sequence(120)}, found: 120, reason: ReasonPagesMoved, asked: "50/ 50/1 50/2 50/3 50/4"},
 		{name: "one removed while walking", p: pager{base: 1, total: true, before: drop(0), list: sequence(120)}, found: 119, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "total sinks below what is shown", p: pager{total: true, before: drop(119), list: sequence(120)}, found: 119, reason: ReasonFewerThanTotal, asked: "50/ 50/1 50/2 50/3"},
 		{name: "endless", p: pager{before: func(p *pager, n int) { p.list = sequence(60 * n) }}, o: WalkOptions{MaxPages: 5}, found: 250, reason: ReasonTooManyPages, asked: "50/ 50/1 50/2 50/3 50/4"},
-		{name: "first page fails", p: pager{failing: 1, failure: 500, list: sequence(60)}, reason: ReasonPageFailed, asked: "50/"},
 		{name: "second page fails", p: pager{failing: 2, failure: 500, list: sequence(60)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1"},
-		{name: "a page past the end fails", p: pager{failing: 3, failure: 503, list: sequence(60)}, found: 60, reason: ReasonPageFailed, asked: "50/ 50/1 50/2"},
 		{name: "refused with 403", p: pager{failing: 2, failure: 403, list: sequence(60)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1"},
 		{name: "one page is refused", p: pager{failing: 2, failure: 400, list: sequence(120)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1 50/2"},
 		{name: "last page is refused", p: pager{failing: 2, failure: 404, list: sequence(60)}, found: 50, reason: ReasonPageFailed, asked: "50/ 50/1 50/2"},
@@ -225,18 +201,14 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 			if got := strings.Join(p.asked, " "); got != row.asked {
 				t.Errorf("asked %s\nwant  %s", got, row.asked)
 			}
+			if last, _, _ := strings.Cut(p.asked[len(p.asked)-1], "/"); v.Size != atoi(last) {
+				t.Errorf("size %d, asked %s", v.Size, last)
+			}
 			failed := row.reason == ReasonPageFailed
 			if (err != nil) != failed || (v.Err != nil) != failed || v.Structural != (row.reason != "" && !failed) {
 				t.Errorf("%v, %+v", err, v)
 			}
 		})
-	}
-}
-
-func TestAWalkThatStartsAnewSaysWhichSizeItUsed(t *testing.T) {
-	p := &pager{refused: 20, size: 10, most: 100, list: sequence(5)}
-	if _, v, _ := walked(t, p, WalkOptions{}); v.Size != 20 || v.Pages != 2 {
-		t.Errorf("%+v", v)
 	}
 }
 
@@ -288,17 +260,16 @@ func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
 	c := newClient(t, func(o *Options) {
 		o.BaseURL = server.URL
 		o.Gate = hooks{wait: func(Request) error {
-			if n++; n == 6 {
+			if n++; n == 5 {
 				return stop
 			}
 			return nil
 		}}
 	})
-	untouched := c.Walk(testKey, "A100", WalkOptions{})
-	if v := untouched.Verdict(); v.Complete || v.Reason == "" {
-		t.Errorf("%+v", v)
-	}
 	broken := c.Walk(testKey, "A100", WalkOptions{})
+	if v := broken.Verdict(); v.Complete || v.Reason == "" {
+		t.Errorf("not begun: %+v", v)
+	}
 	for range broken.Pages(t.Context()) {
 		break
 	}
@@ -308,20 +279,17 @@ func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	canceled := c.Walk(testKey, "A100", WalkOptions{})
-	var last error
-	for _, err := range canceled.Pages(ctx) {
+	for range canceled.Pages(ctx) {
 		cancel()
-		last = err
 	}
-	if v := canceled.Verdict(); v.Complete || v.Reason != ReasonCanceled || !errors.Is(last, context.Canceled) || !errors.Is(v.Err, context.Canceled) {
-		t.Errorf("%+v %v", v, last)
+	if v := canceled.Verdict(); v.Complete || v.Reason != ReasonCanceled || !errors.Is(v.Err, context.Canceled) {
+		t.Errorf("%+v", v)
 	}
 	stopped := c.Walk(testKey, "A100", WalkOptions{})
-	for _, err := range stopped.Pages(t.Context()) {
-		last = err
+	for range stopped.Pages(t.Context()) {
 	}
-	if v := stopped.Verdict(); v.Complete || v.Reason != ReasonPageFailed || !errors.Is(last, stop) || v.Pages != 2 {
-		t.Errorf("%+v %v", v, last)
+	if v := stopped.Verdict(); v.Complete || v.Reason != ReasonPageFailed || !errors.Is(v.Err, stop) {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -368,4 +336,130 @@ func TestPropertyAWalkThatMissesSomethingAgainstATotalIsNeverComplete(t *testing
 			r.Fatalf("%d of %d, %+v, asked %v", len(refs), len(p.list), v, p.asked)
 		}
 	})
+}
+
+func missing(of, in []string) (list []string) {
+	return slices.DeleteFunc(slices.Clone(of), func(r string) bool { return slices.Contains(in, r) })
+}
+
+// One insertion comes or goes before any question, anywhere in the list.
+func TestWhatWasThereThroughoutIsFoundOrTheWalkSaysThatPagesMoved(t *testing.T) {
+	const size = 4
+	for n := range 2 * 2 * 9 * 6 * 2 * 2 {
+		digit := func(of int) (d int) { n, d = n/of, n%of; return d }
+		comes, totals, base, length := digit(2) == 0, digit(2) == 0, digit(2), 8+digit(2)
+		when, at := 1+digit(6), min(digit(9), length-1)
+		list := sequence(length)
+		ever, throughout := slices.Concat(list, []string{"new"}), list
+		if !comes {
+			ever, throughout = list, slices.Delete(slices.Clone(list), at, at+1)
+		}
+		p := &pager{size: size, most: size, base: base, total: totals, list: list, before: func(p *pager, n int) {
+			if n == when && comes {
+				p.list = slices.Insert(slices.Clone(p.list), at, "new")
+			} else if n == when {
+				p.list = throughout
+			}
+		}}
+		refs, v, err := walked(t, p, WalkOptions{Size: size})
+		lost := missing(throughout, refs)
+		isSilent := len(lost) > 0 && (comes || totals && v.Complete || len(lost) > 1)
+		if err != nil || len(missing(refs, ever)) > 0 || isSilent {
+			t.Errorf("%d from %d, at %d before %d, comes %t, totals %t: missed %v, %+v, %v", length, base, at, when, comes, totals, lost, v, err)
+		}
+	}
+}
+
+func TestOneFailingPageNeverMakesACompleteWalkThatMissesSomething(t *testing.T) {
+	for _, base := range []int{0, 1} {
+		for _, totals := range []bool{true, false} {
+			for failing := 1; failing <= 9; failing++ {
+				for _, status := range []int{400, 401, 403, 404, 408, 410, 413, 414, 416, 422, 429, 500, 502, 503, 204, 206, 302} {
+					p := &pager{base: base, size: 5, most: 5, total: totals, failing: failing, failure: status, list: sequence(23)}
+					refs, v, err := walked(t, p, WalkOptions{Size: 5})
+					lost := missing(p.list, refs)
+					if v.Complete && (len(lost) > 0 || err != nil) || !v.Complete && v.Reason == "" || err != nil && v.Err == nil {
+						t.Errorf("from %d, request %d answers %d: missed %v, %+v, %v", base, failing, status, lost, v, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Where page numbers are ignored, an insertion that comes in between makes the first page look like
+// another one.
+func TestANewInsertionDoesNotMakeIgnoredPagesLookHeeded(t *testing.T) {
+	for when := 2; when <= 4; when++ {
+		p := &pager{ignored: true, most: 50, list: sequence(80), before: func(p *pager, n int) {
+			if n == when {
+				p.list = slices.Insert(slices.Clone(p.list), 0, "new")
+			}
+		}}
+		if _, v, err := walked(t, p, WalkOptions{Size: 50}); err != nil || v.Reason != ReasonPageIgnored {
+			t.Errorf("before %d: %+v, %v", when, v, err)
+		}
+	}
+}
+
+func TestTotalsOnlyRefute(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		total    func(n, of int) int
+		complete bool
+	}{
+		{"right", func(_, of int) int { return of }, true},
+		{"too small", func(int, int) int { return 5 }, true},
+		{"too large", func(_, of int) int { return of + 1 }, false},
+		{"rising to the right one", func(n, of int) int { return min(of, of-3+n) }, true},
+		{"falling", func(n, of int) int { return of + 2 - n }, false},
+		{"too large on the first page only", func(n, _ int) int { return 13 - 14*min(1, n-1) }, false},
+		{"0 past the end", func(n, of int) int { return of * min(1, max(0, 4-n)) }, true},
+	} {
+		p := &pager{size: 5, most: 5, total: true, totals: row.total, list: sequence(12)}
+		refs, v, err := walked(t, p, WalkOptions{Size: 5})
+		if err != nil || v.Complete != row.complete || len(missing(p.list, refs)) > 0 {
+			t.Errorf("%s: %+v, %v", row.name, v, err)
+		}
+	}
+}
+
+// One page of a list of 30 shows no list, in one of several forms.
+func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
+	list := sequence(30)
+	for _, form := range []string{`{"results":""}`, `{"results":{}}`} {
+		for hole := 1; hole <= 8; hole++ {
+			p := &pager{size: 5, most: 5, list: list}
+			refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if page := r.URL.Query().Get("page"); page == strconv.Itoa(hole) || hole == 8 && len(p.asked) >= 6 {
+					fmt.Fprint(w, form)
+					return
+				}
+				p.ServeHTTP(w, r)
+			}), WalkOptions{Size: 5})
+			lost := missing(list, refs)
+			if err != nil || v.Complete && len(lost) > 0 || v.Complete != (hole > 6) {
+				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
+			}
+		}
+	}
+}
+
+func TestNoNextLinkIsEverFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	link := other.URL + "/insertions?page=2"
+	_, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "<"+link+`>; rel="next"`)
+		w.Header().Set("Content-Location", link)
+		record := one
+		if r.URL.Query().Has("page") {
+			record = ""
+		}
+		fmt.Fprintf(w, `{"next":%q,"nextPage":%q,"_links":{"next":{"href":%q}},"results":[%s]}`, link, link, link, record)
+	}), WalkOptions{})
+	if err != nil || !v.Complete || elsewhere.Load() != 0 {
+		t.Errorf("%+v, %v, %d requests elsewhere", v, err, elsewhere.Load())
+	}
 }

@@ -27,8 +27,8 @@ type found struct {
 
 	unchanged *store.ContactRequest // is known by the same id and reads as it did; nil: see identify
 	known     *store.ContactRequest // the one that it is; nil: it is new
-	twin  bool                  // another one is the known one, too: both were known as one
-	moved bool                  // identity itself has changed: it takes the place of the known one
+	twin      bool                  // another one is the known one, too: both were known as one
+	moved     bool                  // identity itself has changed: it takes the place of the known one
 }
 
 // isAnonymous reports whether nothing of the person is left.

@@ -278,7 +278,7 @@ func TestAFullStoreErases(t *testing.T) {
 	knows(t, s)
 	appended(t, s, asked(t, request(1), 0, era))
 	h := store.NewHousekeeping(store.HousekeepingOptions{Store: s, Retention: time.Hour, Max: 1})
-	if err := h.RunOnce(t.Context()); err != nil || !h.Space().Full {
+	if err := h.Look(); err != nil || !h.Space().Full {
 		t.Fatalf("it is not full: %v", err)
 	}
 	erases(t, s, request(1))

@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -43,11 +43,10 @@ type Space struct {
 // full, see Store.Full: the poller sends no request until there is room. Everything else commits as
 // before, up to the limit of the file.
 type Housekeeping struct {
-	o  HousekeepingOptions
-	mu sync.Mutex
-	is Space
-
-	turned atomic.Pointer[time.Time]
+	o      HousekeepingOptions
+	mu     sync.Mutex
+	is     Space
+	turned time.Time
 }
 
 // NewHousekeeping does nothing yet.
@@ -58,40 +57,45 @@ func NewHousekeeping(o HousekeepingOptions) *Housekeeping {
 // Run trims immediately and every hour, and looks at the size every few seconds, until ctx is done;
 // then it returns nil. After any other error the process must end: see ErrUnknownOutcome.
 func (h *Housekeeping) Run(ctx context.Context) error {
-	trim, look := time.NewTicker(trimEvery), time.NewTicker(lookEvery)
-	defer trim.Stop()
+	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	err := h.RunOnce(ctx)
-	for err == nil {
+	for trimmed := (time.Time{}); ; {
+		if now := time.Now(); now.Sub(trimmed) >= trimEvery {
+			if _, err := h.o.Store.Trim(h.o.Store.now().Add(-h.o.Retention), math.MaxInt); err != nil {
+				return err
+			}
+			trimmed = now
+		}
+		if err := errors.Join(h.makeRoom(ctx), h.Look()); err != nil {
+			return err
+		}
 		h.turn()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-trim.C:
-			err = h.RunOnce(ctx)
 		case <-look.C:
-			err = h.check(ctx)
 		}
 	}
-	return err
 }
 
-// RunOnce trims what is older than the retention, and looks at the size.
-func (h *Housekeeping) RunOnce(ctx context.Context) error {
-	if _, err := h.o.Store.Trim(h.o.Store.now().Add(-h.o.Retention), math.MaxInt); err != nil {
-		return err
-	}
-	return h.check(ctx)
-}
-
-// Look measures the store before Run, so that a store that is full at the start is so before
-// anything is requested.
+// Look measures the store, and reports what has changed. It is called before Run too, so that a
+// store that is full at the start is so before anything is requested.
 func (h *Housekeeping) Look() error {
 	inUse, err := h.o.Store.InUse()
-	if err == nil {
-		h.o.Store.full.Store(h.space(inUse).Full)
+	if err != nil {
+		return err
 	}
-	return err
+	most := h.o.Max
+	is := Space{InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom, Full: most > 0 && inUse >= most}
+	h.mu.Lock()
+	was := h.is
+	h.is = is
+	h.mu.Unlock()
+	h.o.Store.full.Store(is.Full)
+	if h.o.Changed != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
+		h.o.Changed(is)
+	}
+	return nil
 }
 
 // Space is the result of the last measurement.
@@ -104,59 +108,33 @@ func (h *Housekeeping) Space() Space {
 // Turned is the time of the last loop iteration of Run, every few seconds or after each of many
 // small steps; zero before the first.
 func (h *Housekeeping) Turned() time.Time {
-	if at := h.turned.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.turned
 }
 
 func (h *Housekeeping) turn() {
-	now := time.Now()
-	h.turned.Store(&now)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turned = time.Now()
 }
 
-// check measures the store, makes room where it holds too much, and reports what has changed.
-func (h *Housekeeping) check(ctx context.Context) error {
-	inUse, err := h.o.Store.InUse()
-	if err == nil && h.space(inUse).Full {
-		inUse, err = h.makeRoom(ctx)
-	}
-	if err != nil {
+// makeRoom trims the oldest acknowledged events of a store that holds all that it may, whatever
+// their age, until there is room or none is left.
+func (h *Housekeeping) makeRoom(ctx context.Context) error {
+	s, target := h.o.Store, h.o.Max/100*roomDownTo
+	inUse, err := s.InUse()
+	if h.o.Max == 0 || inUse < h.o.Max {
 		return err
 	}
-	is := h.space(inUse)
-	h.mu.Lock()
-	was := h.is
-	h.is = is
-	h.mu.Unlock()
-	h.o.Store.full.Store(is.Full)
-	if h.o.Changed != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
-		h.o.Changed(is)
-	}
-	return nil
-}
-
-// space judges a size.
-func (h *Housekeeping) space(inUse int64) Space {
-	most := h.o.Max
-	return Space{InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom, Full: most > 0 && inUse >= most}
-}
-
-// makeRoom trims the oldest acknowledged events, whatever their age, until there is room or none is
-// left.
-func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
-	s, target := h.o.Store, h.o.Max/100*roomDownTo
-	for {
-		h.turn()
-		if inUse, err = s.InUse(); err != nil || inUse <= target || ctx.Err() != nil {
-			return inUse, err
-		}
+	for n := 1; err == nil && n > 0 && inUse > target && ctx.Err() == nil; {
 		most := min(max(1, (inUse-target)/largeEvent), trimEvents)
-		n, err := s.Trim(s.now().Add(time.Hour), int(most))
-		if n == 0 || err != nil {
-			return inUse, err
+		if n, err = s.Trim(s.now().Add(time.Hour), int(most)); err == nil {
+			inUse, err = s.InUse()
 		}
+		h.turn()
 	}
+	return err
 }
 
 // largeEvent says how many events go before the size is looked at again: no more than needed, if

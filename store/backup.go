@@ -72,15 +72,9 @@ func writeFile(path string, copy func(io.Writer) error) error {
 	return errors.Join(copy(f), f.Sync(), f.Close())
 }
 
-// Compaction is what a start has made of a file of which much was free, in bytes. With an Err the
-// file is as it was.
-type Compaction struct {
-	Before, After int64
-	Err           error
-}
-
-// Compaction is that of the start; zero if there was none.
-func (s *Store) Compaction() Compaction { return s.compaction }
+// NotCompacted is why the start could not compact the file, which is as it was; nil if it did or
+// had no need to.
+func (s *Store) NotCompacted() error { return s.notCompacted }
 
 // leastCompacted is the size of a file below which it is not worth while.
 const leastCompacted = 4 * growBy
@@ -90,7 +84,8 @@ const compactBytes = 1 << 20
 
 var keyCompact = []byte("compact")
 
-// wantCompaction lets the next start compact the file, whatever its size.
+// wantCompaction lets the next start compact the file, whatever its size: a person was overwritten,
+// whose bytes stay in pages that are free then.
 func (tx *Tx) wantCompaction() error { return tx.put(bucketMeta, keyCompact, []byte("true")) }
 
 // HoldsErased reports whether free pages of the file may hold people who were erased since its last
@@ -99,28 +94,26 @@ func (s *Store) HoldsErased() (bool, error) {
 	return read(s, func(tx *Tx) bool { return tx.get(bucketMeta, keyCompact) != nil })
 }
 
-func (s *Store) wantsCompaction() (bool, error) {
-	erased, err := s.HoldsErased()
-	if erased || err != nil {
-		return erased, err
-	}
-	inUse, err := s.InUse()
-	if err != nil {
-		return false, err
-	}
-	size, err := read(s, func(tx *Tx) int64 { return tx.tx.Size() })
-	return size >= leastCompacted && inUse < size/2, err
+func (tx *Tx) wantsCompaction() bool {
+	size := tx.tx.Size()
+	return tx.get(bucketMeta, keyCompact) != nil || size >= leastCompacted && tx.inUse() < size/2
 }
 
-// reopenCompacted puts a compacted file in the place of the store, and opens it. Where the disk has
-// no room for both the store stays as it is.
-func (s *Store) reopenCompacted(o Options) (*Store, error) {
-	c, err := s.compact()
-	if errors.Is(err, ErrDamaged) {
-		return nil, errors.Join(err, s.Close())
+// compacted returns the store, compacted if that is worth while: then it has another file in the
+// place of its own. Where the disk has no room for both it stays as it is.
+func (s *Store) compacted(o Options) (*Store, error) {
+	wanted, err := read(s, (*Tx).wantsCompaction)
+	if err == nil && !wanted {
+		return s, nil
 	}
-	if err != nil {
-		s.compaction = Compaction{Err: err}
+	if err == nil {
+		err = s.compact()
+	}
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return nil, errors.Join(err, s.Close())
+	case err != nil:
+		s.notCompacted = err
 		return s, nil
 	}
 	// From here on ours is the file of before, into which nothing may be written. Until it is
@@ -128,30 +121,23 @@ func (s *Store) reopenCompacted(o Options) (*Store, error) {
 	if err := errors.Join(syncDir(filepath.Dir(s.path)), s.Close()); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if s, err = openOnce(o); err == nil {
-		s.compaction = c
-	}
-	return s, err
+	return openFile(s.path, o, false)
 }
 
 // compact writes the store into a new file without the pages that are free, verifies it, and puts
 // it in the place of the old one.
-func (s *Store) compact() (c Compaction, err error) {
+func (s *Store) compact() error {
 	made := s.path + compacting
 	defer os.Remove(made)
 	if err := s.copyInto(made, func(*Tx) uint64 { return 0 }); err != nil {
-		return c, err
+		return err
 	}
 	r, err := Verify(context.Background(), made)
 	if err = errors.Join(err, r.Damage()); err != nil {
-		return c, err
-	}
-	info, err := os.Stat(s.path)
-	if err != nil {
-		return c, fmt.Errorf("store: %w", err)
+		return err
 	}
 	if err := os.Rename(made, s.path); err != nil {
-		return c, fmt.Errorf("store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
-	return Compaction{Before: info.Size(), After: r.Bytes}, nil
+	return nil
 }

@@ -74,19 +74,6 @@ func TestContactRequestsOfAllKindsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAFormBeyondTheBoundIsRememberedToo(t *testing.T) {
-	s := open(t, t.TempDir())
-	var want []store.ContactRequest
-	for n := range 1500 {
-		c := store.ContactRequest{ID: fmt.Sprint("c", n), Rules: uint32(n), Fields: []store.Field{{Name: "email"}}}
-		want = append(want, c)
-	}
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want...) })
-	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
-		t.Errorf("%d came back of %d, or other ones", len(got), len(want))
-	}
-}
-
 // Times of events have milliseconds: what is remembered is compared with them.
 func TestTimesAreRememberedInMilliseconds(t *testing.T) {
 	s := open(t, t.TempDir())

@@ -51,21 +51,20 @@ func (s *Store) eraseAll(agency string, requests []Request, announce bool) (eras
 	for _, r := range requests {
 		people[r] = &person{fields: map[string]json.RawMessage{}}
 	}
-	err = s.eachOf(agency, people, func(e []events.Event) error {
-		for _, e := range e {
+	err = s.eachOf(agency, people, func(list []events.Event) error {
+		for _, e := range list {
 			people[RequestOf(e)].note(e)
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.mark(agency, people, announce) // first: no poll appends the person again
+	}
 	if err != nil {
 		return 0, err
 	}
-	if err := s.mark(agency, people, announce); err != nil { // first: no poll appends the person again
-		return 0, err
-	}
 	err = s.eachOf(agency, people, func(list []events.Event) error {
-		n := 0
-		err := s.erasing(func(tx *Tx) error {
+		return s.Update(func(tx *Tx) error {
 			for _, e := range list {
 				if tx.get(bucketLog, logKey(e.Sequence)) == nil { // trimmed meanwhile
 					continue
@@ -73,14 +72,10 @@ func (s *Store) eraseAll(agency string, requests []Request, announce bool) (eras
 				if err := tx.putEvent(e.Erase()); err != nil {
 					return err
 				}
-				n++
+				erased++
 			}
-			return nil
+			return tx.wantCompaction()
 		})
-		if err == nil {
-			erased += n
-		}
-		return err
 	})
 	return erased, err
 }
@@ -109,17 +104,6 @@ func (s *Store) eachOf(agency string, people map[Request]*person, do func([]even
 	}
 }
 
-// erasing is update for a transaction that overwrites a person. The bytes stay in pages that are
-// free then, so the next start compacts the file.
-func (s *Store) erasing(write func(*Tx) error) error {
-	return s.Update(func(tx *Tx) error {
-		if err := write(tx); err != nil {
-			return err
-		}
-		return tx.wantCompaction()
-	})
-}
-
 // person is what the events of a contact request contribute to its contact_request.redacted.
 type person struct {
 	identity  events.Identity
@@ -144,9 +128,9 @@ const markRequests = 100
 // mark marks contact requests as erased, and announces each.
 func (s *Store) mark(agency string, people map[Request]*person, announce bool) error {
 	for some := range slices.Chunk(markable(slices.Collect(maps.Keys(people))), markRequests) {
-		if err := s.erasing(func(tx *Tx) error {
+		if err := s.Update(func(tx *Tx) error {
 			_, known := tx.Agency(agency)
-			marked := 0
+			marked := false
 			for _, r := range some {
 				rows, found := tx.unmarked(agency, r)
 				if !found {
@@ -155,12 +139,12 @@ func (s *Store) mark(agency string, people map[Request]*person, announce bool) e
 				if err := tx.mark(agency, r, rows, *people[r], known && announce); err != nil {
 					return err
 				}
-				marked++
+				marked = true
 			}
-			if marked == 0 {
+			if !marked {
 				return ErrUnchanged
 			}
-			return nil
+			return tx.wantCompaction()
 		}); err != nil {
 			return err
 		}

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -101,16 +99,12 @@ func copyBucket(into *bolt.DB, name []byte, b *bolt.Bucket, from []byte) error {
 // may have seen its end. The error wraps ErrDamaged if the file is not what CopyUnpublished has
 // written.
 func Adopt(path string) error {
-	db, err := openFile(path, Options{}.withDefaults())
+	s, err := openFile(path, Options{}, false)
 	if err != nil {
 		return err
 	}
-	s := newStore(db, path, time.Now)
-	if err := s.identify(Options{}); err != nil {
-		return errors.Join(err, db.Close())
-	}
 	m := s.meta
-	m.StoreID, m.Created = strings.ToLower(rand.Text()), time.Now().UTC()
+	m.StoreID, m.Created = newID(), time.Now().UTC()
 	err = s.Update(func(tx *Tx) error {
 		var agencies []string // a bucket must not change while it is read
 		for id := range tx.ascend(bucketAgencies, nil, nil) {
@@ -131,5 +125,5 @@ func Adopt(path string) error {
 		}
 		return tx.putJSON(bucketMeta, keyMeta, m)
 	})
-	return errors.Join(err, db.Close())
+	return errors.Join(err, s.db.Close())
 }

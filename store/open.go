@@ -65,14 +65,6 @@ type Options struct {
 	Moved bool // BaseURL is the new address of the API that the store remembers
 }
 
-func (o Options) withDefaults() Options {
-	o.LockTimeout = cmp.Or(o.LockTimeout, 2*time.Second)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return o
-}
-
 // meta is the store's identity, written once.
 type meta struct {
 	Schema  int       `json:"schema"`
@@ -96,8 +88,8 @@ type Store struct {
 	failure atomic.Pointer[error] // damage that was met, or a commit that failed
 	failed  chan struct{}         // is closed then
 
-	compaction Compaction  // at the start
-	full       atomic.Bool // it holds all that it may; see Housekeeping
+	notCompacted error       // why the start could not compact it
+	full         atomic.Bool // it holds all that it may; see Housekeeping
 }
 
 // Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an
@@ -105,41 +97,17 @@ type Store struct {
 // LockTimeout. Nothing is written before the store is known to be ours. A file of which half is
 // free, or that may still hold erased people in free pages, is compacted.
 func Open(o Options) (*Store, error) {
-	o = o.withDefaults()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	s, err := openOnce(o)
+	s, err := openFile(filepath.Join(o.Dir, fileName), o, false)
 	if err != nil {
 		return nil, err
 	}
 	for _, left := range scratchFiles { // by processes that were killed
 		_ = os.Remove(s.path + left)
 	}
-	wanted, err := s.wantsCompaction()
-	if err == nil && wanted {
-		return s.reopenCompacted(o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-func openOnce(o Options) (*Store, error) {
-	path := filepath.Join(o.Dir, fileName)
-	db, err := openFile(path, o)
-	if errors.Is(err, errReplaced) {
-		return openOnce(o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := newStore(db, path, o.Now)
-	if err := s.identify(o); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
+	return s.compacted(o)
 }
 
 // OpenReadOnly opens the store in o.Dir as it is: nothing is made or compacted, and what Open would
@@ -147,23 +115,43 @@ func openOnce(o Options) (*Store, error) {
 // with other readers; a store that is open to be written is a LockedError after LockTimeout. Update
 // of a store that was opened so fails.
 func OpenReadOnly(o Options) (*Store, error) {
-	o = o.withDefaults()
 	path := filepath.Join(o.Dir, fileName)
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	db, err := openToRead(path, o.LockTimeout)
+	return openFile(path, o, true)
+}
+
+// openFile opens a file with its lock, and finds out which store it is.
+func openFile(path string, o Options, readOnly bool) (*Store, error) {
+	db, f, err := openBolt(path, &bolt.Options{
+		Timeout: cmp.Or(o.LockTimeout, 2*time.Second), FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
+		ReadOnly: readOnly, PreLoadFreelist: readOnly,
+	})
 	if err != nil {
 		return nil, err
 	}
 	s := newStore(db, path, o.Now)
-	if err := s.identify(o); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if !readOnly {
+		err = s.own(f, o.Max)
 	}
-	return s, nil
+	if err == nil {
+		err = s.identify(o)
+	}
+	if err == nil {
+		return s, nil
+	}
+	err = errors.Join(err, db.Close())
+	if errors.Is(err, errReplaced) {
+		return openFile(path, o, readOnly)
+	}
+	return nil, err
 }
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
+	if now == nil {
+		now = time.Now
+	}
 	return &Store{
 		db: db, path: path, now: now, failed: make(chan struct{}), versions: versions{seed: maphash.MakeSeed()},
 	}
@@ -174,35 +162,27 @@ func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 // process.
 var errReplaced = errors.New("the store was replaced")
 
-// openFile opens the bbolt file to be written, with its lock.
-func openFile(path string, o Options) (*bolt.DB, error) {
-	db, f, err := openBolt(path, &bolt.Options{Timeout: o.LockTimeout, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
-	if err != nil {
-		return nil, err
-	}
-	db.AllocSize = growBy
+// own makes sure that an open file, which is to be written, is still the one at its path, is closed
+// to others, and has its bounds.
+func (s *Store) own(f *os.File, most int64) error {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
+		return fmt.Errorf("store: %w", err)
 	}
-	if there, err := os.Stat(path); err != nil || !os.SameFile(info, there) {
-		return nil, errors.Join(errReplaced, db.Close())
+	if there, err := os.Stat(s.path); err != nil || !os.SameFile(info, there) {
+		return errReplaced
 	}
-	if o.Max > 0 {
-		db.MaxSize = int(max(o.Max, info.Size()) + beyondMax) // one that has become too large has to shrink first
+	s.db.AllocSize = growBy
+	if most > 0 {
+		s.db.MaxSize = int(max(most, info.Size()) + beyondMax) // one that has become too large has to shrink first
 	}
-	if info.Mode().Perm()&0o077 != 0 { // as a copy or a careless hand leaves it: the file holds people
-		if err := os.Chmod(path, 0o600); err != nil {
-			return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
-		}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
 	}
-	return db, nil
-}
-
-// openToRead opens the bbolt file as it is, with a lock that it shares with other readers.
-func openToRead(path string, wait time.Duration) (*bolt.DB, error) {
-	db, _, err := openBolt(path, &bolt.Options{Timeout: wait, ReadOnly: true, PreLoadFreelist: true, FreelistType: bolt.FreelistMapType})
-	return db, err
+	if err := os.Chmod(s.path, 0o600); err != nil { // as a copy or a careless hand left it: the file holds people
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 // openBolt also returns the file that bbolt has open, and closes.
@@ -240,26 +220,20 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, f *os.File, err error)
 // store that is only read is left as it is.
 func (s *Store) identify(o Options) error {
 	found, err := s.readMeta()
-	if err == nil && found == nil {
-		if o.BaseURL == "" || s.db.IsReadOnly() {
-			return emptyStore(s.path)
-		}
-		found, err = s.create(o)
+	mayWrite := o.BaseURL != "" && !s.db.IsReadOnly()
+	switch {
+	case err != nil:
+		return err
+	case !found && !mayWrite:
+		return emptyStore(s.path)
+	case !found:
+		return s.create(o.BaseURL)
 	}
-	if err != nil {
+	if err := s.refuseForeign(o); err != nil || !mayWrite || o.BaseURL == s.meta.BaseURL {
 		return err
 	}
-	s.meta = *found
-	if err := s.refuseForeign(o); err != nil || s.db.IsReadOnly() || o.BaseURL == "" || o.BaseURL == s.meta.BaseURL {
-		return err
-	}
-	moved := s.meta
-	moved.BaseURL = o.BaseURL
-	if err := s.putMeta(moved); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	s.meta = moved
-	return nil
+	s.meta.BaseURL = o.BaseURL
+	return s.putMeta(s.meta)
 }
 
 // refuseForeign reports why a store is not the one that is wanted; nil if it is.
@@ -278,13 +252,13 @@ func (s *Store) refuseForeign(o Options) error {
 	return nil
 }
 
-// readMeta returns nil for a file without buckets: a new one.
-func (s *Store) readMeta() (m *meta, err error) {
+// readMeta finds no identity in a file without buckets: a new one.
+func (s *Store) readMeta() (found bool, err error) {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return false, fmt.Errorf("store: %w", err)
+	}
 	err = s.View(func(tx *Tx) error {
-		info, err := os.Stat(s.path)
-		if err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
 		s.lastCommit.Store(int64(tx.tx.ID()))
 		if info.Size() < tx.tx.Size() {
 			return damaged(s.path, fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), tx.tx.Size()))
@@ -295,38 +269,37 @@ func (s *Store) readMeta() (m *meta, err error) {
 			}
 			return nil
 		}
-		m = new(meta)
-		if v := tx.bucket(bucketMeta).Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, m) == nil && m.Schema != schemaVersion {
+		found = true
+		if v := tx.bucket(bucketMeta).Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, &s.meta) == nil && s.meta.Schema != schemaVersion {
 			return nil // another schema may give values another form, but for this one
 		}
-		var exists bool
-		if *m, exists = getJSON[meta](tx, bucketMeta, keyMeta); !exists {
+		exists := false
+		if s.meta, exists = getJSON[meta](tx, bucketMeta, keyMeta); !exists {
 			return damaged(s.path, "it does not say which store it is")
 		}
 		return nil
 	})
-	return m, err
+	return found, err
 }
 
 // create makes the buckets of a new store, and its identity.
-func (s *Store) create(o Options) (*meta, error) {
-	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
+func (s *Store) create(baseURL string) error {
+	s.meta = meta{Schema: schemaVersion, StoreID: newID(), BaseURL: baseURL, Created: s.now().UTC()}
 	err := s.Update(func(tx *Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		return tx.putJSON(bucketMeta, keyMeta, m)
+		return tx.putJSON(bucketMeta, keyMeta, s.meta)
 	})
-	if errors.Is(err, ErrNoSpace) {
-		return nil, fmt.Errorf("%w: %s", ErrNoSpace, s.path)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return fmt.Errorf("%s: %w", s.path, err)
 	}
-	return m, nil
+	return nil
 }
+
+func newID() string { return strings.ToLower(rand.Text()) }
 
 // putMeta writes the identity, and nothing else.
 func (s *Store) putMeta(m meta) error {

@@ -160,11 +160,12 @@ func (s *Store) Full() bool { return s.full.Load() }
 func (s *Store) OnAppend(wake func()) { s.onAppend.Store(&wake) }
 
 // InUse is how many bytes of the file hold something. What is left is taken by the next commits.
-func (s *Store) InUse() (bytes int64, err error) {
-	return read(s, func(tx *Tx) int64 {
-		stats := s.db.Stats()
-		return tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
-	})
+func (s *Store) InUse() (bytes int64, err error) { return read(s, (*Tx).inUse) }
+
+func (tx *Tx) inUse() int64 {
+	db := tx.store.db
+	stats := db.Stats()
+	return tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(db.Info().PageSize)
 }
 
 // Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and

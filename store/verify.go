@@ -60,15 +60,11 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 	if r.Bytes = info.Size(); r.Bytes == 0 {
 		return r, damaged(path, "it is empty")
 	}
-	db, err := openToRead(path, 2*time.Second)
+	s, err := openFile(path, Options{}, true)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	s := newStore(db, path, time.Now)
-	if err := s.identify(Options{}); err != nil {
-		return r, err
-	}
+	defer func() { err = errors.Join(err, s.db.Close()) }()
 	r.StoreID, r.BaseURL, r.Schema, r.Created = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created
 	return r, s.View(func(tx *Tx) error {
 		for _, name := range buckets {
@@ -127,7 +123,7 @@ func (r *Report) count(name, k, payload []byte) {
 		decodeInsertion("", payload)
 		r.Insertions++
 	case string(bucketContacts):
-		r.ContactRequests += len(decodeContactRequests(payload))
+		r.ContactRequests += len(decodeJSON[[]ContactRequest](name, payload))
 	case string(bucketLog):
 		entry(k, payload).event()
 		r.Events++

@@ -256,7 +256,7 @@ func (a *Daemon) openStore(context.Context) error {
 		return err
 	}
 	a.store = s
-	if err := s.Compaction().Err; err != nil {
+	if err := s.NotCompacted(); err != nil {
 		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
 	if a.o.Moved {

@@ -197,7 +197,7 @@ func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 		return nil
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password),
-		nats.NoReconnect(), nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter))
+		nats.NoReconnect(), nats.CustomInboxPrefix(relayInbox), nats.Timeout(answerLimit))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -206,7 +206,7 @@ func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var refused *jetstream.APIError
 	if _, err := js.Stream(ctx, s.options.Stream); errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamNotFound || refused.ErrorCode == offline) {
@@ -214,6 +214,9 @@ func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 	}
 	return nil
 }
+
+// answerLimit is how long a server that has started may take to answer.
+const answerLimit = 30 * time.Second
 
 // offline is the code of a stream that the server has taken offline, as for a damaged consumer.
 const offline jetstream.ErrorCode = 10194

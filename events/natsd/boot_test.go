@@ -153,7 +153,7 @@ func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 	if n := len(s.aside(t)); n != 1 || s.failedStarts() != 0 {
 		t.Fatalf("%d folders moved aside\n%s", n, logged)
 	}
-	if err := health(s.running); err != nil {
+	if err := s.check(); err != nil {
 		t.Fatal(err)
 	}
 }

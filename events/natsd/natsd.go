@@ -73,7 +73,6 @@ type Options struct {
 	Logger            *slog.Logger  // default: nothing is logged
 	StartTimeout      time.Duration // default 30 s, and 1 s more for each 32 MB in the folder
 	CheckEvery        time.Duration // how often Run checks the server's health; default 15 s
-	StuckAfter        time.Duration // how long the server may take to reply; default 30 s
 }
 
 func (o Options) withDefaults() Options {
@@ -82,7 +81,6 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
 	o.CheckEvery = cmp.Or(o.CheckEvery, 15*time.Second)
-	o.StuckAfter = cmp.Or(o.StuckAfter, 30*time.Second)
 	return o
 }
 

@@ -291,7 +291,6 @@ func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
 	}
 	connect(t, s)
 	for name, d := range map[string]Dial{
-		"no URL":              {},
 		"unreadable URL":      {URL: "nats://a b"},
 		"no creds file":       {URL: "nats://127.0.0.1", Creds: "/nowhere"},
 		"no nkey file":        {URL: "nats://127.0.0.1", NKey: "/nowhere"},

@@ -27,10 +27,7 @@ func (s *Server) Status() Status {
 	return s.status
 }
 
-var (
-	errDown  = errors.New("the server is not running")
-	errStuck = errors.New("the server does not answer")
-)
+var errDown = errors.New("the server is not running")
 
 // illChecks is after how many intervals between two checks an ill server is restarted. A stream
 // that is being made has a folder and does not exist yet, on a slow disk for seconds: that is no
@@ -61,7 +58,7 @@ const restartEvery = 5 * time.Minute
 // RunOnce checks once, and restarts the server if that is due. It returns nil if the server works,
 // or works again. Neither it nor Run may be called while one of them runs.
 func (s *Server) RunOnce(ctx context.Context) error {
-	err := s.check(ctx)
+	err := s.check()
 	if err != nil && ctx.Err() == nil {
 		since, full := s.Status().Since, s.space()
 		switch {
@@ -74,7 +71,7 @@ func (s *Server) RunOnce(ctx context.Context) error {
 				s.mu.Lock()
 				s.status.Restarts++
 				s.mu.Unlock()
-				err = s.check(ctx)
+				err = s.check()
 			}
 		}
 	}
@@ -106,27 +103,12 @@ func (s *Server) note(err error) error {
 	return err
 }
 
-// check returns nil if the server reports that it is healthy. It waits for that for StuckAfter.
-func (s *Server) check(ctx context.Context) error {
+// check returns nil if the server reports that it is healthy.
+func (s *Server) check() error {
 	inner := s.current()
 	if inner == nil {
 		return errDown
 	}
-	found := make(chan error, 1)
-	go func() { // it may wait for a lock that is never released, and is left behind then
-		found <- health(inner)
-	}()
-	select {
-	case err := <-found:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(s.options.StuckAfter):
-		return errStuck
-	}
-}
-
-func health(inner *server.Server) error {
 	if h := inner.Healthz(&server.HealthzOptions{}); h.StatusCode != 200 {
 		return fmt.Errorf("the server's own health check says: %d %s", h.StatusCode, h.Error)
 	}

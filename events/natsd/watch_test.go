@@ -83,7 +83,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	dir := smallDisk(t, "8m")
 	var out buffer
 	s := start(t, func(o *Options) {
-		o.StoreDir, o.Logger, o.StuckAfter = filepath.Join(dir, "jetstream"), slog.New(slog.NewTextHandler(&out, nil)), 5*time.Second
+		o.StoreDir, o.Logger = filepath.Join(dir, "jetstream"), slog.New(slog.NewTextHandler(&out, nil))
 		o.CheckEvery = time.Millisecond
 	})
 	_, js := connect(t, s)

@@ -3,7 +3,6 @@ package events
 import (
 	"encoding/json"
 	"slices"
-	"unicode/utf8"
 )
 
 // Fit returns the event so that headers and payload together take at most maxBytes, the server's
@@ -14,8 +13,7 @@ import (
 //  2. before and after of changes; the paths stay,
 //  3. the members of the insertion,
 //  4. the message of the contact,
-//  5. the ends of long texts and lists, shorter with each try; then the members of the contact, and
-//     the ends of ids last.
+//  5. every long value, and the ids last.
 //
 // Every required member but the record stays, in its order. With 2 KiB or more an event always fits,
 // whatever came from outside: it must never block the log. Fit needs Data from [New], and an agency
@@ -49,13 +47,37 @@ var leavings = []func(*object){
 	rewrite("changes", pathsOnly),
 	rewrite("insertion", empty),
 	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return edit(contact, without("message")) }),
-	shorten(limit{text: 1024, items: 64}, identities...),
-	shorten(limit{text: 128, items: 8}, identities...),
-	rewrite("contact", empty),
-	shorten(limit{text: 64, items: 2}, "agencyId"),
+	emptyLong("agencyId", "propertyReferenceId", "contactRequestId"),
+	emptyLong("agencyId"),
 }
 
-var identities = []string{"agencyId", "propertyReferenceId", "contactRequestId"}
+// longValue is more than any value of fixed form takes.
+const longValue = 128
+
+// emptyLong empties every long value but some: in their form they stay what the schema wants.
+func emptyLong(spared ...string) func(*object) {
+	return func(o *object) {
+		for i, m := range *o {
+			if len(m.value) > longValue && !slices.Contains(spared, m.name) {
+				(*o)[i].value = empty(m.value)
+			}
+		}
+	}
+}
+
+// empty is the empty value of the same kind. A number, of which a record might hold a very long one,
+// becomes null.
+func empty(value json.RawMessage) json.RawMessage {
+	switch value[0] {
+	case '{':
+		return json.RawMessage("{}")
+	case '[':
+		return json.RawMessage("[]")
+	case '"':
+		return json.RawMessage(`""`)
+	}
+	return json.RawMessage("null")
+}
 
 // truncated sets the member of that name, which comes after the times of the observation.
 func (o object) truncated() object {
@@ -63,8 +85,6 @@ func (o object) truncated() object {
 	place := 1 + max(o.index("observedAt"), o.index("observedAfter"))
 	return slices.Insert(o, place, member{"truncated", json.RawMessage("true")})
 }
-
-func empty(json.RawMessage) json.RawMessage { return json.RawMessage("{}") }
 
 func pathsOnly(value json.RawMessage) json.RawMessage {
 	var changes []Change
@@ -85,50 +105,4 @@ func headerSize(header map[string][]string) int {
 		}
 	}
 	return size
-}
-
-// limit is how much of a text, in bytes of JSON, and of a list is kept.
-type limit struct{ text, items int }
-
-func shorten(l limit, spared ...string) func(*object) {
-	return func(o *object) {
-		for i, m := range *o {
-			if !slices.Contains(spared, m.name) {
-				(*o)[i].value = l.apply(m.value)
-			}
-		}
-	}
-}
-
-// apply shortens texts and lists at any depth. Numbers, of which a record might hold a very long
-// one, become null.
-func (l limit) apply(value json.RawMessage) json.RawMessage {
-	switch {
-	case value[0] == '{':
-		return edit(value, shorten(l))
-	case value[0] == '[':
-		return items(value, l.apply, l.items)
-	case len(value) <= l.text:
-		return value
-	case value[0] == '"':
-		return l.cut(value)
-	}
-	return json.RawMessage("null")
-}
-
-// cut keeps the beginning of a text, whole characters only.
-func (l limit) cut(value json.RawMessage) json.RawMessage {
-	var s string
-	if json.Unmarshal(value, &s) != nil {
-		return value
-	}
-	for len(value) > l.text {
-		end := min(l.text, len(s)*3/4)
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end]
-		value = quote(s)
-	}
-	return value
 }

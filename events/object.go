@@ -84,24 +84,6 @@ func edit(value json.RawMessage, change func(*object)) json.RawMessage {
 	return o.encode()
 }
 
-// items changes the elements of an array, of which it keeps at most the first ones; any other value
-// stays as it is.
-func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, most int) json.RawMessage {
-	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil {
-		return value
-	}
-	list = list[:min(most, len(list))]
-	for i := range list {
-		list[i] = change(list[i])
-	}
-	changed, err := encode(list)
-	if err != nil {
-		return value
-	}
-	return changed
-}
-
 // encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are
 // not UTF-8 become U+FFFD.
 func encode(v any) (json.RawMessage, error) {

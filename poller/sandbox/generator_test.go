@@ -1,14 +1,13 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-func generated(seed uint64, steps int) (*Model, string) {
+func generated(seed uint64, steps int) *Model {
 	c := newClock()
 	m := NewModel(Options{Now: c.now, Seed: seed})
 	g := NewGenerator(m, GeneratorOptions{Seed: seed, Agencies: []string{"A100", "B200"}, Insertions: 20, History: 3, ContactRequestsPerMinute: 2, ChangesPerMinute: 1})
@@ -17,64 +16,35 @@ func generated(seed uint64, steps int) (*Model, string) {
 		c.advance(time.Second)
 		g.Step()
 	}
-	text, err := json.Marshal(m.Truth())
-	if err != nil {
-		panic(err)
-	}
-	return m, string(text)
-}
-
-func TestTheSameSeedMakesTheSameWorld(t *testing.T) {
-	_, one := generated(1, 500)
-	_, again := generated(1, 500)
-	_, other := generated(2, 500)
-	if one != again {
-		t.Error("two worlds of one seed differ")
-	}
-	if one == other {
-		t.Error("two seeds make the same world")
-	}
+	return m
 }
 
 func TestTheGeneratorMakesEveryKindOfChange(t *testing.T) {
-	m, _ := generated(3, 3000)
-	var edits, withdrawals, returns, fresh, requests, history int
-	truth := m.Truth()
-	stock := map[string]int{}
+	m := generated(3, 3000)
+	truth, n := m.Truth(), map[string]int{}
 	for _, i := range truth.Insertions {
-		edits += len(i.Versions) - len(i.Visible)
-		returns += len(i.Visible) - 1
+		n["edits"] += len(i.Versions) - len(i.Visible)
+		n["returns"] += len(i.Visible) - 1
 		if i.Visible[0].From != truth.Insertions[0].Visible[0].From {
-			fresh++
+			n["publications"]++
 		}
-		for _, v := range i.Visible {
-			if !v.Until.IsZero() {
-				withdrawals++
-			}
-		}
-		if i.VisibleAt(truth.At) {
-			stock[i.AgencyID]++
+		if !i.VisibleAt(truth.At) {
+			n["withdrawals"]++
 		}
 	}
 	for _, c := range truth.ContactRequests {
-		if c.CreatedAt.Before(c.VisibleFrom) {
-			history++
-		} else {
-			requests++
+		n[map[bool]string{true: "old", false: "requests"}[c.CreatedAt.Before(c.VisibleFrom)]]++
+	}
+	for _, kind := range []string{"edits", "withdrawals", "returns", "publications"} {
+		if n[kind] < 30 {
+			t.Errorf("only %d %s", n[kind], kind)
 		}
 	}
-	for name, n := range map[string]int{"edits": edits, "withdrawals": withdrawals, "returns": returns, "publications": fresh} {
-		if n < 30 {
-			t.Errorf("only %d %s", n, name)
-		}
+	if n["requests"] < 1800 || n["requests"] > 2200 || n["old"] != 2*20*3 {
+		t.Errorf("%v in 3000 steps", n)
 	}
-	if requests < 1800 || requests > 2200 || history != 2*20*3 {
-		t.Errorf("%d contact requests in 3000 steps, and %d old ones", requests, history)
-	}
-	for id, n := range stock {
-		if n < 10 || n > 40 {
-			t.Errorf("%s lists %d, started with 20", id, n)
-		}
+	if left := len(truth.Insertions) - n["withdrawals"]; left < 20 || left > 80 {
+		t.Errorf("%d are listed, of 40 at the start", left)
 	}
 }
 
@@ -84,7 +54,7 @@ var (
 )
 
 func TestEveryPersonIsSyntheticAndMarked(t *testing.T) {
-	m, _ := generated(4, 2000)
+	m := generated(4, 2000)
 	languages, untidy := map[string]int{}, map[string]int{}
 	for _, c := range m.Truth().ContactRequests {
 		r := c.Versions[0].Record

@@ -3,14 +3,12 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 )
@@ -27,6 +25,7 @@ func newClock() *clock                   { return &clock{time.Date(2026, 11, 20,
 func (c *clock) now() time.Time          { return c.t }
 func (c *clock) advance(d time.Duration) { c.t = c.t.Add(d) }
 func steady(r Rendering) Rendering       { r.Steady = true; return r }
+
 func publish(t testing.TB, m *Model, a string, refs ...string) {
 	t.Helper()
 	for _, ref := range refs {
@@ -90,10 +89,8 @@ func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) T {
 }
 
 type flatPage struct {
-	Results  []map[string]any `json:"results"`
-	Total    *int             `json:"total"`
-	Page     int              `json:"page"`
-	PageSize int              `json:"pageSize"`
+	Results []map[string]any `json:"results"`
+	Total   *int             `json:"total"`
 }
 
 func (p flatPage) references() []string {
@@ -123,20 +120,19 @@ func ids(t testing.TB, h http.Handler, ref, query string) []string {
 // are written exactly when they are read; it also works in synctest.
 type pipes struct {
 	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	closed context.Context
+	close  context.CancelFunc
 }
 
 func listen(t testing.TB, h http.Handler) *pipes {
-	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p := &pipes{conns: make(chan net.Conn)}
+	p.closed, p.close = context.WithCancel(context.Background())
 	s := &http.Server{Handler: h}
 	done := make(chan error)
 	go func() { done <- s.Serve(p) }()
 	t.Cleanup(func() {
 		must(t, s.Close())
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		<-done
 	})
 	return p
 }
@@ -145,45 +141,28 @@ func (p *pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
 		return c, nil
-	case <-p.closed:
+	case <-p.closed.Done():
 		return nil, net.ErrClosed
 	}
 }
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (p *pipes) dial() net.Conn {
-	client, server := net.Pipe()
-	p.conns <- server
-	return client
-}
 
 // exchange sends a request and hangs up after n bytes of the answer; negative:
 // at its end. It returns what it read.
 func (p *pipes) exchange(t testing.TB, target string, n int) []byte {
 	t.Helper()
-	c := p.dial()
+	c, server := net.Pipe()
+	p.conns <- server
 	defer c.Close()
 	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", target, testKey)
 	must(t, err)
+	b := make([]byte, max(n, 0))
 	if n < 0 {
-		b, err := io.ReadAll(c)
-		must(t, err)
-		return b
+		b, err = io.ReadAll(c)
+	} else {
+		_, err = io.ReadFull(c, b)
 	}
-	b := make([]byte, n)
-	_, err = io.ReadFull(c, b)
 	must(t, err)
 	return b
-}
-
-// titled are texts in German.
-func titled(title string) Localization {
-	l := Localization{Primary: "de"}
-	l.DE.Text.Title = title
-	return l
-}
-
-func contextFor(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), d)
 }

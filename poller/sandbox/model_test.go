@@ -50,26 +50,3 @@ func TestTheTruthKnowsWhenAnInsertionWasVisibleAndWithWhichRecord(t *testing.T) 
 		t.Errorf("ids %d and %d, created again at %v", first.ID, last.ID, last.CreatedAt)
 	}
 }
-
-func TestALateContactRequestIsHiddenUntilItsTime(t *testing.T) {
-	c := newClock()
-	m := newModel(Options{Now: c.now})
-	h := New(m, Nested())
-	publish(t, m, "A100", "r")
-	add(t, m, "A100", "r", ContactRequest{CreatedAt: c.t.Add(-time.Minute)})
-	id := add(t, m, "A100", "r", ContactRequest{CreatedAt: c.t.Add(-2 * time.Minute), VisibleFrom: c.t.Add(time.Minute)})
-	total := func() float64 {
-		return decoded[map[string]any](t, ask(h, testKey, contactRequestsPath("r")))["totalNumberOfItems"].(float64)
-	}
-	c.advance(time.Minute - 1)
-	if total() != 1 {
-		t.Error("shown too early")
-	}
-	c.advance(1)
-	if total() != 2 {
-		t.Error("not shown in time")
-	}
-	if got, _ := m.Truth().ContactRequest(id); got.VisibleFrom != c.t || got.Served != 1 {
-		t.Errorf("%+v", got)
-	}
-}

@@ -32,16 +32,10 @@ func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
 	truth := m.Truth()
 	a, _ := truth.ContactRequest(first)
 	b, _ := truth.ContactRequest(second)
-	if a.Served != 1 {
-		t.Errorf("the older: %+v", a.Served)
-	}
-	if b.Served != 2 {
-		t.Errorf("the newer: %+v", b.Served)
-	}
 	r1, _ := truth.Insertion("A100", "r1")
 	r2, _ := truth.Insertion("A100", "r2")
-	if r1.Served != 0 || r2.Served != 1 {
-		t.Errorf("insertions %+v %+v", r1.Served, r2.Served)
+	if a.Served != 1 || b.Served != 2 || r1.Served != 0 || r2.Served != 1 {
+		t.Errorf("served %d and %d times, insertions %d and %d times", a.Served, b.Served, r1.Served, r2.Served)
 	}
 	log := m.Log(Filter{})
 	if got := log[3]; !slices.Equal(got.Served, []string{second, first}) || got.AgencyID != "A100" || got.At != c.t {
@@ -78,36 +72,8 @@ func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
 					t.Errorf("%d of %d bytes read: %+v", n, len(whole), last)
 				}
 			}
-			p.exchange(t, contactRequestsPath("r"), len(whole))
-			if got := served(); got != 2 {
-				t.Errorf("the whole again: %+v", got)
-			}
 		})
 	}
-}
-
-func TestAnAnswerUnderWayIsNotServedYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newModel(Options{})
-		publish(t, m, "A100", "r")
-		id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
-		p := listen(t, New(m, Flat()))
-		c := p.dial()
-		defer c.Close()
-		_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", contactRequestsPath("r"), testKey)
-		must(t, err)
-		_, err = io.CopyN(io.Discard, c, 10_000)
-		must(t, err)
-		synctest.Wait()
-		if c, _ := m.Truth().ContactRequest(id); c.Served != 0 || m.Requests(Filter{}) != 0 {
-			t.Errorf("half an answer: %+v", c.Served)
-		}
-		_, err = io.Copy(io.Discard, c)
-		must(t, err)
-		if c, _ := m.Truth().ContactRequest(id); c.Served != 1 || m.Requests(Filter{}) != 1 {
-			t.Errorf("the whole answer: %+v", c.Served)
-		}
-	})
 }
 
 func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) {
@@ -115,11 +81,10 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 	m.AddKey(otherKey, "B200")
 	publish(t, m, "A100", "a1", "a2")
 	h := New(m, Flat())
-	for range 3 {
-		ask(h, testKey, insertionsPath("A100"))
+	for _, key := range []string{testKey, testKey, testKey, otherKey} {
+		ask(h, key, insertionsPath("A100"))
 	}
 	ask(h, testKey, insertionsPath("B200"))
-	ask(h, otherKey, insertionsPath("A100"))
 	ask(h, otherKey, contactRequestsPath("a1"))
 	ask(h, "invented", contactRequestsPath("a2"))
 	for n := range 50 { // nothing that a stranger invents becomes a counter
@@ -127,34 +92,24 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 		ask(h, testKey, contactRequestsPath(fmt.Sprint("unknown", n)))
 		ask(h, testKey, fmt.Sprint("/path/", n))
 	}
-	for _, c := range []struct {
-		filter Filter
-		want   int
-	}{
-		{Filter{}, 157},
-		{Filter{AgencyID: "A100"}, 6},
-		{Filter{AgencyID: "A100", Operation: OperationInsertions}, 4},
-		{Filter{AgencyID: "A100", Status: 403}, 3},
-		{Filter{AgencyID: "B200"}, 1},
-		{Filter{Reference: "a1"}, 1},
-		{Filter{Key: "key-1", Status: 200}, 4},
-		{Filter{Key: "key-2", Status: 403}, 2},
-		{Filter{Status: 404}, 100},
-		{Filter{AgencyID: "Z1"}, 0},
+	for filter, want := range map[Filter]int{
+		{}:                 157,
+		{AgencyID: "A100"}: 6,
+		{AgencyID: "A100", Operation: OperationInsertions}: 4,
+		{AgencyID: "A100", Status: 403}:                    3,
+		{AgencyID: "B200"}:                                 1,
+		{Reference: "a1"}:                                  1,
+		{Key: "key-1", Status: 200}:                        4,
+		{Key: "key-2", Status: 403}:                        2,
+		{Status: 404}:                                      100,
+		{AgencyID: "Z1"}:                                   0,
 	} {
-		if got := m.Requests(c.filter); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.filter, got, c.want)
+		if got := m.Requests(filter); got != want {
+			t.Errorf("%+v: %d, want %d", filter, got, want)
 		}
 	}
-	if got := len(m.counters); got > 10 {
+	if got := len(m.Counts()); got > 10 {
 		t.Errorf("%d counters", got)
-	}
-	total := 0
-	for _, c := range m.Counts() {
-		total += c.Requests
-	}
-	if total != 157 || !slices.Contains(m.Counts(), Count{Filter{AgencyID: "A100", Operation: OperationContactRequests, Key: "key-2", Status: 403}, 1}) {
-		t.Errorf("%+v", m.Counts())
 	}
 }
 
@@ -164,65 +119,49 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 	id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
 	server := httptest.NewServer(New(m, Flat()))
 	defer server.Close()
-	get := func() (int, string, http.Header, error) {
+	for name, c := range map[string]struct {
+		fault  *Fault
+		status int
+		body   string // the beginning of it
+		served int
+	}{
+		"status and header": {&Fault{Status: 503, Header: http.Header{"x-cache": {"stale"}}}, 503, "", 0},
+		"status and body":   {&Fault{Status: 403, Body: []byte("<html>")}, 403, "<html>", 0},
+		"body alone":        {&Fault{Body: []byte("null")}, 200, "null", 0},
+		"no content":        {&Fault{Status: 204}, 204, "", 0},
+		"cut in the body":   {&Fault{Cut: 0.01}, 200, "[{", 0},
+		"cut a given body":  {&Fault{Body: []byte(`{"a":1}`), Cut: 0.43}, 200, `{"a`, 0},
+		"cut its last byte": {&Fault{Body: []byte(`{"a":1}`), Cut: 1}, 200, `{"a":1`, 0},
+		"cut before all":    {&Fault{Cut: -1}, 0, "", 0},
+		"a header more":     {&Fault{Header: http.Header{"X-Cache": {"stale"}}}, 200, "[{", 1},
+		"none":              {nil, 200, "[{", 1},
+	} {
+		before, _ := m.Truth().ContactRequest(id)
+		m.SetFault(func(Call) *Fault { return c.fault })
 		r, err := http.NewRequest(http.MethodGet, server.URL+contactRequestsPath("r"), nil)
 		must(t, err)
 		r.Header.Set("Authorization", "ApiKey "+testKey)
-		answer, err := server.Client().Do(r)
-		if err != nil {
-			return 0, "", nil, err
+		status, body := 0, []byte{}
+		response, err := server.Client().Do(r)
+		if err == nil {
+			status = response.StatusCode
+			body, err = io.ReadAll(response.Body)
+			response.Body.Close()
 		}
-		defer answer.Body.Close()
-		b, err := io.ReadAll(answer.Body)
-		return answer.StatusCode, string(b), answer.Header, err
-	}
-	var fault *Fault
-	var calls []Call
-	m.SetFault(func(c Call) *Fault { calls = append(calls, c); return fault })
-	for name, c := range map[string]struct {
-		fault  Fault
-		status int
-		body   string
-		cut    bool
-	}{
-		"status and header": {Fault{Status: 503, Header: http.Header{"retry-after": {"7"}}}, 503, "", false},
-		"status and body":   {Fault{Status: 403, Body: []byte("<html>")}, 403, "<html>", false},
-		"body alone":        {Fault{Body: []byte("null")}, 200, "null", false},
-		"no content":        {Fault{Status: 204}, 204, "", false},
-		"cut in the body":   {Fault{Cut: 0.01}, 200, "", true},
-		"cut a given body":  {Fault{Body: []byte(`{"a":1}`), Cut: 0.43}, 200, `{"a`, true},
-		"cut its last byte": {Fault{Body: []byte(`{"a":1}`), Cut: 1}, 200, `{"a":1`, true},
-		"cut before all":    {Fault{Cut: -1}, 0, "", true},
-	} {
-		fault = &c.fault
-		status, body, header, err := get()
-		if status != c.status || (err != nil) != c.cut || (!c.cut || c.body != "") && body != c.body {
-			t.Errorf("%s: %d %q %v", name, status, body, err)
+		cut := c.fault != nil && c.fault.Cut != 0
+		if status != c.status || (err != nil) != cut || !strings.HasPrefix(string(body), c.body) || cut && len(body) > 1000 {
+			t.Errorf("%s: %d %.99q %v", name, status, body, err)
 		}
-		if c.fault.Header != nil && header.Get("Retry-After") != "7" {
-			t.Errorf("%s: %v", name, header)
+		if c.fault != nil && c.fault.Header != nil && response.Header.Get("X-Cache") != "stale" {
+			t.Errorf("%s: %v", name, response.Header)
 		}
 		log := m.Log(Filter{})
-		if last := log[len(log)-1]; last.Broken != c.cut || last.Status != c.status || len(last.Served) != 0 {
+		if last := log[len(log)-1]; last.Broken != cut || last.Status != c.status || len(last.Served) != c.served {
 			t.Errorf("%s: logged as %+v", name, last)
 		}
-	}
-	if c, _ := m.Truth().ContactRequest(id); c.Served != 0 {
-		t.Errorf("served %d times", c.Served)
-	}
-	if c := calls[0]; c.AgencyID != "A100" || c.Reference != "r" || c.Operation != OperationContactRequests || c.Key != "key-1" {
-		t.Errorf("%+v", c)
-	}
-	fault = &Fault{Header: http.Header{"X-Cache": {"stale"}}}
-	if status, _, header, err := get(); status != 200 || err != nil || header.Get("X-Cache") != "stale" {
-		t.Errorf("an honest answer with one header more: %d %v", status, err)
-	}
-	m.SetFault(nil)
-	if status, _, _, err := get(); status != 200 || err != nil {
-		t.Errorf("without faults: %d %v", status, err)
-	}
-	if c, _ := m.Truth().ContactRequest(id); c.Served != 2 {
-		t.Errorf("served %d times, want 2", c.Served)
+		if after, _ := m.Truth().ContactRequest(id); after.Served-before.Served != c.served {
+			t.Errorf("%s: served %d times", name, after.Served-before.Served)
+		}
 	}
 }
 

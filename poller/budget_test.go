@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -133,33 +132,6 @@ func TestTheBudgetIsHalvedForTenMinutesAfterAThrottledResponse(t *testing.T) {
 				t.Errorf("%g a second, %s after two throttled responses: %g", perSecond, after, got)
 			}
 		}
-	}
-}
-
-func TestACrashLoopSpendsNoMoreThanTheBudget(t *testing.T) {
-	for _, perSecond := range []float64{0.1, 5, 1000} {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(5, 1))
-			var at []time.Time
-			for range 60 {
-				b, crash := newBudget(perSecond), time.Now().Add(time.Duration(r.Int64N(int64(4*every(perSecond)))))
-				for {
-					if b.until(time.Now()) == 0 && b.take(time.Now()) {
-						at = append(at, time.Now())
-					}
-					wait := b.until(time.Now())
-					if time.Now().Add(wait).After(crash) {
-						break
-					}
-					time.Sleep(wait)
-				}
-				time.Sleep(time.Until(crash))
-			}
-			if len(at) < 30 || !slices.IsSortedFunc(at, time.Time.Compare) {
-				t.Fatalf("%d requests", len(at))
-			}
-			holdWindows(t, perSecond, at)
-		})
 	}
 }
 

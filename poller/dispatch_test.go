@@ -12,11 +12,11 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// underWay is a transport that counts polls under way. Answers take as long as a function says.
+// underWay is a transport that counts polls under way. Each response takes some time.
 type underWay struct {
 	under     http.RoundTripper
 	now, peak atomic.Int64
-	takes     func() time.Duration
+	takes     time.Duration
 }
 
 func (u *underWay) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (u *underWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	select {
-	case <-time.After(u.takes()):
+	case <-time.After(u.takes):
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
@@ -53,10 +53,8 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%g a second, %s", x.perSecond, x.takes), func(t *testing.T) {
 			inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-				for n := range 160 {
-					w.publish("A100", fmt.Sprintf("a#%d##", n))
-				}
-				u := &underWay{under: w.options.API.Transport, takes: func() time.Duration { return x.takes }}
+				w.publish("A100", references(160)...)
+				u := &underWay{under: w.options.API.Transport, takes: x.takes}
 				w.options.API.Transport = u
 				w.options.RequestsPerSecond, w.options.PollInterval = x.perSecond, time.Second
 				settling, measured := 2*time.Minute, time.Minute
@@ -81,92 +79,31 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 	}
 }
 
-func TestAnAPIThatHangsIsGivenNoMorePollsThanTheBound(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 200 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		var hangs atomic.Bool
-		u := &underWay{under: w.options.API.Transport, takes: func() time.Duration {
-			if hangs.Load() {
-				return time.Hour
-			}
-			return 50 * time.Millisecond
-		}}
-		w.options.API.Transport = u
-		w.options.PollInterval = time.Second
-		w.start()
-		w.pass(time.Minute)
-		hangs.Store(true)
-		w.pass(25 * time.Second)
-		if got := u.peak.Load(); got != 64 {
-			t.Errorf("%d polls wait for an API that answers none, not the 64 of the bound", got)
-		}
-		hangs.Store(false)
-		before := w.model.Requests(sandbox.Filter{})
-		w.pass(time.Minute)
-		w.pass(time.Minute)
-		if got := w.model.Requests(sandbox.Filter{}) - before; got < 300 {
-			t.Errorf("%d requests in the two minutes after it answers again", got)
-		}
-	})
-}
-
-func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
-	long(t)
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 600 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.start()
-		w.pass(5 * time.Minute)
-		polls := func() int {
-			return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Status: 200})
-		}
-		before := polls()
-		w.pass(5 * time.Minute)
-		usual := polls() - before
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			n := 0
-			if fmt.Sscanf(c.Reference, "a#%d##", &n); n%20 == 1 && c.Operation == sandbox.OperationContactRequests {
-				return &sandbox.Fault{Delay: time.Hour}
-			}
-			return nil
-		})
-		w.pass(8 * time.Minute)
-		before = polls()
-		w.pass(5 * time.Minute)
-		if got := polls() - before; got < usual*9/10 {
-			t.Errorf("%d polls in five minutes, of %d", got, usual)
-		}
-	})
-}
-
 // TestNothingIsStartedForAnAgencyAfterItsFirstRefusal lets the list be refused while 64 of its polls are under way.
 func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		for n := range 100 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
+		flats := references(100)
+		w.publish("A100", flats...)
 		w.publish("B200", "b#1##")
 		var refuses atomic.Bool
-		var underWay, most atomic.Int64
+		u := &underWay{under: w.options.API.Transport}
+		w.options.API.Transport = u
+		var most atomic.Int64
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Operation == sandbox.OperationContactRequests {
 				return &sandbox.Fault{Delay: 9 * time.Second}
 			}
 			if refuses.Load() && c.AgencyID == "A100" {
-				most.Store(underWay.Load())
+				most.Store(u.now.Load())
 				return &sandbox.Fault{Status: http.StatusForbidden}
 			}
 			return nil
 		})
-		w.options.API.Transport = counting{w.options.API.Transport, &underWay}
 		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
 		w.start()
 		w.pass(3 * time.Minute)
 		for n := range 2500 { // more than a first answer shows: who was asked has further questions
-			w.write("A100", fmt.Sprintf("a#%d##", n%100), 0)
+			w.write("A100", flats[n%100], 0)
 		}
 		refuses.Store(true)
 		w.poller.WalkNow("A100")
@@ -188,18 +125,6 @@ func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
 			t.Errorf("A100 is %s, B200 %s", w.status("A100").State, w.status("B200").State)
 		}
 	})
-}
-
-// counting is a transport that counts what is under way.
-type counting struct {
-	http.RoundTripper
-	n *atomic.Int64
-}
-
-func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	defer c.n.Add(-1)
-	return c.RoundTripper.RoundTrip(r)
 }
 
 // TestAnAPIThatAnswersAfter29SecondsStarvesNobody lets 50 agencies share one key at 12 requests a second, or more in more rounds.
@@ -252,9 +177,7 @@ func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 	}
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), ids, func(w *world) {
 		for _, id := range ids {
-			for n := range each {
-				w.publish(id, fmt.Sprintf("%s#%d##", id, n))
-			}
+			w.publish(id, references(each)...)
 		}
 		w.options.RequestsPerSecond = perSecond
 		w.start()
@@ -283,10 +206,8 @@ func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 // changed.
 func TestTheBudgetIsNeverExceeded(t *testing.T) {
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200", "C300"}, func(w *world) {
-		for n := range 60 {
-			for _, a := range []string{"A100", "B200", "C300"} {
-				w.publish(a, fmt.Sprintf("%s#%d##", a, n))
-			}
+		for _, a := range []string{"A100", "B200", "C300"} {
+			w.publish(a, references(60)...)
 		}
 		w.start()
 		w.pass(2 * time.Minute)

@@ -11,68 +11,170 @@ import (
 	"doorbell/events"
 )
 
-// loneForms write one record without a list around it, as converters from XML do.
-var loneForms = map[string]struct{ none, one, many string }{
-	"an element in its list": {
-		`{"contactRequests":null,"count":0}`, `{"contactRequests":{"contactRequest":$records},"count":1}`, `{"contactRequests":{"contactRequest":[$records]},"count":$n}`,
-	},
-	"in place of the list":     {`{"contactRequests":[]}`, `{"contactRequests":$records}`, `{"contactRequests":[$records]}`},
-	"in its place, null below": {`{"contactRequest":null}`, `{"contactRequest":$records}`, `{"contactRequest":[$records]}`},
-	"the whole response":       {`[]`, `$records`, `[$records]`},
-	"below data":               {`{"data":[],"total":0}`, `{"data":$records,"total":1}`, `{"data":[$records],"total":$n}`},
-	"below a root": {
-		`{"response":{"leads":null,"total":0}}`, `{"response":{"leads":{"lead":$records},"total":1}}`, `{"response":{"leads":{"lead":[$records]},"total":$n}}`,
-	},
+// body is how a service writes a response: $records are the records, $nodes are they below "node",
+// $keyed are they in an object with index keys, $n is their number and $all how many there are.
+type body struct {
+	none, some string
+	one        string // a lone record; default as some
 }
 
-func TestALoneContactRequestIsAListOfOne(t *testing.T) {
-	eachForm(t, loneForms, func(t *testing.T, form struct{ none, one, many string }) {
-		inField(t, flatsNamed(4), func(w *world, p *portal) {
-			p.respond = func(_ string, _ int, records []string) fieldReply {
-				return fill([]string{form.none, form.one, form.many}[min(2, len(records))], records)
+func (b body) write(records []string, all int) fieldReply {
+	form := b.some
+	switch {
+	case len(records) == 0:
+		form = b.none
+	case len(records) == 1 && b.one != "":
+		form = b.one
+	}
+	var nodes, keyed []string
+	for n, r := range records {
+		nodes = append(nodes, `{"cursor":"Y3Vyc29y","node":`+r+`}`)
+		keyed = append(keyed, fmt.Sprintf(`"%d":%s`, 3*n, r)) // with holes
+	}
+	form = strings.NewReplacer("$nodes", strings.Join(nodes, ","), "$keyed", "{"+strings.Join(keyed, ",")+"}", "$all", strconv.Itoa(all)).Replace(form)
+	return fill(form, records)
+}
+
+// contactBodies are as the trade's frameworks write contact requests, as converters from XML do,
+// which know no list of one, and languages whose lists become objects once an element was taken out.
+var contactBodies = map[string]body{
+	"OData": {
+		none: `{"@odata.context":"https://api.example/$metadata#Leads","@odata.count":0,"value":[]}`,
+		some: `{"@odata.context":"https://api.example/$metadata#Leads","@odata.count":$n,"value":[$records]}`,
+	},
+	"OData 2": {none: `{"d":{"__count":"0","results":[]}}`, some: `{"d":{"__count":"$n","results":[$records]}}`},
+	"HAL without _embedded": {
+		none: `{"_links":{"self":{"href":"/x"}},"page":{"size":100,"totalElements":0,"totalPages":0,"number":0}}`,
+		some: `{"_embedded":{"contactRequests":[$records]},"_links":{"self":{"href":"/x"}},"page":{"size":100,"totalElements":$n,"totalPages":1,"number":0}}`,
+	},
+	"HAL with an empty list": {
+		none: `{"_embedded":{"contactRequestList":[]},"_links":{"self":{"href":"/x"}},"page":{"size":100,"totalElements":0}}`,
+		some: `{"_embedded":{"contactRequestList":[$records]},"_links":{"self":{"href":"/x"}},"page":{"size":100,"totalElements":$n}}`,
+	},
+	"JSON:API": {
+		none: `{"jsonapi":{"version":"1.1"},"links":{"self":"/x"},"meta":{"total":0},"data":[]}`,
+		some: `{"jsonapi":{"version":"1.1"},"links":{"self":"/x"},"meta":{"total":$n},"data":[$records]}`,
+	},
+	"JSON:API, included": {none: `{"data":[],"included":[],"links":{}}`, some: `{"data":[$records],"included":[],"links":{}}`},
+	"Spring": {
+		none: `{"content":[],"pageable":{"sort":{"sorted":true,"orders":[]},"offset":0,"pageSize":100},"last":true,"totalElements":0,"totalPages":0,"size":100,"number":0,"numberOfElements":0,"first":true,"empty":true}`,
+		some: `{"content":[$records],"pageable":{"sort":{"sorted":true,"orders":[]},"offset":0,"pageSize":100},"last":true,"totalElements":$n,"totalPages":1,"size":100,"number":0,"numberOfElements":$n,"first":true,"empty":false}`,
+	},
+	"GraphQL edges": {
+		none: `{"data":{"contactRequests":{"totalCount":0,"edges":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}`,
+		some: `{"data":{"contactRequests":{"totalCount":$n,"edges":[$nodes],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}`,
+	},
+	"GraphQL nodes": {none: `{"data":{"contactRequests":{"nodes":[]}}}`, some: `{"data":{"contactRequests":{"nodes":[$records]}}}`},
+	"Hydra": {
+		none: `{"@context":"/contexts/Lead","@id":"/leads","@type":"hydra:Collection","hydra:member":[],"hydra:totalItems":0}`,
+		some: `{"@context":"/contexts/Lead","@id":"/leads","@type":"hydra:Collection","hydra:member":[$records],"hydra:totalItems":$n}`,
+	},
+	"search engine": {
+		none: `{"took":2,"timed_out":false,"_shards":{"total":1,"successful":1,"failed":0},"hits":{"total":{"value":0,"relation":"eq"},"max_score":null,"hits":[]}}`,
+		some: `{"took":2,"timed_out":false,"_shards":{"total":1,"successful":1,"failed":0},"hits":{"total":{"value":$n,"relation":"eq"},"max_score":null,"hits":[$records]}}`,
+	},
+	"Django": {none: `{"count":0,"next":null,"previous":null,"results":[]}`, some: `{"count":$n,"next":null,"previous":null,"results":[$records]}`},
+	"CRM":    {none: `{"totalSize":0,"done":true,"records":[]}`, some: `{"totalSize":$n,"done":true,"records":[$records]}`},
+	"Laravel": {
+		none: `{"data":[],"links":{"first":"/x?page=1","next":null},"meta":{"current_page":1,"from":null,"to":null,"total":0,"links":[{"url":null,"label":"«"}]}}`,
+		some: `{"data":[$records],"links":{"first":"/x?page=1","next":null},"meta":{"current_page":1,"from":1,"to":$n,"total":$n,"links":[{"url":null,"label":"«"}]}}`,
+	},
+	"an element in its list": {
+		none: `{"contactRequests":null,"count":0}`, one: `{"contactRequests":{"contactRequest":$records},"count":1}`,
+		some: `{"contactRequests":{"contactRequest":[$records]},"count":$n}`,
+	},
+	"one in place of the list": {none: `{"contactRequests":[]}`, one: `{"contactRequests":$records}`, some: `{"contactRequests":[$records]}`},
+	"one or null in its place": {none: `{"contactRequest":null}`, one: `{"contactRequest":$records}`, some: `{"contactRequest":[$records]}`},
+	"one is the response":      {none: `[]`, one: `$records`, some: `[$records]`},
+	"one below data":           {none: `{"data":[],"total":0}`, one: `{"data":$records,"total":1}`, some: `{"data":[$records],"total":$n}`},
+	"an element below a root": {
+		none: `{"response":{"leads":null,"total":0}}`, one: `{"response":{"leads":{"lead":$records},"total":1}}`,
+		some: `{"response":{"leads":{"lead":[$records]},"total":$n}}`,
+	},
+	"index keys under its name":      {none: `{"contactRequests":[]}`, some: `{"contactRequests":$keyed}`},
+	"index keys below data":          {none: `{"data":{"contactRequests":[]}}`, some: `{"data":{"contactRequests":$keyed}}`},
+	"index keys, the whole response": {none: `[]`, some: `$keyed`},
+}
+
+// TestContactRequestsAreFoundInEveryBody is of agencies of which some contact requests are known,
+// and of those that have never shown where theirs are.
+func TestContactRequestsAreFoundInEveryBody(t *testing.T) {
+	eachForm(t, contactBodies, func(t *testing.T, form body) {
+		for _, known := range []bool{false, true} {
+			if form.one != "" && !known { // where nothing was ever shown, null alone tells of no place
+				continue
 			}
-			p.add(p.flats[0], 20*24*time.Hour)
-			p.addMany(p.flats[1], 3, 20*24*time.Hour)
-			w.start()
-			w.pass(5 * time.Minute)
-			first := p.add(p.flats[2], 0)
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(first)
-			second, behindOld := p.add(p.flats[2], 0), p.add(p.flats[0], 0)
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(first, second, behindOld)
-			p.mustCount(events.TypeContactRequestChanged, 0)
-			p.mustBeCalm()
-		})
+			t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
+				inField(t, flatsNamed(4), func(w *world, p *portal) {
+					p.respond = func(_ string, all int, records []string) fieldReply { return form.write(records, all) }
+					if known {
+						p.add(p.flats[0], 20*24*time.Hour)
+						p.addMany(p.flats[1], 3, 20*24*time.Hour)
+					}
+					w.start()
+					w.pass(10 * time.Minute)
+					live := []*fieldLead{p.add(p.flats[2], 0), p.add(p.flats[1], 0)}
+					w.pass(2 * time.Minute)
+					p.mustAnnounce(live...)
+					live = append(live, p.add(p.flats[2], 0), p.add(p.flats[0], 0))
+					w.pass(2 * time.Minute)
+					p.mustAnnounce(live...)
+					p.mustCount(events.TypeContactRequestChanged, 0)
+					p.mustBeCalm()
+				})
+			})
+		}
 	})
 }
 
-// TestALoneInsertionIsAListOfOne has one insertion, then two.
-func TestALoneInsertionIsAListOfOne(t *testing.T) {
-	forms := map[string]struct{ one, many, end string }{
-		"an element in its list": {
-			`{"insertions":{"insertion":$records},"count":1}`, `{"insertions":{"insertion":[$records]},"count":$n}`, `{"insertions":null,"count":1}`,
-		},
-		"in place of the list": {`{"insertions":$records}`, `{"insertions":[$records]}`, `{"insertions":[]}`},
-		"below data":           {`{"data":{"items":$records}}`, `{"data":{"items":[$records]}}`, `{"data":{"items":null}}`},
-		"the whole response":   {`$records`, `[$records]`, `[]`},
-	}
-	eachForm(t, forms, func(t *testing.T, form struct{ one, many, end string }) {
+// listBodies are pages of insertions. None is what comes past the end of the list.
+var listBodies = map[string]body{
+	"one in place of the list": {one: `{"insertions":$records}`, some: `{"insertions":[$records]}`, none: `{"insertions":[]}`},
+	"one below data":           {one: `{"data":{"items":$records}}`, some: `{"data":{"items":[$records]}}`, none: `{"data":{"items":null}}`},
+	"one is the response":      {one: `$records`, some: `[$records]`, none: `[]`},
+	"an element in its list": {
+		one: `{"insertions":{"insertion":$records},"count":1}`, some: `{"insertions":{"insertion":[$records]},"count":$all}`,
+		none: `{"insertions":null,"count":$all}`,
+	},
+
+	"null under its name, count": {some: `{"insertions":[$records],"count":$all}`, none: `{"insertions":null,"count":$all}`},
+	"null under its name":        {some: `{"results":[$records]}`, none: `{"results":null}`},
+	"null below data":            {some: `{"data":{"insertions":[$records]}}`, none: `{"data":{"insertions":null}}`},
+	"null and nothing else":      {some: `[$records]`, none: `null`},
+	"null beside pages": {
+		some: `{"content":[$records],"totalElements":$all,"last":false}`, none: `{"content":null,"totalElements":$all,"last":true}`,
+	},
+	"no element in its list":  {some: `{"insertions":{"insertion":[$records]},"count":$all}`, none: `{"insertions":{"insertion":null},"count":$all}`},
+	"a text":                  {some: `{"insertions":[$records],"count":$all}`, none: `{"insertions":"","count":$all}`},
+	"an object":               {some: `{"insertions":[$records],"count":$all}`, none: `{"insertions":{},"count":$all}`},
+	"an object around":        {some: `{"data":{"insertions":[$records]}}`, none: `{"data":{}}`},
+	"nothing embedded":        {some: `{"_embedded":{"insertions":[$records]},"_links":{"self":{"href":"/"}}}`, none: `{"_links":{"self":{"href":"/"}}}`},
+	"nothing embedded, pages": {some: `{"_embedded":{"insertions":[$records]},"page":{"totalElements":$all}}`, none: `{"page":{"totalElements":$all}}`},
+
+	"index keys":                    {some: `{"insertions":$keyed}`, none: `{"insertions":[]}`},
+	"index keys, a count":           {some: `{"insertions":$keyed,"count":$all}`, none: `{"insertions":[],"count":$all}`},
+	"index keys below data":         {some: `{"data":{"items":$keyed},"total":$all}`, none: `{"data":{"items":[]},"total":$all}`},
+	"index keys, null past the end": {some: `{"insertions":$keyed}`, none: `{"insertions":null}`},
+	"index keys, the response":      {some: `$keyed`, none: `[]`},
+}
+
+// TestTheListIsReadInEveryBody has one insertion, then 25, then 24.
+func TestTheListIsReadInEveryBody(t *testing.T) {
+	eachForm(t, listBodies, func(t *testing.T, form body) {
 		inField(t, flatsNamed(1), func(w *world, p *portal) {
-			p.list = func(_ int, records []string) fieldReply {
-				return fill([]string{form.end, form.one, form.many}[min(2, len(records))], records)
-			}
+			p.list = func(_ int, records []string) fieldReply { return form.write(records, len(p.flats)) }
 			w.start()
 			w.pass(10 * time.Minute)
 			p.mustBaseline(1)
-			p.change(func() { p.flats = flatsNamed(2) })
+			p.change(func() { p.flats = flatsNamed(25) })
 			w.pass(5 * time.Minute)
-			if n := count(p.log(), events.TypeInsertionAppeared); n != 1 {
-				t.Errorf("%d insertions appeared, want one: %v", n, types(p.log()))
-			}
-			lead := p.add(p.flats[0], 0)
+			p.mustCount(events.TypeInsertionAppeared, 24)
+			lead := p.add(p.flats[3], 0)
 			w.pass(2 * time.Minute)
 			p.mustAnnounce(lead)
+			p.change(func() { p.flats = p.flats[1:] })
+			w.pass(10 * time.Minute)
+			p.mustCount(events.TypeInsertionDisappeared, 1)
 			p.mustCount(events.TypeInsertionChanged, 0)
 			p.mustBeCalm()
 		})
@@ -91,118 +193,6 @@ func (p *portal) mustBaseline(insertions int) {
 		}
 	}
 	p.w.t.Errorf("no baseline; %s", p.watch())
-}
-
-func TestTheListEndsWithNothingPastItsEnd(t *testing.T) {
-	forms := map[string]struct{ page, end string }{
-		"null under its name, count":   {`{"insertions":[$records],"count":25}`, `{"insertions":null,"count":25}`},
-		"null under its name":          {`{"results":[$records]}`, `{"results":null}`},
-		"null below data":              {`{"data":{"insertions":[$records]}}`, `{"data":{"insertions":null}}`},
-		"null and nothing else":        {`[$records]`, `null`},
-		"null beside pages":            {`{"content":[$records],"totalElements":25,"last":false}`, `{"content":null,"totalElements":25,"last":true}`},
-		"no element in its list":       {`{"insertions":{"insertion":[$records]},"count":25}`, `{"insertions":{"insertion":null},"count":25}`},
-		"a text":                       {`{"insertions":[$records],"count":25}`, `{"insertions":"","count":25}`},
-		"an object":                    {`{"insertions":[$records],"count":25}`, `{"insertions":{},"count":25}`},
-		"an object around":             {`{"data":{"insertions":[$records]}}`, `{"data":{}}`},
-		"nothing embedded":             {`{"_embedded":{"insertions":[$records]},"_links":{"self":{"href":"/"}}}`, `{"_links":{"self":{"href":"/"}}}`},
-		"nothing embedded, pages":      {`{"_embedded":{"insertions":[$records]},"page":{"totalElements":25}}`, `{"page":{"totalElements":25}}`},
-		"null in place of the element": {`{"insertions":{"insertion":[$records]},"count":25}`, `{"insertions":null,"count":25}`},
-	}
-	eachForm(t, forms, func(t *testing.T, form struct{ page, end string }) {
-		inField(t, flatsNamed(25), func(w *world, p *portal) {
-			p.list = func(_ int, records []string) fieldReply {
-				if len(records) == 0 {
-					return fieldReply{body: form.end}
-				}
-				return fill(form.page, records)
-			}
-			w.options.PollInterval = 5 * time.Minute
-			w.start()
-			w.pass(12 * time.Minute)
-			p.mustBaseline(25)
-			p.mustBeCalm()
-		})
-	})
-}
-
-// TestAnObjectWithIndexKeysIsAList is of languages whose lists become objects once an element was
-// taken out.
-func TestAnObjectWithIndexKeysIsAList(t *testing.T) {
-	keyed := func(first, step int) func([]string) string {
-		return func(records []string) string {
-			var all []string
-			for n, r := range records {
-				all = append(all, fmt.Sprintf(`"%d":%s`, first+step*n, r))
-			}
-			return "{" + strings.Join(all, ",") + "}"
-		}
-	}
-	forms := map[string]struct {
-		around, none string
-		keys         func([]string) string
-	}{
-		"from 0":                {`{"insertions":$list}`, `{"insertions":[]}`, keyed(0, 1)},
-		"from 1":                {`{"insertions":$list,"count":$n}`, `{"insertions":[],"count":$n}`, keyed(1, 1)},
-		"with holes":            {`{"results":$list}`, `{"results":[]}`, keyed(2, 3)},
-		"the whole response":    {`$list`, `[]`, keyed(0, 1)},
-		"below data":            {`{"data":{"items":$list},"total":$n}`, `{"data":{"items":[]},"total":$n}`, keyed(0, 1)},
-		"without, past the end": {`{"insertions":$list}`, `{"insertions":null}`, keyed(0, 1)},
-	}
-	eachForm(t, forms, func(t *testing.T, form struct {
-		around, none string
-		keys         func([]string) string
-	},
-	) {
-		inField(t, flatsNamed(7), func(w *world, p *portal) {
-			p.list = func(_ int, records []string) fieldReply {
-				body := form.none
-				if len(records) > 0 {
-					body = strings.Replace(form.around, "$list", form.keys(records), 1)
-				}
-				return fieldReply{body: strings.Replace(body, "$n", strconv.Itoa(len(p.flats)), 1)}
-			}
-			w.start()
-			w.pass(10 * time.Minute)
-			p.mustBaseline(7)
-			lead := p.add(p.flats[3], 0)
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(lead)
-			p.change(func() { p.flats = p.flats[1:] })
-			w.pass(10 * time.Minute)
-			p.mustCount(events.TypeInsertionDisappeared, 1)
-			p.mustCount(events.TypeInsertionChanged, 0)
-			p.mustBeCalm()
-		})
-	})
-}
-
-func TestAnObjectOfContactRequestsWithIndexKeysIsAList(t *testing.T) {
-	forms := map[string]string{
-		"under its name":     `{"contactRequests":$list}`,
-		"below data":         `{"data":{"contactRequests":$list}}`,
-		"the whole response": `$list`,
-	}
-	eachForm(t, forms, func(t *testing.T, form string) {
-		inField(t, flatsNamed(3), func(w *world, p *portal) {
-			p.respond = func(_ string, _ int, records []string) fieldReply {
-				if len(records) == 0 {
-					return fieldReply{body: strings.Replace(form, "$list", "[]", 1)}
-				}
-				var all []string
-				for n, r := range records {
-					all = append(all, fmt.Sprintf(`"%d":%s`, n, r))
-				}
-				return fieldReply{body: strings.Replace(form, "$list", "{"+strings.Join(all, ",")+"}", 1)}
-			}
-			p.addMany(p.flats[0], 3, 20*24*time.Hour)
-			w.start()
-			w.pass(5 * time.Minute)
-			live := append(p.addMany(p.flats[0], 2, 0), p.add(p.flats[1], 0))
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustBeCalm()
-		})
-	})
 }
 
 // TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers has three contact requests, of

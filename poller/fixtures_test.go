@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,57 +16,27 @@ import (
 	"doorbell/store"
 )
 
-// answering puts one whole answer in the place of those to one operation, over a connection of its own.
+// answering is a transport with a fixture, while there is one, in the place of what the API answers to its operation.
 type answering struct {
-	mu      sync.Mutex
-	fixture *listingstest.Fixture
+	honest, fixed http.RoundTripper
+	fixture       atomic.Pointer[listingstest.Fixture]
 }
 
-func (a *answering) use(f *listingstest.Fixture) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fixture = f
-}
-
-func (a *answering) answers(r *http.Request) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.fixture == nil {
-		return false
+func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	of := map[string]string{listingstest.Insertions: "/insertions", listingstest.ContactRequests: "/property/" + listingstest.Reference}
+	if f := a.fixture.Load(); f != nil && strings.HasSuffix(r.URL.Path, of[f.Operation]) {
+		return a.fixed.RoundTrip(r)
 	}
-	if a.fixture.Operation == listingstest.Insertions {
-		return strings.HasSuffix(r.URL.Path, "/insertions")
-	}
-	return strings.HasSuffix(r.URL.Path, "/property/"+listingstest.Reference)
-}
-
-func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	f := a.fixture
-	a.mu.Unlock()
-	f.ServeHTTP(w, r)
+	return a.honest.RoundTrip(r)
 }
 
 // serveFixtures puts the fixture, while there is one, before the sandbox.
 func serveFixtures(w *world) *answering {
-	a := &answering{}
-	listener := newPipes()
-	server := &http.Server{Handler: a}
-	var serving sync.WaitGroup
-	serving.Go(func() { server.Serve(listener) })
-	fixed := &http.Transport{DialContext: listener.dial, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
-	honest := w.options.API.Transport
-	w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
-		if a.answers(r) {
-			return fixed.RoundTrip(r)
-		}
-		return honest.RoundTrip(r)
-	})
-	w.t.Cleanup(func() {
-		fixed.CloseIdleConnections()
-		server.Close()
-		serving.Wait()
-	})
+	a := &answering{honest: w.options.API.Transport}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.fixture.Load().ServeHTTP(w, r) })
+	fixed := &http.Transport{DialContext: serve(w.t, handler).dial, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
+	w.t.Cleanup(fixed.CloseIdleConnections)
+	a.fixed, w.options.API.Transport = fixed, a
 	return a
 }
 
@@ -141,9 +111,9 @@ func bad(f listingstest.Fixture) bool {
 
 func badAnswer(w *world, a *answering, f listingstest.Fixture) {
 	n := len(w.log("A100"))
-	a.use(&f)
+	a.fixture.Store(&f)
 	w.pass(4 * time.Minute)
-	a.use(nil)
+	a.fixture.Store(nil)
 	w.pass(4 * time.Minute)
 	drifts := 0
 	for _, e := range w.since("A100", n) {
@@ -182,7 +152,7 @@ func TestEveryGoodAnswerIsRememberedAsWhatItSays(t *testing.T) {
 func goodAnswer(w *world, f listingstest.Fixture) {
 	a := serveFixtures(w)
 	w.publish("A100", listingstest.Reference)
-	a.use(&f)
+	a.fixture.Store(&f)
 	w.start()
 	w.pass(2 * time.Minute)
 	for _, e := range w.log("A100") {

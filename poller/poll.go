@@ -97,11 +97,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		created := p.arrived()
-		a.p.schedule.Polled(a.id, reference, p.received, created)
-		if a.p.observed != nil && a.p.schedule.Has(a.id, reference) {
-			a.p.observed(a.id, reference, created)
-		}
+		a.p.schedule.Polled(a.id, reference, p.received, p.arrived())
 		p.state.counted = true
 	}
 	var failed error

@@ -44,9 +44,6 @@ type Poller struct {
 	// and after.
 	audit     func(*poll) (after func())
 	auditPage func(unchanged bool)
-	// observed is what tests see of good polls: the creation times that the schedule is given; nil:
-	// nothing.
-	observed func(agencyID, reference string, created []time.Time)
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }

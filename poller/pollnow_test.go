@@ -2,7 +2,7 @@ package poller_test
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,26 +28,27 @@ func TestPollNowAsksAtOnceWhateverTheIntervals(t *testing.T) {
 				t.Errorf("a lead of %v is not there", ids)
 			}
 		}
-		if _, err := w.poller.PollNow("Z900"); !errors.Is(err, poller.ErrUnknownAgency) {
-			t.Errorf("an unknown agency: %v", err)
-		}
-		if _, err := w.poller.Resume("Z900", ""); !errors.Is(err, poller.ErrUnknownAgency) {
-			t.Errorf("resume of an unknown agency: %v", err)
-		}
 		w.model.SetFault(failing("insertions", 403))
 		w.must(errorOf(w.poller.PollNow("A100")))
 		w.pass(10 * time.Second)
-		if _, err := w.poller.PollNow("A100"); !errors.Is(err, poller.ErrHalted) {
-			t.Errorf("a halted agency: %v", err)
+		for agency, want := range map[string]error{"Z900": poller.ErrUnknownAgency, "A100": poller.ErrHalted} {
+			for _, err := range []error{
+				errorOf(w.poller.PollNow(agency)), errorOf(w.poller.Nudge(agency, "a#1##")), errorOf(w.poller.Nudge(agency, "none")),
+			} {
+				if !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", agency, err, want)
+				}
+			}
+		}
+		if _, err := w.poller.Resume("Z900", ""); !errors.Is(err, poller.ErrUnknownAgency) {
+			t.Errorf("resume of an unknown agency: %v", err)
 		}
 	})
 }
 
 func TestPollNowClaimsNoMoreThanAMinuteOfTheBudget(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 90 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
+		w.publish("A100", references(90)...)
 		w.options.RequestsPerSecond, w.options.PollInterval = 1, 10*time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
@@ -61,17 +62,14 @@ func TestPollNowClaimsNoMoreThanAMinuteOfTheBudget(t *testing.T) {
 // the pages of walks and the insertions that have changed want their turns too.
 func TestALeadOfANudgeIsThereWithinTwoSeconds(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		var all []string
-		for n := range 5000 {
-			all = append(all, fmt.Sprintf("a#%d##", n))
-		}
+		all := references(5000)
 		w.publish("A100", all...)
 		w.options.RequestsPerSecond, w.options.PollInterval, w.options.WalkInterval = 1, 30*time.Second, 2*time.Minute
 		w.start()
 		w.pass(20 * time.Minute)
 		for n := range 60 { // at any moment between two requests, beside pages and the polls of insertions that have changed
-			reference := fmt.Sprintf("a#%d##", 4999-n*83)
-			w.must(w.model.Edit("A100", fmt.Sprintf("a#%d##", n), func(i *sandbox.Insertion) { i.RankType = "TOP" }))
+			reference := all[4999-n*83]
+			w.must(w.model.Edit("A100", all[n], func(i *sandbox.Insertion) { i.RankType = "TOP" }))
 			w.pass(time.Duration(2000+n*370) * time.Millisecond)
 			id := w.write("A100", reference, 0)
 			for range 3 { // as a mail rule that fires more than once
@@ -90,23 +88,19 @@ func TestALeadOfANudgeIsThereWithinTwoSeconds(t *testing.T) {
 // TestNudgesTakeEverySecondRequestAtMost: others are still polled, however many nudges there are.
 func TestNudgesTakeEverySecondRequestAtMost(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 200 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
+		all := references(200)
+		w.publish("A100", all...)
 		w.options.RequestsPerSecond, w.options.PollInterval, w.options.WalkInterval = 1, time.Second, 10*time.Minute
 		w.start()
 		w.pass(5 * time.Minute)
-		nudged := map[string]bool{}
-		for n := range 40 {
-			reference := fmt.Sprintf("a#%d##", n)
-			nudged[reference] = true
+		for _, reference := range all[:40] {
 			w.must(errorOf(w.poller.Nudge("A100", reference)))
 		}
 		w.model.KeepLog()
 		w.pass(30 * time.Second)
 		of := map[bool]int{}
 		for _, r := range w.model.Log(sandbox.Filter{Operation: sandbox.OperationContactRequests}) {
-			of[nudged[r.Reference]]++
+			of[slices.Contains(all[:40], r.Reference)]++
 		}
 		if of[true] < 13 || of[false] < 13 {
 			t.Errorf("%d polls of nudges, %d others", of[true], of[false])
@@ -134,39 +128,15 @@ func TestANudgeOfAnUnknownReferenceStartsOneWalkAMinute(t *testing.T) {
 			t.Error("the lead of an insertion that was not known is not there")
 		}
 		walks := w.walkRequests()
-		for range 5 {
-			if _, err := w.poller.Nudge("A100", "c#1##"); !errors.Is(err, poller.ErrTooSoon) {
-				t.Errorf("ten seconds later: %v", err)
-			}
-			w.pass(9 * time.Second)
-		}
-		if n := w.walkRequests() - walks; n > 0 {
-			t.Errorf("%d requests of walks", n)
+		w.pass(45 * time.Second)
+		if _, err := w.poller.Nudge("A100", "c#1##"); !errors.Is(err, poller.ErrTooSoon) || w.walkRequests() > walks {
+			t.Errorf("within a minute: %v, %d requests of walks", err, w.walkRequests()-walks)
 		}
 		w.pass(10 * time.Second)
 		w.must(errorOf(w.poller.Nudge("A100", "c#1##")))
 		w.pass(5 * time.Second)
 		if w.walkRequests() == walks {
 			t.Error("a minute later there is no walk")
-		}
-	})
-}
-
-func TestWhatIsHaltedOrUnknownIsNotNudged(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		w.publish("A100", "a#1##", "a#2##")
-		w.publish("B200", "b#1##")
-		w.start()
-		w.pass(10 * time.Minute)
-		if _, err := w.poller.Nudge("Z900", "a#1##"); !errors.Is(err, poller.ErrUnknownAgency) {
-			t.Errorf("an unknown agency: %v", err)
-		}
-		w.model.SetFault(failing("insertions", 403))
-		w.pass(10 * time.Minute)
-		for _, reference := range []string{"a#1##", "none"} {
-			if _, err := w.poller.Nudge("A100", reference); !errors.Is(err, poller.ErrHalted) {
-				t.Errorf("%s of a halted agency: %v", reference, err)
-			}
 		}
 	})
 }

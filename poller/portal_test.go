@@ -86,17 +86,9 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 // servePortal lets the world's poller talk to a portal.
 func servePortal(w *world, flats []string) *portal {
 	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
-	listener := newPipes()
-	server := &http.Server{Handler: p}
-	var serving sync.WaitGroup
-	serving.Go(func() { server.Serve(listener) })
-	transport := listings.NewTransport(listings.TransportOptions{Dial: listener.dial})
+	transport := listings.NewTransport(listings.TransportOptions{Dial: serve(w.t, p).dial})
+	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
-	w.t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-		serving.Wait()
-	})
 	return p
 }
 
@@ -203,10 +195,6 @@ func asAsked(q url.Values, newestFirst []*fieldLead) {
 		slices.SortStableFunc(newestFirst, func(a, b *fieldLead) int { return a.at.Compare(b.at) })
 	}
 }
-
-func oldestFirst(_ url.Values, l []*fieldLead) { slices.Reverse(l) }
-
-func newestFirst(url.Values, []*fieldLead) {}
 
 func queried(q url.Values, name string) int {
 	n, _ := strconv.Atoi(q.Get(name))

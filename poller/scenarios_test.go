@@ -2,12 +2,12 @@ package poller_test
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 )
 
@@ -50,18 +50,14 @@ func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 func (w *world) tell(s sandbox.Scenario, want outcome) {
 	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
 	w.model = play.Model
-	listener := newPipes()
-	server := &http.Server{Handler: play.Handler}
-	var running sync.WaitGroup
-	running.Go(func() { server.Serve(listener) })
-	transport := &http.Transport{DialContext: listener.dial, DisableCompression: true}
-	defer running.Wait()
-	defer server.Close()
-	defer transport.CloseIdleConnections()
+	transport := listings.NewTransport(listings.TransportOptions{Dial: serve(w.t, play.Handler).dial})
+	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
 	for _, id := range s.Agencies {
 		w.options.Agencies = append(w.options.Agencies, keyed(id, testKey))
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
 	w.options.PollInterval = max(8*time.Minute, s.Lasts/60)
 	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/200)
 	ctx, cancel := context.WithCancel(w.t.Context())

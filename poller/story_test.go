@@ -28,15 +28,15 @@ var storyFiles embed.FS
 
 // The stories are text files, one command a line. A story begins with "== " and a sentence, and may
 // name its world: agencies=A100,B200 pages=10 (insertions a page) withdrawn=403 (the status of a
-// withdrawn insertion's contact requests) nested (the other
-// rendering), announce, no-totals, own-keys (the second agency has a key of its own).
+// withdrawn insertion's contact requests), announce, no-totals, own-keys (the second agency has a
+// key of its own).
 //
 //	publish REF… [member=VALUE]  withdraw REF…  edit REF… member=VALUE  drop REF… member
 //	lead NAME REF [age=1h] [n=25] [every=1s]   status|score|redact NAME VALUE
 //	set poll=10m walk=30m rate=0.4 hold=1m staleness=10s announce=true filter=offerType=RENT
 //	agencies A100…   these are watched from now on
 //	api unlink|link AGENCY, deactivate, add   key old|new   (of the first agency)
-//	start  halt  restart  takeover  pass 10m  repeat 40: pass 1m; restart
+//	start  halt  restart  takeover  pass 10m  repeat 40: pass 1m; restart   ($n counts)
 //	resume [REF]  approve  poll-now
 //	fault [SELECTOR…] : RESPONSE    the first one that matches answers; mend removes all
 //	in AGENCY    the agency of the following commands, at first the first one
@@ -93,46 +93,32 @@ type selector struct {
 	references                   []string
 }
 
-func TestStoriesOfAccess(t *testing.T) { tellStories(t, "access.txt") }
-
-func TestStoriesOfAlarms(t *testing.T) { tellStories(t, "alarms.txt") }
-
-func TestStoriesOfFilters(t *testing.T) { tellStories(t, "filter.txt") }
-
-func TestStoriesOfInsertions(t *testing.T) { tellStories(t, "insertions.txt") }
-
-func TestStoriesOfWalks(t *testing.T) { tellStories(t, "walks.txt") }
-
-func tellStories(t *testing.T, file string) {
-	text, err := storyFiles.ReadFile(filepath.Join("testdata/stories", file))
+func TestStories(t *testing.T) {
+	files, err := storyFiles.ReadDir("testdata/stories")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(string(text), "\n")
-	var starts []int
-	for n, l := range lines {
-		if strings.HasPrefix(l, "== ") {
-			starts = append(starts, n)
+	for _, file := range files {
+		text, err := storyFiles.ReadFile("testdata/stories/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for k, from := range starts {
-		to := len(lines)
-		if k+1 < len(starts) {
-			to = starts[k+1]
+		line := 1
+		for k, story := range strings.Split(string(text), "\n== ") {
+			lines := strings.Split(story, "\n")
+			from := line
+			if line += len(lines); raced && k%5 != 0 {
+				continue
+			}
+			t.Run(strings.TrimPrefix(lines[0], "== "), func(t *testing.T) { tellStory(t, file.Name(), from, lines[1:]) })
 		}
-		if raced && k%5 != 0 {
-			continue
-		}
-		t.Run(strings.TrimPrefix(lines[from], "== "), func(t *testing.T) {
-			tellStory(t, file, from+1, lines[from+1:to])
-		})
 	}
 }
 
 func tellStory(t *testing.T, file string, line int, lines []string) {
 	o, r, agencies, announce, ownKeys := sandbox.Options{}, sandbox.Flat(), []string{"A100"}, false, false
 	if rest, ok := strings.CutPrefix(lines[0], "world "); ok {
-		for _, word := range strings.Fields(rest) {
+		for word := range strings.FieldsSeq(rest) {
 			switch name, value, _ := strings.Cut(word, "="); name {
 			case "agencies":
 				agencies = strings.Split(value, ",")
@@ -140,8 +126,6 @@ func tellStory(t *testing.T, file string, line int, lines []string) {
 				r = inPages(number(t, value))
 			case "withdrawn":
 				o.WithdrawnStatus = number(t, value)
-			case "nested":
-				r = sandbox.Nested()
 			case "announce":
 				announce = true
 			case "no-totals":
@@ -312,8 +296,8 @@ func (s *story) do(line string) {
 		s.pass(s.duration(names[0]))
 	case "repeat":
 		times, commands, _ := strings.Cut(rest, ":")
-		for range s.int(times) {
-			for _, c := range strings.Split(commands, ";") {
+		for n := range s.int(times) {
+			for c := range strings.SplitSeq(strings.ReplaceAll(commands, "$n", strconv.Itoa(n)), ";") {
 				s.do(strings.TrimSpace(c))
 			}
 		}
@@ -648,7 +632,7 @@ func (s *story) judgeStatus(members map[string]string) {
 	a := s.world.status(s.agency)
 	got := map[string]any{
 		"state": a.State, "insertions": a.Insertions, "halts": len(a.Halts), "alarms": len(a.Alarms),
-		"throttled": s.poller.Status().Effective < s.options.RequestsPerSecond, "complete": a.LastWalk.Complete, "polled": a.Freshness.Insertions, "past": a.Freshness.PastCap,
+		"throttled": s.poller.Status().Effective < s.options.RequestsPerSecond, "complete": a.LastWalk.Complete, "polled": a.Freshness.Insertions, "past": a.Freshness.PastCap, "volatile": len(a.Volatile), "never": a.Freshness.NeverPolled,
 	}
 	for name, want := range members {
 		if fmt.Sprint(got[name]) != want {

@@ -28,12 +28,10 @@ import (
 // that somebody would write instead. Only the CPU of the client counts, and only the ratios say something.
 //
 //	go test ./poller -run '^$' -bench Sweep -benchtime 1x
-//	go test ./poller -run '^$' -bench Sweep -benchtime 1x -sweep.large   # also 100,000 insertions; takes some minutes
 
 var (
 	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
 	sweepCount  = flag.Int("sweep.insertions", 10_000, "insertions of a sweep")
-	sweepLarge  = flag.Bool("sweep.large", false, "also sweep over 100,000 insertions")
 )
 
 const (
@@ -42,34 +40,15 @@ const (
 )
 
 func BenchmarkSweep(b *testing.B) {
-	for _, volatile := range []string{nothingVolatile, envelopeVolatile, recordsVolatile} {
-		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, *sweepCount, volatile, false) })
-	}
-	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, *sweepCount, nothingVolatile, true) })
+	b.Run("plain", func(b *testing.B) { benchmarkSweep(b, false) })
+	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, true) })
 }
 
-// BenchmarkSweepGrowth is about what a request costs with ten times as many insertions.
-func BenchmarkSweepGrowth(b *testing.B) {
-	if !*sweepLarge {
-		b.Skip("takes minutes: only with -sweep.large")
-	}
-	small, large := newSweep(b, 10_000, nothingVolatile, false), newSweep(b, 100_000, nothingVolatile, false)
-	var ratios, perLoop []float64
-	for range *sweepRounds {
-		s, l := small.poll(10_000), large.poll(10_000)
-		ratios = append(ratios, l.each()/s.each())
-		perLoop = append(perLoop, l.each()/large.loop(l.polls, l.pages).each())
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(ratios), "100k/10k")
-	b.ReportMetric(median(perLoop), "100k/loop")
-}
-
-func benchmarkSweep(b *testing.B, count int, volatile string, packed bool) {
-	s := newSweep(b, count, volatile, packed)
+func benchmarkSweep(b *testing.B, packed bool) {
+	s := newSweep(b, packed)
 	var own, script, loops, polls []float64
 	for range *sweepRounds {
-		p := s.poll(count)
+		p := s.poll(*sweepCount)
 		l := s.loop(p.polls, p.pages)
 		n := s.naive()
 		own, script = append(own, p.each()/l.each()), append(script, n.each()/l.each())
@@ -92,21 +71,19 @@ func median(list []float64) float64 {
 type cost struct {
 	cpu          time.Duration
 	polls, pages int
-	allocated    uint64
 }
 
 // each is microseconds of a request.
 func (c cost) each() float64 { return float64(c.cpu.Microseconds()) / float64(c.polls+c.pages) }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%.1f µs/request (%d polls, %d pages, %d B/request)", c.each(), c.polls, c.pages, c.allocated/uint64(c.polls+c.pages))
+	return fmt.Sprintf("%.1f µs/request (%d polls, %d pages)", c.each(), c.polls, c.pages)
 }
 
 // sweep is a server and those who ask it.
 type sweep struct {
 	b      *testing.B
 	base   string
-	count  int
 	own    *countingTransport // of the poller
 	plain  *countingTransport // of net/http, of the others
 	store  *store.Store
@@ -115,11 +92,11 @@ type sweep struct {
 	events uint64
 }
 
-func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
+func newSweep(b *testing.B, packed bool) *sweep {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	base, trusts := startSweepServer(b, count, volatile, packed)
-	s := &sweep{b: b, base: base, count: count}
+	base, trusts := startSweepServer(b, packed)
+	s := &sweep{b: b, base: base}
 	own := listings.NewTransport(listings.TransportOptions{})
 	own.TLSClientConfig.RootCAs = trusts.RootCAs
 	s.own = newCounting(own)
@@ -136,7 +113,6 @@ func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
 		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.own},
 		Agencies:          []poller.AgencyKeys{{ID: sweepAgency, Key: listings.NewKey(testKey)}},
 		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second,
-		IgnoreInsertion: []string{"/views"}, IgnoreContact: []string{"/views"},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -154,14 +130,14 @@ func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
 func (s *sweep) warm() {
 	began := time.Now()
 	for baselined := false; !baselined; {
-		s.poll(2 * s.count)
+		s.poll(2 * *sweepCount)
 		a := s.poller.Status().Agencies[0]
-		baselined = a.State == "watching" && a.Insertions == s.count && a.Freshness.NeverPolled == 0
+		baselined = a.State == "watching" && a.Insertions == *sweepCount && a.Freshness.NeverPolled == 0
 		if time.Since(began) > 20*time.Minute {
 			s.b.Fatalf("not ready: %+v", a)
 		}
 	}
-	s.poll(2 * s.count)
+	s.poll(2 * *sweepCount)
 	s.events = s.lastPosition()
 	if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
 		s.b.Fatal(err)
@@ -194,7 +170,7 @@ func (s *sweep) poll(count int) cost {
 // loop asks for the same bodies, so many of both kinds, and discards them.
 func (s *sweep) loop(polls, pages int) cost {
 	client := &http.Client{Transport: s.plain}
-	lists := (s.count+sweepPageSize-1)/sweepPageSize + 1
+	lists := (*sweepCount+sweepPageSize-1)/sweepPageSize + 1
 	var next atomic.Int64
 	get := func(path string) {
 		req, err := http.NewRequest(http.MethodGet, s.base+path, nil)
@@ -219,7 +195,7 @@ func (s *sweep) loop(polls, pages int) cost {
 					if before, now := n*pages/(polls+pages), (n+1)*pages/(polls+pages); now > before {
 						get(fmt.Sprintf("/insertion-funnel/integration/%s/insertions?pageSize=%d&page=%d", sweepAgency, sweepPageSize, before%lists+1))
 					} else {
-						get("/ubm-contact-request/property/" + url.PathEscape(sweepReference(n%s.count)) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc")
+						get("/ubm-contact-request/property/" + url.PathEscape(sweepReference(n%*sweepCount)) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc")
 					}
 				}
 			})
@@ -239,15 +215,10 @@ func (s *sweep) naive() cost {
 func (s *sweep) measure(t *countingTransport, do func()) cost {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	t.after(-1, func() {})
 	began := cpuTime(s.b)
 	do()
-	c := cost{cpu: cpuTime(s.b) - began, polls: int(t.polls.Load()), pages: int(t.pages.Load())}
-	runtime.ReadMemStats(&after)
-	c.allocated = after.TotalAlloc - before.TotalAlloc
-	return c
+	return cost{cpu: cpuTime(s.b) - began, polls: int(t.polls.Load()), pages: int(t.pages.Load())}
 }
 
 func cpuTime(tb testing.TB) time.Duration {

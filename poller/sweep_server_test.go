@@ -6,9 +6,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,38 +27,25 @@ const (
 	sweepAgency = "A100"
 )
 
-// What differs from answer to answer though nothing has happened.
-const (
-	nothingVolatile  = "nothing"
-	envelopeVolatile = "envelope" // a time beside the records
-	recordsVolatile  = "records"  // that, a counter in each record, and the order of all members
-)
-
 func init() {
 	if what := os.Getenv(sweepServer); what != "" {
-		serveSweep(what)
+		serveSweep(what == "packed")
 	}
 }
 
-func serveSweep(what string) {
-	var m market
-	var packed bool
-	if _, err := fmt.Sscan(what, &m.count, &m.volatile, &packed); err != nil {
-		panic(err)
-	}
-	server := httptest.NewUnstartedServer(&m)
+func serveSweep(packed bool) {
+	flag.Parse()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(market))
+	certificate := ""
 	if packed {
-		server.Config.Handler = gzipped(&m)
+		server.Config.Handler = gzipped(server.Config.Handler)
 		server.EnableHTTP2 = true
 		server.StartTLS()
+		certificate = base64.StdEncoding.EncodeToString(server.Certificate().Raw)
 	} else {
 		server.Start()
 	}
-	var certificate []byte
-	if packed {
-		certificate = server.Certificate().Raw
-	}
-	fmt.Println(server.URL, base64.StdEncoding.EncodeToString(certificate))
+	fmt.Println(server.URL, certificate)
 	io.Copy(io.Discard, os.Stdin) // ends with who started us
 	os.Exit(0)
 }
@@ -78,10 +65,10 @@ func gzipped(h http.Handler) http.Handler {
 
 // startSweepServer returns the base URL of a server with so many insertions, and how to speak TLS to it if its answers are
 // packed: they are compressed then, and come over HTTP/2.
-func startSweepServer(tb testing.TB, count int, volatile string, packed bool) (string, *tls.Config) {
+func startSweepServer(tb testing.TB, packed bool) (string, *tls.Config) {
 	tb.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %v", sweepServer, count, volatile, packed))
+	cmd := exec.Command(os.Args[0], "-sweep.insertions", strconv.Itoa(*sweepCount))
+	cmd.Env = append(os.Environ(), sweepServer+"="+map[bool]string{false: "plain", true: "packed"}[packed])
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -121,55 +108,23 @@ func startSweepServer(tb testing.TB, count int, volatile string, packed bool) (s
 func sweepReference(n int) string { return fmt.Sprintf("seefeld#%06d#H2#0305", n) }
 
 // market answers like a service in which nothing happens.
-type market struct {
-	count    int
-	volatile string
-}
-
-func (m *market) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func market(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	var b []byte
+	var records []string
 	if reference, ok := strings.CutPrefix(r.URL.Path, "/ubm-contact-request/property/"); ok {
 		n, _ := strconv.Atoi(strings.Split(reference, "#")[1])
-		b = m.answer(3, func(k int) []string { return contactMembers(n, k) })
+		for k := range 3 {
+			records = append(records, "{"+strings.Join(contactMembers(n, k), ",")+"}")
+		}
 	} else {
-		size, _ := strconv.Atoi(r.URL.Query().Get("pageSize"))
-		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
-		first := min(max(page-1, 0)*size, m.count)
-		b = m.answer(min(size, m.count-first), func(k int) []string { return insertionMembers(first + k) })
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	w.Write(b)
-}
-
-func (m *market) answer(count int, members func(int) []string) []byte {
-	b := []byte(`{`)
-	if m.volatile != nothingVolatile {
-		b = fmt.Appendf(b, `"servedAt":"%s",`, time.Now().UTC().Format(time.RFC3339Nano))
-	}
-	b = append(b, `"results":[`...)
-	for k := range count {
-		if k > 0 {
-			b = append(b, ',')
+		size, page := queried(r.URL.Query(), "pageSize"), queried(r.URL.Query(), "page")
+		for n := max(page-1, 0) * size; n < min(max(page, 1)*size, *sweepCount); n++ {
+			records = append(records, "{"+strings.Join(insertionMembers(n), ",")+"}")
 		}
-		b = m.record(b, members(k))
 	}
-	return append(b, `]}`...)
-}
-
-func (m *market) record(b []byte, members []string) []byte {
-	if m.volatile == recordsVolatile {
-		members = append(members, `"views":`+strconv.Itoa(rand.IntN(100_000)))
-		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-	}
-	b = append(b, '{')
-	for n, member := range members {
-		if n > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, member...)
-	}
-	return append(b, '}')
+	body := `{"results":[` + strings.Join(records, ",") + `]}`
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	io.WriteString(w, body)
 }
 
 func contactMembers(n, k int) []string {

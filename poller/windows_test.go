@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,37 @@ import (
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
+
+// orders are what services make of sortBy and sortOrder.
+var orders = map[string]func() func(url.Values, []*fieldLead){
+	"as asked":     func() func(url.Values, []*fieldLead) { return asAsked },
+	"newest first": func() func(url.Values, []*fieldLead) { return func(url.Values, []*fieldLead) {} },
+	"oldest first": func() func(url.Values, []*fieldLead) { return func(_ url.Values, l []*fieldLead) { slices.Reverse(l) } },
+	"by score": func() func(url.Values, []*fieldLead) {
+		return func(_ url.Values, l []*fieldLead) {
+			score := func(l *fieldLead) int { return numberOf(l) * 7919 % 101 }
+			slices.SortStableFunc(l, func(a, b *fieldLead) int { return cmp.Compare(score(b), score(a)) })
+		}
+	},
+	"in no order": func() func(url.Values, []*fieldLead) {
+		drawn := rand.New(rand.NewPCG(39, 1))
+		return func(_ url.Values, l []*fieldLead) { drawn.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] }) }
+	},
+	"asc and desc confused": func() func(url.Values, []*fieldLead) {
+		return func(q url.Values, l []*fieldLead) {
+			if q.Get("sortOrder") == "desc" {
+				slices.Reverse(l)
+			}
+		}
+	},
+	"by time only": func() func(url.Values, []*fieldLead) {
+		return func(q url.Values, l []*fieldLead) {
+			if q.Get("sortBy") == "createdAt" {
+				asAsked(q, l)
+			}
+		}
+	},
+}
 
 // services are habits of services of contact requests.
 var services = map[string]func(*portal){
@@ -27,38 +59,23 @@ var services = map[string]func(*portal){
 	"capped at 7, total of page": func(p *portal) {
 		p.most, p.respond = 7, counted(func(_, shown int) int { return shown })
 	},
-	"refuses above 50":        func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 50 }) },
-	"refuses above 10":        func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 10 }) },
-	"refuses any number":      func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 0 }) },
-	"total of something else": func(p *portal) { n := 0; p.respond = counted(func(int, int) int { n += 3; return n }) },
-	"total of the page":       func(p *portal) { p.respond = counted(func(_, shown int) int { return shown }) },
-	"oldest first":            func(p *portal) { p.order = oldestFirst },
-	"oldest first, capped 20": func(p *portal) { p.most, p.order = 20, oldestFirst },
-	"by score":                func(p *portal) { p.order = ordersOfTheirOwn["by score"]() },
-	"random":                  func(p *portal) { p.order = ordersOfTheirOwn["in no order"]() },
-	"random, capped at 20":    func(p *portal) { p.most, p.order = 20, ordersOfTheirOwn["in no order"]() },
-	"takes no order but its own": func(p *portal) {
-		p.refuse = func(_ string, q url.Values) *fieldReply {
-			if q.Get("sortOrder") != "desc" || q.Get("sortBy") != "createdAt" {
-				return &fieldReply{status: http.StatusUnprocessableEntity}
-			}
-			return nil
-		}
-	},
-	"takes no order but its own, capped at 20": func(p *portal) {
-		p.most = 20
-		p.refuse = func(_ string, q url.Values) *fieldReply {
-			if q.Get("sortOrder") != "desc" || q.Get("sortBy") != "createdAt" {
-				return &fieldReply{status: http.StatusBadRequest}
-			}
-			return nil
-		}
-	},
-	"times unreadable": func(p *portal) { p.write = member("createdAt", func(*fieldLead) any { return "kürzlich" }) },
-	"no zone":          func(p *portal) { p.write = written("Europe/Zurich", "2006-01-02T15:04:05", 0) },
-	"hours ahead":      func(p *portal) { p.write = written("UTC", time.RFC3339Nano, 3*time.Hour) },
-	"behind":           func(p *portal) { p.write = written("UTC", time.RFC3339Nano, -30*time.Minute) },
-	"whole minutes":    func(p *portal) { p.write = written("UTC", "2006-01-02T15:04Z07:00", 0) },
+	"refuses above 50":                         func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 50 }, 400) },
+	"refuses above 10":                         func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 10 }, 400) },
+	"refuses any number":                       func(p *portal) { p.refuse = sizes(func(n int) bool { return n > 0 }, 400) },
+	"total of something else":                  func(p *portal) { n := 0; p.respond = counted(func(int, int) int { n += 3; return n }) },
+	"total of the page":                        func(p *portal) { p.respond = counted(func(_, shown int) int { return shown }) },
+	"oldest first":                             func(p *portal) { p.order = orders["oldest first"]() },
+	"oldest first, capped 20":                  func(p *portal) { p.most, p.order = 20, orders["oldest first"]() },
+	"by score":                                 func(p *portal) { p.order = orders["by score"]() },
+	"random":                                   func(p *portal) { p.order = orders["in no order"]() },
+	"random, capped at 20":                     func(p *portal) { p.most, p.order = 20, orders["in no order"]() },
+	"takes no order but its own":               func(p *portal) { p.refuse = otherOrders(http.StatusUnprocessableEntity) },
+	"takes no order but its own, capped at 20": func(p *portal) { p.most, p.refuse = 20, otherOrders(http.StatusBadRequest) },
+	"times unreadable":                         func(p *portal) { p.write = member("createdAt", func(*fieldLead) any { return "kürzlich" }) },
+	"no zone":                                  func(p *portal) { p.write = written("Europe/Zurich", "2006-01-02T15:04:05", 0) },
+	"hours ahead":                              func(p *portal) { p.write = written("UTC", time.RFC3339Nano, 3*time.Hour) },
+	"behind":                                   func(p *portal) { p.write = written("UTC", time.RFC3339Nano, -30*time.Minute) },
+	"whole minutes":                            func(p *portal) { p.write = written("UTC", "2006-01-02T15:04Z07:00", 0) },
 	"one in the future": func(p *portal) { // the first of the live ones, which therefore always comes first
 		future := func(l *fieldLead) bool { return l.id == "r-1034" }
 		p.write = func(_ string, l *fieldLead, record object) {
@@ -91,13 +108,23 @@ func counted(total func(all, shown int) int) func(string, int, []string) fieldRe
 	}
 }
 
+// otherOrders refuses all but the newest first.
+func otherOrders(status int) func(string, url.Values) *fieldReply {
+	return func(_ string, q url.Values) *fieldReply {
+		if q.Get("sortOrder") == "desc" && q.Get("sortBy") == "createdAt" {
+			return nil
+		}
+		return &fieldReply{status: status}
+	}
+}
+
 // sizes refuses numbers of contact requests; 0 is none.
-func sizes(refused func(int) bool) func(string, url.Values) *fieldReply {
+func sizes(refused func(int) bool, status int) func(string, url.Values) *fieldReply {
 	return func(_ string, q url.Values) *fieldReply {
 		if !refused(queried(q, "numberOfItemsPerPage")) {
 			return nil
 		}
-		return &fieldReply{status: http.StatusBadRequest, body: `{"message":"bad request"}`}
+		return &fieldReply{status: status, body: `{"message":"bad request"}`}
 	}
 }
 
@@ -338,29 +365,6 @@ func TestAReplicaThatIsBehindClosesNoWindow(t *testing.T) {
 	})
 }
 
-// TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart lets polls find more than one response
-// shows: only by when each was found is it known that nothing lies between those and what is new.
-func TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart(t *testing.T) {
-	inField(t, flatsNamed(1), func(w *world, p *portal) {
-		p.most = 20
-		p.addMany(aFlat, 3, time.Hour)
-		w.start()
-		w.pass(10 * time.Minute)
-		for range 30 {
-			p.add(aFlat, time.Second)
-			w.pass(2 * time.Minute)
-		}
-		w.halt()
-		p.add(aFlat, time.Second)
-		began := time.Now()
-		w.start()
-		w.pass(15 * time.Second)
-		if n := p.asked(aFlat, began); n != 1 {
-			t.Errorf("asked %d times after the restart", n)
-		}
-	})
-}
-
 // TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain lets all but small windows fail.
 func TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain(t *testing.T) {
 	inField(t, flatsNamed(1), func(w *world, p *portal) {
@@ -368,12 +372,7 @@ func TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain(t *testi
 		w.start()
 		w.pass(10 * time.Minute)
 		p.change(func() {
-			p.refuse = func(_ string, q url.Values) *fieldReply {
-				if queried(q, "numberOfItemsPerPage") > 20 {
-					return &fieldReply{status: http.StatusInternalServerError}
-				}
-				return nil
-			}
+			p.refuse = sizes(func(n int) bool { return n > 20 }, http.StatusInternalServerError)
 		})
 		live := p.addMany(aFlat, 60, 0)
 		w.pass(90 * time.Minute)
@@ -419,122 +418,97 @@ func (p *portal) mustMissNothingInSilence(gaps int, live ...*fieldLead) {
 	}
 }
 
-// ordersOfTheirOwn are what services make of sortBy and sortOrder.
-var ordersOfTheirOwn = map[string]func() func(url.Values, []*fieldLead){
-	"oldest first": func() func(url.Values, []*fieldLead) { return oldestFirst },
-	"by score": func() func(url.Values, []*fieldLead) {
-		return func(_ url.Values, l []*fieldLead) {
-			score := func(l *fieldLead) int { return numberOf(l) * 7919 % 101 }
-			slices.SortStableFunc(l, func(a, b *fieldLead) int { return cmp.Compare(score(b), score(a)) })
-		}
-	},
-	"in no order": func() func(url.Values, []*fieldLead) {
-		drawn := rand.New(rand.NewPCG(39, 1))
-		return func(_ url.Values, l []*fieldLead) { drawn.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] }) }
-	},
-	"asc and desc confused": func() func(url.Values, []*fieldLead) {
-		return func(q url.Values, l []*fieldLead) {
-			if q.Get("sortOrder") == "desc" {
-				slices.Reverse(l)
-			}
-		}
-	},
+// flood is what comes to a service that shows less than there is.
+type flood struct {
+	order        string
+	known, leads int
+	before, cap  int    // so many are shown, at first and once the leads come; 0: all
+	body         string // default without a total
+	young        bool   // the insertion is new
+	announced    int    // 0: whatever was shown
 }
 
-// TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence lets the fifty-first contact request
-// come to a service that shows the first fifty in an order of its own.
-func TestAServerThatIgnoresTheOrderAndCapsHidesNoLeadInSilence(t *testing.T) {
-	bodies := map[string]string{
-		"":                    `{"contactRequests":[$records]}`,
-		", total of the page": `{"total":$n,"contactRequests":[$records]}`,
-		", total":             `{"total":$all,"contactRequests":[$records]}`,
-	}
-	for _, known := range []int{30, 50} {
-		forms := map[string]func(*portal){}
-		for order, sorts := range ordersOfTheirOwn {
-			for counts, body := range bodies {
-				forms[order+counts] = func(p *portal) {
-					p.order = sorts()
-					p.respond = func(_ string, all int, records []string) fieldReply {
-						return fill(strings.Replace(body, "$all", fmt.Sprint(all), 1), records)
-					}
+const (
+	plain, ofPage, ofAll = `{"contactRequests":[$records]}`, `{"total":$n,"contactRequests":[$records]}`, `{"total":$all,"contactRequests":[$records]}`
+	ofCap                = `{"contactRequests":[$records],"totalElements":$cap,"totalPages":1}`
+)
+
+var floods = map[string]flood{
+	"new flat, newest first":              {order: "newest first", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 50},
+	"new flat, newest first, of the page": {order: "newest first", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 50, body: ofPage},
+	"new flat, newest first, total":       {order: "newest first", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 50, body: ofAll},
+	"new flat, newest first, of the cap":  {order: "newest first", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 50, body: ofCap},
+	"new flat, oldest first":              {order: "oldest first", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 50},
+	"new flat, as asked":                  {order: "as asked", known: 3, before: 50, cap: 50, leads: 120, young: true},
+	"new flat, as asked, total of page":   {order: "as asked", known: 3, before: 50, cap: 50, leads: 120, young: true, body: ofPage},
+	"new flat, by time only":              {order: "by time only", known: 3, before: 50, cap: 50, leads: 120, young: true, announced: 100},
+	"oldest first, a cap above the known": {order: "oldest first", known: 8, cap: 25, leads: 30},
+	"oldest first, a cap far above":       {order: "oldest first", known: 9, cap: 40, leads: 70},
+	"in no order, a cap above the known":  {order: "in no order", known: 1, cap: 20, leads: 30},
+	"by score, a cap above the known":     {order: "by score", known: 2, cap: 20, leads: 30},
+	"as asked, one more than the cap":     {order: "as asked", known: 60, cap: 20, leads: 21},
+	"as asked, twice the cap":             {order: "as asked", known: 60, cap: 20, leads: 41},
+	"as asked, much more":                 {order: "as asked", known: 60, cap: 20, leads: 90},
+	"as asked, few are known":             {order: "as asked", known: 1, cap: 20, leads: 45},
+	"as asked, none is known":             {order: "as asked", known: 0, cap: 20, leads: 45},
+	"newest first, more than the cap":     {order: "newest first", known: 60, cap: 20, leads: 21},
+	"newest first, few are known":         {order: "newest first", known: 2, cap: 20, leads: 30},
+	"newest first, none is known":         {order: "newest first", known: 0, cap: 50, leads: 51},
+	"newest first, exactly the cap":       {order: "newest first", known: 60, cap: 20, leads: 20},
+	"newest first, fewer than the cap":    {order: "newest first", known: 60, cap: 20, leads: 19},
+	"oldest first, a lowered cap":         {order: "oldest first", known: 60, cap: 50, leads: 5},
+	"oldest first, a cap at the known":    {order: "oldest first", known: 20, cap: 20, leads: 1},
+	"a cap below ten":                     {order: "newest first", known: 8, cap: 7, leads: 9},
+}
+
+// TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence lets contact requests come that reach a cap,
+// which also stands in no order, or is lowered as they come.
+func TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence(t *testing.T) {
+	forms := maps.Clone(floods)
+	for _, order := range []string{"oldest first", "by score", "in no order", "asc and desc confused"} {
+		for counts, body := range map[string]string{"": plain, ", total of the page": ofPage, ", total": ofAll} {
+			for _, known := range []int{30, 50} { // and then the fifty-first
+				forms[fmt.Sprintf("%s%s, %d known", order, counts, known)] = flood{
+					order: order, known: known, leads: 51 - known, before: 50, cap: 50, body: body,
 				}
 			}
 		}
-		t.Run(fmt.Sprintf("%d known", known), func(t *testing.T) {
-			eachForm(t, forms, func(t *testing.T, form func(*portal)) {
-				inField(t, flatsNamed(1), func(w *world, p *portal) {
-					p.most = 50
-					form(p)
-					p.addMany(aFlat, known, 20*24*time.Hour)
-					w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
-					w.start()
-					w.pass(10 * time.Minute)
-					var live []*fieldLead
-					for range 51 - known {
-						live = append(live, p.add(aFlat, 0))
-					}
-					w.pass(20 * time.Minute)
-					live = append(live, p.add(aFlat, 0))
-					w.pass(20 * time.Minute)
-					p.mustMissNothingInSilence(2, live...)
-				})
-			})
-		})
 	}
-}
-
-// TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap publishes an insertion that comes with 120
-// contact requests of the last hours.
-func TestANewFlatWithMoreLeadsThanTheServerShowsIsOneGap(t *testing.T) {
-	type form struct {
-		order     func(url.Values, []*fieldLead)
-		body      string
-		announced int // 0: whatever was shown
-	}
-	forms := map[string]form{
-		"newest first, always":           {newestFirst, `{"contactRequests":[$records]}`, 50},
-		"newest first, counts the page":  {newestFirst, `{"contactRequests":[$records],"count":$n}`, 50},
-		"newest first, total":            {newestFirst, `{"contactRequests":[$records],"total":120}`, 50},
-		"newest first, total of the cap": {newestFirst, `{"contactRequests":[$records],"totalElements":50,"totalPages":1}`, 50},
-		"oldest first, always":           {oldestFirst, `{"contactRequests":[$records]}`, 50},
-		"as asked":                       {asAsked, `{"contactRequests":[$records]}`, 0},
-		"as asked, counts the page":      {asAsked, `{"count":$n,"contactRequests":[$records]}`, 0},
-		"as asked, by time only": {func(q url.Values, l []*fieldLead) {
-			if q.Get("sortBy") == "createdAt" {
-				asAsked(q, l)
-			}
-		}, `{"contactRequests":[$records]}`, 100},
-	}
-	eachForm(t, forms, func(t *testing.T, form form) {
+	eachForm(t, forms, func(t *testing.T, form flood) {
 		inField(t, flatsNamed(2), func(w *world, p *portal) {
 			w.pass(12 * time.Hour)
-			p.most, p.order = 50, form.order
-			p.respond = func(flat string, _ int, records []string) fieldReply {
-				if len(records) == 0 {
-					return fieldReply{body: `{"contactRequests":[]}`}
-				}
-				return fill(form.body, records)
-			}
+			p.order, p.most, p.respond = orders[form.order](), form.before, inBody(cmp.Or(form.body, plain))
+			p.addMany(aFlat, form.known, 20*24*time.Hour)
+			p.addMany(p.flats[1], 90, 20*24*time.Hour)
+			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
 			w.start()
-			w.pass(10 * time.Minute)
-			const young = "a100#03##"
-			p.change(func() { p.flats = append(p.flats, young) })
-			live := p.addMany(young, 120, 5*time.Minute)
+			w.pass(20 * time.Minute)
+			flat := aFlat
+			p.change(func() {
+				if p.most = form.cap; form.young {
+					flat = "a100#03##"
+					p.flats = append(p.flats, flat)
+				}
+			})
+			live := p.addMany(flat, form.leads, 0)
 			w.pass(30 * time.Minute)
-			w.restart()
-			w.pass(30 * time.Minute)
-			p.mustMissNothingInSilence(1, live...)
+			p.mustMissNothingInSilence(2, live...)
 			if n := len(p.created()); form.announced > 0 && n != form.announced {
 				t.Errorf("%d are announced, want %d", n, form.announced)
 			}
-			for _, e := range p.log() {
-				if e.Type == events.TypeWatchGapDetected && e.Reference != young {
-					t.Errorf("a gap of %s", e.Reference)
-				}
-			}
+			live = append(live, p.add(flat, 0))
+			w.restart()
+			w.pass(30 * time.Minute)
+			p.mustMissNothingInSilence(2, live...)
 		})
 	})
+}
+
+// inBody responds with contact requests in this form.
+func inBody(form string) func(string, int, []string) fieldReply {
+	return func(_ string, all int, records []string) fieldReply {
+		return fill(strings.NewReplacer("$all", strconv.Itoa(all), "$cap", strconv.Itoa(min(all, 50))).Replace(form), records)
+	}
 }
 
 // TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap is of services that show everything that
@@ -547,20 +521,17 @@ func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 	}
 	forms := map[string]form{}
 	for _, n := range []int{2, 9, 12, 25, 99, 100, 130, 420} {
-		for _, young := range []bool{false, true} {
-			forms[fmt.Sprintf("%d, young %t", n, young)] = form{n, young, `{"contactRequests":[$records]}`}
-		}
+		forms[fmt.Sprintf("%d", n)] = form{n, false, plain}
+		forms[fmt.Sprintf("%d, a new insertion", n)] = form{n, true, plain}
 	}
 	for _, n := range []int{12, 60, 130} {
-		forms[fmt.Sprintf("%d, total", n)] = form{n, false, `{"total":$all,"contactRequests":[$records]}`}
+		forms[fmt.Sprintf("%d, total", n)] = form{n, false, ofAll}
 		forms[fmt.Sprintf("%d, an array", n)] = form{n, false, `[$records]`}
 		forms[fmt.Sprintf("%d, pages of size", n)] = form{n, false, `{"page":1,"size":100,"content":[$records]}`}
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(1), func(w *world, p *portal) {
-			p.respond = func(_ string, all int, records []string) fieldReply {
-				return fill(strings.Replace(form.body, "$all", fmt.Sprint(all), 1), records)
-			}
+			p.respond = inBody(form.body)
 			flat := aFlat
 			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
 			w.start()
@@ -580,22 +551,18 @@ func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 // TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain lets the further questions of a
 // catch-up be answered with nothing for a while, as a service does that fails now and then.
 func TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain(t *testing.T) {
-	forms := map[string]struct {
+	type form struct {
 		reply fieldReply
 		times int // catch-ups in a row
 		gaps  int
-	}{
+	}
+	forms := map[string]form{
 		"null, once":        {fieldReply{body: `null`}, 1, 0},
 		"an empty list":     {fieldReply{body: `{"contactRequests":[]}`}, 1, 0},
 		"404, three times":  {fieldReply{status: 404, body: `{"message":"not found"}`}, 3, 0},
 		"nothing, for ever": {fieldReply{body: `[]`}, 1000, 1},
 	}
-	eachForm(t, forms, func(t *testing.T, form struct {
-		reply fieldReply
-		times int
-		gaps  int
-	},
-	) {
+	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(1), func(w *world, p *portal) {
 			w.options.PollInterval = 2 * time.Minute
 			w.start()
@@ -621,52 +588,6 @@ func TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain(t *testing
 	})
 }
 
-// TestALoweredCapHidesNoLeadInSilence lets a service show less than it did, while more new ones
-// come than it shows.
-func TestALoweredCapHidesNoLeadInSilence(t *testing.T) {
-	type form struct {
-		known, most, young int
-		order              func(url.Values, []*fieldLead)
-	}
-	shuffled, byScore := ordersOfTheirOwn["in no order"], ordersOfTheirOwn["by score"]
-	forms := map[string]form{
-		"oldest first, a cap above the known": {8, 25, 30, oldestFirst},
-		"oldest first, a cap far above":       {9, 40, 70, oldestFirst},
-		"in no order, a cap above the known":  {1, 20, 30, shuffled()},
-		"by score, a cap above the known":     {2, 20, 30, byScore()},
-		"as asked, one more than the cap":     {60, 20, 21, asAsked},
-		"as asked, twice the cap":             {60, 20, 41, asAsked},
-		"as asked, much more":                 {60, 20, 90, asAsked},
-		"as asked, few are known":             {1, 20, 45, asAsked},
-		"as asked, none is known":             {0, 20, 45, asAsked},
-		"newest first, more than the cap":     {60, 20, 21, newestFirst},
-		"newest first, few are known":         {2, 20, 30, newestFirst},
-		"newest first, none is known":         {0, 50, 51, newestFirst},
-		"newest first, exactly the cap":       {60, 20, 20, newestFirst},
-		"newest first, fewer than the cap":    {60, 20, 19, newestFirst},
-		"oldest first":                        {60, 50, 5, oldestFirst},
-		"oldest first, a cap at the known":    {20, 20, 1, oldestFirst},
-		"a cap below ten":                     {8, 7, 9, newestFirst},
-	}
-	eachForm(t, forms, func(t *testing.T, form form) {
-		inField(t, flatsNamed(2), func(w *world, p *portal) {
-			p.order = form.order
-			p.addMany(aFlat, form.known, 20*24*time.Hour)
-			p.addMany(p.flats[1], 90, 20*24*time.Hour) // so much is shown at once, at first
-			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
-			w.start()
-			w.pass(20 * time.Minute)
-			p.change(func() { p.most = form.most })
-			live := p.addMany(aFlat, form.young, 0)
-			w.pass(30 * time.Minute)
-			p.mustMissNothingInSilence(2, live...)
-			w.restart()
-			w.pass(30 * time.Minute)
-			p.mustMissNothingInSilence(2, live...)
-		})
-	})
-}
-
 // TestOneOddRecordOrResponseKeepsNoOtherWaiting lets some insertions answer with what is of no use
 // while others get contact requests.
 func TestOneOddRecordOrResponseKeepsNoOtherWaiting(t *testing.T) {
@@ -683,15 +604,11 @@ func TestOneOddRecordOrResponseKeepsNoOtherWaiting(t *testing.T) {
 	}
 	eachForm(t, forms, func(t *testing.T, form fieldReply) {
 		inField(t, flatsNamed(30), func(w *world, p *portal) {
-			odd := map[string]bool{}
-			for _, flat := range p.flats[4:7] {
-				odd[flat] = true
-			}
-			p.respond = func(flat string, _ int, records []string) fieldReply {
-				if odd[flat] {
-					return form
+			p.refuse = func(flat string, _ url.Values) *fieldReply {
+				if slices.Contains(p.flats[4:7], flat) {
+					return &form
 				}
-				return fill(`{"contactRequests":[$records]}`, records)
+				return nil
 			}
 			for _, flat := range p.flats[:20] {
 				p.add(flat, 20*24*time.Hour)

@@ -56,11 +56,10 @@ func TestMain(m *testing.M) {
 
 // world is the API, served over real HTTP on pipes, a store on disk and a poller between them, in virtual time.
 type world struct {
-	t        *testing.T
-	model    *sandbox.Model
-	listener *pipes
-	dir      string
-	options  poller.Options
+	t       *testing.T
+	model   *sandbox.Model
+	dir     string
+	options poller.Options
 
 	begun  func(*poller.Poller) // is done to each before it runs; nil: nothing
 	store  *store.Store
@@ -102,13 +101,10 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 	}
 	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, dir: dir, listener: newPipes(), judged: map[string]map[string]any{}}
+		w := &world{t: t, dir: dir, judged: map[string]map[string]any{}}
 		w.model = sandbox.NewModel(o)
 		w.model.AddKey(testKey, agencies...)
-		server := &http.Server{Handler: sandbox.New(w.model, rendering)}
-		var serving sync.WaitGroup
-		serving.Go(func() { server.Serve(w.listener) })
-		transport := listings.NewTransport(listings.TransportOptions{Dial: w.listener.dial})
+		transport := listings.NewTransport(listings.TransportOptions{Dial: serve(t, sandbox.New(w.model, rendering)).dial})
 		w.options = poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
 			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,
@@ -117,9 +113,7 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 			w.model.AddAgency(id)
 			w.options.Agencies = append(w.options.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)})
 		}
-		defer serving.Wait()
-		defer server.Close()
-		defer transport.CloseIdleConnections()
+		t.Cleanup(transport.CloseIdleConnections)
 		defer w.halt()
 		test(w)
 	})
@@ -312,6 +306,19 @@ type pipes struct {
 
 func newPipes() *pipes { return &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
 
+// serve serves until the end of the test.
+func serve(t *testing.T, h http.Handler) *pipes {
+	p := newPipes()
+	server := &http.Server{Handler: h}
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(p) })
+	t.Cleanup(func() {
+		server.Close()
+		serving.Wait()
+	})
+	return p
+}
+
 func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
@@ -384,11 +391,6 @@ func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
 func (w *world) walkRequests() int {
 	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
 }
-
-// tripper is a transport with something in front.
-type tripper func(*http.Request) (*http.Response, error)
-
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // setMember gives every listed insertion a member, or takes it away where the value is nil.
 func (w *world) setMember(agency string, references []string, name string, value func(reference string) any) {

@@ -3,7 +3,6 @@ package ops
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -52,20 +51,14 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-func (s *site) done(verb string) error {
+func (s *site) done(verb string, q AgencyRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, verb)
-	if strings.Contains(verb, "nobody") {
-		return fmt.Errorf("%w: nobody", poller.ErrUnknownAgency)
-	}
-	if strings.Contains(verb, "halted") {
-		return fmt.Errorf("%w: halted", poller.ErrHalted)
-	}
-	if strings.Contains(verb, "early") {
-		return &poller.TooSoonError{AgencyID: "early", Wait: 12300 * time.Millisecond}
-	}
-	return nil
+	s.asked = append(s.asked, verb+" "+q.AgencyID+" "+q.PropertyReferenceID)
+	return map[string]error{
+		"nobody": poller.ErrUnknownAgency, "halted": poller.ErrHalted,
+		"early": &poller.TooSoonError{AgencyID: "early", Wait: 12300 * time.Millisecond},
+	}[q.AgencyID]
 }
 
 func (s *site) verbs() string {
@@ -112,14 +105,13 @@ func (s *site) options(token string) HTTPOptions {
 		Verbs: Verbs{
 			Status: func() (Status, error) { return Status{Version: "the status"}, nil },
 			Resume: func(_ context.Context, q AgencyRequest) (ResumeAnswer, error) {
-				return ResumeAnswer{Ended: 1}, s.done("resume " + q.AgencyID + " " + q.PropertyReferenceID)
+				return ResumeAnswer{Ended: 1}, s.done("resume", q)
 			},
 			Approve: func(_ context.Context, q AgencyRequest) (ApproveAnswer, error) {
-				return ApproveAnswer{Held: true}, s.done("approve " + q.AgencyID)
+				return ApproveAnswer{Held: true}, s.done("approve", q)
 			},
 			Poll: func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) {
-				return poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 2},
-					s.done("poll " + q.AgencyID + " " + q.PropertyReferenceID)
+				return poller.PolledNow{Waits: poller.WaitsPoll, Insertions: 1, Of: 2}, s.done("poll", q)
 			},
 			Backup: func(w io.Writer, sized func(int64)) error {
 				sized(6)
@@ -229,26 +221,19 @@ func password(token string) []string {
 var withToken = bearer(testToken)
 
 func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
-	for _, address := range []string{here, everywhere} {
-		s := open(t, address, testToken, "")
-		for path, want := range map[string]string{
-			"/livez": "200 ok\n", "/metrics": "200 metrics", "/schemas/a.json": "200 schemas",
-			"/readyz": "503 failing\nNATS: it is away\n",
-		} {
-			got := s.ask(t, "GET", path, "", "Host", "any.example", "Sec-Fetch-Site", "cross-site")
-			if is := fmt.Sprintf("%d %s", got.StatusCode, got.body); is != want {
-				t.Errorf("%s: %q, want %q", path, is, want)
-			}
-			if head := s.ask(t, "HEAD", path, ""); head.StatusCode != got.StatusCode || head.body != "" {
-				t.Errorf("HEAD %s: %s %q", path, head.Status, head.body)
-			}
+	s := open(t, everywhere, testToken, "")
+	for path, want := range map[string]string{
+		"/livez": "200 ok\n", "/metrics": "200 metrics", "/schemas/a.json": "200 schemas",
+		"/readyz": "503 failing\nNATS: it is away\n",
+		"/readyz?verbose": `503 {"status":"failing","checks":[{"name":"store","ok":true,"live":true},` +
+			`{"name":"NATS","ok":false,"text":"it is away","live":false}]}` + "\n",
+	} {
+		got := s.ask(t, "GET", path, "", "Host", "any.example", "Sec-Fetch-Site", "cross-site")
+		if is := fmt.Sprintf("%d %s", got.StatusCode, got.body); is != want {
+			t.Errorf("%s: %q, want %q", path, is, want)
 		}
-		got := s.ask(t, "GET", "/readyz?verbose", "")
-		if want := `{"status":"failing","checks":[{"name":"store","ok":true,"live":true},{"name":"NATS","ok":false,"text":"it is away","live":false}]}`; strings.TrimSpace(got.body) != want {
-			t.Errorf("readyz?verbose: %s", got.body)
-		}
-		if got = s.ask(t, "GET", "/livez", "", "Accept", "application/json"); strings.TrimSpace(got.body) != `{"status":"ok","checks":[{"name":"store","ok":true,"live":true}]}` {
-			t.Errorf("livez as JSON: %s", got.body)
+		if head := s.ask(t, "HEAD", path, ""); head.StatusCode != got.StatusCode || head.body != "" {
+			t.Errorf("HEAD %s: %s %q", path, head.Status, head.body)
 		}
 	}
 }
@@ -322,6 +307,10 @@ func TestWhoMaySeeThePageReadTheFeedAndAct(t *testing.T) {
 				if got.StatusCode != want || want > 202 && !strings.Contains(got.body, `{"error":"`) && method != "HEAD" {
 					t.Errorf("%s %s: %d, want %d; %.100s", method, path, got.StatusCode, want, got.body)
 				}
+				asks := strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ")
+				if asks != (want == http.StatusUnauthorized) {
+					t.Errorf("%s %s: a browser asks its person for the token: %t", method, path, asks)
+				}
 			}
 			if done := s.verbs() != ""; done != (tt.act == 202) {
 				t.Errorf("done: %s", s.verbs())
@@ -357,8 +346,11 @@ func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 			t.Errorf("%s %.60s: wait %q", tt.path, tt.body, wait)
 		}
 	}
-	if !strings.Contains(s.log.String(), "verb=/v1/approve from=127.0.0.1") {
-		t.Errorf("what was done is not logged:\n%s", s.log)
+	s.ask(t, "GET", "/v1/status", "", bearer("wrong-wrong-wrong")...)
+	for _, want := range []string{"verb=/v1/approve from=127.0.0.1", `msg="a wrong token was shown" from=127.0.0.1`} {
+		if text := s.log.String(); !strings.Contains(text, want) || strings.Contains(text, "wrong-wrong") {
+			t.Errorf("no %s in the log:\n%s", want, text)
+		}
 	}
 }
 
@@ -381,51 +373,26 @@ func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
 	}
 }
 
-func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
-	s := open(t, everywhere, testToken, "")
-	for _, headers := range [][]string{nil, password("wrong-wrong-wrong-wrong")} {
-		got := s.ask(t, "GET", "/", "", append([]string{"Accept", "text/html,*/*"}, headers...)...)
-		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, `{"error":"`) {
-			t.Errorf("%s %v %s", got.Status, got.Header["Www-Authenticate"], got.body)
-		}
-	}
-	s = open(t, here, "", "")
-	if got := s.ask(t, "GET", "/", "", "Host", "evil.example"); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
-		t.Errorf("where there is no token: %s", got.Status)
-	}
-}
-
-func TestWrongTokensAreLogged(t *testing.T) {
-	s := open(t, here, testToken, "")
-	s.ask(t, "GET", "/v1/status", "", "Authorization", "Bearer wrong-wrong-wrong-wrong")
-	if !strings.Contains(s.log.String(), `msg="a wrong token was shown" from=127.0.0.1`) || strings.Contains(s.log.String(), "wrong-wrong") {
-		t.Errorf("logged:\n%s", s.log)
-	}
-}
-
 func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
 	s := open(t, here, testToken, "")
-	for _, got := range []answered{
-		s.ask(t, "GET", "/", ""), s.ask(t, "GET", "/livez", ""), s.ask(t, "GET", "/metrics", ""), s.ask(t, "GET", "/nothing", ""),
-		s.ask(t, "POST", "/v1/resume", ""), s.ask(t, "DELETE", "/", ""), s.ask(t, "GET", "/", "", "Host", "evil.example", "Accept", "text/html"),
-	} {
-		h, path := got.Header, got.Request.URL.Path
+	for _, line := range []string{"GET /", "GET /livez", "GET /nothing", "POST /v1/resume", "DELETE /"} {
+		method, path, _ := strings.Cut(line, " ")
+		h := s.ask(t, method, path, "").Header
 		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
-			"Cross-Origin-Resource-Policy": "same-origin",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
+			"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin",
+			"Access-Control-Allow-Origin": "", "Content-Security-Policy": contentPolicy,
 		} {
 			if h.Get(name) != want {
-				t.Errorf("%s: %s is %q", path, name, h.Get(name))
+				t.Errorf("%s: %s is %q", line, name, h.Get(name))
 			}
 		}
-		policy := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "script-src 'self'"} {
-			if !strings.Contains(policy, want) {
-				t.Errorf("%s: policy %q lacks %s", path, policy, want)
-			}
-		}
-		if strings.Contains(policy, "unsafe") || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %v", path, h)
+	}
+	for _, want := range []string{
+		"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "script-src 'self'",
+	} {
+		if !strings.Contains(contentPolicy, want) || strings.Contains(contentPolicy, "unsafe") {
+			t.Errorf("policy %q lacks %s", contentPolicy, want)
 		}
 	}
 }
@@ -477,16 +444,11 @@ func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
 func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
 	s := open(t, here, "", "")
 	got := s.ask(t, "GET", "/large", "", "Accept-Encoding", "br, gzip;q=0.8")
-	z, err := gzip.NewReader(strings.NewReader(got.body))
-	if err != nil || got.Header.Get("Content-Encoding") != "gzip" || got.Header.Get("Vary") != "Accept-Encoding" {
-		t.Fatalf("%v %v", err, got.Header)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil || string(text) != strings.Repeat("all the same ", 1000) || got.Header.Get("Content-Type") != "text/html" {
-		t.Errorf("%v, %d bytes of %s", err, len(text), got.Header.Get("Content-Type"))
+	if got.Header.Get("Content-Encoding") != "gzip" || len(got.body) > 1000 {
+		t.Errorf("%v, %d bytes", got.Header, len(got.body))
 	}
 	if got := s.ask(t, "GET", "/large", ""); got.Header.Get("Content-Encoding") != "" || len(got.body) != 13000 {
-		t.Errorf("who does not say gets %v", got.Header)
+		t.Errorf("without a request for it: %v", got.Header)
 	}
 }
 

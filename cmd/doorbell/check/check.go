@@ -5,12 +5,13 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"time"
+
+	"golang.org/x/time/rate"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
@@ -23,132 +24,130 @@ import (
 	"doorbell/store"
 )
 
-// Options configure a check. All are required.
-type Options struct {
-	Config   *config.Config // with the groups Poll and Forward
-	Version  string         // of doorbell
-	Progress io.Writer      // gets a line before a long wait
+// Run checks everything. The configuration has the groups Poll and Forward. It returns an error
+// only when the context ends.
+func Run(ctx context.Context, cfg *config.Config, version string) (*Report, error) {
+	c := newChecker(cfg, version)
+	c.configuration(version)
+	if err := c.findDaemon(ctx); err != nil {
+		c.report.refuse(SectionDisk, err)
+	}
+	if c.report.ExitCode == exit.CodeUnavailable {
+		return c.report, ctx.Err()
+	}
+	c.disk()
+	c.nats(ctx)
+	if err := c.connect(); err != nil {
+		c.report.refuse(sectionConfig, err)
+	} else if agency, list := c.access(ctx); list != nil {
+		c.responses(ctx, agency, list)
+		c.round()
+	}
+	return c.report, ctx.Err()
 }
 
-// Run checks everything. It returns an error only when the context ends.
-func Run(ctx context.Context, o Options) (*Report, error) {
-	c := newChecker(o)
-	c.configuration()
-	if c.findDaemon(ctx) {
-		c.disk()
-		c.nats(ctx)
-		c.page()
-		c.api(ctx)
+// Key requests the list of every configured agency once, with the key of the configuration, and
+// nothing else. It uses neither the store nor the daemon: the key in use, its halts and its polls
+// stay as they are.
+func Key(ctx context.Context, cfg *config.Config, version string) (*Report, error) {
+	c := newChecker(cfg, version)
+	_, err := options.Client(cfg.Base).Status(ctx)
+	c.report.DaemonRunning = !errors.Is(err, ops.ErrNoAnswer)
+	if err := c.connect(); err != nil {
+		return nil, err
 	}
+	c.access(ctx)
 	return c.report, ctx.Err()
 }
 
 // Refused is the report of a configuration that has errors.
 func Refused(err error) *Report {
-	r := newReport()
+	r := &Report{}
 	r.refuse(sectionConfig, err)
 	return r
 }
 
-// checker writes what it finds into its report.
+// checker writes what it finds into its report. It is the gate of its requests.
 type checker struct {
-	Options
-	report *Report
-	daemon *ops.Status               // the state of a running one
-	halts  map[string]halt           // by agency: scopes that run does not request
-	places map[string]listings.Place // by agency: where its list stood before
+	config     *config.Config
+	poll       poller.Options
+	client     *listings.Client
+	report     *Report
+	halts      map[string]*store.Halt    // by agency: of all of it or of its contact requests
+	places     map[string]listings.Place // by agency: where its list stood before
+	insertions int                       // of all agencies
+	limit      *rate.Limiter
+	request    listings.Request // that was begun last
 }
 
-func newChecker(o Options) *checker {
-	return &checker{Options: o, report: newReport(), halts: map[string]halt{}, places: map[string]listings.Place{}}
-}
-
-// halt is why an agency, or all its contact requests, are not requested.
-type halt struct {
-	scope          events.Scope
-	status         int
-	reason, advice string
+func newChecker(cfg *config.Config, version string) *checker {
+	return &checker{
+		config: cfg, poll: options.Poller(cfg, version), report: &Report{},
+		halts: map[string]*store.Halt{}, places: map[string]listings.Place{},
+	}
 }
 
 // configuration reports what is configured, and a table of routes that run would refuse.
-func (c *checker) configuration() {
-	keys := map[string]bool{}
-	for _, a := range c.Config.Agencies {
-		keys[a.Key.Fingerprint()] = true
-	}
-	with := fmt.Sprintf("%d keys", len(keys))
-	if len(keys) == 1 {
-		with = "key " + c.Config.Agencies[0].Key.Fingerprint()
-	}
-	c.report.ok(sectionConfig, "%s at %s, with %s",
-		ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL, with)
-	for _, w := range c.Config.Warnings {
-		c.report.warn(sectionConfig, w, "")
-	}
-	set, err := receivers.Open(c.Config, c.Version)
-	switch {
-	case err != nil:
+func (c *checker) configuration(version string) {
+	c.report.ok(sectionConfig, "%s at %s", ops.Counted(len(c.config.Agencies), "agency"), c.config.Poll.BaseURL)
+	set, err := receivers.Open(c.config, version)
+	if err != nil {
 		c.report.refuse(sectionConfig, err)
 		return
-	case set.IsEmpty():
-		c.report.ok(sectionConfig, "no receiver: events go to NATS alone")
-	default:
-		c.report.ok(sectionConfig, "%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
-			ops.Counted(len(set.Distinct()), "receiver"))
 	}
-	set.Close()
+	defer set.Close()
+	c.report.ok(sectionConfig, "%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
+		ops.Counted(len(set.Distinct()), "receiver"))
 }
 
-// findDaemon asks the daemon over its socket, or reads the store if none runs. It reports whether
-// anything else can be checked.
-func (c *checker) findDaemon(ctx context.Context) bool {
-	s, err := options.Client(c.Config.Base).Status(ctx)
-	switch {
-	case errors.Is(err, ops.ErrNoAnswer):
+// findDaemon asks the daemon over its socket, or reads what a stopped one remembers.
+func (c *checker) findDaemon(ctx context.Context) error {
+	s, err := options.Client(c.config.Base).Status(ctx)
+	if errors.Is(err, ops.ErrNoAnswer) {
 		return c.readStore()
-	case err != nil:
-		c.report.fail(sectionDaemon, "the daemon does not report its state: "+err.Error(), "look at its log")
-		return false
 	}
-	c.daemon, c.report.DaemonRunning = &s, true
-	c.report.ok(sectionDaemon, "running since %s; `doorbell status` shows how it does", s.Started.Format(time.RFC3339))
+	if err != nil {
+		return exit.Unavailable(fmt.Errorf("the daemon does not report its state: %w", err), "look at its log")
+	}
+	c.report.DaemonRunning = true
+	c.report.ok(SectionDisk, "a daemon is running here; doorbell status shows how it does")
+	if s.NATS.Problem != "" || !s.NATS.Connected {
+		c.report.fail(SectionNATS, "the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"), "see doorbell status")
+	}
 	for _, a := range s.Watch.Agencies {
 		if path, known := a.Places[listings.OperationInsertions]; known {
 			c.places[a.AgencyID] = listings.Place{Known: true, Path: path}
 		}
 		for _, h := range a.Halts {
 			if h.Scope != events.ScopeInsertion {
-				c.halts[a.AgencyID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
+				c.halts[a.AgencyID] = &store.Halt{
+					Scope: h.Scope, Status: h.Status, ProbableReason: h.ProbableReason, Advice: h.Advice,
+				}
 			}
 		}
 	}
-	return true
+	return nil
 }
 
-// readStore reads what a stopped daemon remembers.
-func (c *checker) readStore() bool {
-	dir := c.Config.Base.DataDir
-	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: c.Config.Poll.BaseURL})
+func (c *checker) readStore() error {
+	dir := c.config.Base.DataDir
+	kept, err := store.OpenReadOnly(store.Options{Dir: dir, BaseURL: c.config.Poll.BaseURL})
 	if err == nil {
 		defer kept.Close()
 		err = kept.View(func(tx *store.Tx) error {
-			for _, k := range options.Poller(c.Config, c.Version).Agencies {
+			for _, k := range c.poll.Agencies {
 				access := poller.RememberedAccess(tx, k)
-				c.places[k.ID] = access.Place
-				if h := access.Halt; h != nil {
-					c.halts[k.ID] = halt{h.Scope, h.Status, h.ProbableReason, h.Advice}
-				}
+				c.places[k.ID], c.halts[k.ID] = access.Place, access.Halt
 			}
 			return nil
 		})
 	}
 	if errors.As(err, new(*store.LockedError)) {
-		c.report.refuse(sectionDaemon, exit.Unavailable(
-			fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder))
-		return false
+		return exit.Unavailable(
+			fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.report.refuse(SectionDisk, exit.Store(err, dir))
+	if errors.Is(err, fs.ErrNotExist) { // the first start makes it
+		return nil
 	}
-	return true
+	return exit.Store(err, dir)
 }

@@ -16,8 +16,8 @@ func TestAFailureNamesNoInsertion(t *testing.T) {
 		&listings.TransportError{Request: r, Stage: listings.StageRefused, Err: errors.New("refused")},
 		&listings.DriftError{Request: r, Expected: "a", Found: "b"}, &listings.RequestError{Request: r, Err: listings.ErrReference}, errors.New("geheim"),
 	} {
-		if f := failureOf(err); strings.Contains(f.text, "geheim") || f.text == "" {
-			t.Errorf("%T: %q", err, f.text)
+		if text, _ := explain(err); strings.Contains(text, "geheim") || text == "" {
+			t.Errorf("%T: %q", err, text)
 		}
 	}
 }

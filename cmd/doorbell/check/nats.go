@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,80 +17,52 @@ import (
 	"doorbell/events/stream"
 )
 
-// nats looks at where events would go. It makes no stream and changes none.
+// nats looks at where events would go, and at the address of the page. It makes no stream and
+// changes none.
 func (c *checker) nats(ctx context.Context) {
-	listen := c.Config.Base.NATSListen
-	switch {
-	case c.daemon != nil:
-		c.natsOfDaemon()
-	case c.Config.NATS.URL != "":
+	b := c.config.Base
+	if c.config.NATS.URL != "" {
 		c.external(ctx)
-	case listen == "off":
-		c.report.ok(SectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
-	default: // the address is tried as run tries it
-		c.listens(SectionNATS, "embedded, at "+listen, daemon.TryNATS(listen))
+	} else if b.NATSListen != "off" && !c.report.DaemonRunning {
+		c.isFree(SectionNATS, b.NATSListen, daemon.TryNATS(b.NATSListen))
+	}
+	if b.HasHTTP() && !c.report.DaemonRunning {
+		c.isFree(SectionPage, b.HTTPListen, daemon.TryHTTP(b.HTTPListen))
 	}
 }
 
-// page tries the address of the page, as run does.
-func (c *checker) page() {
-	switch b := c.Config.Base; {
-	case c.report.DaemonRunning:
-	case b.HasHTTP():
-		c.listens(SectionPage, "at "+b.HTTPListen, daemon.TryHTTP(b.HTTPListen))
-	default:
-		c.report.ok(SectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
-	}
-}
-
-func (c *checker) listens(section, what string, err error) {
+func (c *checker) isFree(section, address string, err error) {
 	if err != nil {
 		c.report.refuse(section, err)
 		return
 	}
-	c.report.ok(section, "%s, which is free", what)
-}
-
-// natsOfDaemon reports why a running daemon does not publish.
-func (c *checker) natsOfDaemon() {
-	n := c.daemon.NATS
-	problem := n.Problem
-	if !n.Connected {
-		problem = cmp.Or(problem, "it has no connection to NATS")
-	}
-	if problem != "" {
-		c.report.fail(SectionNATS, "the daemon does not publish: "+problem,
-			"see `doorbell status`; what happens meanwhile waits in the store")
-		return
-	}
-	c.report.ok(SectionNATS, "the daemon is connected to NATS, stream %s", n.Stream)
+	c.report.ok(section, "%s: %s is free", section, address)
 }
 
 func (c *checker) external(ctx context.Context) {
-	url := natsd.Redact(c.Config.NATS.URL)
-	nc, err := daemon.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
+	url := natsd.Redact(c.config.NATS.URL)
+	nc, err := daemon.Connect(options.NATS(c.config.NATS), slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.report.refuse(SectionNATS,
 			exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
 		return
 	}
 	defer nc.Close()
-	switch connected := options.Connected(ctx, nc.Conn); {
-	case connected:
+	if options.Connected(ctx, nc.Conn) {
 		c.report.ok(SectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
 		c.stream(ctx, nc)
-	case errors.Is(nc.LastError(), nats.ErrAuthorization): // other errors may quote what is configured
-		c.report.fail(SectionNATS, url+" refuses our credentials",
-			"check NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD and NATS_TOKEN")
-	default:
-		c.report.fail(SectionNATS, fmt.Sprintf("%s does not answer within %s", url, options.Patience),
-			"check NATS_URL, the network, NATS_CA, NATS_CERT and NATS_KEY; run would wait for it and keep events in the store")
+		return
 	}
+	text := fmt.Sprintf("%s does not answer within %s", url, options.Patience)
+	if errors.Is(nc.LastError(), nats.ErrAuthorization) { // other errors may quote what is configured
+		text = url + " refuses our credentials"
+	}
+	c.report.fail(SectionNATS, text, "check NATS_URL, the network, and the other NATS_ variables; run would wait for it and keep events in the store")
 }
 
 // stream compares the stream with what it should be.
 func (c *checker) stream(ctx context.Context, nc stream.Conn) {
-	b := c.Config.Base
+	b := c.config.Base
 	f, err := relay.Check(ctx, relay.Options{
 		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention,
 		MaxBytes: int64(b.StreamMax), Manage: b.StreamManage == "auto",

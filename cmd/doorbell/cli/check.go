@@ -16,9 +16,9 @@ import (
 
 // CheckCmd is `doorbell check`.
 type CheckCmd struct {
-	JSON       bool   `name:"json" help:"Print JSON." xor:"what"`
-	APIKeyFile string `name:"api-key-file" type:"path" placeholder:"FILE" help:"Test the key in this file on every agency before it replaces the configured one; check nothing else." xor:"what"`
-	Shape      string `type:"path" placeholder:"FILE" help:"Write the form of real responses into this file, without any value of them; check nothing else." xor:"what"`
+	JSON       bool   `name:"json" help:"Print JSON." xor:"form"`
+	APIKeyFile string `name:"api-key-file" type:"path" placeholder:"FILE" help:"Test the key in this file on every agency before it replaces the configured one; check nothing else." xor:"only"`
+	Shape      string `type:"path" placeholder:"FILE" help:"Write the form of real responses into this file, without any value of them; check nothing else." xor:"only,form"`
 }
 
 func (CheckCmd) Help() string {
@@ -28,30 +28,27 @@ func (CheckCmd) Help() string {
 		"  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key\n  doorbell check --shape shape.json"
 }
 
-// Run says whether `doorbell run` would work, with this configuration, here and now. It leaves
-// nothing behind.
+// Run says whether `doorbell run` would work, with this configuration, here and now, or only
+// whether another key would. It leaves nothing behind.
 func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
-	if cmd.APIKeyFile != "" || cmd.Shape != "" {
-		if err != nil {
-			return err
-		}
-		if cmd.Shape != "" {
-			return cmd.shape(ctx, p, cfg)
-		}
-		return cmd.key(ctx, p, cfg)
+	run := check.Run
+	p.warn(cfg.Warnings)
+	if cmd.APIKeyFile != "" && err == nil {
+		cfg, err = cfg.WithKeyFile(cmd.APIKeyFile)
+		run = check.Key
 	}
-	var r *check.Report
-	switch {
-	case err == nil:
-		if r, err = check.Run(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr}); err != nil {
+	if cmd.Shape != "" && err == nil {
+		return cmd.shape(ctx, p, cfg)
+	}
+	if err != nil && !cmd.JSON {
+		return err
+	}
+	r := check.Refused(err)
+	if err == nil {
+		if r, err = run(ctx, cfg, release); err != nil {
 			return err
 		}
-	case cmd.JSON:
-		r = check.Refused(err)
-	default:
-		p.warn(cfg.Warnings)
-		return err
 	}
 	if cmd.JSON {
 		return cmp.Or(p.printJSON(r), r.Err())
@@ -59,23 +56,9 @@ func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	return cmp.Or(r.WriteText(p.stdout, p.terminalOf(p.stdout).TextOptions), r.Err())
 }
 
-// key tests another key on the configured agencies.
-func (cmd *CheckCmd) key(ctx context.Context, p *program, cfg *config.Config) error {
-	other, err := cfg.WithKeyFile(cmd.APIKeyFile)
-	if err != nil {
-		return err
-	}
-	refused, err := check.Key(ctx, check.Options{Config: other, Version: release, Progress: p.stderr}, p.stdout)
-	if err == nil && refused > 0 {
-		return exit.Failed(fmt.Errorf("the key in %s does not open %s", cmd.APIKeyFile, ops.Counted(refused, "agency")),
-			"leave the configured key in place, and ask the provider's account manager")
-	}
-	return err
-}
-
 // shape writes the form of real responses into a file that can be handed on.
 func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) error {
-	f, err := check.Shape(ctx, check.Options{Config: cfg, Version: release, Progress: p.stderr})
+	f, err := check.Shape(ctx, cfg, release)
 	if err != nil {
 		return err
 	}

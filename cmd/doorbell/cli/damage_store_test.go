@@ -80,8 +80,7 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 			}
 			mustBeDamage(s, t, name+": "+args[0], code, c.Stderr.String())
 		}
-		r, _ := checked(t, s, exit.CodeIO, s.Environ, "damaged store: "+path+": ", "backup", "start it again", "A100: access")
-		failsOnlyIn(t, r, check.SectionDisk)
+		checked(t, s, exit.CodeIO, check.SectionDisk, s.Environ, "damaged store: "+path+": ", "backup", "start it again", "A100: access")
 		mustBeUntouched(t, s.Dir, before)
 		overwrite(t, path, 0, whole)
 	}

@@ -21,13 +21,6 @@ type CheckCmd struct {
 	Shape      string `type:"path" placeholder:"FILE" help:"Write the form of real responses into this file, without any value of them; check nothing else." xor:"only,form"`
 }
 
-func (CheckCmd) Help() string {
-	return "Changes nothing. Beside a running daemon it begins at most one request a second.\n\n" +
-		"Exit codes: 0 run would work (warnings allowed), 78 and 74 it would end with that, 1 something\n" +
-		"else would not work.\n\n69: the daemon holds the store and does not answer.\n\nExamples:\n" +
-		"  doorbell check\n  doorbell check --api-key-file /run/secrets/new-key\n  doorbell check --shape shape.json"
-}
-
 // Run says whether `doorbell run` would work, with this configuration, here and now, or only
 // whether another key would. It leaves nothing behind.
 func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
@@ -75,10 +68,6 @@ type ConfigCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (ConfigCmd) Help() string {
-	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
-}
-
 // Run prints what is in effect, also when it is not good enough to run; then the problems follow as
 // the error.
 func (c *ConfigCmd) Run(_ context.Context, p *program) error {
@@ -87,12 +76,9 @@ func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 		_, err = receivers.Open(cfg, release)
 	}
 	p.warn(cfg.Warnings)
-	if c.JSON {
-		return cmp.Or(p.printJSON(cfg.Settings), err)
-	}
-	rows := []string{"VARIABLE\tVALUE\tSOURCE"}
+	var rows [][]string
 	for _, s := range cfg.Settings {
-		rows = append(rows, s.Name+"\t"+cmp.Or(ops.Printable(s.Value), "-")+"\t"+s.Source)
+		rows = append(rows, []string{s.Name, s.Value, s.Source})
 	}
-	return cmp.Or(p.printTable(rows), err)
+	return cmp.Or(p.result(c.JSON, cfg.Settings, table("", "VARIABLE|VALUE|SOURCE", rows)), err)
 }

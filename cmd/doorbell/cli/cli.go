@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"reflect"
 	"strings"
@@ -15,8 +16,8 @@ import (
 )
 
 // grammar is the command line. Each command is a struct of its flags in the file of its noun.
-// Validate refuses what cannot be, Run does what is asked for, and what Help returns is printed by
-// --help below the flags.
+// Validate refuses what cannot be, Run does what is asked for, and help.txt has what --help prints
+// below the usage.
 type grammar struct {
 	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
 	Demo    DemoCmd    `cmd:"" group:"run" help:"Run everything against a simulated API, without any configuration."`
@@ -102,12 +103,15 @@ func validAgency(name, id string) error {
 // is 80, are usage errors.
 func (p *program) execute(ctx context.Context, args []string) error {
 	answered := false // --help has printed and wants to exit
+	defer p.close()
 	parser, err := newParser(
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { answered = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
-		kong.BindToProvider(func() (*config.Config, error) { return config.Read(p.environ) }), // of a command that asks for it
+		// What a command's Run asks for:
+		kong.BindToProvider(func() (*config.Config, error) { return config.Read(p.environ) }),
+		kong.BindToProvider(p.openLog), kong.BindToProvider(p.openPeople), kong.BindToProvider(p.openDeadLetters),
 	)
 	if err != nil {
 		return err
@@ -126,7 +130,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 }
 
 func newParser(more ...kong.Option) (*kong.Kong, error) {
-	return kong.New(new(grammar), append(more,
+	parser, err := kong.New(new(grammar), append(more,
 		kong.Name("doorbell"),
 		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, Teams, mail or a webhook."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: usualWidth}),
@@ -137,7 +141,21 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"),
 		},
 	)...)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.ReplaceAll(helpText, "${scenario_list}", scenarioList())
+	for _, command := range parser.Model.Leaves(false) {
+		_, command.Detail, _ = strings.Cut(text, "== "+command.Path()+"\n")
+		command.Detail, _, _ = strings.Cut(command.Detail, "\n== ")
+	}
+	return parser, nil
 }
+
+// helpText is what --help says of each command below its usage.
+//
+//go:embed help.txt
+var helpText string
 
 // usageError is an error of the parser in the parser's words, with the command that explains the
 // usage.

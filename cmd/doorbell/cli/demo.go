@@ -19,7 +19,6 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
 )
 
@@ -30,10 +29,6 @@ type DemoCmd struct {
 	JSON       bool          `name:"json" xor:"what" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
-}
-
-func (DemoCmd) Help() string {
-	return "Example:\n  doorbell demo --for 20s"
 }
 
 func (c *DemoCmd) Validate() error {
@@ -61,99 +56,102 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 		return exit.IO(err, "")
 	}
 	defer os.RemoveAll(dir)
-	api, err := demoAPI(ctx)
-	if err != nil {
-		return exit.IO(err, "")
-	}
-	if c.Standby {
-		d := pairDemo{out: p.stdout, dir: dir, api: api}
-		return d.run(ctx)
-	}
-	d := &demo{out: p.stdout, api: api, began: time.Now()}
+	out := p.stdout // for people
 	if c.JSON {
-		d.out = p.stderr
+		out = p.stderr
 	}
-	if d.put, err = (EventForm{JSON: c.JSON}).printer(p, func(e ops.LoggedEvent, width int) string {
-		return ops.Line(e.Event, true, width) // its people are made up
-	}); err != nil {
-		return err
-	}
-	if err := d.open(ctx, dir, c); err != nil {
-		return err
-	}
-	err = d.run(ctx)
-	d.summary()
-	return err
-}
-
-// demoAPI serves a made-up API on a free port.
-func demoAPI(ctx context.Context) (m madeUp, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return m, err
-	}
-	m = flow(ctx, sandbox.NewModel(sandbox.Options{Seed: 1}), sandbox.GeneratorOptions{
+	api := flow(ctx, sandbox.NewModel(sandbox.Options{Seed: 1}), sandbox.GeneratorOptions{
 		Seed: 1, Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
 		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})
-	m.url = "http://" + l.Addr().String()
-	go serveUntil(ctx, l, m.handler)
-	return m, nil
-}
-
-// demo is one run of it.
-type demo struct {
-	out    io.Writer // for people
-	put    func(ops.LoggedEvent) error
-	api    madeUp
-	daemon *daemon.Daemon
-	nats   string // URL
-	began  time.Time
-
-	count int           // of events
-	first time.Duration // until the first contact request arrived
+	if err := api.serve(ctx, out, "127.0.0.1:0"); err != nil {
+		return err
+	}
+	if c.Standby {
+		d := pairDemo{p: p, out: out, dir: dir, api: api, began: time.Now()}
+		if err := d.run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}
+	return c.watch(ctx, p, out, api, dir)
 }
 
 // Where the events of a demo are.
 const demoPrefix, demoStream = "listings", "LISTINGS"
 
-func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
-	natsListen, err := freeAddress(d.out, "NATS", c.NATSListen)
+// fast is the environment of a doorbell that watches closely.
+func (m *madeUp) fast(dir string) []string {
+	return append(m.environ(), "DOORBELL_DATA_DIR="+dir, "DOORBELL_REQUESTS_PER_SECOND=50",
+		"DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=2s")
+}
+
+// watch runs a daemon and reads its stream as any subscriber would.
+func (c *DemoCmd) watch(ctx context.Context, p *program, out io.Writer, api madeUp, dir string) error {
+	began := time.Now()
+	natsListen, err := freeAddress(out, "NATS", c.NATSListen)
 	if err != nil {
 		return err
 	}
-	httpListen, err := freeAddress(d.out, "the status page", c.HTTPListen)
+	httpListen, err := freeAddress(out, "the status page", c.HTTPListen)
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Read(append(d.api.fast(dir), "DOORBELL_NATS_LISTEN="+natsListen, "DOORBELL_HTTP_LISTEN="+httpListen, "DOORBELL_SHOW_PEOPLE=true", "DOORBELL_STREAM_MAX=1GiB"), config.GroupPoll)
+	cfg, err := config.Read(append(api.fast(dir), "DOORBELL_NATS_LISTEN="+natsListen, "DOORBELL_HTTP_LISTEN="+httpListen,
+		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_STREAM_MAX=1GiB"), config.GroupPoll)
 	if err != nil {
 		return err
 	}
-	if d.daemon, err = daemon.New(ctx, DaemonOptions(cfg, discardLog())); err != nil {
+	d, err := daemon.New(ctx, DaemonOptions(cfg, discardLog()))
+	if err != nil {
 		return err
 	}
-	s, err := d.daemon.Verbs().Status()
-	d.nats = s.NATS.URL
-	fmt.Fprintf(d.out, `doorbell demo: everything here is made up, and gone when it ends.
+	defer d.Close()
+	s, err := d.Verbs().Status()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, `doorbell demo: everything here is made up, and gone when it ends.
 
   The listings API   %s (agencies %s)
-  NATS               %s (stream LISTINGS)
+  NATS               %[3]s (stream LISTINGS)
   The status page    %s
 
 Subscribe from another terminal, with the nats command or any NATS client:
 
-  nats --server %s sub 'listings.v1.*.contact_request.created'
+  nats --server %[3]s sub 'listings.v1.*.contact_request.created'
 
 What was there before is learned first and not announced. Then, as it happens:
 
-`, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, s.Page, d.nats)
+`, api.API, strings.Join(api.Agencies, ", "), s.NATS.URL, s.Page)
+	put, err := EventForm{JSON: c.JSON}.printer(p, func(e ops.LoggedEvent, width int) string {
+		return ops.Line(e.Event, true, width) // its people are made up
+	})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(running) }()
+	for !d.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
+		time.Sleep(10 * time.Millisecond)
+	}
+	count, first := 0, time.Duration(0)
+	err = p.tailOf(ctx, s.NATS.URL, "", func(e ops.LoggedEvent) error {
+		count++
+		if first == 0 && e.Event.Type == events.TypeContactRequestCreated {
+			first = time.Since(began)
+		}
+		return put(e)
+	})
+	stop()
+	err = errors.Join(err, <-ended)
+	fmt.Fprintf(out, "\n%d events in %s\n", count, time.Since(began).Round(100*time.Millisecond))
+	if first > 0 {
+		fmt.Fprintf(out, "The first contact request arrived %s after the start.\n", first.Round(100*time.Millisecond))
+	}
 	return err
-}
-
-// fast is the environment of a doorbell that watches it closely.
-func (m madeUp) fast(dir string) []string {
-	return append(m.environ(), "DOORBELL_DATA_DIR="+dir, "DOORBELL_REQUESTS_PER_SECOND=50", "DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=2s")
 }
 
 // freeAddress returns the address, or one with a free port if it is in use, and says so.
@@ -165,133 +163,105 @@ func freeAddress(w io.Writer, what, address string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-func (d *demo) run(ctx context.Context) error {
-	defer d.daemon.Close()
-	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, discardLog())
+// tailOf reads the events of a demo from the beginning, until ctx ends.
+func (p *program) tailOf(ctx context.Context, url string, of events.Type, put func(ops.LoggedEvent) error) error {
+	conn, err := p.connectTo(ctx, natsd.Dial{URL: url})
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
-		return exit.Failed(err, "")
+		return err
 	}
-	defer nc.Close()
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- d.daemon.Run(running) }()
-	printErr := d.print(running, stream.Conn{Conn: nc})
-	stop()
-	return errors.Join(printErr, <-ended)
-}
-
-// print reads the stream as any subscriber would, and shows each event as it arrives, until ctx
-// ends.
-func (d *demo) print(ctx context.Context, nc stream.Conn) error {
-	for !d.daemon.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
-		time.Sleep(10 * time.Millisecond)
-	}
-	return tail(ctx, nc, relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, All: true}, d.show, func(string, ...any) {})
-}
-
-func (d *demo) show(e ops.LoggedEvent) error {
-	d.count++
-	if d.first == 0 && e.Event.Type == events.TypeContactRequestCreated {
-		d.first = time.Since(d.began)
-	}
-	return d.put(e)
-}
-
-func (d *demo) summary() {
-	fmt.Fprintf(d.out, "\n%d events in %s\n", d.count, time.Since(d.began).Round(100*time.Millisecond))
-	if d.first > 0 {
-		fmt.Fprintf(d.out, "The first contact request arrived %s after the start.\n", d.first.Round(100*time.Millisecond))
-	}
+	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: of, All: true}
+	return tail(ctx, conn, o, put, func(string, ...any) {})
 }
 
 // pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
 // two doorbells in processes of their own, one of which is killed.
 type pairDemo struct {
-	out  io.Writer
-	dir  string
-	api  madeUp
-	urls string // of the servers
-	conn stream.Conn
+	p     *program
+	out   io.Writer
+	dir   string
+	api   madeUp
+	began time.Time
+	urls  string // of the servers
 }
 
-// before and after are how long the demo goes on before and after the kill.
-const before, after = 10 * time.Second, 10 * time.Second
+const (
+	beforeKill = 10 * time.Second // how long both doorbells go on before the kill
+	afterKill  = 10 * time.Second // and after the takeover
+	// takeoverLimit is more than a takeover and the start of a process take.
+	takeoverLimit = time.Minute
+)
 
-// takeoverLimit is more than a takeover and the start of a process take.
-const takeoverLimit = time.Minute
+func (d *pairDemo) say(format string, args ...any) {
+	fmt.Fprintf(d.out, "  %5.1f s  "+format+"\n", append([]any{time.Since(d.began).Seconds()}, args...)...)
+}
 
+// run kills the doorbell that works, and compares the stream at the end.
 func (d *pairDemo) run(ctx context.Context) error {
 	urls, stop, err := natsd.StartThree(ctx, filepath.Join(d.dir, "nats"))
 	if err != nil {
 		return err
 	}
 	defer stop()
-	conn, err := connectTo(ctx, natsd.Dial{URL: urls})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	d.urls, d.conn = urls, conn
-	js, err := conn.JetStream()
-	if err != nil {
-		return err
-	}
-	made := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: 24 * time.Hour, Replicas: 3}.StreamConfig()
-	if _, err := js.CreateStream(ctx, made); err != nil {
+	d.urls = urls
+	if err := d.makeStream(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "doorbell demo: three NATS servers and two doorbells, one and two. Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
-	if err := d.story(ctx); ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-// story kills the doorbell that works, and compares the stream at the end.
-func (d *pairDemo) story(ctx context.Context) error {
-	began := time.Now()
-	say := func(format string, args ...any) {
-		fmt.Fprintf(d.out, "  %5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, args...)...)
-	}
-	one, err := d.launch(ctx, "one")
+	killOne, err := d.launch(ctx, "one")
 	if err != nil {
 		return err
 	}
-	defer endProcess(one)
+	defer killOne()
 	if err := d.asks(ctx, "one"); err != nil {
 		return err
 	}
-	two, err := d.launch(ctx, "two")
+	killTwo, err := d.launch(ctx, "two")
 	if err != nil {
 		return err
 	}
-	defer endProcess(two)
-	say("one works, two waits")
+	defer killTwo()
+	d.say("one works, two waits")
 	since := time.Now()
-	if err := sleep(ctx, before); err != nil {
+	if err := sleep(ctx, beforeKill); err != nil {
 		return err
 	}
-	endProcess(one)
+	killOne()
 	killed := time.Now()
-	say("one is killed")
+	d.say("one is killed")
 	if err := d.asks(ctx, "two"); err != nil {
 		return err
 	}
-	say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
+	d.say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
 	leads, lost, doubled, err := d.compare(ctx, since)
 	if err != nil {
 		return err
 	}
-	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
+	d.say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
 	if lost+doubled > 0 {
 		return errors.New("the stream does not hold each contact request once")
 	}
 	return nil
 }
 
-// launch starts a doorbell like a user does.
-func (d *pairDemo) launch(ctx context.Context, name string) (*exec.Cmd, error) {
+// makeStream makes the stream with three replicas.
+func (d *pairDemo) makeStream(ctx context.Context) error {
+	conn, err := d.p.connectTo(ctx, natsd.Dial{URL: d.urls})
+	if err != nil {
+		return err
+	}
+	js, err := conn.JetStream()
+	if err == nil {
+		o := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: 24 * time.Hour, Replicas: 3}
+		_, err = js.CreateStream(ctx, o.StreamConfig())
+	}
+	return err
+}
+
+// launch starts a doorbell like a user does. The function that it returns kills it.
+func (d *pairDemo) launch(ctx context.Context, name string) (kill func(), err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -299,12 +269,10 @@ func (d *pairDemo) launch(ctx context.Context, name string) (*exec.Cmd, error) {
 	c := exec.CommandContext(ctx, program, "run")
 	c.Args[0] = os.Args[0] // a program may be called by another name than its file has
 	c.Env = append(d.api.fast(filepath.Join(d.dir, name)), "NATS_URL="+d.urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
-	return c, c.Start()
-}
-
-func endProcess(c *exec.Cmd) {
-	_ = c.Process.Kill()
-	_ = c.Wait()
+	return func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}, c.Start()
 }
 
 // asks waits until a doorbell sends its next request.
@@ -321,10 +289,10 @@ func (d *pairDemo) asks(ctx context.Context, name string) error {
 	return nil
 }
 
-// compare compares the stream with what the API knows. It reads on for a while, and longer where what
-// was created last has not arrived.
+// compare compares the stream with what the API knows. It reads on for a while, and longer where
+// what was created last has not arrived.
 func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
-	until, times := time.Now(), map[string]int{}
+	until, arrived := time.Now(), map[string]int{}
 	count := func() {
 		leads, lost, doubled = 0, 0, 0
 		for _, c := range d.api.model.Truth().ContactRequests {
@@ -332,7 +300,7 @@ func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, d
 				continue
 			}
 			leads++
-			switch n := times[c.AgencyID+" "+c.ID]; {
+			switch n := arrived[c.AgencyID+" "+c.ID]; {
 			case n == 0:
 				lost++
 			case n > 1:
@@ -340,19 +308,18 @@ func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, d
 			}
 		}
 	}
-	ctx, stop := context.WithTimeout(ctx, after+takeoverLimit)
+	ctx, stop := context.WithTimeout(ctx, afterKill+takeoverLimit)
 	defer stop()
-	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: events.TypeContactRequestCreated, All: true}
-	err = tail(ctx, d.conn, o, func(e ops.LoggedEvent) error {
+	err = d.p.tailOf(ctx, d.urls, events.TypeContactRequestCreated, func(e ops.LoggedEvent) error {
 		body, err := e.Event.Payload()
 		if c, is := body.(*events.ContactRequestCreated); is {
-			times[e.Event.AgencyID+" "+c.ContactRequestID]++
+			arrived[e.Event.AgencyID+" "+c.ContactRequestID]++
 		}
-		if count(); lost == 0 && time.Since(until) > after {
+		if count(); lost == 0 && time.Since(until) > afterKill {
 			stop()
 		}
 		return err
-	}, func(string, ...any) {})
+	})
 	count()
 	return leads, lost, doubled, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,32 +25,23 @@ type DLQCmd struct {
 	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
 }
 
+const noDeadLetters = "no dead letters"
+
 // DLQLsCmd is `doorbell dlq ls`.
 type DLQLsCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (DLQLsCmd) Help() string { return "It shows no person's data.\n\nExample:\n  doorbell dlq ls" }
-
-func (c *DLQLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	b, err := openLetterbox(ctx, cfg)
-	if err != nil {
-		return err
+func (c *DLQLsCmd) Run(p *program, dead *deadLetters) error {
+	var rows [][]string
+	for _, l := range dead.list {
+		rows = append(rows, []string{
+			strconv.FormatUint(l.Number, 10), l.At.Format(time.RFC3339), l.Forwarder, l.AgencyID,
+			string(l.Type), strconv.Itoa(l.Attempts), l.Reason,
+		})
 	}
-	defer b.conn.Close()
-	switch {
-	case c.JSON:
-		return p.printJSON(b.list)
-	case len(b.list) == 0:
-		return p.print("no dead letters")
-	}
-	rows := []string{"NUMBER\tAT\tFORWARDER\tAGENCY\tTYPE\tTRIES\tREASON"}
-	for _, l := range b.list {
-		rows = append(rows, fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%s", l.Number, l.At.Format(time.RFC3339),
-			ops.Printable(l.Forwarder), ops.Printable(l.AgencyID), ops.Printable(string(l.Type)), l.Attempts,
-			ops.Printable(l.Reason)))
-	}
-	return p.printTable(rows)
+	return p.result(c.JSON, dead.list,
+		table(noDeadLetters, "NUMBER|AT|FORWARDER|AGENCY|TYPE|TRIES|REASON", rows))
 }
 
 // letterChoice are the flags that choose dead letters.
@@ -70,31 +62,23 @@ func (c *letterChoice) Validate() error {
 // DLQRetryCmd is `doorbell dlq retry`.
 type DLQRetryCmd struct{ letterChoice }
 
-func (DLQRetryCmd) Help() string {
-	return "Set the variables of the receiver as for doorbell run.\n\nExample:\n  doorbell dlq retry 12 13"
-}
-
 func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ, config.GroupForward)
+	cfg, set, err := p.receivers("", "")
 	if err != nil {
 		return err
 	}
-	p.warn(cfg.Warnings)
-	set, err := receivers.Open(cfg, release)
+	dead, err := p.openDeadLetters(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
-	return c.each(ctx, p, cfg, "sent", func(b *letterbox, l forward.Letter) error {
+	return c.each(p, dead, "sent", func(l forward.Letter) error {
 		sending, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		err := b.Resend(sending, l.Number, routesFor(set.Routes(), l))
+		err := dead.Resend(sending, l.Number, routesFor(set.Routes(), l))
 		switch {
 		case err == nil:
-			return b.erase(ctx, l.Number)
-		case errors.Is(err, forward.ErrNoReceiver):
-			return fmt.Errorf("no receiver is configured for it: it is of the forwarder %s, for %s", l.Forwarder, l.Destination)
-		case errors.Is(err, forward.ErrUnreadable):
+			return dead.erase(ctx, l.Number)
+		case errors.Is(err, forward.ErrNoReceiver), errors.Is(err, forward.ErrUnreadable):
 			return err
 		}
 		word, reason := receivers.Outcome(err) // quotes of the receiver only what may be quoted
@@ -102,29 +86,19 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// routesFor are the routes of the letter's forwarder; where that has a name of its own, those that
-// lead to the letter's destination.
-func routesFor(all []forward.Route, l forward.Letter) (routes []forward.Route) {
-	named := !slices.Contains(receivers.Kinds, l.Forwarder)
-	for _, r := range all {
-		if r.Forwarder == l.Forwarder || named && r.Receiver.Traits().Destination == l.Destination {
-			routes = append(routes, r)
-		}
-	}
-	return routes
+// routesFor are the routes of the letter's forwarder, and those that lead to its destination: a
+// forwarder may have a name that no route of this configuration has.
+func routesFor(all []forward.Route, l forward.Letter) []forward.Route {
+	return slices.DeleteFunc(slices.Clone(all), func(r forward.Route) bool {
+		return r.Forwarder != l.Forwarder && r.Receiver.Traits().Destination != l.Destination
+	})
 }
 
 // DLQDropCmd is `doorbell dlq drop`.
 type DLQDropCmd struct{ letterChoice }
 
-func (DLQDropCmd) Help() string {
-	return "The events stay in stream and event log.\n\nExample:\n  doorbell dlq drop 12"
-}
-
-func (c *DLQDropCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	return c.each(ctx, p, cfg, "dropped", func(b *letterbox, l forward.Letter) error {
-		return b.erase(ctx, l.Number)
-	})
+func (c *DLQDropCmd) Run(ctx context.Context, p *program, dead *deadLetters) error {
+	return c.each(p, dead, "dropped", func(l forward.Letter) error { return dead.erase(ctx, l.Number) })
 }
 
 // letterOutcome is what became of a dead letter.
@@ -135,24 +109,18 @@ type letterOutcome struct {
 }
 
 // each does something with every letter that is chosen, and prints what became of it.
-func (c *letterChoice) each(ctx context.Context, p *program, cfg *config.Config, done string,
-	do func(*letterbox, forward.Letter) error,
-) error {
-	b, err := openLetterbox(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.conn.Close()
+func (c *letterChoice) each(p *program, dead *deadLetters, done string, do func(forward.Letter) error) error {
 	if c.All {
-		for _, l := range b.list {
+		for _, l := range dead.list {
 			c.Numbers = append(c.Numbers, l.Number)
 		}
 	}
 	outcomes, failed, text := []letterOutcome{}, 0, ""
 	for _, n := range c.Numbers {
 		o, err := letterOutcome{Number: n, Outcome: done}, forward.ErrNoLetter
-		if at := slices.IndexFunc(b.list, func(l forward.Letter) bool { return l.Number == n }); at >= 0 {
-			err = do(b, b.list[at])
+		at := slices.IndexFunc(dead.list, func(l forward.Letter) bool { return l.Number == n })
+		if at >= 0 {
+			err = do(dead.list[at])
 		}
 		if err != nil {
 			failed++
@@ -161,14 +129,10 @@ func (c *letterChoice) each(ctx context.Context, p *program, cfg *config.Config,
 		outcomes = append(outcomes, o)
 		text += strings.TrimSuffix(fmt.Sprintf("%d %s: %s", n, o.Outcome, o.Reason), ": ") + "\n"
 	}
-	switch {
-	case c.JSON:
-		err = p.printJSON(outcomes)
-	case len(outcomes) == 0:
-		err = p.print("no dead letters")
-	default:
-		err = p.print(text)
+	if len(outcomes) == 0 {
+		text = noDeadLetters
 	}
+	err := p.result(c.JSON, outcomes, text)
 	if err == nil && failed > 0 {
 		err = exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed, len(outcomes)),
 			"doorbell dlq ls lists them")
@@ -176,42 +140,40 @@ func (c *letterChoice) each(ctx context.Context, p *program, cfg *config.Config,
 	return err
 }
 
-// letterbox is the dead letters of a NATS, and the list of those that it held when it was opened.
-type letterbox struct {
+// deadLetters are those of a NATS, and the list of those that it held when it was opened.
+type deadLetters struct {
 	*forward.DeadLetters
-	conn   stream.Conn
 	list   []forward.Letter
 	daemon *ops.Client // erases those of an embedded server, whose guests may not; else nil
 }
 
-func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
-	conn, err := connectStream(ctx, c)
+func (p *program) openDeadLetters(ctx context.Context, c *config.Config) (*deadLetters, error) {
+	conn, err := p.connectStream(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	b := &letterbox{conn: conn, list: []forward.Letter{}}
+	d := &deadLetters{list: []forward.Letter{}}
 	if c.NATS.URL == "" {
-		b.daemon = options.Client(c.Base)
+		d.daemon = options.Client(c.Base)
 	}
-	b.DeadLetters, err = forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
+	d.DeadLetters, err = forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
 	if err == nil {
-		for l, failed := range b.List(ctx) {
-			b.list, err = append(b.list, l), failed
+		for l, failed := range d.List(ctx) {
+			d.list, err = append(d.list, l), failed
 		}
 	}
 	if err != nil {
-		defer conn.Close()
 		return nil, exit.Failed(stream.Explain(conn, err),
 			"is the NATS server up, and may this user read the stream of dead letters?")
 	}
-	return b, nil
+	return d, nil
 }
 
-func (b *letterbox) erase(ctx context.Context, number uint64) error {
-	if b.daemon == nil {
-		return b.Drop(ctx, number)
+func (d *deadLetters) erase(ctx context.Context, number uint64) error {
+	if d.daemon == nil {
+		return d.Drop(ctx, number)
 	}
-	_, err := ops.DropLetter.Ask(ctx, b.daemon, ops.DropLetterRequest{Number: number})
+	_, err := ops.DropLetter.Ask(ctx, d.daemon, ops.DropLetterRequest{Number: number})
 	if errors.Is(err, ops.ErrNoAnswer) {
 		return errors.New("only the daemon may erase it, and none answers in DOORBELL_DATA_DIR")
 	}

@@ -37,7 +37,7 @@ type EventForm struct {
 
 // printer returns what prints an event in this form. For people it is what text returns.
 func (f EventForm) printer(p *program, text func(e ops.LoggedEvent, width int) string) (func(ops.LoggedEvent) error, error) {
-	t := p.terminalOf(p.stdout)
+	width := p.terminalOf(p.stdout).Width
 	switch {
 	case f.CSV:
 		return csvOf(p.stdout)
@@ -45,7 +45,7 @@ func (f EventForm) printer(p *program, text func(e ops.LoggedEvent, width int) s
 		return func(e ops.LoggedEvent) error { return printJSONEvent(p.stdout, e.Event) }, nil
 	}
 	return func(e ops.LoggedEvent) error {
-		_, err := fmt.Fprintln(p.stdout, text(e, t.Width))
+		_, err := fmt.Fprintln(p.stdout, text(e, width))
 		return err
 	}, nil
 }
@@ -60,20 +60,16 @@ func csvOf(w io.Writer) (func(ops.LoggedEvent) error, error) {
 func cellsOf(l ops.LoggedEvent) []string {
 	e := l.Event
 	var p struct {
-		CreatedAt time.Time               `json:"createdAt"`
-		Score     json.RawMessage         `json:"score"`
-		Contact   events.Contact          `json:"contact"`
-		Insertion events.InsertionSummary `json:"insertion"`
+		CreatedAt time.Time
+		Score     json.RawMessage
+		Contact   events.Contact
+		Insertion events.InsertionSummary
 	}
 	_ = json.Unmarshal(e.Data, &p) // what cannot be read stays empty
 	person, i := p.Contact, p.Insertion
 	name := cmp.Or(strings.TrimSpace(person.FirstName+" "+person.LastName), person.FullName)
 	if person.Company != "" {
 		name = strings.TrimPrefix(name+", "+person.Company, ", ")
-	}
-	score := strings.Trim(string(p.Score), `"`)
-	if score == "null" {
-		score = ""
 	}
 	published := "yes"
 	if !l.Acknowledged {
@@ -82,7 +78,8 @@ func cellsOf(l ops.LoggedEvent) []string {
 	return []string{
 		spreadsheetTime(e.RecordedTime), spreadsheetTime(p.CreatedAt), e.AgencyID, string(e.Type), e.Reference,
 		i.Title, i.Street, i.PostalCode, i.Locality, name, person.Email, cmp.Or(person.Phone, person.PhoneRaw), person.Message,
-		score, string(e.Origin), published, e.ID, strconv.FormatUint(e.Sequence, 10),
+		strings.Trim(strings.TrimPrefix(string(p.Score), "null"), `"`), string(e.Origin), published, e.ID,
+		strconv.FormatUint(e.Sequence, 10),
 	}
 }
 
@@ -104,16 +101,22 @@ func printJSONEvent(w io.Writer, e events.Event) error {
 	return err
 }
 
-// printEvents prints what a query means, and returns how many events that are.
-func printEvents(ctx context.Context, log *opened, q ops.EventQuery, put func(ops.LoggedEvent) error) (n int, err error) {
+// printLog prints the events of the log that a query selects, and returns how many they are.
+func (f EventForm) printLog(ctx context.Context, p *program, log *eventLog, q ops.EventQuery,
+	text func(e ops.LoggedEvent, width int) string,
+) (n int, err error) {
+	put, err := f.printer(p, text)
+	if err != nil {
+		return 0, err
+	}
 	for e, err := range log.Events(ctx, q) {
-		if ctx.Err() != nil {
-			break
-		}
 		if err == nil {
 			err = put(e)
 		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return n, nil
+		case err != nil:
 			return n, err
 		}
 		n++
@@ -130,32 +133,17 @@ type EventsLsCmd struct {
 	Limit int `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
 }
 
-func (EventsLsCmd) Help() string {
-	return "The oldest comes first. Times are UTC.\n\nExamples:\n" +
-		"  doorbell events ls --agency A100 --type 'access.>' --since 24h\n" +
-		"  doorbell events ls --type contact_request.created --since 30d --limit 0 --csv > leads.csv"
-}
-
 func (c *EventsLsCmd) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: must not be negative")
 	}
-	return c.valid()
+	return c.EventFilter.Validate()
 }
 
-func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	log, err := open(ctx, cfg.Base)
-	if err != nil {
-		return err
-	}
-	defer log.close()
-	put, err := c.printer(p, listed)
-	if err != nil {
-		return err
-	}
+func (c *EventsLsCmd) Run(ctx context.Context, p *program, log *eventLog) error {
 	q := c.query()
 	q.Newest = c.Limit
-	n, err := printEvents(ctx, log, q, put)
+	n, err := c.printLog(ctx, p, log, q, listed)
 	switch {
 	case err != nil:
 		return err
@@ -170,114 +158,86 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 // listed describes an event of the log in one line without people's data.
 func listed(e ops.LoggedEvent, width int) string {
 	head := fmt.Sprintf("%6d  %s", e.Event.Sequence, e.Event.RecordedTime.Format(time.DateTime))
-	state := ""
-	if !e.Acknowledged {
-		state = "  (waits)"
-		width = max(width-len(state), 0)
+	waits := waits(e)
+	if waits != "" {
+		width = max(width-len(waits), 0)
 	}
-	return ops.LineAfter(head, e.Event, false, width) + state
+	return ops.LineAfter(head, e.Event, false, width) + waits
+}
+
+// waits marks an event that the stream does not have yet.
+func waits(e ops.LoggedEvent) string {
+	if e.Acknowledged {
+		return ""
+	}
+	return "  (waits)"
 }
 
 // EventsShowCmd is `doorbell events show`.
 type EventsShowCmd struct {
 	Which string `arg:"" name:"event" help:"Id of the event (its ce-id), or its position in the log (its ce-sequence)."`
 	EventForm
-}
 
-func (EventsShowCmd) Help() string {
-	return "People and the API's record are masked unless --json or --csv.\n\n" +
-		"Example:\n  doorbell events show 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
+	query ops.EventQuery
 }
 
 var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
 
 func (c *EventsShowCmd) Validate() error {
-	_, err := c.query()
-	return err
-}
-
-func (c *EventsShowCmd) query() (ops.EventQuery, error) {
 	if eventID.MatchString(c.Which) {
-		return ops.EventQuery{ID: c.Which, Newest: 1}, nil
+		c.query = ops.EventQuery{ID: c.Which, Newest: 1}
+		return nil
 	}
 	n, err := strconv.ParseUint(c.Which, 10, 64)
 	if err != nil || n == 0 {
-		return ops.EventQuery{}, errors.New("EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id, which --json prints")
+		return errors.New("EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id, which --json prints")
 	}
-	return ops.EventQuery{FromSequence: n, ToSequence: n}, nil
+	c.query = ops.EventQuery{FromSequence: n, ToSequence: n}
+	return nil
 }
 
 // Run prints one event of the log in full.
-func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	q, err := c.query()
-	if err != nil {
-		return err
+func (c *EventsShowCmd) Run(ctx context.Context, p *program, log *eventLog) error {
+	n, err := c.printLog(ctx, p, log, c.query, shown)
+	if n == 0 && err == nil {
+		err = exit.Failed(errors.New(noEvent), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 	}
-	log, err := open(ctx, cfg.Base)
-	if err != nil {
-		return err
-	}
-	defer log.close()
-	put, err := c.printer(p, func(e ops.LoggedEvent, _ int) string { return shown(e) })
-	if err != nil {
-		return err
-	}
-	if n, err := printEvents(ctx, log, q, put); n > 0 || err != nil {
-		return err
-	}
-	return exit.Failed(errors.New(noEvent), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+	return err
 }
 
-// shown describes an event for people: what happened, and all of it with people's data masked.
-func shown(e ops.LoggedEvent) string {
+// shown describes an event for people: what happened, and the event as CloudEvents JSON, indented,
+// without the API's record and people's data.
+func shown(e ops.LoggedEvent, _ int) string {
 	_, parts := ops.Tell(e.Event, false)
-	head := string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(parts, "  ")
-	if !e.Acknowledged {
-		head += "  (waits)"
-	}
-	return ops.Printable(head) + "\n\n" + maskedEvent(e.Event)
-}
-
-// maskedEvent returns an event as CloudEvents JSON, indented, without the API's record and people's
-// data.
-func maskedEvent(e events.Event) string {
-	masked, ok := ops.Masked(e)
+	head := ops.Printable(string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(parts, "  ") + waits(e))
+	masked, ok := ops.Masked(e.Event)
 	text, err := masked.AppendJSON(nil)
 	var b bytes.Buffer
 	if !ok || err != nil || json.Indent(&b, text, "", "  ") != nil {
-		return "the event cannot be read"
+		return head + "\n\nthe event cannot be read"
 	}
-	return b.String()
+	return head + "\n\n" + b.String()
 }
 
 // EventsTailCmd is `doorbell events tail`.
 type EventsTailCmd struct {
 	EventForm
-	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
-	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
-	All    bool   `xor:"from" help:"Begin with the oldest event that is kept."`
-	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
+	Kind
+	All   bool   `xor:"from" help:"Begin with the oldest event that is kept."`
+	Since Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 }
 
-func (EventsTailCmd) Help() string {
-	return "Without --all and --since it begins with the next event. Times are UTC.\n\n" +
-		"Example:\n  doorbell events tail --type contact_request.created --since 2h"
-}
-
-func (c *EventsTailCmd) Validate() error {
-	return cmp.Or(validType(c.Type), validAgency("--agency", c.Agency), validSince(c.Since))
-}
+func (c *EventsTailCmd) Validate() error { return cmp.Or(c.Kind.Validate(), validSince(c.Since)) }
 
 // Run prints events of the stream as they arrive.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	nc, err := connectStream(ctx, cfg)
-	switch {
-	case err != nil && ctx.Err() != nil: // interrupted while connecting
+	nc, err := p.connectStream(ctx, cfg)
+	if ctx.Err() != nil { // interrupted while connecting
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
-	defer nc.Close()
 	put, err := c.printer(p, func(e ops.LoggedEvent, width int) string { return ops.Line(e.Event, false, width) })
 	if err != nil {
 		return err
@@ -311,10 +271,22 @@ func tail(ctx context.Context, nc stream.Conn, o relay.TailOptions, put func(ops
 	return nil
 }
 
+// Kind is the flags that select events by what they are.
+type Kind struct {
+	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+}
+
+func (k *Kind) Validate() error {
+	if k.Type != "" && !config.KnownType(k.Type) {
+		return fmt.Errorf("--type: there is no event type %q; %s", k.Type, config.TypeHint(k.Type))
+	}
+	return validAgency("--agency", k.Agency)
+}
+
 // EventFilter is the flags that select events of the log.
 type EventFilter struct {
-	Agency       string `placeholder:"AGENCY" help:"Only events of this agency."`
-	Type         string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	Kind
 	Insertion    string `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
 	Since        Moment `placeholder:"MOMENT" help:"Only events recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 	Until        Moment `placeholder:"MOMENT" help:"Only events recorded before this moment."`
@@ -322,8 +294,8 @@ type EventFilter struct {
 	ToSequence   uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
 }
 
-// valid rejects values that no event can have.
-func (f *EventFilter) valid() error {
+// Validate rejects values that no event can have.
+func (f *EventFilter) Validate() error {
 	since, until := time.Time(f.Since), time.Time(f.Until)
 	switch {
 	case f.ToSequence > 0 && f.FromSequence > f.ToSequence:
@@ -331,14 +303,7 @@ func (f *EventFilter) valid() error {
 	case !since.IsZero() && !until.IsZero() && !since.Before(until):
 		return errors.New("--until: is not after --since")
 	}
-	return cmp.Or(validType(f.Type), validAgency("--agency", f.Agency), validSince(f.Since))
-}
-
-func validType(name string) error {
-	if name != "" && !config.KnownType(name) {
-		return fmt.Errorf("--type: there is no event type %q; %s", name, config.TypeHint(name))
-	}
-	return nil
+	return cmp.Or(f.Kind.Validate(), validSince(f.Since))
 }
 
 // query returns the query that the flags mean.

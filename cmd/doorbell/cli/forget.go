@@ -26,31 +26,33 @@ type PersonFlags struct {
 	NotNamed  bool   `help:"Leave out contact requests that only name the address in a text: somebody else may have written them."`
 }
 
-func (f *PersonFlags) wanted() people.Wanted {
-	return people.Wanted{Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion, AgencyID: f.Agency, NotNamed: f.NotNamed}
+// fromInput stands for a value that is read from standard input, because others of this machine see
+// the command line.
+const fromInput = "-"
+
+// Validate refuses flags that match no person. What is read from standard input is checked by wanted.
+func (f *PersonFlags) Validate() error {
+	if f.Email == fromInput || f.Phone == fromInput {
+		return nil
+	}
+	_, err := f.wanted(nil)
+	return err
 }
 
-// read takes from standard input what is not to stand on the command line, where others of this
-// machine see it.
-func (f *PersonFlags) read(p *program) error {
+// wanted says whose data are meant, after it has read what comes from standard input.
+func (f *PersonFlags) wanted(stdin io.Reader) (people.Wanted, error) {
 	for _, value := range []*string{&f.Email, &f.Phone} {
-		if *value == "-" {
-			text, _ := bufio.NewReader(io.LimitReader(p.stdin, 1000)).ReadString('\n')
+		if *value == fromInput {
+			text, _ := bufio.NewReader(io.LimitReader(stdin, 1000)).ReadString('\n')
 			*value = strings.TrimSpace(text)
 		}
 	}
-	if err := f.valid(); err != nil {
-		return exit.Usage(err.Error(), "")
+	w := people.Wanted{
+		Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion,
+		AgencyID: f.Agency, NotNamed: f.NotNamed,
 	}
-	return nil
-}
-
-// valid refuses flags that match no person. What is read from standard input is checked when it is.
-func (f *PersonFlags) valid() error {
-	err := f.wanted().Check()
+	err := w.Check()
 	switch {
-	case f.Email == "-" && f.Phone == "", f.Phone == "-" && f.Email == "":
-		err = nil
 	case errors.Is(err, people.ErrNobody):
 		err = errors.New("write one of --email, --phone, --request and --insertion, or the latter two")
 	case errors.Is(err, people.ErrEmail):
@@ -58,7 +60,7 @@ func (f *PersonFlags) valid() error {
 	case err != nil:
 		err = fmt.Errorf("--phone: %w", err)
 	}
-	return cmp.Or(err, validAgency("--agency", f.Agency))
+	return w, cmp.Or(err, validAgency("--agency", f.Agency))
 }
 
 // ForgetCmd is `doorbell forget`.
@@ -69,35 +71,21 @@ type ForgetCmd struct {
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 
-func (ForgetCmd) Help() string {
-	return "Erases the person from event log, stream, replays and dead letters. The events stay without the\n" +
-		"person. The receipt in the data directory says what is out of reach.\n\n" +
-		"Example:\n  doorbell forget --email nora.beispiel@example.org --dry-run"
-}
-
-func (c *ForgetCmd) Validate() error { return c.valid() }
-
 // Run erases a person.
-func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	if err := c.read(p); err != nil {
-		return err
+func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, held *heldData) error {
+	wanted, err := c.wanted(p.stdin)
+	if err != nil {
+		return exit.Usage(err.Error(), "")
 	}
-	service, err := openPeople(ctx, cfg)
+	found, err := held.find(ctx, wanted)
 	if err != nil {
 		return err
-	}
-	defer service.close()
-	found, err := service.Find(ctx, c.wanted())
-	if err != nil {
-		return err
-	}
-	if c.JSON && c.DryRun {
-		err = p.printJSON(found)
-	} else if !c.JSON && len(found.Requests) > 0 {
-		err = printFound(p, found)
 	}
 	n := len(found.Requests)
 	requests := ops.Counted(n, "contact request")
+	if n > 0 && (c.DryRun || !c.JSON) {
+		err = p.result(c.JSON, found, foundText(found))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -106,59 +94,58 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	case c.DryRun:
 		return nil
 	case n > 1 && c.Request != "":
-		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", requests), "add --insertion and --agency, as the table above has them")
+		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", requests),
+			"add --insertion and --agency, as the table above has them")
 	}
 	if err := confirmed(c.Yes, "the person in "+requests+" would be erased for good"); err != nil {
 		return err
 	}
-	r, err := service.Forget(ctx, ops.ForgetRequest{Wanted: c.wanted(), Requests: found.Requests})
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		err = p.printJSON(r)
-	default:
-		err = printReceipt(p, cfg, r)
+	r, err := held.forget(ctx, ops.ForgetRequest{Wanted: wanted, Requests: found.Requests})
+	if err == nil {
+		err = p.result(c.JSON, r, receiptText(r, cfg.Base.DataDir))
 	}
 	if err == nil && r.Finished.IsZero() {
-		return exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem), "the daemon tries again before it publishes anything, and the next start does; --dry-run says when nothing is left")
+		err = exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem),
+			"the daemon tries again before it publishes anything, and the next start does; --dry-run says when nothing is left")
 	}
 	return err
 }
 
 func nothingHeld() error {
-	return exit.Failed(people.ErrNothing, "people write with another address or number, too: search for each; doorbell events ls lists contact requests")
+	return exit.Failed(people.ErrNothing,
+		"people write with another address or number, too: search for each; doorbell events ls lists contact requests")
 }
 
-// printFound says what is held, without the person.
-func printFound(p *program, found people.Found) error {
-	rows := []string{"AGENCY\tINSERTION\tCONTACT REQUEST"}
+// foundText says what is held, without the person.
+func foundText(found people.Found) string {
+	var rows [][]string
 	for _, r := range found.Requests {
-		row := strings.Join([]string{ops.Printable(r.AgencyID), ops.Printable(r.PropertyReferenceID), ops.Printable(r.ContactRequestID)}, "\t")
+		row := []string{r.AgencyID, r.PropertyReferenceID, r.ContactRequestID}
 		if slices.Contains(found.Named, r) {
-			row += "\tonly names the address"
+			row = append(row, "only names the address")
 		}
 		rows = append(rows, row)
 	}
-	below := ""
+	text := table("", "AGENCY|INSERTION|CONTACT REQUEST", rows)
 	if n := len(found.Named); n > 0 {
-		below += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
+		text += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
 	}
-	return cmp.Or(p.printTable(rows), p.print(below+"\nEvents that hold the person: "+perPlace(found.Events)+"\n"))
+	return text + "\nEvents that hold the person: " + perPlace(found.Events) + "\n"
 }
 
 // perPlace are the counts of the places, in words.
 func perPlace(of map[string]int) string {
-	return fmt.Sprintf("%d in the event log, %d in the stream, %d replayed, %s", of["log"], of["stream"], of["replays"], ops.Counted(of["deadLetters"], "dead letter"))
+	return fmt.Sprintf("%d in the event log, %d in the stream, %d replayed, %s",
+		of["log"], of["stream"], of["replays"], ops.Counted(of["deadLetters"], "dead letter"))
 }
 
-func printReceipt(p *program, cfg *config.Config, r people.Receipt) error {
+func receiptText(r people.Receipt, dir string) string {
 	text := "Erased: " + perPlace(r.Erased) + "\n\nOut of reach, and yours to erase:\n  " + strings.Join(r.OutOfReach, "\n  ") + "\n"
 	if r.FreePages == people.AtNextStart {
 		text += "\nFree pages of the store's file may hold the person until the next start compacts it.\n"
 	}
-	places := people.Places{Dir: cfg.Base.DataDir}
-	return p.print(text + "\nReceipt: " + places.Path(r) + "\n")
+	places := people.Places{Dir: dir}
+	return text + "\nReceipt: " + places.Path(r) + "\n"
 }
 
 // ExportCmd is `doorbell export`.
@@ -167,24 +154,13 @@ type ExportCmd struct {
 	JSON bool `name:"json" help:"Print JSON, which it does in any case."`
 }
 
-func (ExportCmd) Help() string {
-	return "Prints every event of the person's contact requests, with the places where it is held.\n\n" +
-		"Example:\n  doorbell export --email nora.beispiel@example.org > nora.json"
-}
-
-func (c *ExportCmd) Validate() error { return c.valid() }
-
 // Run prints what is held of a person.
-func (c *ExportCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	if err := c.read(p); err != nil {
-		return err
-	}
-	service, err := openPeople(ctx, cfg)
+func (c *ExportCmd) Run(ctx context.Context, p *program, held *heldData) error {
+	wanted, err := c.wanted(p.stdin)
 	if err != nil {
-		return err
+		return exit.Usage(err.Error(), "")
 	}
-	defer service.close()
-	list, err := service.Export(ctx, c.wanted())
+	list, err := held.export(ctx, wanted)
 	switch {
 	case err != nil:
 		return err

@@ -26,12 +26,6 @@ type ForwardCmd struct {
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
 
-func (ForwardCmd) Help() string {
-	return "doorbell run does the same for every receiver that is configured. Alone, a forwarder reads the\n" +
-		"stream of any NATS, needs no key of the API, and goes on where it stopped.\n\n" +
-		"Example:\n  DOORBELL_SLACK_URL_FILE=slack_url doorbell forward slack --test"
-}
-
 func (c *ForwardCmd) Validate() error {
 	if c.Name == "" {
 		c.Name = c.To
@@ -45,22 +39,35 @@ func (c *ForwardCmd) Validate() error {
 	return nil
 }
 
+// receivers opens those of a kind, which has to be configured; without a kind all of them. It prints
+// the warnings even if nothing is configured: a name may be misspelt.
+func (p *program) receivers(kind, name string) (*config.Config, *receivers.Set, error) {
+	c, err := config.Read(p.environ, config.GroupForward)
+	p.warn(c.Warnings)
+	if err != nil {
+		return c, nil, err
+	}
+	set, err := receivers.OpenKind(c, kind, name, release)
+	if err != nil {
+		return c, nil, err
+	}
+	p.opened = append(p.opened, set.Close)
+	if kind != "" && len(set.Routes()) == 0 {
+		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]), "doorbell forward "+kind+" --help says what else there is")
+	}
+	return c, set, err
+}
+
 // Run brings events to one kind of receiver until it is stopped.
 func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	cfg, set, err := p.receivers(c.To, c.Name)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
 	if c.Test {
-		p.warn(cfg.Warnings)
 		return c.test(ctx, p, cfg, set)
 	}
 	log := p.logger(cfg.Base)
-	defer flushLog(log)
-	for _, w := range cfg.Warnings {
-		log.Warn(w)
-	}
 	dial, err := streamServer(ctx, cfg)
 	if err != nil {
 		return err
@@ -83,8 +90,8 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return exit.IO(err, "look at "+cfg.Base.DataDir+" and at the space on its disk")
 	}
 	log.Info("forwarding", "forwarder", c.Name, "nats", natsd.Redact(dial.URL), "outlets", len(o.Routes), "data", cfg.Base.DataDir)
-	var watching sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
 	watching.Go(func() { set.Watch(ctx, taking(log, pipeline.Change)) })
 	err = pipeline.Run(ctx)
 	stop()
@@ -98,12 +105,13 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 // taking puts routes into force that were read again, but for those that are refused.
 func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) func([]forward.Route, string) {
 	return func(routes []forward.Route, problem string) {
-		err := errors.New(problem)
 		if problem == "" {
-			err = change(routes, time.Now())
+			if err := change(routes, time.Now()); err != nil {
+				problem = err.Error()
+			}
 		}
-		if err != nil {
-			log.Error("the changed table of routes is refused; the one before stays in force", "err", err.Error())
+		if problem != "" {
+			log.Error("the changed table of routes is refused; the one before stays in force", "err", problem)
 			return
 		}
 		log.Info("the table of routes was read again", "outlets", len(routes))
@@ -124,29 +132,23 @@ type trial struct {
 
 // test sends an event that is marked as a test to every receiver.
 func (c *ForwardCmd) test(ctx context.Context, p *program, cfg *config.Config, set *receivers.Set) error {
-	trials, bad := []trial{}, false
+	trials, text, bad := []trial{}, "", false
 	for _, r := range set.Distinct() {
 		t := try(ctx, r)
 		trials = append(trials, t)
 		bad = bad || t.Outcome != "taken"
-		if !c.JSON {
-			_ = p.print(t.text())
-		}
+		text += t.text() + "\n"
 	}
 	people := map[string]string{"slack": cfg.Forward.SlackPeople, "teams": cfg.Forward.TeamsPeople}[c.To]
-	switch {
-	case c.JSON:
-		if err := p.printJSON(trials); err != nil {
-			return err
-		}
-	case !bad && people != "" && people != config.FullPeople:
-		_ = p.print("Of a person the message shows the first name and an initial; with DOORBELL_" + strings.ToUpper(c.To) +
-			"_PEOPLE=full it shows e-mail and phone too, and links to write and call.")
+	if !bad && people != "" && people != config.FullPeople {
+		text += "Of a person the message shows the first name and an initial; with DOORBELL_" + strings.ToUpper(c.To) +
+			"_PEOPLE=full it shows e-mail and phone too, and links to write and call.\n"
 	}
-	if bad {
-		return exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
+	err := p.result(c.JSON, trials, text)
+	if err == nil && bad {
+		err = exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
 	}
-	return nil
+	return err
 }
 
 // try sends a contact request, or an alert where nothing else comes.
@@ -154,8 +156,8 @@ func try(ctx context.Context, r forward.Route) trial {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	t := trial{
-		Forwarder: r.Forwarder, Destination: r.Receiver.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
-		Kind: "contact request", Outcome: "taken",
+		Forwarder: r.Forwarder, Destination: r.Receiver.Traits().Destination,
+		Agencies: r.Filter.Agencies, Except: r.Filter.Except, Kind: "contact request", Outcome: "taken",
 	}
 	alert := r.Filter.Takes(events.TypeAccessHalted) && !r.Filter.Takes(events.TypeContactRequestCreated)
 	if alert {
@@ -171,15 +173,4 @@ func (t trial) text() string {
 	verb := map[string]string{"taken": "accepted", "refused": "rejected", "later": "failed to take"}[t.Outcome]
 	whose := forward.Filter{Agencies: t.Agencies, Except: t.Except}.Whose()
 	return strings.TrimSuffix(fmt.Sprintf("%s (%s) %s a test %s: %s", t.Forwarder, whose, verb, t.Kind, t.Reason), ": ")
-}
-
-// receivers opens those that are configured of a kind.
-func (p *program) receivers(kind, name string) (c *config.Config, set *receivers.Set, err error) {
-	if c, err = config.Read(p.environ, config.GroupForward); err == nil {
-		set, err = receivers.OpenKind(c, kind, name, release)
-	}
-	if err == nil && len(set.Routes()) == 0 {
-		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]), "doorbell forward "+kind+" --help says what else there is")
-	}
-	return c, set, err
 }

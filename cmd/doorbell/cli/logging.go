@@ -74,22 +74,20 @@ type dedupeHandler struct {
 	all   *deduped
 }
 
-func NewDedupe(next slog.Handler) slog.Handler {
-	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
-}
-
-// deduped is what was logged, by message and thing. It is shared by all loggers that come from one.
+// deduped is what was logged, by message and thing.
 type deduped struct {
 	mu     sync.Mutex
 	things map[string]*repeatedLine
 }
 
-// repeatedLine is what was logged about one thing.
 type repeatedLine struct {
 	limit *rate.Limiter
 	held  *slog.Record // the newest line that was not written
-	next  slog.Handler // writes it
 	more  int          // lines before it that were not
+}
+
+func NewDedupe(next slog.Handler) slog.Handler {
+	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
 // WithAttrs remembers what the lines will be about.
@@ -111,7 +109,7 @@ func aboutOf(a slog.Attr) string {
 
 // Handle writes a line, or keeps it for later.
 func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
-	about, once := r.Level.String()+"\x00"+r.Message+h.about, false
+	about, once, burst := r.Level.String()+"\x00"+r.Message+h.about, false, infoBurst
 	r.Attrs(func(a slog.Attr) bool {
 		about += aboutOf(a)
 		once = once || a.Key == toldOnce
@@ -120,28 +118,27 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo || once { // debug lines are all wanted
 		return h.Handler.Handle(ctx, r)
 	}
+	if r.Level >= slog.LevelWarn {
+		burst = dedupeBurst
+	}
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	burst := dedupeBurst
-	if r.Level < slog.LevelWarn {
-		burst = infoBurst
-	}
 	t := h.all.thing(about, burst)
 	if t.held == nil {
 		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
 		if wait <= 0 {
 			return h.Handler.Handle(ctx, r)
 		}
-		time.AfterFunc(wait, func() { h.all.release(t) })
+		time.AfterFunc(wait, func() { h.release(t) })
 	} else {
 		t.more++
 	}
 	kept := r.Clone()
-	t.held, t.next = &kept, h.Handler
+	t.held = &kept
 	return nil
 }
 
-// thing finds what was logged about something, and forgets everything where that is too much.
+// thing finds what was logged about something, and forgets what is not kept back where that is too much.
 func (c *deduped) thing(about string, burst int) *repeatedLine {
 	if c.things[about] == nil {
 		if len(c.things) >= mostDeduped {
@@ -152,28 +149,13 @@ func (c *deduped) thing(about string, burst int) *repeatedLine {
 	return c.things[about]
 }
 
-// release writes the lines that are kept, if any, at their own time.
-func (c *deduped) release(things ...*repeatedLine) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range things {
-		if t.held == nil {
-			continue
-		}
-		if t.more > 0 {
-			t.held.AddAttrs(slog.Int("repeated", t.more))
-		}
-		_ = t.next.Handle(context.Background(), *t.held) // there is no other place to report it
-		t.held, t.more = nil, 0
+// release writes the line that is kept, at its own time.
+func (h *dedupeHandler) release(t *repeatedLine) {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	if t.more > 0 {
+		t.held.AddAttrs(slog.Int("repeated", t.more))
 	}
-}
-
-// flushLog writes what is still kept: the process is about to end.
-func flushLog(log *slog.Logger) {
-	if h, ok := log.Handler().(*dedupeHandler); ok {
-		h.all.mu.Lock()
-		kept := slices.Collect(maps.Values(h.all.things))
-		h.all.mu.Unlock()
-		h.all.release(kept...)
-	}
+	_ = h.Handler.Handle(context.Background(), *t.held) // there is no other place to report it
+	t.held, t.more = nil, 0
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,25 +96,6 @@ func TestEveryHaltIsLogged(t *testing.T) {
 		if halted := strings.Contains(line, "halted"); halted != (n%2 == 0) {
 			t.Errorf("line %d is %s", n, line)
 		}
-	}
-}
-
-func TestWhatIsKeptIsLoggedBeforeTheEnd(t *testing.T) {
-	got := calmLog(t, func(log *slog.Logger) {
-		for _, err := range []string{"full", "full", "read-only", "full", "read-only", "gone"} {
-			log.With("part", "relay").Error("events wait", "err", err)
-		}
-		time.Sleep(time.Second) // what was kept comes in the order of its times
-		log.Warn("x")
-		log.Warn("x")
-		flushLog(log)
-		log.Info("the end")
-	})
-	lines := strings.Split(strings.TrimSpace(got), "\n")
-	last := fmt.Sprintf(`msg="events wait" part=relay err=gone repeated=%d`, 6-dedupeBurst-1)
-	want := []string{last, "msg=x", "msg=x", `msg="the end"`}
-	if got := lines[len(lines)-4:]; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("it ends with\n%s", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,6 +55,15 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string // as os.Environ gives it
+
+	opened []func() // close what the command has opened
+}
+
+// close closes what the command has opened, the last one first.
+func (p *program) close() {
+	for _, f := range slices.Backward(p.opened) {
+		f()
+	}
 }
 
 // untilSignal returns a context that ends at the first SIGINT or SIGTERM. The second one ends the
@@ -99,8 +109,6 @@ func readVersion() Version {
 type VersionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
-
-func (VersionCmd) Help() string { return "Example:\n  doorbell version --json" }
 
 func (c *VersionCmd) Run(_ context.Context, p *program) error {
 	v := readVersion()
@@ -162,15 +170,35 @@ func printLines(w io.Writer, text string) error {
 	return nil
 }
 
-// printTable prints rows, whose cells have tabs between them.
-func (p *program) printTable(rows []string) error { return p.print(ops.Aligned(rows)) }
-
 // printJSON prints a value as JSON with indentation.
 func (p *program) printJSON(v any) error {
 	e := json.NewEncoder(p.stdout)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// result prints what came of a command: an object for programs, a text for people.
+func (p *program) result(asJSON bool, object any, text string) error {
+	if asJSON {
+		return p.printJSON(object)
+	}
+	return p.print(text)
+}
+
+// table aligns rows of cells under their heads. Without rows it is what none says.
+func table(none, heads string, rows [][]string) string {
+	if len(rows) == 0 {
+		return none
+	}
+	lines := []string{strings.ReplaceAll(heads, "|", "\t")}
+	for _, cells := range rows {
+		for n := range cells {
+			cells[n] = cmp.Or(ops.Printable(cells[n]), "-")
+		}
+		lines = append(lines, strings.Join(cells, "\t"))
+	}
+	return ops.Aligned(lines)
 }
 
 // warn prints sentences about what is odd but not wrong, for commands that have no log.

@@ -66,7 +66,8 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, hangUp, err := openNATS(t.Context(), cfg)
+	var p program
+	conn, err := p.openNATS(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	if err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	hangUp()
+	p.close()
 	if err := errors.Join(kept.Close(), os.RemoveAll(lost)); err != nil {
 		t.Fatal(err)
 	}

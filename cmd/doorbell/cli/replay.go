@@ -32,12 +32,6 @@ type ReplayCmd struct {
 // mostUnconfirmed is how many events are replayed without --yes.
 const mostUnconfirmed = 1000
 
-func (ReplayCmd) Help() string {
-	return "Events keep their id, sequence, time and payload; their origin is replay. Consumers of the stream\n" +
-		"do not see them. A job that is run again sends nothing twice.\n\n" +
-		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19"
-}
-
 func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "nats" && c.Job != "":
@@ -47,7 +41,7 @@ func (c *ReplayCmd) Validate() error {
 	case !(c.Rate == 0 || c.Rate >= 0.001 && c.Rate <= 1e6):
 		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
 	}
-	return c.valid()
+	return c.EventFilter.Validate()
 }
 
 // toReceiver reports whether the events go to receivers and not to NATS or standard output.
@@ -58,19 +52,15 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	var to *receivers.Set
 	cfg, err := config.Read(p.environ)
 	if c.toReceiver() {
-		if cfg, to, err = p.receivers(c.To, c.To); to != nil {
-			defer to.Close()
-		}
-		p.warn(cfg.Warnings) // even if nothing is configured: a name may be misspelt
+		cfg, to, err = p.receivers(c.To, c.To)
 	}
 	if err != nil {
 		return err
 	}
-	log, err := open(ctx, cfg.Base)
+	log, err := p.openLog(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer log.close()
 	if log.alone && c.To != "-" {
 		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run, or print the events with --to -")
 	}
@@ -83,25 +73,34 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	}
 	q.ToSequence = counts.UpTo // later events are not in the confirmed number
 	if c.To == "-" {           // needs no confirmation
-		_, err := printEvents(ctx, log, q, func(e ops.LoggedEvent) error {
-			if erased, err := log.erased(ctx, e.Event); erased || err != nil { // since its page was read
-				return err
-			}
-			return printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay))
-		})
-		return err
+		return printReplay(ctx, p, log, q)
 	}
-	if err := confirmed(c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total)); err != nil {
+	err = confirmed(c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total))
+	switch {
+	case err != nil:
 		return err
-	}
-	if c.toReceiver() {
+	case c.toReceiver():
 		return c.send(ctx, p, log, q, to, counts.Total)
 	}
-	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: c.Rate}
-	if request.Job == "" {
-		request.Job = strings.Replace(time.Now().UTC().Format("20060102-150405.000"), ".", "-", 1)
+	job := cmp.Or(c.Job, strings.Replace(time.Now().UTC().Format("20060102-150405.000"), ".", "-", 1))
+	return c.publish(ctx, p, cfg.Base, ops.ReplayRequest{Query: q, Total: counts.Total, Job: job, Rate: c.Rate})
+}
+
+// printReplay prints the events as programs read them.
+func printReplay(ctx context.Context, p *program, log *eventLog, q ops.EventQuery) error {
+	for e, err := range log.Events(ctx, q) {
+		var erased bool
+		if err == nil {
+			erased, err = log.erased(ctx, e.Event) // since its page was read
+		}
+		if err == nil && !erased {
+			err = printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay))
+		}
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
 	}
-	return c.publish(ctx, p, cfg.Base, request)
+	return nil
 }
 
 // publish has the daemon replay to NATS.
@@ -115,10 +114,8 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, b config.Base, q op
 		return nil
 	case err != nil:
 		return exit.Failed(err, again)
-	case c.JSON:
-		return p.printJSON(r)
 	}
-	return p.print(fmt.Sprintf("%s replayed to %s, stream %s; already present: %d\n",
+	return p.result(c.JSON, r, fmt.Sprintf("%s replayed to %s, stream %s; already present: %d",
 		ops.Counted(r.Published, "event"), r.Subject, r.Stream, r.AlreadyThere))
 }
 
@@ -132,7 +129,7 @@ type sentReplay struct {
 
 // send sends events to receivers, each as a message of its own. Events that no route takes are
 // skipped.
-func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.EventQuery, to *receivers.Set, total int) (err error) {
+func (c *ReplayCmd) send(ctx context.Context, p *program, log *eventLog, q ops.EventQuery, to *receivers.Set, total int) (err error) {
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done := sentReplay{Total: total}
 	list := func(yield func(events.Event, error) bool) {
@@ -154,7 +151,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.Eve
 	again := fmt.Sprintf("to continue, run it again with --from-sequence %d", done.Next)
 	switch {
 	case ctx.Err() != nil:
-		p.note("stopped; %s sent; %s", ops.Counted(done.Events, "event"), again)
+		p.note("stopped; %s", again)
 		err = nil
 	case err != nil:
 		err = exit.Failed(fmt.Errorf("at sequence %d: %w", done.Next, err), again)
@@ -162,11 +159,6 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *opened, q ops.Eve
 		err = exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To),
 			"the daemon's log, or doorbell forward with --test, says more")
 	}
-	if c.JSON {
-		return errors.Join(err, p.printJSON(done))
-	}
-	if done.Next > 0 { // it was stopped, or failed
-		return err
-	}
-	return cmp.Or(p.print(fmt.Sprintf("%s sent to %s; refused: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused)), err)
+	text := fmt.Sprintf("%s sent to %s; refused: %d", ops.Counted(done.Events, "event"), c.To, done.Refused)
+	return cmp.Or(p.result(c.JSON, done, text), err)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
 	"doorbell/events/forward"
@@ -28,10 +25,6 @@ type RoutesCmd struct {
 // RoutesLsCmd is `doorbell routes ls`.
 type RoutesLsCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
-}
-
-func (RoutesLsCmd) Help() string {
-	return "For each kind of receiver the first line that fits an event wins.\n\nExample:\n  doorbell routes ls"
 }
 
 // routeLine is a line of the table in the form in which it is printed.
@@ -55,34 +48,25 @@ func shownLines(list []receivers.Line) []routeLine {
 }
 
 func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
-	set, err := openRoutes(p)
+	_, set, err := p.receivers("", "")
 	if err != nil {
 		return err
 	}
-	defer set.Close()
 	lines := shownLines(set.Lines())
-	switch {
-	case c.JSON:
-		return p.printJSON(lines)
-	case len(lines) == 0:
-		return p.print("no routes: events go to NATS alone")
-	}
-	rows := []string{"LINE\tAGENCY\tREFERENCE\tPOSTAL CODE\tOFFER TYPE\tMIN SCORE\tTYPES\tTO"}
+	var rows [][]string
 	for n, l := range lines {
 		score := ""
 		if l.MinScore != nil {
 			score = strconv.FormatFloat(*l.MinScore, 'g', -1, 64)
 		}
-		cells := []string{
-			strings.TrimPrefix(set.Lines()[n].Place(), "line "), l.Whose(), l.Reference, strings.Join(l.PostalCodes, ","),
-			strings.Join(l.OfferTypes, ","), score, strings.Join(l.Types, ","), strings.Join(l.To, " "),
-		}
-		for n := range cells {
-			cells[n] = cmp.Or(ops.Printable(cells[n]), "-")
-		}
-		rows = append(rows, strings.Join(cells, "\t"))
+		rows = append(rows, []string{
+			strings.TrimPrefix(set.Lines()[n].Place(), "line "), l.Whose(), l.Reference,
+			strings.Join(l.PostalCodes, ","), strings.Join(l.OfferTypes, ","), score,
+			strings.Join(l.Types, ","), strings.Join(l.To, " "),
+		})
 	}
-	return p.printTable(rows)
+	return p.result(c.JSON, lines, table("no routes: events go to NATS alone",
+		"LINE|AGENCY|REFERENCE|POSTAL CODE|OFFER TYPE|MIN SCORE|TYPES|TO", rows))
 }
 
 // RoutesTestCmd is `doorbell routes test`.
@@ -96,11 +80,6 @@ type RoutesTestCmd struct {
 	JSON       bool     `name:"json" help:"Print JSON."`
 }
 
-func (RoutesTestCmd) Help() string {
-	return "Sends nothing. Exits with 1 if no line takes the event.\n\nExamples:\n  doorbell routes test A100 'seefeld#1203#H2#0305'\n" +
-		"  doorbell routes test A100 --postal-code 8005 --offer-type RENT --score 60"
-}
-
 func (c *RoutesTestCmd) Validate() error {
 	if c.Type != "" && (!config.KnownType(c.Type) || strings.HasSuffix(c.Type, ">")) {
 		return errors.New("--type: is not an event type; " + config.TypeHint(c.Type))
@@ -109,26 +88,21 @@ func (c *RoutesTestCmd) Validate() error {
 }
 
 func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
-	set, err := openRoutes(p)
+	cfg, set, err := p.receivers("", "")
 	if err != nil {
 		return err
 	}
-	defer set.Close()
-	e, err := c.event(ctx, p)
+	e, err := c.event(ctx, p, cfg)
 	if err != nil {
 		return err
 	}
-	matching := set.Matching(e)
-	if c.JSON {
-		err = p.printJSON(shownLines(matching))
-	}
+	matching, text := set.Matching(e), ""
 	for _, l := range matching {
 		for _, to := range l.To {
-			if !c.JSON {
-				err = errors.Join(err, p.print(to.String()+" by "+l.Place()))
-			}
+			text += to.String() + " by " + l.Place() + "\n"
 		}
 	}
+	err = p.result(c.JSON, shownLines(matching), text)
 	if err == nil && len(matching) == 0 {
 		err = exit.Failed(errors.New("no line takes it"),
 			"doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
@@ -138,55 +112,43 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 
 // event returns the event that the flags describe, or without flags the newest one of the
 // reference.
-func (c *RoutesTestCmd) event(ctx context.Context, p *program) (events.Event, error) {
-	described := events.Event{AgencyID: c.Agency, Reference: c.Reference, Type: events.Type(c.Type)}
+func (c *RoutesTestCmd) event(ctx context.Context, p *program, cfg *config.Config) (events.Event, error) {
+	e := events.Event{AgencyID: c.Agency, Reference: c.Reference, Type: events.Type(c.Type)}
 	if c.Reference != "" && c.PostalCode == "" && c.OfferType == "" && c.Score == nil {
-		e, err := newest(ctx, p, c.Agency, c.Reference)
-		described.Data = e.Data
-		return described, err
+		data, err := newest(ctx, p, cfg, c.Agency, c.Reference)
+		if e.Data = data; err != nil {
+			err = exit.Failed(err, "describe the insertion by --postal-code, --offer-type and --score")
+		}
+		return e, err
 	}
 	data := map[string]any{"insertion": map[string]string{"postalCode": c.PostalCode, "offerType": c.OfferType}}
 	if c.Score != nil {
 		data["score"] = *c.Score
 	}
 	var err error
-	described.Data, err = json.Marshal(data)
-	return described, err
+	e.Data, err = json.Marshal(data)
+	return e, err
 }
 
-// newest returns the newest event of a reference in the stream that describes the insertion.
-func newest(ctx context.Context, p *program, agency, reference string) (found events.Event, err error) {
-	c, err := config.Read(p.environ)
-	if err != nil {
-		return found, err
-	}
-	conn, err := connectStream(ctx, c)
-	if err != nil {
-		return found, err
-	}
-	defer daemon.HangUp(conn)
-	messages := stream.Client{Conn: conn, Stream: c.Base.Stream(), Wait: 5 * time.Second, Alone: c.NATS.URL == ""}
-	for m, err := range messages.Read(ctx, c.Base.SubjectPrefix+".v1."+events.Token(agency)+".>", 0) {
-		if err != nil {
-			return found, exit.Failed(stream.Explain(conn, err), "describe the insertion by --postal-code, --offer-type and --score")
-		}
-		e, err := events.Decode(m.Header, m.Data)
-		if err == nil && e.Reference == reference && !strings.HasPrefix(string(e.Type), "watch.") && e.Type != events.TypeContactRequestRedacted {
-			found = e
-		}
-	}
-	if found.ID == "" {
-		return found, exit.Failed(errors.New("the stream has no event of this reference"), "describe the insertion by --postal-code, --offer-type and --score")
-	}
-	return found, nil
-}
-
-// openRoutes reads the table, and prints the warnings of the configuration.
-func openRoutes(p *program) (*receivers.Set, error) {
-	c, err := config.Read(p.environ, config.GroupForward)
-	p.warn(c.Warnings)
+// newest returns the data of the newest event in the stream that describes an insertion.
+func newest(ctx context.Context, p *program, cfg *config.Config, agency, reference string) (data []byte, err error) {
+	conn, err := p.connectStream(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return receivers.Open(c, release)
+	messages := stream.Client{Conn: conn, Stream: cfg.Base.Stream(), Wait: 5 * time.Second, Alone: cfg.NATS.URL == ""}
+	for m, err := range messages.Read(ctx, cfg.Base.SubjectPrefix+".v1."+events.Token(agency)+".>", 0) {
+		if err != nil {
+			return nil, stream.Explain(conn, err)
+		}
+		e, err := events.Decode(m.Header, m.Data)
+		if err == nil && e.Reference == reference && !strings.HasPrefix(string(e.Type), "watch.") &&
+			e.Type != events.TypeContactRequestRedacted {
+			data = e.Data
+		}
+	}
+	if data == nil {
+		return nil, errors.New("the stream has no event of this reference")
+	}
+	return data, nil
 }

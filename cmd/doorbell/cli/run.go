@@ -27,18 +27,12 @@ type RunCmd struct {
 	Moved bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
 }
 
-func (RunCmd) Help() string {
-	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  export DOORBELL_BASE_URL=https://api.example.com\n" +
-		"  export DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys\n  doorbell run"
-}
-
 func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	c, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if err != nil {
 		return err
 	}
 	log := p.logger(c.Base)
-	defer flushLog(log)
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
@@ -166,21 +160,11 @@ func (r *keyReader) read() keyReading {
 	return keyReading{agencies: options.Poller(c, release).Agencies}
 }
 
-// accepted acts on a reading: it says what is used from now on, which is what was used before if
-// the configuration is wrong.
-func (r *keyReader) accepted(now keyReading) []poller.AgencyKeys {
-	r.seen, r.acted = now, now
-	if now.problem != "" {
-		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", now.problem)
-		return r.used
-	}
-	return now.agencies
-}
-
 // begin returns what a daemon starts with that takes its turn long after the configuration was
 // read. run goes on from there.
 func (r *keyReader) begin() []poller.AgencyKeys {
-	r.used = r.accepted(r.read())
+	r.seen = r.read()
+	_ = r.act(func([]poller.AgencyKeys) error { return nil })
 	return r.used
 }
 
@@ -197,20 +181,30 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 			asked = true
 		case <-tick.C:
 		}
-		now := r.read()
-		settled := now.equal(r.seen)
-		r.seen = now
-		if !asked && (!settled || now.equal(r.acted)) {
-			continue
+		before := r.seen
+		r.seen = r.read()
+		if asked || r.seen.equal(before) && !r.seen.equal(r.acted) {
+			if err := r.act(set); err != nil {
+				return err
+			}
 		}
-		list := r.accepted(now)
-		if slices.Equal(list, r.used) {
-			continue
-		}
-		if err := set(list); err != nil {
-			return err
-		}
-		r.used = list
-		r.log.Info("agencies and keys were reloaded", "agencies", len(list))
 	}
+}
+
+// act uses the last reading if it can be used, and changes what is used.
+func (r *keyReader) act(set func([]poller.AgencyKeys) error) error {
+	r.acted = r.seen
+	switch {
+	case r.seen.problem != "":
+		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", r.seen.problem)
+		return nil
+	case slices.Equal(r.seen.agencies, r.used):
+		return nil
+	}
+	if err := set(r.seen.agencies); err != nil {
+		return err
+	}
+	r.used = r.seen.agencies
+	r.log.Info("agencies and keys were reloaded", "agencies", len(r.used))
+	return nil
 }

@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -15,20 +14,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"text/template"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/shape"
-	"doorbell/events"
-	"doorbell/events/natsd"
-	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
-	"doorbell/schemas"
 )
 
 // madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing
@@ -42,28 +34,17 @@ const nextMadeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110001"
 type SandboxCmd struct {
 	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
-	Scenario        string   `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
-	Speed           float64  `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
+	Scenario        string   `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags about the flow have no effect."`
+	Shape           string   `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Events          bool     `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
 	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
 	Insertions      uint16   `default:"12" help:"Insertions of each agency at the start."`
 	History         uint16   `default:"3" help:"Contact requests that each insertion has at the start."`
 	ContactRequests uint16   `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
 	Changes         uint16   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	Shape           string   `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
-	Events          bool     `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
 	NATS            string   `name:"nats" placeholder:"URL" help:"The NATS of --events."`
 	Prefix          string   `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
 	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
-}
-
-// Help lists what can be chosen.
-func (SandboxCmd) Help() string {
-	text := "Examples:\n  doorbell sandbox --scenario zurich-hot\n  doorbell sandbox --shape shape.json\n  doorbell sandbox --events --nats nats://localhost:4222\n\n" +
-		"It reads no environment.\n\nScenarios:\n"
-	for _, s := range sandbox.Scenarios() {
-		text += fmt.Sprintf("  %-19s  %s\n", s.Name, s.Description)
-	}
-	return strings.TrimSpace(text)
 }
 
 func scenarioNames() (names []string) {
@@ -73,14 +54,19 @@ func scenarioNames() (names []string) {
 	return names
 }
 
+func scenarioList() (text string) {
+	for _, s := range sandbox.Scenarios() {
+		text += fmt.Sprintf("  %-19s  %s\n", s.Name, s.Description)
+	}
+	return strings.TrimRight(text, "\n")
+}
+
 var subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 func (c *SandboxCmd) Validate() error {
 	switch {
 	case c.Scenario != "" && (c.Shape != "" || c.Events):
 		return errors.New("--scenario: cannot be combined with --shape or --events")
-	case c.Speed != 0 && (c.Speed < 0 || c.Scenario == ""):
-		return errors.New("--speed: needs --scenario, and must not be negative")
 	case c.Events == (c.NATS == ""):
 		return errors.New("--events: needs --nats URL, and no other way of use does")
 	case !subjectPrefix.MatchString(c.Prefix):
@@ -88,25 +74,26 @@ func (c *SandboxCmd) Validate() error {
 	case len(c.Agencies) == 0:
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}
-	if err := new(config.List).Decode(strings.Join(c.Agencies, ",")); err != nil {
-		return fmt.Errorf("--agencies: %w", err)
-	}
+	err := new(config.List).Decode(strings.Join(c.Agencies, ","))
 	for _, id := range c.Agencies {
-		if err := config.CheckAgencyID(id); err != nil {
-			return fmt.Errorf("--agencies: %w", err)
-		}
+		err = errors.Join(err, config.CheckAgencyID(id))
+	}
+	if err != nil {
+		return fmt.Errorf("--agencies: %w", err)
 	}
 	return nil
 }
 
-// madeUp is a made-up API.
+// madeUp is a made-up API, as `sandbox --json` prints it.
 type madeUp struct {
-	handler  http.Handler
-	model    *sandbox.Model // nil: nothing changes
-	play     *sandbox.Play  // nil: no scenario
-	url      string
-	agencies []string
-	settings []string // of a client that watches, beside the usual ones
+	API      string            `json:"api"`
+	Control  string            `json:"control"`
+	Agencies []string          `json:"agencies"`
+	Settings map[string]string `json:"settings"` // variables with which doorbell watches it
+
+	handler http.Handler
+	model   *sandbox.Model // nil: nothing changes
+	play    *sandbox.Play  // nil: no scenario
 }
 
 // Run serves a made-up API until it is stopped.
@@ -122,33 +109,27 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	api, err := listen(out, "the API", c.Listen)
+	if err := m.serve(ctx, out, c.Listen); err != nil {
+		return err
+	}
+	if m.model != nil {
+		if m.Control, err = serve(ctx, out, "the control", c.Control, sandbox.Control(m.model)); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		err = p.printJSON(m)
+	} else {
+		err = m.greet(out)
+	}
 	if err != nil {
 		return err
 	}
-	m.url = "http://" + api.Addr().String()
-	go serveUntil(ctx, api, m.handler)
-	control := ""
-	if m.model != nil {
-		l, err := listen(out, "the control", c.Control)
-		if err != nil {
-			return err
-		}
-		control = "http://" + l.Addr().String()
-		go serveUntil(ctx, l, sandbox.Control(m.model))
-	}
-	if c.JSON {
-		err = p.printJSON(m.object(control))
-	} else {
-		m.greet(out, control)
-	}
-	if m.play != nil && err == nil {
+	if m.play != nil {
 		tell(ctx, out, m.play)
 	}
-	if err == nil {
-		<-ctx.Done()
-	}
-	return err
+	<-ctx.Done()
+	return nil
 }
 
 // open makes up what the flags say. Ids differ from one start to the next, because a client may
@@ -158,14 +139,15 @@ func (c *SandboxCmd) open(ctx context.Context) (m madeUp, err error) {
 	scenario, play := sandbox.ScenarioNamed(c.Scenario)
 	switch {
 	case c.Shape != "":
-		agency := c.Agencies[:1] // only one, as the path of contact requests names none
-		m.handler, err = shapedAPI(c.Shape, agency)
-		m.agencies = agency
+		m = madeUp{Agencies: c.Agencies[:1]} // only one, as the path of contact requests names none
+		m.handler, err = shapedAPI(c.Shape, m.Agencies)
 		return m, err
 	case play:
-		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Speed: c.Speed, Model: model})
-		settings := strings.Fields("DOORBELL_REQUESTS_PER_SECOND=50 " + scenarioSettings[scenario.Name])
-		return madeUp{handler: p.Handler, model: p.Model, play: p, agencies: scenario.Agencies, settings: settings}, nil
+		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Model: model})
+		m = madeUp{handler: p.Handler, model: p.Model, play: p, Agencies: scenario.Agencies}
+		m.Settings = map[string]string{"DOORBELL_REQUESTS_PER_SECOND": "50"}
+		maps.Copy(m.Settings, scenarioSettings[scenario.Name])
+		return m, nil
 	}
 	return flow(ctx, sandbox.NewModel(model), sandbox.GeneratorOptions{
 		Seed: 1, Agencies: c.Agencies, Insertions: int(c.Insertions), History: int(c.History),
@@ -179,7 +161,7 @@ func flow(ctx context.Context, model *sandbox.Model, o sandbox.GeneratorOptions)
 	g.Seed()
 	model.AddKey(madeUpKey, o.Agencies...)
 	go g.Run(ctx)
-	return madeUp{handler: sandbox.New(model, sandbox.Flat()), model: model, agencies: o.Agencies}
+	return madeUp{handler: sandbox.New(model, sandbox.Flat()), model: model, Agencies: o.Agencies}
 }
 
 // shapedAPI has the form that `check --shape` wrote.
@@ -197,82 +179,48 @@ func shapedAPI(path string, agencies []string) (http.Handler, error) {
 }
 
 // scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.
-var scenarioSettings = map[string]string{
-	"mass-vanish":   "DOORBELL_HOLD_FOR=2m",
-	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
+var scenarioSettings = map[string]map[string]string{
+	"mass-vanish":   {"DOORBELL_HOLD_FOR": "2m"},
+	"monday-upload": {"DOORBELL_IGNORE_FIELDS": "insertion:/updatedAt"},
+}
+
+// serve serves the API until ctx ends, and completes what a client has to set.
+func (m *madeUp) serve(ctx context.Context, out io.Writer, address string) (err error) {
+	if m.API, err = serve(ctx, out, "the API", address, m.handler); err != nil {
+		return err
+	}
+	settings := map[string]string{
+		"DOORBELL_BASE_URL": m.API, "DOORBELL_AGENCIES": strings.Join(m.Agencies, ","), "DOORBELL_API_KEY": madeUpKey,
+		"DOORBELL_POLL_INTERVAL": "2s", "DOORBELL_WALK_INTERVAL": "5s",
+	}
+	maps.Copy(settings, m.Settings)
+	m.Settings = settings
+	return nil
 }
 
 // environ are the variables of a client that watches.
-func (m madeUp) environ() []string {
-	return append([]string{
-		"DOORBELL_BASE_URL=" + m.url, "DOORBELL_AGENCIES=" + strings.Join(m.agencies, ","), "DOORBELL_API_KEY=" + madeUpKey,
-		"DOORBELL_POLL_INTERVAL=2s", "DOORBELL_WALK_INTERVAL=5s",
-	}, m.settings...)
-}
-
-// madeUpObject is what `sandbox --json` prints.
-type madeUpObject struct {
-	API      string            `json:"api"`
-	Control  string            `json:"control"`
-	Agencies []string          `json:"agencies"`
-	Settings map[string]string `json:"settings"` // variables with which doorbell watches it
-}
-
-func (m madeUp) object(control string) madeUpObject {
-	o := madeUpObject{API: m.url, Control: control, Agencies: m.agencies, Settings: map[string]string{}}
-	for _, s := range m.environ() {
-		name, value, _ := strings.Cut(s, "=")
-		o.Settings[name] = value
+func (m *madeUp) environ() (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
+		list = append(list, name+"="+m.Settings[name])
 	}
-	return o
+	return list
 }
 
-// greeting says how to watch the API, and changing how to change it.
-const (
-	greeting = `The made-up listings API is at {api}, for agencies {agencies}.
-Watch it from another terminal. The intervals are short, so that you soon see what you change:
+// greeting says how to watch the API and how to change it.
+//
+//go:embed greeting.txt
+var greeting string
 
-  {environ} ./doorbell run
-
-See the events in a third one: ./doorbell events tail --all
-A sandbox keeps nothing, so use a new data directory (DOORBELL_DATA_DIR) for the next one.
-`
-	changing = `
-Change it by hand: publish an insertion, write about it, edit it, withdraw it.
-
-  curl {control}/insertions -d '{"agencyId":"{agency}","insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}'
-  curl {control}/contact-requests -d '{"agencyId":"{agency}","propertyReferenceId":"test#1##","contactRequest":{"lastName":"Muster","message":"Guten Tag"}}'
-  curl {control}/insertions/edit -d '{"agencyId":"{agency}","propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}'
-  curl {control}/insertions/withdraw -d '{"agencyId":"{agency}","propertyReferenceId":"test#1##"}'
-
-Take the key away from an agency, and give it back:
-
-  curl {control}/keys/unlink -d '{"key":"{key}","agencies":["{agency}"]}'
-  curl {control}/keys -d '{"key":"{key}","agencies":["{agency}"]}'
-
-After a 403 an agency stays halted, also when its key works again, until you type: ./doorbell resume {agency}
-
-See everything that there was, and how often each was served:
-
-  curl {control}/truth
-`
-)
-
-func (m madeUp) greet(w io.Writer, control string) {
-	text := greeting
+func (m *madeUp) greet(w io.Writer) error {
+	t := template.Must(template.New("").Funcs(template.FuncMap{"join": strings.Join}).Parse(greeting))
+	var story *sandbox.Scenario
 	if m.play != nil {
-		s := m.play.Scenario
-		text += fmt.Sprintf("\nScenario %s: %s\nExpected outcome: %s\nIt begins with the first request.\n", s.Name, s.Description, s.Outcome)
-		if s.Name == "key-rotation" {
-			text += "The new key is " + nextMadeUpKey + ".\n"
-		}
+		story = &m.play.Scenario
 	}
-	if control != "" {
-		text += changing
-	}
-	values := strings.NewReplacer("{api}", m.url, "{control}", control, "{agencies}", strings.Join(m.agencies, ", "),
-		"{agency}", m.agencies[0], "{environ}", strings.Join(m.environ(), " "), "{key}", madeUpKey)
-	_, _ = values.WriteString(w, text+"\nPress Ctrl-C to end it.\n")
+	return t.Execute(w, map[string]any{
+		"API": m.API, "Control": m.Control, "Agencies": m.Agencies, "Environ": m.environ(),
+		"Story": story, "Key": madeUpKey, "NextKey": nextMadeUpKey,
+	})
 }
 
 // tell waits for the first request, lets the scenario happen, and returns when it is over.
@@ -298,11 +246,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func serveUntil(ctx context.Context, l net.Listener, h http.Handler) {
+// serve serves h until ctx ends, and returns the URL.
+func serve(ctx context.Context, w io.Writer, what, address string, h http.Handler) (url string, err error) {
+	l, err := listen(w, what, address)
+	if err != nil {
+		return "", err
+	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { s.Close() })
-	defer stop()
-	_ = s.Serve(l) // ends with ctx
+	context.AfterFunc(ctx, func() { s.Close() })
+	go s.Serve(l) //nolint:errcheck // it ends with ctx
+	return "http://" + l.Addr().String(), nil
 }
 
 // listen takes the address, or a free port of the same host if it is in use, and says so.
@@ -318,86 +271,4 @@ func listen(w io.Writer, what, address string) (net.Listener, error) {
 		return nil, exit.Usage(err.Error(), "give an address like 127.0.0.1:0")
 	}
 	return l, nil
-}
-
-// storyAge, the age at which messages expire, is that of run.
-const storyAge = 30 * 24 * time.Hour
-
-// publishedStory is what `sandbox --events --json` prints.
-type publishedStory struct {
-	NATS     string           `json:"nats"`
-	Stream   string           `json:"stream"`
-	Subjects string           `json:"subjects"`
-	Events   []publishedEvent `json:"events"`
-}
-
-type publishedEvent struct {
-	Sequence uint64 `json:"sequence"` // in the stream
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Subject  string `json:"subject"`
-}
-
-// publishStory creates the stream in the user's NATS, publishes one event of every type as run
-// would, and returns.
-func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
-	story, err := story()
-	if err != nil {
-		return err
-	}
-	conn, err := connectTo(ctx, natsd.Dial{URL: c.NATS})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	js, err := conn.JetStream()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	o := relay.Options{Prefix: c.Prefix, Stream: strings.ToUpper(strings.ReplaceAll(c.Prefix, ".", "_")), MaxAge: storyAge}
-	if _, err = js.Stream(ctx, o.Stream); err == nil {
-		return exit.Failed(fmt.Errorf("this NATS has a stream %s already, which may hold real events", o.Stream),
-			"give another prefix, like --prefix sandbox, or another server; nothing was published")
-	}
-	if _, err = stream.Ensure(ctx, js, o.StreamConfig(), stream.Rights{Manage: true}); err != nil {
-		return exit.Failed(stream.Explain(conn, err), "is JetStream enabled on this server? Nothing was published")
-	}
-	done := publishedStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
-	text := fmt.Sprintf("Stream %s, subjects %s, at %s:\n", done.Stream, done.Subjects, done.NATS)
-	for _, e := range story {
-		m := &nats.Msg{Subject: events.Subject(c.Prefix, e.AgencyID, e.Type), Header: e.Header(), Data: e.Data}
-		ack, err := js.PublishMsg(ctx, m)
-		if err != nil {
-			return exit.Failed(stream.Explain(conn, err), "the story is incomplete; remove the stream before you try again")
-		}
-		done.Events = append(done.Events, publishedEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
-		text += fmt.Sprintf("  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
-	}
-	return p.printResult(c.JSON, done, "%sPublished %s, one of every type. Remove them with: nats stream rm %s",
-		text, ops.Counted(len(story), "event"), o.Stream)
-}
-
-// story is the example that the contract gives for every type, in the order of the log that the
-// examples come from.
-func story() (list []events.Event, err error) {
-	for _, t := range schemas.Types() {
-		payload, _ := schemas.Example(t)
-		head, _ := schemas.ExampleHeader(t)
-		var texts map[string]string
-		var data bytes.Buffer
-		err := errors.Join(json.Unmarshal(head, &texts), json.Compact(&data, payload))
-		header := map[string][]string{}
-		for name, text := range texts {
-			header[name] = []string{text}
-		}
-		e, wrong := events.Decode(header, data.Bytes())
-		if err = errors.Join(err, wrong); err != nil {
-			return nil, fmt.Errorf("example of %s: %w", t, err)
-		}
-		list = append(list, e)
-	}
-	slices.SortFunc(list, func(a, b events.Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	return list, nil
 }

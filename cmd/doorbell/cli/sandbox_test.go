@@ -28,11 +28,6 @@ func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) 
 	if got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, "zurich-hot") || got.Stdout != "" || strings.Contains(got.Stderr, "\x1b") {
 		t.Errorf("%+v", got)
 	}
-	for _, args := range [][]string{{"--speed", "2"}, {"--speed=-1", "--scenario", "relist"}, {"--speed", "x"}} {
-		if got := doorbelltest.Run(t, nil, append([]string{"sandbox"}, args...)...); got.Code != exit.CodeUsage || got.Stdout != "" {
-			t.Errorf("%q: %+v", args, got)
-		}
-	}
 }
 
 func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
@@ -96,19 +91,6 @@ func TestEveryScenarioStartsAndBeginsWithTheFirstRequest(t *testing.T) {
 				c.Stdout.Await(t, "scenario "+s.Name+" begins")
 			}
 		})
-	}
-}
-
-func TestAScenarioIsOverAndServesOn(t *testing.T) {
-	t.Parallel()
-	c := doorbelltest.Launch(t, nil, "sandbox", "--scenario", "key-rotation", "--speed", "36000", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
-	url := c.Stdout.Await(t, `API is at (http://\S+), for`)[1]
-	askWith(t, url, madeUpKey, "A100")
-	c.Stdout.Await(t, "scenario is over")
-	for key, want := range map[string]int{madeUpKey: http.StatusForbidden, nextMadeUpKey: http.StatusOK} {
-		if status, _ := askWith(t, url, key, "A100"); status != want {
-			t.Errorf("%d, want %d", status, want)
-		}
 	}
 }
 

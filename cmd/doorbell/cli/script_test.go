@@ -117,7 +117,7 @@ func scriptSandbox(ts *testscript.TestScript, neg bool, args []string) {
 	quiet := []string{"--contact-requests-per-minute=0", "--changes-per-minute=0", "--listen=127.0.0.1:0", "--control=127.0.0.1:0", "--json"}
 	scriptStart(ts, false, slices.Concat([]string{"api", "doorbell", "sandbox"}, quiet, args))
 	scriptWaitFor(ts, false, []string{"api.out", `(?s)^\{.*\n\}\n`})
-	var o madeUpObject
+	var o madeUp
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("api.out")), &o))
 	for name, value := range o.Settings {
 		ts.Setenv(name, value)

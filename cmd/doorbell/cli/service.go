@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -21,90 +23,82 @@ import (
 	"doorbell/store"
 )
 
-// opened is where a command does its work: the daemon of the data directory or, where none runs,
-// this process over the store that it has opened. Both have the same verbs.
-type opened struct {
-	ops.Verbs
-	alone bool // no daemon runs
-	close func()
+// eventLog is the log and the store that a command reads: through the daemon of the data directory
+// or, where none runs, in this process, which has then opened the store. The verbs are the same.
+type eventLog struct {
+	Events      func(context.Context, ops.EventQuery) iter.Seq2[ops.LoggedEvent, error]
+	CountEvents func(context.Context, ops.EventQuery) (ops.EventCounts, error)
+	copyTo      func(ctx context.Context, w io.Writer, sized func(bytes int64) error) error
+
+	alone bool // no daemon runs, and none can start before the command ends
 }
 
-// open opens the event log and the store to read. Without a daemon no process can write to the
-// store until it is closed.
-func open(ctx context.Context, b config.Base) (*opened, error) {
-	if o, err := ofDaemon(ctx, b); !errors.Is(err, ops.ErrNoAnswer) {
-		return o, err
+func (p *program) openLog(ctx context.Context, c *config.Config) (*eventLog, error) {
+	client := options.Client(c.Base)
+	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+		return &eventLog{Events: client.Events, CountEvents: asked(client, ops.CountEvents), copyTo: client.Backup}, err
 	}
-	kept, err := readStopped(b)
+	kept, err := readStopped(c.Base)
 	if err != nil {
 		return nil, err
 	}
+	p.opened = append(p.opened, func() { kept.Close() })
 	log := ops.Log{Store: kept}
-	return &opened{
-		Verbs: ops.Verbs{Events: log.Events, CountEvents: log.CountEvents, Backup: kept.Backup},
-		alone: true, close: func() { kept.Close() },
-	}, nil
-}
-
-// ofDaemon has the verbs of the daemon. The error is ops.ErrNoAnswer if none runs.
-func ofDaemon(ctx context.Context, b config.Base) (*opened, error) {
-	client := options.Client(b)
-	_, err := client.Status(ctx)
-	return &opened{Verbs: ops.Verbs{
-		Events: client.Events, CountEvents: asked(client, ops.CountEvents),
-		Find: asked(client, ops.Find), Export: asked(client, ops.Export), Forget: asked(client, ops.Forget),
-		Backup: func(w io.Writer, sized func(int64)) error {
-			return client.Backup(ctx, w, func(bytes int64) error {
-				sized(bytes)
-				return nil
-			})
+	return &eventLog{
+		Events: log.Events, CountEvents: log.CountEvents, alone: true,
+		copyTo: func(_ context.Context, w io.Writer, sized func(int64) error) error {
+			info, err := os.Stat(filepath.Join(c.Base.DataDir, daemon.StoreFile))
+			if err == nil {
+				err = sized(info.Size())
+			}
+			return cmp.Or(err, kept.Backup(w, func(int64) {}))
 		},
-	}, close: func() {}}, err
-}
-
-func asked[Q, A any](client *ops.Client, v ops.Verb[Q, A]) func(context.Context, Q) (A, error) {
-	return func(ctx context.Context, q Q) (A, error) { return v.Ask(ctx, client, q) }
+	}, nil
 }
 
 // erased reports whether a person was erased from an event since it was read, which may be long ago
 // where a receiver was away. An event that the log no longer has counts as erased too.
-func (o *opened) erased(ctx context.Context, e events.Event) (bool, error) {
+func (l *eventLog) erased(ctx context.Context, e events.Event) (bool, error) {
 	if !e.HoldsPerson() {
 		return false, nil
 	}
-	for _, err := range o.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {
+	for _, err := range l.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {
 		return false, err
 	}
 	return true, nil
 }
 
-// openPeople opens what finds, exports and erases a person, which needs NATS beside the store.
-func openPeople(ctx context.Context, c *config.Config) (*opened, error) {
-	b := c.Base
-	if o, err := ofDaemon(ctx, b); !errors.Is(err, ops.ErrNoAnswer) {
-		return o, err
+// heldData are the verbs about a person's data, of the daemon or over the opened store.
+type heldData struct {
+	find   func(context.Context, people.Wanted) (people.Found, error)
+	export func(context.Context, people.Wanted) ([]people.Exported, error)
+	forget func(context.Context, ops.ForgetRequest) (people.Receipt, error)
+}
+
+func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, error) {
+	b, client := c.Base, options.Client(c.Base)
+	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+		return &heldData{asked(client, ops.Find), asked(client, ops.Export), asked(client, ops.Forget)}, err
 	}
 	kept, err := openStopped(b)
 	if err != nil {
 		return nil, err
 	}
-	conn, hangUp, err := openNATS(ctx, c)
-	if err != nil {
-		return nil, errors.Join(err, kept.Close())
+	places := &people.Places{
+		Store: kept, Prefix: b.SubjectPrefix, Stream: b.Stream(), Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
 	}
-	p := &people.Places{
-		Store: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream(), Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
+	p.opened = append(p.opened, func() { places.Store.Close() })
+	if places.Conn, err = p.openNATS(ctx, c); err != nil {
+		return nil, err
 	}
-	return &opened{
-		Verbs: ops.Verbs{Find: p.Search, Export: p.Export, Forget: func(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
-			return forgetStopped(ctx, p, q)
-		}},
-		alone: true,
-		close: func() {
-			hangUp()
-			p.Store.Close()
-		},
-	}, nil
+	forget := func(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
+		return forgetStopped(ctx, places, q)
+	}
+	return &heldData{places.Search, places.Export, forget}, nil
+}
+
+func asked[Q, A any](client *ops.Client, v ops.Verb[Q, A]) func(context.Context, Q) (A, error) {
+	return func(ctx context.Context, q Q) (A, error) { return v.Ask(ctx, client, q) }
 }
 
 // forgetStopped erases without a daemon, first what a daemon or a command before had begun, and
@@ -146,27 +140,23 @@ func forgetStopped(ctx context.Context, p *people.Places, q ops.ForgetRequest) (
 
 // openNATS reaches, for a command whose daemon does not run, the external NATS, or starts the
 // embedded one without a port. The store's lock, which the caller holds, protects its folder.
-func openNATS(ctx context.Context, c *config.Config) (conn stream.Conn, hangUp func(), err error) {
+func (p *program) openNATS(ctx context.Context, c *config.Config) (conn stream.Conn, err error) {
 	if c.NATS.URL != "" {
-		conn, err = connectTo(ctx, options.NATS(c.NATS))
-		return conn, conn.Close, err
+		return p.connectTo(ctx, options.NATS(c.NATS))
 	}
 	folder := filepath.Join(c.Base.DataDir, daemon.StreamFolder)
 	server, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(),
 	})
 	if err == nil {
-		if conn.Conn, err = server.Connect("command"); err != nil {
-			server.Shutdown()
-		}
+		p.opened = append(p.opened, server.Shutdown)
+		conn.Conn, err = server.Connect("command")
 	}
 	if err != nil {
-		return conn, nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+		return conn, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
 	}
-	return conn, func() {
-		conn.Close()
-		server.Shutdown()
-	}, nil
+	p.opened = append(p.opened, conn.Close)
+	return conn, nil
 }
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
@@ -196,22 +186,22 @@ func stoppedError(err error, dir string) error {
 }
 
 // connectStream connects to the NATS that holds the stream.
-func connectStream(ctx context.Context, c *config.Config) (nc stream.Conn, err error) {
+func (p *program) connectStream(ctx context.Context, c *config.Config) (nc stream.Conn, err error) {
 	dial, err := streamServer(ctx, c)
 	if err != nil {
 		return nc, err
 	}
-	return connectTo(ctx, dial)
+	return p.connectTo(ctx, dial)
 }
 
 // connectTo connects to a server, which has to respond.
-func connectTo(ctx context.Context, dial natsd.Dial) (stream.Conn, error) {
+func (p *program) connectTo(ctx context.Context, dial natsd.Dial) (stream.Conn, error) {
 	nc, err := daemon.Connect(dial, discardLog())
 	if err != nil {
 		return nc, exit.Config(err, "check the NATS_* settings")
 	}
+	p.opened = append(p.opened, nc.Close)
 	if !options.Connected(ctx, nc.Conn) {
-		defer nc.Close()
 		return nc, exit.Failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
 	}
 	return nc, nil

@@ -90,7 +90,7 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	}
 	s.GoesOn(t, "A100", 5)
 	doorbelltest.Eventually(t, "the status says that it works", func() bool {
-		return strings.Contains(doorbelltest.Run(t, environ, "status", "--json").Stdout, `"works":true`)
+		return strings.Contains(doorbelltest.Run(t, environ, "status", "--json").Stdout, `"works": true`)
 	})
 	p.Stop(t)
 	if _, err := kv.Get(t.Context(), "pair"); err == nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,42 +39,28 @@ func daemonError(err error, b config.Base) error {
 	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
 }
 
-// printResult prints the result of a command: an object for programs, a sentence for people.
-func (p *program) printResult(asJSON bool, object any, sentence string, args ...any) error {
-	if asJSON {
-		return json.NewEncoder(p.stdout).Encode(object)
-	}
-	return p.print(fmt.Sprintf(sentence+"\n", args...))
-}
-
 // PollCmd is `doorbell poll`.
 type PollCmd struct {
 	OneAgency
 	Reference string `arg:"" optional:"" help:"Reference of the only insertion to poll."`
 }
 
-func (PollCmd) Help() string {
-	return "The polls go on within the budget; the command does not wait for them.\n\n" +
-		"Examples:\n  doorbell poll A100\n  doorbell poll A100 'seefeld#1203#H2#0305'"
-}
-
 // Run has the daemon poll an agency now.
 func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	done, err := ask(ctx, cfg.Base, ops.Poll, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Reference})
+	done, err := ask(ctx, cfg.Base, ops.Poll,
+		ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Reference})
 	if err != nil {
 		return err
 	}
-	return p.printResult(c.JSON, done, "%s", polledNow(c.Agency, c.Reference, done))
-}
-
-func polledNow(agencyID, reference string, done poller.PolledNow) string {
+	text := fmt.Sprintf("%s is walked now; insertions that are polled next: %d", c.Agency, done.Insertions)
 	switch {
 	case done.Waits == poller.WaitsPoll:
-		return fmt.Sprintf("%q of %s is polled next", reference, agencyID)
-	case reference != "":
-		return fmt.Sprintf("%s is walked now: %q is not among its insertions, and is polled when the walk finds it", agencyID, reference)
+		text = fmt.Sprintf("%q of %s is polled next", c.Reference, c.Agency)
+	case c.Reference != "":
+		text = fmt.Sprintf("%s is walked now: %q is not among its insertions, and is polled when the walk finds it",
+			c.Agency, c.Reference)
 	}
-	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Insertions)
+	return p.result(c.JSON, done, text)
 }
 
 // ResumeCmd is `doorbell resume`.
@@ -84,10 +69,6 @@ type ResumeCmd struct {
 	All       bool   `help:"End the halts of all agencies."`
 	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
 	JSON      bool   `name:"json" help:"Print JSON."`
-}
-
-func (ResumeCmd) Help() string {
-	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExamples:\n  doorbell resume A100\n  doorbell resume --all"
 }
 
 func (c *ResumeCmd) Validate() error {
@@ -109,25 +90,24 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.All {
 		c.Agency, what = poller.AllAgencies, "every agency"
 	}
-	done, err := ask(ctx, cfg.Base, ops.Resume, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
-	switch {
-	case err != nil:
+	done, err := ask(ctx, cfg.Base, ops.Resume,
+		ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
+	if err != nil {
 		return err
-	case done.Ended > 0:
-		return p.printResult(c.JSON, done,
-			"%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, ops.Counted(done.Ended, "halt"))
-	case c.All:
-		return p.printResult(c.JSON, done, "no agency is halted")
 	}
-	return p.printResult(c.JSON, done, "%s is not halted", what)
+	text := what + " is not halted"
+	switch {
+	case done.Ended > 0:
+		text = what + " is polled again; " + ops.Counted(done.Ended, "halt") +
+			" ended. doorbell status shows in a moment whether the API accepts it"
+	case c.All:
+		text = "no agency is halted"
+	}
+	return p.result(c.JSON, done, text)
 }
 
 // ApproveCmd is `doorbell approve`.
 type ApproveCmd struct{ OneAgency }
-
-func (ApproveCmd) Help() string {
-	return "What is missing from the agency's list is then announced.\n\nExample:\n  doorbell approve A100"
-}
 
 // Run approves a held change.
 func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
@@ -135,11 +115,11 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	if err != nil {
 		return err
 	}
-	sentence := "nothing is held for %s"
+	text := "nothing is held for " + c.Agency
 	if done.Held {
-		sentence = "the change of %s is announced by the next complete walk or poll that still shows it"
+		text = "the change of " + c.Agency + " is announced by the next complete walk or poll that still shows it"
 	}
-	return p.printResult(c.JSON, done, sentence, c.Agency)
+	return p.result(c.JSON, done, text)
 }
 
 // StatusCmd is `doorbell status`.
@@ -148,19 +128,14 @@ type StatusCmd struct {
 	Check bool `help:"Exit with 1 unless the headline is \"All is well\", or if no daemon runs."`
 }
 
-func (StatusCmd) Help() string {
-	return "Exits with 1 if no daemon runs.\n\nExamples:\n  doorbell status\n" +
-		"  doorbell status --check || echo look at it\n  watch doorbell status"
-}
-
 func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	s, err := options.Client(cfg.Base).Status(ctx)
 	if err != nil {
 		return daemonError(err, cfg.Base)
 	}
 	if c.JSON {
-		err = json.NewEncoder(p.stdout).Encode(s)
-	} else {
+		err = p.printJSON(s)
+	} else { // with colors
 		_, err = io.WriteString(p.stdout, s.Render(p.terminalOf(p.stdout).TextOptions))
 	}
 	if err == nil && c.Check && s.Summary() != "" {
@@ -176,23 +151,15 @@ type ReportCmd struct {
 	CSV   bool   `name:"csv" xor:"form" help:"Print CSV for a spreadsheet, with every listing."`
 }
 
-func (ReportCmd) Help() string {
-	return "It names no person. Delivered is what every receiver of this daemon accepted.\n\n" +
-		"Examples:\n  doorbell report\n  doorbell report --since 30d --csv > leads.csv"
-}
-
 func (c *ReportCmd) Validate() error { return validSince(c.Since) }
 
 func (c *ReportCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	r, err := ask(ctx, cfg.Base, ops.Report, ops.ReportRequest{Since: time.Time(c.Since)})
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(r)
-	case c.CSV:
+	if err == nil && c.CSV {
 		return r.WriteCSV(p.stdout)
 	}
-	_, err = io.WriteString(p.stdout, r.Text())
-	return err
+	if err != nil {
+		return err
+	}
+	return p.result(c.JSON, r, r.Text())
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"doorbell/events/forward"
 	"doorbell/events/relay"
 	"doorbell/schemas"
-	"doorbell/schemas/schematest"
 )
 
 // described is what the AsyncAPI document says beyond what the tests of its package can see.
@@ -62,43 +60,5 @@ func TestTheDocumentDescribesTheStreamsThatAreMade(t *testing.T) {
 	}
 	if d.JetStream.Consumer.FilterSubject != prefix+".v1.*."+string(events.TypeContactRequestCreated) {
 		t.Errorf("the consumer filters %s", d.JetStream.Consumer.FilterSubject)
-	}
-}
-
-func TestTheSchemaOfHeadersIsWhatEventsTravelWith(t *testing.T) {
-	text, _ := schemas.Schema("headers")
-	var schema struct {
-		Properties map[string]any
-		Required   []string
-	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	e, err := events.New(&events.InsertionAppeared{
-		Common: events.Common{AgencyID: "C#300", ObservedAt: time.Now()}, PropertyReferenceID: oddReference, Record: []byte("{}"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e = e.Stamp(7, time.Now(), "store")
-	for name := range e.Header() {
-		if schema.Properties[name] == nil {
-			t.Errorf("%s is not described", name)
-		}
-	}
-	if len(schema.Properties) != len(e.Header()) {
-		t.Errorf("%d are described, %d are there", len(schema.Properties), len(e.Header()))
-	}
-	flat := map[string]string{}
-	for name, values := range e.Header() {
-		flat[name] = strings.Join(values, "|")
-	}
-	if text, err = json.Marshal(flat); err != nil {
-		t.Fatal(err)
-	}
-	schematest.Validate(t, "headers", text)
-	e.Reference, e.StoreID = "", ""
-	if len(schema.Required) != len(e.Header()) {
-		t.Errorf("%d are required, %d are always there", len(schema.Required), len(e.Header()))
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/schemas/skiptest"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -93,15 +92,6 @@ func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
 		mustBeRefused(t, doorbelltest.Fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", file+" is a file, and not a directory; choose another directory")
 	}
 	mustBeUntouched(t, filepath.Dir(file), before)
-}
-
-func TestADataDirectoryThatCannotBeMadeIsNoMatterOfSpace(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/self"); err != nil {
-		skiptest.Skipf(t, "there is no /proc here")
-	}
-	environ := doorbelltest.Fit("DOORBELL_DATA_DIR=/proc/x", "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off")
-	mustBeRefused(t, environ, "DOORBELL_DATA_DIR: data directory: mkdir /proc/x", "no directory can be made there; choose another one")
 }
 
 func TestRunRefusesAPortInUse(t *testing.T) {

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,37 +53,4 @@ func TestEveryProblemOfTheConfigurationIsReportedAndNothingIsWritten(t *testing.
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error("a data directory was made")
 	}
-}
-
-// TestTheRecipeForHubSpotWorksFromTheCommandLine sends a test with a recipe whose token is filled in.
-func TestTheRecipeForHubSpotWorksFromTheCommandLine(t *testing.T) {
-	recipe := readText(t, "../../../events/forward/webhook/recipes/hubspot.json")
-	path := write(t, "template.json", strings.Replace(recipe, "THE_TOKEN_OF_YOUR_PRIVATE_APP", doorbelltest.Sentinel, 1), 0o600)
-	var bodies []string
-	status := http.StatusConflict // for a contact that is known
-	crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+doorbelltest.Sentinel {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		bodies = append(bodies, string(body))
-		w.WriteHeader(status)
-	}))
-	defer crm.Close()
-	environ := []string{
-		"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
-		"DOORBELL_WEBHOOK_URL=" + crm.URL + "/crm/v3/objects/contacts", "DOORBELL_WEBHOOK_TEMPLATE_FILE=" + path,
-	}
-	got := doorbelltest.Run(t, environ, "forward", "webhook", "--test")
-	if got.Code != exit.Done || len(bodies) != 1 || !strings.HasPrefix(bodies[0], `{"properties":{"email":"nora.beispiel@example.org"`) {
-		t.Errorf("%+v %q", got, bodies)
-	}
-	got.HoldsNoSecret(t)
-	status = http.StatusUnprocessableEntity
-	got = doorbelltest.Run(t, environ, "forward", "webhook", "--test")
-	if got.Code != exit.CodeFailed || !strings.Contains(got.Stdout, "status 422") {
-		t.Errorf("%+v", got)
-	}
-	got.HoldsNoSecret(t)
 }

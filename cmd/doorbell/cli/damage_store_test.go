@@ -116,7 +116,7 @@ func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
 	}
 	mustBeDamage(s, t, "run", d.Exit(t), lastLines(d.Stderr.String(), 2))
 	d = doorbelltest.Launch(t, s.Environ, "run")
-	mustBeDamage(s, t, "again", d.Exit(t), d.Stderr.String())
+	mustBeDamage(s, t, "again", d.Exit(t), lastLines(d.Stderr.String(), 2))
 }
 
 func lastLines(text string, n int) string {

@@ -38,7 +38,7 @@ func definitions(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	b := c.Base
-	all := map[string]string{
+	return map[string]string{
 		"listings.json":     definition(t, relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax)}.StreamConfig()),
 		"dead-letters.json": definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream(), b.Retention, int64(b.StreamMax))),
 		"replay.json":       definition(t, relay.ReplayOptions{Prefix: b.SubjectPrefix, Stream: b.Stream() + "_REPLAY", MaxBytes: int64(b.StreamMax)}.Config()),
@@ -47,7 +47,6 @@ func definitions(t *testing.T) map[string]string {
 			DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxDeliver: -1, MaxAckPending: 1000, MaxWaiting: 512,
 		}),
 	}
-	return all
 }
 
 func definition(t *testing.T, v any) string {
@@ -69,16 +68,7 @@ func TestTheDefinitionsForNATSAreThoseOfTheCode(t *testing.T) {
 		if err != nil && !*update {
 			t.Fatal(err)
 		}
-		if string(have) == want {
-			continue
-		}
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		t.Errorf("deploy/nats/%s is not what the code makes; run: go test ./cmd/doorbell/cli -run DefinitionsForNATS -update", name)
+		hold(t, path, string(have), want)
 	}
 }
 

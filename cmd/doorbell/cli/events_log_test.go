@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -101,27 +100,6 @@ func settingOf(environ []string, name string) (value string) {
 	return value
 }
 
-func TestTheLogIsFiltered(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 100, false)
-	for args, want := range map[string]int{
-		"--limit 0":       101,
-		"--type access.>": 1,
-		"--from-sequence 11 --to-sequence 20 --limit 0": 10,
-		"--since 1h --limit 0":                          101,
-		"--until 1h":                                    0,
-		"--insertion see#0## --agency A100 --limit 5":   5,
-	} {
-		got := doorbelltest.Run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
-		if n := len(doorbelltest.Lines(got.Stdout)); got.Code != 0 || n != want {
-			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.Stderr)
-		}
-		if want == 0 {
-			doorbelltest.Has(t, got.Stderr, "the event log holds no such event")
-		}
-	}
-}
-
 func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 9, false)
@@ -141,40 +119,5 @@ func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
 		if one.Stdout != text+"\n" || two.Stdout != text+"\n" || one.Code != 0 || one.Stderr+two.Stderr != "" {
 			t.Errorf("event %d is shown as another one: %s%s", n+1, one.Stderr, two.Stderr)
 		}
-	}
-}
-
-func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 3, false)
-	for args, sentence := range map[string]string{
-		"ls --agency A/1":                         "--agency: ",
-		"ls --type nothing":                       `--type: there is no event type "nothing"; schemas/README.md lists them`,
-		"ls --type access":                        "did you mean access.>?",
-		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20",
-		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
-		"ls --since 1h --until 2h":                "--until: is not after --since",
-		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
-		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
-		"ls --limit=-1":                           "--limit: must not be negative",
-		"show A100":                               "EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id",
-		"show 0":                                  "EVENT: write a position",
-	} {
-		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
-		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
-			t.Errorf("%s: got %+v", args, got)
-		}
-		doorbelltest.Has(t, got.Stderr, sentence)
-	}
-	for args, sentence := range map[string]string{
-		"ls --agency C300":                "the event log knows no such agency: C300\n  doorbell status lists the agencies",
-		"show 99":                         "the event log holds no such event",
-		"show aaaaaaaaaaaaaaaaaaaaaaaaaa": "the event log holds no such event",
-	} {
-		got := doorbelltest.Run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
-		if got.Code != exit.CodeFailed || got.Stdout != "" {
-			t.Errorf("%s: got %+v", args, got)
-		}
-		doorbelltest.Has(t, got.Stderr, sentence)
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/schemas/schematest"
@@ -157,23 +155,4 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 		}
 		doorbelltest.HoldsNobody(t, text)
 	}
-}
-
-func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	port := doorbelltest.FreePort(t)
-	s.Watched(t, "A100")
-	d := doorbelltest.Launch(t, s.With("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run")
-	doorbelltest.NatsURL(t, s.Dir) // it answers, so it has started all the same
-	s.GoesOn(t, "A100", 30)
-	id := s.Ring(t, "A100")
-	doorbelltest.Eventually(t, "the contact request is waiting in the event log", func() bool {
-		status, err := ops.NewClient(s.Dir + "/" + daemon.SocketFile).Status(t.Context())
-		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && len(status.Relay) == 1 && status.Relay[0].Pending >= 2
-	})
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.StartNATS(t, port))
-	sub.Baselined(t, "A100")
-	sub.Request(t, id)
-	d.Stop(t)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -49,9 +48,9 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // What is logged about one thing again and again is bounded: of lines with the same message about
-// the same thing the first few are written, and then one every dedupeEvery, the newest, with how
-// many there were before it. So the last line is never lost, it may come late. A failure repeats
-// itself; an informational line often follows what a person did, such as a key file written again.
+// the same thing the first few are written, and then one every dedupeEvery, with the number of those
+// that were left out before it. A failure repeats itself; an informational line often follows what a
+// person did, such as a key file written again.
 const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 2 // warnings and errors
@@ -63,7 +62,7 @@ const (
 // sameThing are the attributes that say what a line is about; the others say how it is.
 var sameThing = []string{"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt"}
 
-// toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
+// toldOnce is an attribute of lines that are never left out: a halt and its end are logged
 // once each. The next one is another one, also in the same words, and follows what a person did.
 const toldOnce = "scope"
 
@@ -81,9 +80,8 @@ type deduped struct {
 }
 
 type repeatedLine struct {
-	limit *rate.Limiter
-	held  *slog.Record // the newest line that was not written
-	more  int          // lines before it that were not
+	limit   *rate.Limiter
+	leftOut int // since the last one that was written
 }
 
 func NewDedupe(next slog.Handler) slog.Handler {
@@ -107,9 +105,9 @@ func aboutOf(a slog.Attr) string {
 	return "\x00" + a.Key + "=" + a.Value.String()
 }
 
-// Handle writes a line, or keeps it for later.
+// Handle writes a line, or leaves it out.
 func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
-	about, once, burst := r.Level.String()+"\x00"+r.Message+h.about, false, infoBurst
+	about, once := r.Level.String()+"\x00"+r.Message+h.about, false
 	r.Attrs(func(a slog.Attr) bool {
 		about += aboutOf(a)
 		once = once || a.Key == toldOnce
@@ -118,44 +116,28 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo || once { // debug lines are all wanted
 		return h.Handler.Handle(ctx, r)
 	}
-	if r.Level >= slog.LevelWarn {
-		burst = dedupeBurst
-	}
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	t := h.all.thing(about, burst)
-	if t.held == nil {
-		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
-		if wait <= 0 {
-			return h.Handler.Handle(ctx, r)
+	t := h.all.things[about]
+	if t == nil {
+		burst := infoBurst
+		if r.Level >= slog.LevelWarn {
+			burst = dedupeBurst
 		}
-		time.AfterFunc(wait, func() { h.release(t) })
-	} else {
-		t.more++
-	}
-	kept := r.Clone()
-	t.held = &kept
-	return nil
-}
-
-// thing finds what was logged about something, and forgets what is not kept back where that is too much.
-func (c *deduped) thing(about string, burst int) *repeatedLine {
-	if c.things[about] == nil {
-		if len(c.things) >= mostDeduped {
-			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
+		if len(h.all.things) >= mostDeduped {
+			clear(h.all.things)
 		}
-		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
+		t = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
+		h.all.things[about] = t
 	}
-	return c.things[about]
-}
-
-// release writes the line that is kept, at its own time.
-func (h *dedupeHandler) release(t *repeatedLine) {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	if t.more > 0 {
-		t.held.AddAttrs(slog.Int("repeated", t.more))
+	if !t.limit.AllowN(r.Time, 1) {
+		t.leftOut++
+		return nil
 	}
-	_ = h.Handler.Handle(context.Background(), *t.held) // there is no other place to report it
-	t.held, t.more = nil, 0
+	if t.leftOut > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("repeated", t.leftOut))
+		t.leftOut = 0
+	}
+	return h.Handler.Handle(ctx, r)
 }

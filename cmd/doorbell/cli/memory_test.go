@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
@@ -34,28 +33,6 @@ func lifeOf(s doorbelltest.Scene, t *testing.T, a *daemon.Daemon, test func(*dae
 		t.Error(err)
 	}
 	a.Close()
-}
-
-func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	var before, away, after string
-	life(s, t, func(a *daemon.Daemon, sub *doorbelltest.Subscriber) {
-		sub.Baselined(t, "A100")
-		before = s.Ring(t, "A100")
-		sub.Request(t, before)
-	})
-	if err := os.Remove(filepath.Join(s.Dir, daemon.StoreFile)); err != nil {
-		t.Fatal(err)
-	}
-	away = s.Ring(t, "A100") // nobody watches
-	time.Sleep(1100 * time.Millisecond)
-	life(s, t, func(a *daemon.Daemon, sub *doorbelltest.Subscriber) {
-		sub.Request(t, away)
-		after = s.Ring(t, "A100")
-		sub.Request(t, after)
-		doorbelltest.MustBeWhole(t, a.Server().ClientURL(), before, away, after)
-	})
 }
 
 // TestAMachineThatIsSetBackLosesAndDoublesNothing rolls the data directory back to a snapshot, while the stream on another machine holds

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -125,35 +124,8 @@ func TestAPersonSeesAHaltOnThePageAndItsEnd(t *testing.T) {
 		t.Error("the page holds the token")
 	}
 	doorbelltest.HoldsNobody(t, page)
-	doorbelltest.HoldsNobody(t, streamed(s, t))
 	if said := w.complain(); len(said) > 0 {
 		t.Errorf("the browser says %.500q", said)
 	}
 	d.Stop(t)
-}
-
-// streamed is what a reader of the events gets at once.
-func streamed(s doorbelltest.Scene, t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), doorbelltest.Patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pageURL(t, s.Dir)+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.SetBasicAuth("anybody", doorbelltest.PageToken)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	var text strings.Builder
-	for b := make([]byte, 4096); !strings.Contains(text.String(), "contact_request.created"); {
-		n, err := answer.Body.Read(b)
-		text.Write(b[:n])
-		if err != nil {
-			t.Fatalf("%v after %d bytes", err, text.Len())
-		}
-	}
-	return text.String()
 }

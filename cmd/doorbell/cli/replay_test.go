@@ -3,12 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
@@ -101,49 +98,12 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 	doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr+d.Stderr.String())
 }
 
-func TestAStoppedReplaySaysHowItGoesOn(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	url := doorbelltest.NatsURL(t, s.Dir)
-	sub := doorbelltest.SubscribeTo(t, url)
-	sub.Baselined(t, "A100")
-	for range 5 {
-		sub.Request(t, s.Ring(t, "A100"))
-	}
-	doorbelltest.Eventually(t, "the log knows what is published", confirmedBy(t, s))
-	began := time.Now()
-	c := doorbelltest.Launch(t, s.Environ, "replay", "--since", "1h", "--type", "contact_request.>", "--rate", "2", "--job", "slow")
-	c.Stderr.Await(t, "replaying 5 events")
-	doorbelltest.Eventually(t, "the first is there", func() bool { return streamExists(t, url) && len(replayed(t, url)) > 0 })
-	if code := c.End(t, syscall.SIGINT); code != exit.Done || time.Since(began) > 10*time.Second {
-		t.Errorf("exit code %d", code)
-	}
-	c.Stderr.Await(t, `stopped; .*to continue, run it again with --job slow`)
-	doorbelltest.Eventually(t, "the daemon has stopped too", func() bool { return strings.Contains(d.Stderr.String(), "replay stopped") })
-	there := len(replayed(t, url))
-	got := doorbelltest.Run(t, s.Environ, "replay", "--type", "contact_request.>", "--rate", "0", "--job", "slow")
-	if want := fmt.Sprintf("%d events replayed to listings.replay.slow.>, stream LISTINGS_REPLAY; already present: %d\n", 5-there, there); got.Code != 0 || there > 4 || strings.Replace(got.Stdout, "1 event ", "1 events ", 1) != want {
-		t.Errorf("%d were there: %+v", there, got)
-	}
-	if n := len(replayed(t, url)); n != 5 {
-		t.Errorf("%d messages, want 5", n)
-	}
-	d.Stop(t)
-}
-
 // confirmedBy reports whether the log knows that all is published, which it learns a moment after the subscriber.
 func confirmedBy(t *testing.T, s doorbelltest.Scene) func() bool {
 	return func() bool {
 		status, err := ops.NewClient(s.Dir + "/" + daemon.SocketFile).Status(t.Context())
 		return err == nil && !slices.ContainsFunc(status.Relay, func(r ops.RelayStatus) bool { return r.Pending > 0 })
 	}
-}
-
-func streamExists(t *testing.T, url string) bool {
-	_, js := doorbelltest.Connected(t, url)
-	_, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
-	return err == nil
 }
 
 // watchesNothing runs a daemon over an event log, whose API does not answer.
@@ -174,34 +134,4 @@ func TestMoreThanAThousandEventsNeedAYes(t *testing.T) {
 	if got = doorbelltest.Run(t, environ, "replay", "--to", "-"); got.Code != 0 || len(doorbelltest.Lines(got.Stdout)) != 1001 {
 		t.Errorf("standard output floods nobody: %d lines, %s", len(doorbelltest.Lines(got.Stdout)), got.Stderr)
 	}
-}
-
-func TestReplayRefusesWhatCannotBe(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 3, true)
-	for args, sentence := range map[string]string{
-		"--job a.b":       "--job: write 1 to 64 letters, digits, _ and -",
-		"--job a --to -":  "--job: has a meaning for NATS alone",
-		"--to kafka":      `--to must be one of "nats","-","slack","teams","email","webhook"`,
-		"--rate NaN":      "--rate: write a number from",
-		"--rate 1e-300":   "--rate: write a number from",
-		"--type appeared": "--type: there is no event type",
-		"--agency A/1":    "--agency: ",
-	} {
-		got := doorbelltest.Run(t, environ, append([]string{"replay"}, strings.Fields(args)...)...)
-		if got.Code != exit.CodeUsage || got.Stdout != "" || strings.Count(got.Stderr, "doorbell: ") != 1 {
-			t.Errorf("%s: got %+v", args, got)
-		}
-		doorbelltest.Has(t, got.Stderr, sentence)
-	}
-	got := doorbelltest.Run(t, environ, "replay", "--agency", "C300", "--to", "-")
-	if got.Code != exit.CodeFailed {
-		t.Errorf("got %+v", got)
-	}
-	doorbelltest.Has(t, got.Stderr, "knows no such agency: C300")
-	got = doorbelltest.Run(t, environ, "replay")
-	if got.Code != exit.CodeFailed {
-		t.Errorf("got %+v", got)
-	}
-	doorbelltest.Has(t, got.Stderr, "no daemon runs", "--to -")
 }

@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
 
@@ -90,77 +87,4 @@ func TestRunTakesAnAPIAtANewAddressOnlyWithItsFlag(t *testing.T) {
 	d.Stop(t)
 	doorbelltest.Has(t, d.Stderr.String(), "--moved: the store remembers the API at this address", `"to":"`+s.URL)
 	doorbelltest.Has(t, doorbelltest.Run(t, s.Environ, "verify").Stdout, "of "+s.URL+", is sound: 1 agency")
-}
-
-// TestARestoredBackupGoesOnWhateverBecameOfTheStream is the drill: a backup, more events, and then the store is lost.
-func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ lost, away bool }{
-		"which is there, with NATS away at the start": {away: true},
-		"which is lost too":                           {lost: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, far := doorbelltest.NewScene(t, "A100"), doorbelltest.StartFar(t)
-			environ, backup := s.With("NATS_URL="+far.URL()), filepath.Join(t.TempDir(), "doorbell.db")
-			d := doorbelltest.Launch(t, environ, "run")
-			doorbelltest.NatsURL(t, s.Dir)
-			sub := doorbelltest.SubscribeTo(t, far.URL())
-			sub.Baselined(t, "A100")
-			var leads []string
-			ring := func(sub *doorbelltest.Subscriber) {
-				t.Helper()
-				leads = append(leads, s.Ring(t, "A100"))
-				sub.Request(t, leads[len(leads)-1])
-			}
-			ring(sub)
-			if got := doorbelltest.Run(t, environ, "backup", backup); got.Code != exit.Done {
-				t.Fatalf("%+v", got)
-			}
-			ring(sub)
-			ring(sub)
-			d.Stop(t)
-
-			if err := os.RemoveAll(s.Dir); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(s.Dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(backup)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(s.Dir, daemon.StoreFile), text, 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			far.Stop()
-			if c.lost {
-				if err := os.RemoveAll(far.Folder); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if !c.away {
-				far.Start(t)
-			}
-			d = doorbelltest.Launch(t, environ, "run")
-			doorbelltest.NatsURL(t, s.Dir)
-			leads = append(leads, s.Ring(t, "A100"))
-			s.GoesOn(t, "A100", 20)
-			if c.away {
-				far.Start(t)
-			}
-			sub = doorbelltest.SubscribeTo(t, far.URL())
-			ring(sub)
-			doorbelltest.Eventually(t, "all is published", func() bool {
-				status, err := ops.NewClient(filepath.Join(s.Dir, daemon.SocketFile)).Status(t.Context())
-				return err == nil && len(status.Relay) == 1 && status.Relay[0].Pending == 0
-			})
-			doorbelltest.Oracle{SetBack: true}.MustBeWhole(t, far.URL(), leads...)
-			d.Stop(t)
-			if got := doorbelltest.Run(t, environ, "verify"); got.Code != exit.Done {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
 }

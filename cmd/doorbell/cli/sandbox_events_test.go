@@ -13,9 +13,6 @@ import (
 	"doorbell/events/stream"
 	"doorbell/schemas"
 	"doorbell/schemas/schematest"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // TestTheStoryShowsAConsumerEveryType reads the story from a server of somebody else's, as a consumer would: each message is
@@ -59,11 +56,7 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	if slices.Sort(types); !slices.Equal(types, schemas.Types()) {
 		t.Errorf("the stream holds %q", types)
 	}
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc, _ := doorbelltest.Connected(t, url)
 	found, err := relay.Check(t.Context(), relay.Options{Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", MaxAge: storyAge})
 	if err != nil || len(found.Different) > 0 {
 		t.Errorf("a relay finds %+v, %v", found, err)
@@ -75,29 +68,18 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	}
 	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")
 	var told publishedStory
-	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" || len(told.Events) != len(types) {
+	if err := json.Unmarshal([]byte(other.Stdout), &told); err != nil || told.Stream != "TRY_OUT" {
 		t.Errorf("%v: %+v", err, other)
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"LISTINGS", "TRY_OUT"} {
-		s, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := s.CachedInfo().State.Msgs; n != uint64(len(schemas.Types())) {
-			t.Errorf("%s holds %d messages", name, n)
+		if all, err := doorbelltest.ReadStreamNamed(t.Context(), nc, name); err != nil || len(all) != len(types) {
+			t.Errorf("%s holds %d messages: %v", name, len(all), err)
 		}
 	}
 }
 
 func TestTheStoryNeedsANATSThatResponds(t *testing.T) {
 	t.Parallel()
-	if got := doorbelltest.Run(t, nil, "sandbox", "--events"); got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, "--nats URL") {
-		t.Errorf("%+v", got)
-	}
 	got := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", "nats://guest:"+doorbelltest.Sentinel+"@127.0.0.1:1")
 	if got.Code != exit.CodeFailed || strings.Contains(got.Stderr, doorbelltest.Sentinel) {
 		t.Errorf("%+v", got)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"doorbell/cmd/doorbell/doorbelltest"
-	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -19,32 +18,6 @@ func TestTheHelpOfTheSandboxListsEveryScenario(t *testing.T) {
 	for _, s := range sandbox.Scenarios() {
 		if n := strings.Count(got.Stdout, "    "+s.Name+" "); n != 1 || !strings.Contains(words, s.Description) {
 			t.Errorf("%s is listed %d times", s.Name, n)
-		}
-	}
-}
-
-func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
-	got := doorbelltest.Run(t, nil, "sandbox", "--scenario", "zurich-\x1b[2Jcold")
-	if got.Code != exit.CodeUsage || !strings.Contains(got.Stderr, "zurich-hot") || got.Stdout != "" || strings.Contains(got.Stderr, "\x1b") {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ args, words string }{
-		{"--insertions=-1", "--insertions: "},
-		{"--insertions=100000", "--insertions: "},
-		{"--contact-requests-per-minute=NaN", "--contact-requests-per-minute: "},
-		{"--changes-per-minute=1e9", "--changes-per-minute: "},
-		{"--agencies=A100,,B200", "--agencies: "},
-		{"--agencies=a/b", "--agencies: "},
-		{"--agencies=A100,B200,A100", "--agencies: entry 3 is empty or repeated; remove it"},
-		{"--agencies=", "--agencies: is empty; write one or more"},
-	} {
-		got := doorbelltest.Run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
-		if got.Code != exit.CodeUsage || got.Stdout != "" || !strings.Contains(got.Stderr, tt.words) {
-			t.Errorf("%s: %+v", tt.args, got)
 		}
 	}
 }

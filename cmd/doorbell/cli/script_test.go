@@ -73,10 +73,7 @@ func wants(ts *testscript.TestScript, neg, ok bool, usage string) {
 	}
 }
 
-func scriptDoorbell(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, true, "doorbell ARGS")
-	mustExit(ts, exit.Done, args)
-}
+func scriptDoorbell(ts *testscript.TestScript, _ bool, args []string) { mustExit(ts, exit.Done, args) }
 
 // scriptReceiver starts a receiver that answers with one status, and puts its URL into a variable.
 func scriptReceiver(ts *testscript.TestScript, neg bool, args []string) {
@@ -183,34 +180,32 @@ func scriptEnd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 2, "wait-for FILE REGEXP")
-	re, err := regexp.Compile(`(?m)` + args[1])
+// await does something until what it gives has a pattern in it.
+func await(ts *testscript.TestScript, pattern, what string, do func() string) {
+	re, err := regexp.Compile(`(?m)` + pattern)
 	ts.Check(err)
-	for deadline := time.Now().Add(scriptPatience); ; time.Sleep(20 * time.Millisecond) {
-		text := ts.ReadFile(args[0])
+	for deadline := time.Now().Add(scriptPatience); ; time.Sleep(50 * time.Millisecond) {
+		text := do()
 		if re.MatchString(text) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%s does not get %s:\n%s", args[0], args[1], text)
+			ts.Fatalf("%s does not get %s:\n%s", what, pattern, text)
 		}
 	}
 }
 
+func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	wants(ts, neg, len(args) == 2, "wait-for FILE REGEXP")
+	await(ts, args[1], args[0], func() string { return ts.ReadFile(args[0]) })
+}
+
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "until REGEXP doorbell ARGS")
-	re, err := regexp.Compile(`(?m)` + args[0])
-	ts.Check(err)
-	for deadline := time.Now().Add(scriptPatience); ; time.Sleep(100 * time.Millisecond) {
+	await(ts, args[0], "what it prints", func() string {
 		_ = ts.Exec("doorbell", args[2:]...) // what it says counts
-		if re.MatchString(ts.ReadFile("stdout")) {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("it does not print %s", args[0])
-		}
-	}
+		return ts.ReadFile("stdout")
+	})
 }
 
 func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
@@ -229,14 +224,10 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptJSONLines(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 1 || len(args) == 2, "jsonl PATH [REGEXP]")
-	n := 0
-	for line := range strings.Lines(ts.ReadFile("stdout")) {
+	lines := doorbelltest.Lines(ts.ReadFile("stdout"))
+	wants(ts, neg, len(lines) > 0, "jsonl PATH [REGEXP], after something was printed")
+	for _, line := range lines {
 		holdsJSON(ts, line, args)
-		n++
-	}
-	if n == 0 {
-		ts.Fatalf("nothing was printed")
 	}
 }
 

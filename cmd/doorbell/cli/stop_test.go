@@ -138,34 +138,22 @@ func runs(t *testing.T, a *daemon.Daemon) (endsInTime func()) {
 	}
 }
 
+// TestADaemonWhoseNATSHangsEndsInTime is about a server that hangs in the middle of a large batch.
 func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	t.Parallel()
-	t.Run("from the beginning", func(t *testing.T) {
-		t.Parallel()
-		s := doorbelltest.NewScene(t, "A100")
-		s.Watched(t, "A100")
-		a, said := inProcess(t, s.With("NATS_URL="+hang(t, "").url))
-		endsInTime := runs(t, a)
-		s.GoesOn(t, "A100", 30)
-		endsInTime()
-		doorbelltest.Has(t, said.String(), "event log")
-	})
-	t.Run("in the middle of a large batch", func(t *testing.T) {
-		t.Parallel()
-		s := doorbelltest.NewScene(t, "A100")
-		server := doorbelltest.StartNATS(t, -1)
-		h := hang(t, server)
-		a, said := inProcess(t, s.With("NATS_URL="+h.url))
-		endsInTime := runs(t, a)
-		doorbelltest.SubscribeTo(t, server).Baselined(t, "A100")
-		h.hangs.Store(true)
-		for range 60 {
-			ringLoudly(t, s)
-		}
-		s.GoesOn(t, "A100", 30)
-		endsInTime()
-		doorbelltest.Has(t, said.String(), "event log")
-	})
+	s := doorbelltest.NewScene(t, "A100")
+	server := doorbelltest.StartNATS(t, -1)
+	h := hang(t, server)
+	a, said := inProcess(t, s.With("NATS_URL="+h.url))
+	endsInTime := runs(t, a)
+	doorbelltest.SubscribeTo(t, server).Baselined(t, "A100")
+	h.hangs.Store(true)
+	for range 60 {
+		ringLoudly(t, s)
+	}
+	s.GoesOn(t, "A100", 30)
+	endsInTime()
+	doorbelltest.Has(t, said.String(), "event log")
 }
 
 // ringLoudly makes a contact request with much to say.

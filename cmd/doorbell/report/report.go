@@ -47,9 +47,7 @@ type Report struct {
 	// last receiver had them. Checkpoints list the times of the newest deliveries only.
 	Seen      Delays   `json:"seenAfter"`
 	Delivered Delays   `json:"deliveredAfter"`
-	Gaps      []Notice `json:"gaps"` // newest first, as the next two
-	Halts     []Notice `json:"halts"`
-	Rejected  []Notice `json:"rejected"`
+	Notices   []Notice `json:"notices"` // newest first
 	Problems  []string `json:"problems"`
 }
 
@@ -127,7 +125,7 @@ func New(s Source) (Report, error) {
 		from: s, listings: map[[2]string]*Listing{}, letters: map[string]bool{},
 		Report: Report{
 			From: s.From.UTC(), To: s.To.UTC(), Zone: s.Zone.String(), Agencies: []Agency{},
-			Gaps: []Notice{}, Halts: []Notice{}, Rejected: []Notice{}, Problems: append([]string{}, s.Problems...),
+			Notices: []Notice{}, Problems: append([]string{}, s.Problems...),
 		},
 	}
 	for _, l := range s.Listings {
@@ -171,9 +169,13 @@ func (c *counter) readLetters() {
 		}
 		c.letters[l.Forwarder+"."+l.Destination+"/"+l.ID] = true
 		if !l.At.Before(c.from.From) && l.At.Before(c.from.To) && (l.Unreadable || c.includes(l.AgencyID)) {
-			c.Rejected = append(c.Rejected, Notice{l.At, l.AgencyID, l.Reference, "rejected", rejection(l)})
+			c.notice(l.At, l.AgencyID, l.Reference, "rejected", rejection(l))
 		}
 	}
+}
+
+func (c *counter) notice(at time.Time, agency, reference, what, detail string) {
+	c.Notices = append(c.Notices, Notice{at, agency, reference, what, detail})
 }
 
 // rejection says in words what was rejected, by which receiver and why.
@@ -185,24 +187,21 @@ func rejection(l forward.Letter) string {
 }
 
 func (c *counter) count(e events.Event) {
+	note := func(what, detail string) { c.notice(e.RecordedTime, e.AgencyID, e.Reference, what, detail) }
 	switch e.Type {
 	case events.TypeContactRequestCreated:
 		if e.Origin == events.OriginLive {
 			c.lead(e)
 		}
 	case events.TypeWatchGapDetected, events.TypeAccessHalted, events.TypeAccessResumed:
-		n := Notice{At: e.RecordedTime, AgencyID: e.AgencyID, Reference: e.Reference}
 		p, _ := e.Payload()
 		switch p := p.(type) {
 		case *events.WatchGapDetected:
-			n.What, n.Detail = "gap", p.Operation+", "+p.Reason
-			c.Gaps = append(c.Gaps, n)
+			note("gap", p.Operation+", "+p.Reason)
 		case *events.AccessHalted:
-			n.What, n.Detail = "halted", string(p.Scope)+", "+p.ProbableReason
-			c.Halts = append(c.Halts, n)
+			note("halted", string(p.Scope)+", "+p.ProbableReason)
 		case *events.AccessResumed:
-			n.What, n.Detail = "resumed", string(p.Scope)+", "+p.Cause
-			c.Halts = append(c.Halts, n)
+			note("resumed", string(p.Scope)+", "+p.Cause)
 		}
 	}
 }
@@ -270,9 +269,7 @@ func (d *Delays) finish() {
 func (c *counter) finish() {
 	c.Seen.finish()
 	c.Delivered.finish()
-	for _, list := range [][]Notice{c.Gaps, c.Halts, c.Rejected} {
-		slices.Reverse(list)
-	}
+	slices.SortStableFunc(c.Notices, func(a, b Notice) int { return b.At.Compare(a.At) })
 	ordered := slices.SortedFunc(maps.Values(c.listings), func(a, b *Listing) int {
 		return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
 	})

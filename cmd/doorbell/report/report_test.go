@@ -122,8 +122,12 @@ func TestEveryLeadIsCountedForWhatBecameOfIt(t *testing.T) {
 	if d := r.Delivered; d.Leads != 1 || d.LongestSeconds != 120 {
 		t.Errorf("delivered after %+v", d)
 	}
-	if len(r.Gaps) != 1 || len(r.Halts) != 2 || len(r.Rejected) != 1 || r.Halts[0].What != "resumed" {
-		t.Errorf("gaps %+v, halts %+v, rejected %+v", r.Gaps, r.Halts, r.Rejected)
+	got = nil
+	for _, n := range r.Notices {
+		got = append(got, n.What)
+	}
+	if want := "resumed halted gap rejected"; strings.Join(got, " ") != want {
+		t.Errorf("noticed %q, want %q", got, want)
 	}
 }
 
@@ -131,7 +135,7 @@ func TestAReportIsOfItsAgenciesAlone(t *testing.T) {
 	s := week(t)
 	s.Includes = func(agency string) bool { return agency == "B200" }
 	r := make1(t, s)
-	if len(r.Agencies) != 1 || r.Agencies[0].AgencyID != "B200" || r.Total.Seen != 2 || len(r.Rejected) != 0 || len(r.Gaps) != 1 {
+	if len(r.Agencies) != 1 || r.Agencies[0].AgencyID != "B200" || r.Total.Seen != 2 || len(r.Notices) != 3 {
 		t.Errorf("%+v", r)
 	}
 	if text := r.Text(); strings.Contains(text, "A100") {

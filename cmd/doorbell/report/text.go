@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,9 +72,9 @@ func (r Report) Text() string {
 			list(&b, a.Listings[with:], false)
 		}
 	}
-	r.notices(&b, "Gaps, in which leads may not have been seen", r.Gaps)
-	r.notices(&b, "Halts and their ends", r.Halts)
-	r.notices(&b, "Messages that a receiver rejected", r.Rejected)
+	r.notices(&b, "Gaps, in which leads may not have been seen", "gap")
+	r.notices(&b, "Halts and their ends", "halted", "resumed")
+	r.notices(&b, "Messages that a receiver rejected", "rejected")
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
@@ -103,14 +104,18 @@ func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-func (r Report) notices(b *strings.Builder, what string, list []Notice) {
+// notices lists those of some kinds.
+func (r Report) notices(b *strings.Builder, title string, kinds ...string) {
+	other := func(n Notice) bool { return !slices.Contains(kinds, n.What) }
+	list := slices.DeleteFunc(slices.Clone(r.Notices), other)
 	if len(list) == 0 {
-		b.WriteString(what + ": none\n\n")
+		b.WriteString(title + ": none\n\n")
 		return
 	}
-	fmt.Fprintf(b, "%s: %d\n", what, len(list))
+	fmt.Fprintf(b, "%s: %d\n", title, len(list))
 	for _, n := range list[:min(len(list), mostListed)] {
-		fmt.Fprintf(b, "  %s %s %s: %s\n", r.time(n.At), message.Line(n.AgencyID+" "+n.Reference, 32), n.What, message.Line(n.Detail, 300))
+		fmt.Fprintf(b, "  %s %s %s: %s\n", r.time(n.At), message.Line(n.AgencyID+" "+n.Reference, 32),
+			n.What, message.Line(n.Detail, 300))
 	}
 	if older := len(list) - mostListed; older > 0 {
 		fmt.Fprintf(b, "  and %d older ones\n", older)
@@ -131,47 +136,41 @@ func (r Report) time(at time.Time) string {
 func (r Report) WriteCSV(w io.Writer) error {
 	c, err := NewCSV(w, "row", "agency", "reference", "title", "seen", "published", "delivered", "waiting", "rejected",
 		"no_receiver", "erased", "time", "detail")
-	row := func(what, agency, reference, title string, n *Counts, at time.Time, detail string) {
-		cells := []string{what, agency, reference, title}
-		if n == nil {
-			cells = append(cells, "", "", "", "", "", "", "")
-		} else {
-			for _, v := range []int{n.Seen, n.Published, n.Delivered, n.Waiting, n.Rejected, n.NoReceiver, n.Erased} {
-				cells = append(cells, strconv.Itoa(v))
-			}
-		}
-		when := ""
-		if !at.IsZero() {
-			when = r.time(at)
+	counts := func(what string, l Listing, at, detail string) {
+		cells := []string{what, l.AgencyID, l.Reference, l.Title}
+		for _, n := range []int{l.Seen, l.Published, l.Delivered, l.Waiting, l.Rejected, l.NoReceiver, l.Erased} {
+			cells = append(cells, strconv.Itoa(n))
 		}
 		if err == nil {
-			err = c.Row(append(cells, when, detail)...)
+			err = c.Row(append(cells, at, detail)...)
 		}
 	}
-	row("total", "", "", "", &r.Total, r.To, "from "+r.time(r.From)+" to "+r.time(r.To)+" "+r.Zone)
+	note := func(what, agency, reference, at, detail string) {
+		if err == nil {
+			err = c.Row(what, agency, reference, "", "", "", "", "", "", "", "", at, detail)
+		}
+	}
+	counts("total", Listing{Counts: r.Total}, r.time(r.To), "from "+r.time(r.From)+" to "+r.time(r.To)+" "+r.Zone)
 	for _, p := range r.Problems {
-		row("incomplete", "", "", "", nil, time.Time{}, p)
+		note("incomplete", "", "", "", p)
 	}
 	for _, a := range r.Agencies {
-		row("agency", a.AgencyID, "", "", &a.Counts, time.Time{}, "")
+		counts("agency", Listing{AgencyID: a.AgencyID, Counts: a.Counts}, "", "")
 	}
 	for _, a := range r.Agencies {
 		for _, l := range a.Listings {
-			row("listing", l.AgencyID, l.Reference, l.Title, &l.Counts, time.Time{}, "")
+			counts("listing", l, "", "")
 		}
 	}
-	for _, d := range []struct {
-		what string
-		Delays
-	}{{"longest to event", r.Seen}, {"longest to last receiver", r.Delivered}} {
+	delays := func(what string, d Delays) {
 		if d.Leads > 0 {
-			row(d.what, d.AgencyID, d.Reference, "", nil, time.Time{}, seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
+			note(what, d.AgencyID, d.Reference, "", seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
 		}
 	}
-	for _, all := range [][]Notice{r.Gaps, r.Halts, r.Rejected} {
-		for _, n := range all {
-			row(n.What, n.AgencyID, n.Reference, "", nil, n.At, n.Detail)
-		}
+	delays("longest to event", r.Seen)
+	delays("longest to last receiver", r.Delivered)
+	for _, n := range r.Notices {
+		note(n.What, n.AgencyID, n.Reference, r.time(n.At), n.Detail)
 	}
 	return err
 }

@@ -43,23 +43,23 @@ const idKey = "store-id"
 
 // empty makes the folder for the parts of a copy. What a process that was killed has left there
 // would keep people who are erased meanwhile.
-func (p *pair) empty() (dir string, err error) {
-	dir = filepath.Join(p.Dir, parts)
+func (t *Turn) empty() (dir string, err error) {
+	dir = filepath.Join(t.o.Dir, parts)
 	return dir, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700))
 }
 
 // CopyNow writes the copy of the store, unless the lease is over.
 func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
-	t.p.copying.Lock()
-	defer t.p.copying.Unlock()
+	t.copying.Lock()
+	defer t.copying.Unlock()
 	if !t.Valid() {
 		return nil
 	}
-	copies, err := t.p.copies(ctx)
+	copies, err := t.copies(ctx)
 	if err != nil {
 		return err
 	}
-	from, err := t.p.empty()
+	from, err := t.empty()
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 		return err
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(pack(w, from, t.p.Dir)) }()
+	go func() { w.CloseWithError(pack(w, from, t.o.Dir)) }()
 	defer r.Close()
 	// Put removes what it has written if it cannot read on, but not if its context has ended.
 	putting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -77,8 +77,30 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 		w.CloseWithError(ctx.Err())
 		time.AfterFunc(tidyLimit, cancel)
 	})()
-	_, err = copies.Put(putting, jetstream.ObjectMeta{Name: t.p.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
+	_, err = copies.Put(putting, jetstream.ObjectMeta{Name: t.o.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
 	return err
+}
+
+// copies opens the object store, and makes it if it is missing.
+func (t *Turn) copies(ctx context.Context) (jetstream.ObjectStore, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyLimit)
+	defer cancel()
+	js, err := t.o.Conn.JetStream(jetstream.WithDefaultTimeout(chunkLimit))
+	if err != nil {
+		return nil, err
+	}
+	copies, err := js.ObjectStore(ctx, CopyBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		replicas, err := t.o.replicas(ctx, js)
+		if err != nil {
+			return nil, err
+		}
+		return js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: CopyBucket, Description: "doorbell: what a doorbell that takes over starts from",
+			Replicas: replicas, TTL: t.o.Keep,
+		})
+	}
+	return copies, err
 }
 
 // pack writes an archive with the store of one directory and the files beside it of another.
@@ -108,43 +130,43 @@ func pack(w io.Writer, from, dir string) error {
 
 // takeOver puts the copy in the place of what this machine has. Without a copy, or if it is the
 // copy of this machine's own store, which is then newer, everything stays.
-func (p *pair) takeOver(ctx context.Context) error {
-	copies, err := p.copies(ctx)
+func (t *Turn) takeOver(ctx context.Context) error {
+	copies, err := t.copies(ctx)
 	if err != nil {
 		return err
 	}
-	info, err := copies.GetInfo(ctx, p.Name)
+	info, err := copies.GetInfo(ctx, t.o.Name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	own, err := ownStore(p.Dir)
+	own, err := ownStore(t.o.Dir)
 	if err != nil || own == info.Metadata[idKey] {
 		return err
 	}
 	reading, cancel := context.WithTimeout(ctx, chunkLimit+time.Duration(info.Size/slowest)*time.Second)
 	defer cancel()
-	object, err := copies.Get(reading, p.Name)
+	object, err := copies.Get(reading, t.o.Name)
 	if err != nil {
 		return err
 	}
 	defer object.Close()
-	into, err := p.empty()
+	into, err := t.empty()
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(into)
 	if err := unpack(object, into); err != nil {
-		return fmt.Errorf("copy of %s: %w", p.Name, err)
+		return fmt.Errorf("copy of %s: %w", t.o.Name, err)
 	}
 	if err := store.Adopt(filepath.Join(into, storeFile)); err != nil {
 		return err
 	}
-	p.Log.Info("starting from the copy of the doorbell before this one", "pair", p.Name,
+	t.o.Log.Info("starting from the copy of the doorbell before this one", "pair", t.o.Name,
 		"age", time.Since(info.ModTime).Round(time.Second).String())
-	return p.install(into)
+	return t.install(into)
 }
 
 // ownStore returns the id of this machine's store; empty if there is none, or if it cannot be read.
@@ -162,30 +184,30 @@ func ownStore(dir string) (string, error) {
 
 // install moves what was unpacked to its place. The store comes last: without it the next try
 // begins again.
-func (p *pair) install(from string) error {
+func (t *Turn) install(from string) error {
 	// A checkpoint that is not in the copy is of a receiver that the other doorbell has removed since
 	// this one worked: a forwarder would deliver again what it does not list.
-	own, _ := fs.Glob(os.DirFS(p.Dir), beside[0])
+	own, _ := fs.Glob(os.DirFS(t.o.Dir), beside[0])
 	for _, name := range own {
-		if err := os.Remove(filepath.Join(p.Dir, name)); err != nil {
+		if err := os.Remove(filepath.Join(t.o.Dir, name)); err != nil {
 			return err
 		}
 	}
 	for _, pattern := range beside {
 		names, _ := fs.Glob(os.DirFS(from), pattern)
 		for _, name := range names {
-			if err := p.move(from, name); err != nil {
+			if err := t.move(from, name); err != nil {
 				return err
 			}
 		}
 	}
 	syscall.Sync() // the checkpoints must not be behind the store
-	return p.move(from, storeFile)
+	return t.move(from, storeFile)
 }
 
 // move moves a file to its place, where only the owner may read it.
-func (p *pair) move(from, name string) error {
-	source, target := filepath.Join(from, name), filepath.Join(p.Dir, name)
+func (t *Turn) move(from, name string) error {
+	source, target := filepath.Join(from, name), filepath.Join(t.o.Dir, name)
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 		return err
 	}

@@ -38,6 +38,27 @@ const (
 	CopyBucket = "DOORBELL_STANDBY_COPY"
 )
 
+const (
+	// ttl is how long the server keeps a lease that is not renewed.
+	ttl = 20 * time.Second
+	// validFor is how long a lease is relied on, counted from before its last good renewal was
+	// sent. The server counts from when it stored that, so the lease is over for its holder first.
+	validFor = 15 * time.Second
+	// renewEvery leaves time for several renewals before the lease ends.
+	renewEvery = 3 * time.Second
+	// tryEvery is how often a waiting process tries to take the lease.
+	tryEvery = 500 * time.Millisecond
+	// replyLimit is how long one request to a bucket may take.
+	replyLimit = 4 * time.Second
+)
+
+// Holder is the process that works. It is the value of the key.
+type Holder struct {
+	Name  string    `json:"name"`  // what people call it
+	ID    string    `json:"id"`    // of this process
+	Since time.Time `json:"since"` // when it took over
+}
+
 // Options of Run. All are required but Log.
 type Options struct {
 	Conn   stream.Conn
@@ -55,56 +76,68 @@ type Options struct {
 	Wait func(ctx context.Context, working func() Holder) error
 }
 
-// Turn is the time in which this process works.
-type Turn struct {
-	*Lease
-	p *pair
-}
-
-// Holder returns the name of the pair and this process.
-func (t *Turn) Holder() (pair string, h Holder) { return t.p.Name, t.holder }
-
-type pair struct {
-	Options
-	kv jetstream.KeyValue // nil: it has to be opened
-
-	copying sync.Mutex // held while a copy is written
-
-	mu      sync.Mutex
-	working Holder
-}
-
 // Run waits for the lease, works, and waits again if the lease is lost, until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	p := &pair{Options: o}
-	_ = os.RemoveAll(filepath.Join(o.Dir, parts)) // of a process that was killed: it may hold people who are erased meanwhile
+	// A process that was killed may have left people there who are erased meanwhile.
+	_ = os.RemoveAll(filepath.Join(o.Dir, parts))
 	for ctx.Err() == nil {
-		l, err := p.await(ctx)
-		if err != nil || l == nil {
+		t, err := awaitLease(ctx, o)
+		if err != nil || t == nil {
 			return err
 		}
-		if err := p.work(ctx, l); err != nil {
+		if err := t.work(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// await waits for the lease. It returns nil when ctx has ended.
-func (p *pair) await(ctx context.Context) (l *Lease, err error) {
+// Turn is the time in which this process works: it holds the lease. Its methods may be called from
+// any goroutine.
+type Turn struct {
+	o        Options
+	kv       jetstream.KeyValue
+	value    []byte // of the key: the holder
+	revision uint64 // only keep uses it
+
+	copying sync.Mutex // held while a copy is written
+
+	mu   sync.Mutex
+	good time.Time // when the last renewal that succeeded was sent; zero: the lease is lost
+}
+
+// awaitLease waits for the lease. It returns nil when ctx has ended.
+func awaitLease(ctx context.Context, o Options) (t *Turn, err error) {
+	var (
+		mu      sync.Mutex
+		working Holder
+	)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- p.Wait(waiting, p.holder) }()
-	problem := ""
-	for {
-		if l, err = p.try(ctx); l != nil || ctx.Err() != nil {
+	go func() {
+		ended <- o.Wait(waiting, func() Holder {
+			mu.Lock()
+			defer mu.Unlock()
+			return working
+		})
+	}()
+	for problem := ""; ; {
+		var h Holder
+		if t, h, err = take(ctx, o); t != nil || ctx.Err() != nil {
 			break
 		}
 		if err != nil && err.Error() != problem {
 			problem = err.Error()
-			p.Log.Warn("the lease cannot be read or taken; trying again", "pair", p.Name, "err", problem)
+			o.Log.Warn("the lease cannot be read or taken; trying again", "pair", o.Name, "err", problem)
+		}
+		if h.ID != "" && h.ID != working.ID {
+			o.Log.Info("waiting: another doorbell works", "pair", o.Name, "holder", h.Name,
+				"since", h.Since.Format(time.RFC3339))
+			mu.Lock()
+			working = h
+			mu.Unlock()
 		}
 		select {
 		case err := <-ended:
@@ -114,122 +147,157 @@ func (p *pair) await(ctx context.Context) (l *Lease, err error) {
 	}
 	stop()
 	if err := <-ended; err != nil && ctx.Err() == nil {
-		return nil, errors.Join(err, l.release())
+		return nil, errors.Join(err, t.release())
 	}
-	return l, nil
+	return t, nil
 }
 
-// try takes the lease if it is free, and otherwise notes its holder.
-func (p *pair) try(ctx context.Context) (*Lease, error) {
-	if p.kv == nil {
-		if err := p.open(ctx); err != nil {
-			return nil, stream.Explain(p.Conn, err)
+// take takes the lease if it is free, and otherwise returns its holder. The bucket is opened each
+// time, because it may have been deleted.
+func take(ctx context.Context, o Options) (t *Turn, working Holder, err error) {
+	ctx, cancel := context.WithTimeout(ctx, replyLimit)
+	defer cancel()
+	o.Holder.Since = time.Now().UTC()
+	t = &Turn{o: o}
+	if t.value, err = json.Marshal(o.Holder); err != nil {
+		return nil, working, err
+	}
+	if t.kv, err = o.bucket(ctx); err != nil {
+		return nil, working, stream.Explain(o.Conn, err)
+	}
+	t.good = time.Now()
+	t.revision, err = t.kv.Create(ctx, o.Name, t.value)
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		if err != nil {
+			t = nil
 		}
+		return t, working, err
 	}
-	h := p.Holder
-	h.Since = time.Now().UTC()
-	l, err := take(ctx, p.kv, p.Name, h)
-	switch {
-	case err != nil:
-		p.kv = nil // the bucket may have been deleted
-	case l == nil:
-		p.see(ctx)
+	if e, err := t.kv.Get(ctx, o.Name); err == nil {
+		_ = json.Unmarshal(e.Value(), &working) // what cannot be read is unknown
 	}
-	return l, err
+	return nil, working, nil
 }
 
-// see notes the process that holds the lease.
-func (p *pair) see(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, replyLimit)
-	defer cancel()
-	var h Holder
-	if e, err := p.kv.Get(ctx, p.Name); err != nil || json.Unmarshal(e.Value(), &h) != nil {
-		return
-	}
-	p.mu.Lock()
-	before := p.working
-	p.working = h
-	p.mu.Unlock()
-	if before.ID != h.ID {
-		p.Log.Info("waiting: another doorbell works", "pair", p.Name, "holder", h.Name, "since", h.Since.Format(time.RFC3339))
-	}
-}
-
-func (p *pair) holder() Holder {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.working
-}
-
-// open makes the bucket of the lease if it is missing. One that exists is used as it is.
-func (p *pair) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, replyLimit)
-	defer cancel()
-	js, replicas, err := p.jetStream(ctx)
-	if err != nil {
-		return err
-	}
-	kv, err := js.KeyValue(ctx, Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", Replicas: replicas, TTL: ttl,
-		})
-	}
-	p.kv = kv
-	return err
-}
-
-// copies opens the object store, and makes it if it is missing.
-func (p *pair) copies(ctx context.Context) (jetstream.ObjectStore, error) {
-	ctx, cancel := context.WithTimeout(ctx, replyLimit)
-	defer cancel()
-	js, replicas, err := p.jetStream(ctx, jetstream.WithDefaultTimeout(chunkLimit))
+// bucket opens the bucket of the leases, and makes it if it is missing.
+func (o Options) bucket(ctx context.Context) (jetstream.KeyValue, error) {
+	js, err := o.Conn.JetStream()
 	if err != nil {
 		return nil, err
 	}
-	copies, err := js.ObjectStore(ctx, CopyBucket)
+	kv, err := js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		copies, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: CopyBucket, Description: "doorbell: what a doorbell that takes over starts from", Replicas: replicas, TTL: p.Keep,
+		replicas, err := o.replicas(ctx, js)
+		if err != nil {
+			return nil, err
+		}
+		return js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", TTL: ttl, Replicas: replicas,
 		})
 	}
-	return copies, err
+	return kv, err
 }
 
-// jetStream returns how many replicas a bucket gets: as many as the stream of events has.
-func (p *pair) jetStream(ctx context.Context, o ...jetstream.JetStreamOpt) (js jetstream.JetStream, replicas int, err error) {
-	if js, err = p.Conn.JetStream(o...); err != nil {
-		return nil, 0, err
+// replicas is how many replicas a bucket gets: as many as the stream of events has.
+func (o Options) replicas(ctx context.Context, js jetstream.JetStream) (int, error) {
+	s, err := js.Stream(ctx, o.Stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 1, nil
+	case err != nil:
+		return 0, err
 	}
-	s, err := js.Stream(ctx, p.Stream)
+	return max(1, s.CachedInfo().Config.Replicas), nil
+}
+
+// Holder returns the name of the pair and this process.
+func (t *Turn) Holder() (pair string, h Holder) { return t.o.Name, t.o.Holder }
+
+// Valid reports whether this process may begin another request. Of the monotonic clock and the wall
+// clock the one counts that shows more time: the first may stand still while a machine is
+// suspended, and the second may be set back.
+func (t *Turn) Valid() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	return max(now.Sub(t.good), now.Round(0).Sub(t.good.Round(0))) < validFor
+}
+
+// keep renews the lease until ctx ends, or until it is lost: another process holds it, or no
+// renewal succeeded in time.
+func (t *Turn) keep(ctx context.Context) {
+	for t.Valid() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(renewEvery):
+		}
+		t.renew(ctx)
+	}
+}
+
+func (t *Turn) renew(ctx context.Context) {
+	if !t.Valid() { // the process was suspended: another one may hold it
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyLimit)
+	defer cancel()
+	sent := time.Now()
+	revision, err := t.kv.Update(ctx, t.o.Name, t.value, t.revision)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case err == nil:
-		return js, max(1, s.CachedInfo().Config.Replicas), nil
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return js, 1, nil
+		t.revision, t.good = revision, sent
+	case errors.Is(err, jetstream.ErrKeyExists): // another revision is the last one
+		t.revision, t.good = t.found(ctx)
 	}
-	return nil, 0, err
+}
+
+// found returns the revision of the key and the time from which the lease counts, if a renewal
+// whose reply was lost has written it; zero if another process did, or the lease has expired.
+func (t *Turn) found(ctx context.Context) (uint64, time.Time) {
+	e, err := t.kv.Get(ctx, t.o.Name)
+	switch {
+	case err == nil && string(e.Value()) == string(t.value):
+		return e.Revision(), t.good
+	case err != nil && !errors.Is(err, jetstream.ErrKeyNotFound):
+		return t.revision, t.good // unknown: until it is too old
+	}
+	return t.revision, time.Time{}
+}
+
+// release gives the lease back, so that a waiting process takes over immediately.
+func (t *Turn) release() error {
+	if t == nil || !t.Valid() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), replyLimit)
+	defer cancel()
+	return t.kv.Delete(ctx, t.o.Name, jetstream.LastRevision(t.revision))
 }
 
 // work takes over, and works until ctx ends or the lease is lost.
-func (p *pair) work(ctx context.Context, l *Lease) error {
+func (t *Turn) work(ctx context.Context) error {
+	log := t.o.Log.With("pair", t.o.Name)
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
 	working, lost := context.WithCancel(ctx)
 	go func() {
 		defer close(kept)
 		defer lost()
-		l.keep(keeping)
+		t.keep(keeping)
 	}()
 	defer func() {
 		stop()
 		<-kept
-		_ = l.release() // otherwise it expires
+		_ = t.release() // otherwise it expires
 	}()
-	if err := p.takeOver(working); err != nil {
+	if err := t.takeOver(working); err != nil {
 		if ctx.Err() == nil {
-			p.Log.Error("the copy of the doorbell before this one cannot be read; trying again", "pair", p.Name, "err", err.Error(),
-				"advice", "if it stays so, nats object rm "+CopyBucket+" "+p.Name+" lets this doorbell start from its own store")
+			log.Error("the copy of the doorbell before this one cannot be read; trying again", "err", err.Error(),
+				"advice", "if it stays so, nats object rm "+CopyBucket+" "+t.o.Name+
+					" lets this doorbell start from its own store")
 			select {
 			case <-working.Done():
 			case <-time.After(time.Second):
@@ -237,10 +305,10 @@ func (p *pair) work(ctx context.Context, l *Lease) error {
 		}
 		return nil
 	}
-	p.Log.Info("this doorbell works", "pair", p.Name)
-	err := p.Work(working, &Turn{l, p})
-	if !l.Valid() && ctx.Err() == nil {
-		p.Log.Error("the lease is lost: another doorbell may work; this one waits", "pair", p.Name)
+	log.Info("this doorbell works")
+	err := t.o.Work(working, t)
+	if !t.Valid() && ctx.Err() == nil {
+		log.Error("the lease is lost: another doorbell may work; this one waits")
 	}
 	return err
 }
@@ -269,7 +337,7 @@ func (t *Turn) Copy(ctx context.Context, s *store.Store) error {
 			return nil
 		case err != nil:
 			wait = copyAgain
-			t.p.Log.Warn("the copy for the doorbell that takes over cannot be written; trying again", "err", err.Error())
+			t.o.Log.Warn("the copy for the doorbell that takes over cannot be written; trying again", "err", err.Error())
 		}
 		select {
 		case <-ctx.Done():

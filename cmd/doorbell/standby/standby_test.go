@@ -172,11 +172,11 @@ func TestALeaseIsOverForItsHolderBeforeTheServerDropsIt(t *testing.T) {
 		"after 15 s":         time.Now().Add(-validFor),
 		"as the server says": {},
 	} {
-		if l := (&Lease{good: good}); l.Valid() {
+		if l := (&Turn{good: good}); l.Valid() {
 			t.Errorf("it is relied on though it is over %s", name)
 		}
 	}
-	if l := (&Lease{good: time.Now().Add(-validFor + time.Second)}); !l.Valid() {
+	if l := (&Turn{good: time.Now().Add(-validFor + time.Second)}); !l.Valid() {
 		t.Error("it is over too early")
 	}
 	if validFor >= ttl {
@@ -263,7 +263,7 @@ func TestADoorbellKeepsItsOwnStoreOverItsOwnCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if err := turn.p.takeOver(t.Context()); err != nil {
+	if err := turn.takeOver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if again := openStore(t, one.dir); again.ID() != s.ID() {

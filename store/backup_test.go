@@ -3,13 +3,11 @@ package store_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,18 +70,6 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 		if left := contents(t, dir); len(left) != 1 || left["copy.db"] != "an old backup" {
 			t.Errorf("%s: %d files are left, or the old backup is gone", name, len(left))
 		}
-	}
-}
-
-func TestABackupTakesThePlaceOfWhatAKilledOneLeft(t *testing.T) {
-	s, dir := open(t, t.TempDir()), t.TempDir()
-	path := filepath.Join(dir, "copy.db")
-	write(t, path+".part", "half")
-	if _, err := store.ReceiveBackup(t.Context(), path, false, into(s)); err != nil {
-		t.Fatal(err)
-	}
-	if got := contents(t, dir); len(got) != 1 {
-		t.Errorf("%d files", len(got))
 	}
 }
 
@@ -216,66 +202,4 @@ func TestErasedPeopleLeaveTheFileAtTheNextStart(t *testing.T) {
 	s.Close()
 	s = open(t, dir)
 	holds(false)
-}
-
-// BenchmarkBackup measures the copy of a store of 1 GB while others commit 16 kB each, as fast as they can: what the longest of
-// their commits took, and how much the file has grown by what could not be overwritten meanwhile.
-//
-//	go test ./store -run '^$' -bench Backup -benchtime 1x
-func BenchmarkBackup(b *testing.B) {
-	for range b.N {
-		s := open(b, b.TempDir())
-		record := slices.Concat([]byte(`"`), bytes.Repeat([]byte("a"), 16<<10), []byte(`"`))
-		for from := 0; from < 1<<16; from += 1 << 10 {
-			update(b, s, func(tx *store.Tx) (err error) {
-				for n := from; n < from+1<<10; n++ {
-					err = errors.Join(err, tx.PutRecord("A100", fmt.Sprintf("%08d", n), record))
-				}
-				return err
-			})
-		}
-		stop, ended, commits := make(chan struct{}), make(chan time.Duration), 0
-		go func() {
-			var longest time.Duration
-			for ; ; commits++ {
-				began := time.Now()
-				err := s.Update(func(tx *store.Tx) error { return tx.PutRecord("A100", fmt.Sprintf("%08d", commits*37%(1<<16)), record) })
-				if longest = max(longest, time.Since(began)); err != nil {
-					b.Error(err)
-				}
-				select {
-				case <-stop:
-					ended <- longest
-					return
-				default:
-				}
-			}
-		}()
-		before, began := size(b, s.Path()), time.Now()
-		path := filepath.Join(b.TempDir(), "copy.db")
-		f, err := os.Create(path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var copied int64
-		if err := errors.Join(s.Backup(f, func(bytes int64) { copied = bytes }), f.Sync(), f.Close()); err != nil {
-			b.Fatal(err)
-		}
-		took := time.Since(began)
-		close(stop)
-		longest := <-ended
-		b.ReportMetric(float64(copied)/1e6/took.Seconds(), "MB/s")
-		b.ReportMetric(float64(longest.Milliseconds()), "longest-commit-ms")
-		b.ReportMetric(float64(commits), "commits")
-		b.ReportMetric(float64(size(b, s.Path())-before)/1e6, "grown-MB")
-		b.ReportMetric(0, "ns/op")
-	}
-}
-
-func size(b *testing.B, path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return info.Size()
 }

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -178,21 +177,6 @@ func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIHasRedactedBeforeIsErasedAndAnnouncedOnce(t *testing.T) {
-	s := open(t, t.TempDir())
-	knows(t, s)
-	update(t, s, func(tx *store.Tx) error {
-		return tx.PutContactRequests("A100", "a#b##", store.ContactRequest{ID: "c1", Redacted: true, Revision: 4, Fields: []store.Field{{Name: "message"}}})
-	})
-	appended(t, s, asked(t, request(1), 0, era))
-	for range 2 {
-		erases(t, s, request(1))
-	}
-	if got := redactions(t, s); got["c1"] != 1 || row(t, s, request(1)).Revision != 5 {
-		t.Errorf("announced: %v", got)
-	}
-}
-
 func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -270,44 +254,6 @@ func TestWhatCannotBeRememberedIsErasedInTheEvents(t *testing.T) {
 	commits := s.Commits()
 	if erases(t, s, requests...); s.Commits() != commits {
 		t.Error("the second time something was written")
-	}
-}
-
-func TestAFullStoreErases(t *testing.T) {
-	s := open(t, t.TempDir())
-	knows(t, s)
-	appended(t, s, asked(t, request(1), 0, era))
-	h := store.NewHousekeeping(store.HousekeepingOptions{Store: s, Retention: time.Hour, Max: 1})
-	if err := h.Look(); err != nil || !h.Space().Full {
-		t.Fatalf("it is not full: %v", err)
-	}
-	erases(t, s, request(1))
-	if left := holding(t, s); len(left) > 0 {
-		t.Error("the person is still there")
-	}
-}
-
-func TestAPersonIsFoundWhileTheEventsArePublished(t *testing.T) {
-	s := open(t, t.TempDir())
-	knows(t, s)
-	const leads = 900
-	update(t, s, func(tx *store.Tx) (err error) {
-		for n := range leads {
-			_, failed := tx.Append(asked(t, request(n%2), n, era))
-			err = errors.Join(err, failed)
-		}
-		return err
-	})
-	var relay sync.WaitGroup
-	relay.Go(func() {
-		for n := uint64(10); n <= leads; n += 10 {
-			publish(t, s, n)
-		}
-	})
-	erases(t, s, request(0), request(1))
-	relay.Wait()
-	if left := holding(t, s); len(left) > 0 || len(redactions(t, s)) != 2 {
-		t.Errorf("%v hold a person", left)
 	}
 }
 

@@ -6,6 +6,3 @@ func SetSchema(s *Store, schema int) error {
 	m.Schema = schema
 	return s.putMeta(m)
 }
-
-// WantCompaction lets the next start compact the file.
-func WantCompaction(s *Store) error { return s.Update((*Tx).wantCompaction) }

@@ -53,20 +53,6 @@ func TestALogIsReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	}
 }
 
-func TestAnEventIsLookedUpByItsPosition(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	ring(t, s, "A100", 3, &now)
-	for _, want := range whole(t, s, "") {
-		if e, found, err := s.Lookup(want.Sequence); !found || err != nil || e.ID != want.ID {
-			t.Errorf("%+v: %t, %v", want, found, err)
-		}
-	}
-	if _, found, err := s.Lookup(4); found || err != nil {
-		t.Errorf("what is not there is found: %v", err)
-	}
-}
-
 func TestAPositionIsNotUsedAgain(t *testing.T) {
 	dir, now := t.TempDir(), era
 	s := openAt(t, dir, &now)
@@ -125,43 +111,5 @@ func TestProgressSaysWhatIsUnsentAndSinceWhen(t *testing.T) {
 	}
 	if last, err := s.Last("A100"); last != 2 || err != nil {
 		t.Errorf("%d, %v", last, err)
-	}
-}
-
-func TestWhoFollowsALogMeetsEachEventOnce(t *testing.T) {
-	now := era
-	for _, page := range []int{1, 2, 100} {
-		s := openAt(t, t.TempDir(), &now)
-		at, met := uint64(0), map[string]int{}
-		read := func(pages int) {
-			for range pages {
-				list, next, err := s.EventsAfter("A100", at, page, 1<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, e := range list {
-					met[e.ID]++
-				}
-				at = next
-			}
-		}
-		ids := map[string]bool{}
-		for round := range 12 {
-			for range 3 {
-				ring(t, s, "B200", 1, &now)
-				ids[appended(t, s, event(t, "A100")).ID] = true
-			}
-			read(round % 3)
-			publish(t, s, uint64(round))
-		}
-		read(1000)
-		for id := range ids {
-			if met[id] != 1 {
-				t.Errorf("pages of %d: %s is met %d times", page, id, met[id])
-			}
-		}
-		if len(met) != len(ids) {
-			t.Errorf("%d are met, not %d", len(met), len(ids))
-		}
 	}
 }

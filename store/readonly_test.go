@@ -60,28 +60,3 @@ func TestAStoreIsReadWithoutBeingTouched(t *testing.T) {
 		t.Errorf("of another API: %v", err)
 	}
 }
-
-func TestAStoreThatIsReadSaysHowMuchItHolds(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir, BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // what the first wrote is free after the second
-		if err := s.Update(func(tx *Tx) error { return tx.PutRecord("A100", "r", make([]byte, 1<<20)) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := s.InUse()
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenReadOnly(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if got, err := r.InUse(); err != nil || got > want {
-		t.Errorf("%d bytes, %d while it was written: %v", got, want, err)
-	}
-}

@@ -1,11 +1,7 @@
 package store_test
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -108,92 +104,4 @@ func TestOnlyWhatIsOldAndAcknowledgedIsTrimmed(t *testing.T) {
 		t.Errorf("it keeps %v", got)
 	}
 	trim(t, s, era.Add(time.Hour), 100, 0)
-}
-
-func TestWhatWasSeenOutlivesItsEvents(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	insertion := store.Insertion{Reference: "a#1##", Episode: 2, FirstSeen: era}
-	request := store.ContactRequest{ID: "c1", Fingerprint: store.Short{1}, CreatedAt: era}
-	update(t, s, func(tx *store.Tx) error {
-		return errors.Join(tx.PutInsertion("A100", insertion), tx.PutContactRequests("A100", "a#1##", request), tx.PutRecord("A100", "a#1##", []byte("{}")))
-	})
-	ring(t, s, "A100", 50, &now)
-	publish(t, s, 50)
-	trim(t, s, now.Add(time.Hour), 100, 49)
-	err := s.View(func(tx *store.Tx) error {
-		i, _ := tx.Insertion("A100", "a#1##")
-		r := tx.ContactRequests("A100", "a#1##")
-		if !reflect.DeepEqual(i, insertion) || !reflect.DeepEqual(r, []store.ContactRequest{request}) || string(tx.Record("A100", "a#1##")) != "{}" {
-			t.Errorf("%+v, %+v is remembered", i, r)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// BenchmarkTrim measures how fast events of 2 kB are trimmed and the longest that a commit beside it had to wait for.
-//
-//	go test ./store -run '^$' -bench Trim -benchtime 1x
-func BenchmarkTrim(b *testing.B) {
-	const size = 100_000
-	for range b.N {
-		b.StopTimer()
-		s := open(b, b.TempDir())
-		payload := []byte(fmt.Sprintf(`{"text":%q}`, strings.Repeat("Guten Tag ", 120)))
-		for from := 0; from < size; from += 1000 {
-			update(b, s, func(tx *store.Tx) error {
-				for range 1000 {
-					e, err := events.New(&events.InsertionAppeared{
-						Common: events.Common{AgencyID: "A100", ObservedAt: era}, PropertyReferenceID: "a#b##", Episode: 1, Record: payload,
-					})
-					if err != nil {
-						return err
-					}
-					if _, err := tx.Append(e); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-		publish(b, s, size)
-		b.StartTimer()
-		stop, ended := make(chan struct{}), make(chan time.Duration)
-		go func() {
-			var longest time.Duration
-			for {
-				began := time.Now()
-				err := s.Update(func(tx *store.Tx) error { return tx.PutRecord("B", "a#b##", payload) })
-				if longest = max(longest, time.Since(began)); err != nil {
-					b.Error(err)
-				}
-				select {
-				case <-stop:
-					ended <- longest
-					return
-				default:
-				}
-			}
-		}()
-		var longest time.Duration
-		began, trimmed := time.Now(), 0
-		for n := 1; n > 0; {
-			began, err := time.Now(), error(nil)
-			if n, err = s.Trim(time.Now().Add(time.Hour), 1000); err != nil {
-				b.Fatal(err)
-			}
-			trimmed, longest = trimmed+n, max(longest, time.Since(began))
-		}
-		if trimmed != size-1 {
-			b.Errorf("%d events were trimmed", trimmed)
-		}
-		b.ReportMetric(float64(trimmed)/time.Since(began).Seconds(), "events/s")
-		b.ReportMetric(float64(longest.Milliseconds()), "longest-thousand-ms")
-		close(stop)
-		b.ReportMetric(float64((<-ended).Milliseconds()), "longest-commit-ms")
-		b.ReportMetric(0, "ns/op")
-	}
 }

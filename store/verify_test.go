@@ -186,8 +186,9 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := furnished(t)
+	newer, older := furnished(t), furnished(t)
 	beOfSchema(t, newer, 99)
+	beOfSchema(t, older, 6)
 	other := filepath.Join(t.TempDir(), "other")
 	db, err := bolt.Open(other, 0o600, nil)
 	if err != nil {
@@ -219,6 +220,7 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		"not a database":           {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
 		"without heads":            {zeroed, store.ErrDamaged, "invalid database"},
 		"of a newer program":       {read(newer), store.ErrNewer, "schema 99"},
+		"of an older program":      {read(older), store.ErrForeign, "schema 6, from before the first release"},
 		"a database of others":     {read(other), store.ErrDamaged, "it is no store of doorbell"},
 		"pages that are not there": {astray(t, whole, 1<<30), store.ErrDamaged, ""},
 	} {
@@ -274,12 +276,4 @@ func astray(t *testing.T, whole []byte, to uint64) []byte {
 		t.Fatal("the store is too small for branches")
 	}
 	return file
-}
-
-func TestAStoreThatIsOpenIsNotVerified(t *testing.T) {
-	s := open(t, t.TempDir())
-	var locked *store.LockedError
-	if _, err := store.Verify(t.Context(), s.Path()); !errors.As(err, &locked) {
-		t.Errorf("got %v", err)
-	}
 }

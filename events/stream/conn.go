@@ -17,15 +17,8 @@ type Conn struct {
 }
 
 // JetStream makes a JetStream context. It is the only place that does.
-func (c Conn) JetStream(o ...jetstream.JetStreamOpt) (js jetstream.JetStream, err error) {
-	switch {
-	case c.Domain != "":
-		js, err = jetstream.NewWithDomain(c.Conn, c.Domain, o...)
-	case c.APIPrefix != "":
-		js, err = jetstream.NewWithAPIPrefix(c.Conn, c.APIPrefix, o...)
-	default:
-		js, err = jetstream.New(c.Conn, o...)
-	}
+func (c Conn) JetStream(o ...jetstream.JetStreamOpt) (jetstream.JetStream, error) {
+	js, err := jetstream.NewWithAPIPrefix(c.Conn, strings.TrimSuffix(c.api(), "."), o...)
 	if err != nil {
 		return nil, fmt.Errorf("JetStream: %w", err)
 	}

@@ -59,9 +59,6 @@ func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 		if m, failed := c.Get(ctx, Query{Sequence: sequence}); isNone(answer) && failed == nil && m == nil {
 			return false, nil
 		}
-		if why := c.MayErase(ctx); errors.Is(why, ErrMayNotErase) { // deny_delete has the error of a message that is missing
-			err = why
-		}
 	}
 	return err == nil, err
 }

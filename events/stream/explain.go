@@ -29,24 +29,13 @@ func Explain(nc Conn, err error) error {
 		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders): // JetStream does not respond, whatever the stream
-		return &explained{nc.noJetStream(), err}
+		return &explained{"JetStream is off for this account of NATS" + at(nc) + ": enable it there, or set NATS_JS_DOMAIN if it is " +
+			"behind a leaf node, or NATS_JS_API_PREFIX if another account exports it", err}
 	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
 		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")
 		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), nats.ErrPermissionViolation}
 	}
 	return err
-}
-
-// noJetStream says what to do where no JetStream answers.
-func (c Conn) noJetStream() string {
-	switch {
-	case c.Domain != "":
-		return fmt.Sprintf("no JetStream answers in domain %s of NATS%s: check NATS_JS_DOMAIN", c.Domain, at(c))
-	case c.APIPrefix != "":
-		return fmt.Sprintf("no JetStream answers under %s of NATS%s: check NATS_JS_API_PREFIX", c.APIPrefix, at(c))
-	}
-	return fmt.Sprintf("JetStream is off for this account of NATS%s: enable it there, or set NATS_JS_DOMAIN if it is behind a leaf node, "+
-		"or NATS_JS_API_PREFIX if another account exports it", at(c))
 }
 
 type explained struct {

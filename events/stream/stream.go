@@ -66,9 +66,11 @@ type Found struct {
 // ErrUnfit, or reports that the server did not respond or cannot change its stream.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (f Found, err error) {
 	s, err := js.Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	if missing := errors.Is(err, jetstream.ErrStreamNotFound); missing && !may.Manage && !may.Embedded {
+		err = ErrMissing
+	} else if missing {
 		f.Made = true
-		s, err = create(ctx, js, want, may)
+		s, err = js.CreateStream(ctx, want)
 	}
 	if err != nil {
 		return Found{}, fmt.Errorf("stream %s: %w", want.Name, err)
@@ -84,17 +86,6 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 		f.Different = Differences(want, f.Info.Config)
 	}
 	return f, Unfit(want, f.Info.Config)
-}
-
-func create(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (jetstream.Stream, error) {
-	if !may.Manage && !may.Embedded {
-		return nil, ErrMissing
-	}
-	s, err := js.CreateStream(ctx, want)
-	if err != nil {
-		return nil, fmt.Errorf("make it: %w", err)
-	}
-	return s, nil
 }
 
 // Differences describes how a stream differs from the wanted configuration. It ignores what
@@ -142,8 +133,6 @@ func Unfit(want, have jetstream.StreamConfig) error {
 	}
 	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it takes only small messages")
 	refuse(have.NoAck, "it does not acknowledge")
-	refuse(have.Sealed, "it is sealed")
-	refuse(have.Mirror != nil, "it is a mirror")
 	refuse(have.SubjectTransform != nil, "it transforms subjects")
 	refuse(have.PersistMode == jetstream.AsyncPersistMode, "it acknowledges before it writes")
 	if takesOnce(want) {

@@ -70,8 +70,6 @@ func TestAStreamThatCannotHoldWhatIsPublishedIsUnfit(t *testing.T) {
 		"do not cover listings.dlq.>": func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.>"} },
 		"only small messages":         func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 },
 		"does not acknowledge":        func(c *jetstream.StreamConfig) { c.NoAck = true },
-		"is sealed":                   func(c *jetstream.StreamConfig) { c.Sealed = true },
-		"is a mirror":                 func(c *jetstream.StreamConfig) { c.Mirror = &jetstream.StreamSource{} },
 		"transforms subjects":         func(c *jetstream.StreamConfig) { c.SubjectTransform = &jetstream.SubjectTransformConfig{} },
 		"before it writes":            func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
 	} {

@@ -104,17 +104,6 @@ func TestAFolderIsMovedAsideOnceAfterThreeStartsThatFailed(t *testing.T) {
 	}
 }
 
-func TestAFolderIsMovedAsideOnceWhereANewOneFailsToo(t *testing.T) {
-	o := onFolder(t)
-	for fail(t, o, 3*mostFailed) > 0 { // another series, on a folder of its own
-		o = onFolder(t)
-	}
-	s, _ := startAndLook(t, o)
-	if n := s.failedStarts(); n != 0 || len(s.aside(t)) != 1 {
-		t.Errorf("%d starts count, %d folders moved aside", n, len(s.aside(t)))
-	}
-}
-
 func TestAProcessThatDiesDuringAStartCountsOnlyIfItPanicked(t *testing.T) {
 	const folder = "DOORBELL_TEST_NATSD_DIES"
 	if dir := os.Getenv(folder); dir != "" {
@@ -180,17 +169,6 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testi
 	}
 	_, js = connect(t, s)
 	makeStream(t, js, 1) // nothing of it is left in the server
-}
-
-func TestWithoutAStreamToRefillNothingIsMovedAside(t *testing.T) {
-	o := onFolder(t)
-	fail(t, o, mostFailed)
-	o.Stream = ""
-	s, logged := startAndLook(t, o)
-	_, js := connect(t, s)
-	if n := messages(t, js); n != 3 || len(s.aside(t)) != 0 || s.failedStarts() != mostFailed {
-		t.Fatalf("%d messages, %d folders moved aside\n%s", n, len(s.aside(t)), logged)
-	}
 }
 
 // A process that is killed while it makes a stream leaves a folder without one.

@@ -303,42 +303,6 @@ func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
 	}
 }
 
-func TestStreamsAndConnectionsSurviveARestart(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	nc, js := connect(t, s)
-	makeStream(t, js, 5)
-	url := s.ClientURL()
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s.ClientURL() != url {
-		t.Fatalf("%s, before %s", s.ClientURL(), url)
-	}
-	// The connection may not have noticed yet that its server is gone: what is asked then is not answered.
-	var stream jetstream.Stream
-	var err error
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		stream, err = js.Stream(ctx, "LISTINGS")
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatal(err, nc.Status())
-	}
-	if n := stream.CachedInfo().State.Msgs; n != 5 {
-		t.Fatalf("%d messages", n)
-	}
-	s.Shutdown()
-	s.Shutdown()
-	if _, err := s.InProcessConn(); err == nil {
-		t.Fatal("there after Shutdown")
-	}
-}
-
 func TestTheServerWritesBeforeItAcknowledges(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxStore = 123 << 20 })
 	o, err := s.serverOptions()

@@ -83,32 +83,3 @@ func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 		})
 	}
 }
-
-// TestAStreamThatLostItsTailIsMendedOnAnExternalServer: a server that syncs lazily and loses power.
-func TestAStreamThatLostItsTailIsMendedOnAnExternalServer(t *testing.T) {
-	t.Parallel()
-	p := startProcess(t)
-	b := p.dialled(natsd.Dial{})
-	stop := b.start(b.relay())
-	b.log.ring(t, "A100", 10)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	p.kill()
-	saved := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(saved, os.DirFS(filepath.Join(p.folder, "js"))); err != nil {
-		t.Fatal(err)
-	}
-	p.start()
-	b.log.ring(t, "A100", 15)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	p.kill()
-	if err := os.RemoveAll(filepath.Join(p.folder, "js")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(p.folder, "js"), os.DirFS(saved)); err != nil {
-		t.Fatal(err)
-	}
-	p.start()
-	eventually(t, "mended", func() bool { return b.holdsAll("A100") })
-	stop()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-}

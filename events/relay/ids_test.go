@@ -80,18 +80,3 @@ func TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst(t *testing.T) {
 		t.Errorf("the stream holds %v", times)
 	}
 }
-
-// TestAStartDoesNotWriteTheCursorForWhatTheStreamHolds: a large log would cost a commit for every hundred events.
-func TestAStartDoesNotWriteTheCursorForWhatTheStreamHolds(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 1000)
-	b.deliver()
-	before := b.log.commits
-	b.deliver()
-	if n := b.log.commits - before; n > 5 {
-		t.Errorf("%d commits", n)
-	}
-	if c, _ := b.log.Cursor(); c.Position != 1000 {
-		t.Errorf("the cursor is at %d", c.Position)
-	}
-}

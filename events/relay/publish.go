@@ -25,7 +25,6 @@ type session struct {
 	compared string            // the server or leader whose stream compare has read; empty: it has to
 	present  map[string]uint64 // the ids of the events that it found, with their stream sequences
 	relearns bool              // the store was lost or set back, and may log any event of the stream again
-	erased   bool              // compare has erased damaged messages, whose ids the embedded server still knows
 
 	loaded bool // the cursor was read
 	cursor events.Cursor
@@ -298,7 +297,9 @@ func (r *Relay) offer(ctx context.Context, e events.Event) error {
 		if err != nil {
 			return err
 		}
-		r.count(e, ack.Duplicate)
+		if !ack.Duplicate {
+			r.count(e.Type)
+		}
 		if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
 			return r.rewind(s.cursor.StreamCreated, "a new message was stored before the last acknowledged one")
 		}

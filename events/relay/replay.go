@@ -73,10 +73,7 @@ func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, e
 	if err != nil {
 		return done, fmt.Errorf("replay: %w", err)
 	}
-	pace := rate.NewLimiter(rate.Inf, 1)
-	if o.Rate > 0 {
-		pace.SetLimit(rate.Limit(o.Rate))
-	}
+	pace := rate.NewLimiter(rate.Limit(cmp.Or(o.Rate, float64(rate.Inf))), 1)
 	for e, err := range list {
 		if err != nil {
 			return done, err

@@ -20,7 +20,6 @@ type Status struct {
 	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
 
 	Published map[events.Type]uint64 // events that the stream stored since the relay was made
-	Repeated  uint64                 // events that the stream already held
 	Failures  map[string]uint64      // failed attempts by reason; see reason
 }
 
@@ -67,15 +66,11 @@ func (r *Relay) rival(agency string) {
 	}
 }
 
-// count counts an event that the stream stored or already held.
-func (r *Relay) count(e events.Event, repeated bool) {
+// count counts an event that the stream stored.
+func (r *Relay) count(t events.Type) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if repeated {
-		r.status.Repeated++
-	} else {
-		r.status.Published[e.Type]++
-	}
+	r.status.Published[t]++
 }
 
 // Reasons of failures.

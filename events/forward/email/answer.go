@@ -124,23 +124,28 @@ func words(err error) string {
 // are locked after too many tries.
 const setupRetryDelay = 5 * time.Minute
 
+// hints are what to look at after a permanent refusal at a step. That of the content is about the
+// account here.
+var hints = map[step]string{
+	stepAuth:      ": user or password are wrong; no mail is sent until they are changed",
+	stepMail:      ": sending from this address is not allowed; check sender, user and password",
+	stepRecipient: ": the server does not accept the recipient; check the address",
+	stepContent:   ": it is about the account, not the mail; ask the provider",
+}
+
 // outcomeOf returns what a failure means for the delivery.
 func outcomeOf(ctx context.Context, f *failure) error {
 	if f.code == 0 && ctx.Err() != nil {
-		f.words = "no answer in time"
-		if errors.Is(ctx.Err(), context.Canceled) {
-			f.words = "interrupted"
-		}
-	}
-	if f.code == 0 && f.whole {
-		return &forward.Retry{Unanswered: true, Reason: f.Error() + "; whether the mail was taken is unknown"}
+		f.words = forward.Unreachable(ctx.Err())
 	}
 	permanent := 500 <= f.code && f.code <= 599
 	switch {
+	case f.code == 0 && f.whole:
+		return &forward.Retry{Unanswered: true, Reason: f.Error() + "; whether the mail was taken is unknown"}
 	case f.step == stepContent && permanent && f.about != ofAccount:
 		return &forward.Refused{Reason: f.Error(), Certain: f.about == ofSize}
 	case f.setup || permanent:
-		return &forward.Retry{Receiver: true, After: setupRetryDelay, Reason: f.Error() + f.hint()}
+		return &forward.Retry{Receiver: true, After: setupRetryDelay, Reason: f.Error() + hints[f.step]}
 	}
 	return &forward.Retry{Receiver: f.step != stepContent || f.code == 0 || f.about == ofAccount, Reason: f.Error()}
 }
@@ -148,21 +153,4 @@ func outcomeOf(ctx context.Context, f *failure) error {
 // ends reports whether the enhanced code ends so.
 func (f *failure) ends(codes ...string) bool {
 	return slices.ContainsFunc(codes, func(c string) bool { return strings.HasSuffix(f.enhanced, c) })
-}
-
-// hint is what to look at.
-func (f *failure) hint() string {
-	switch {
-	case f.code == 530:
-		return ": it requires a user and a password"
-	case f.step == stepAuth:
-		return ": user or password are wrong; no mail is sent until they are changed"
-	case f.step == stepMail:
-		return ": sending from this address is not allowed; check sender and user"
-	case f.step == stepRecipient && f.code != 0:
-		return ": the server does not accept the recipient; check the address"
-	case f.about == ofAccount:
-		return ": it is about the account, not the mail; ask the provider"
-	}
-	return ""
 }

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/json"
+	"html"
 	"mime"
-	"net/mail"
 	"strings"
 	"time"
 
@@ -18,35 +19,56 @@ import (
 
 // draft is a mail before it is sent.
 type draft struct {
-	id       string // without its brackets
-	from     mail.Address
-	to       mail.Address
-	replyTo  *mail.Address
-	page     page
-	date     time.Time
-	feedback []byte  // empty: there is none
-	letter   *Letter // instead of page
+	id      string // its Message-ID, without the host
+	date    time.Time
+	replyTo string // empty: nobody
+	subject string
+	text    string
+	html    string
+
+	file               []byte // empty: nothing is attached
+	fileName, fileType string
 }
 
 // compose makes the mail of a delivery.
-func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
-	host := o.from.Address[strings.LastIndexByte(o.from.Address, '@')+1:]
-	m := draft{
-		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
-		page: page{message.Write(d.Events, d.Test, message.Options{
-			Language: o.Language, Name: o.AgencyName, Location: o.Location, Instance: o.Instance,
-		})},
-		replyTo: replyTo(d),
-	}
+func (o *Receiver) compose(d forward.Delivery, now time.Time) (m draft, err error) {
+	p := page{message.Write(d.Events, d.Test, message.Options{
+		Language: o.Language, Name: o.AgencyName, Location: o.Location, Instance: o.Instance,
+	})}
+	m = draft{id: messageID(d), date: now.In(o.Location), subject: p.Subject, text: p.text(), replyTo: replyTo(d)}
 	if o.OpenImmo && len(d.Events) == 1 { // leads are sent in no digest then
-		m.feedback = feedbackOf(d.Events[0], d.Test, now.In(o.Location))
+		m.file, m.fileName, m.fileType = feedbackOf(d.Events[0], d.Test, m.date), "openimmo_feedback.xml", "application/xml"
 	}
-	return m
+	m.html, err = p.html()
+	return m, err
+}
+
+// Letter is a mail that is about no event.
+type Letter struct {
+	// Key makes its Message-ID: the same letter that is sent again has the same.
+	Key     string
+	Subject string
+	Text    string // in lines that are not to be broken
+	// File is attached as FileName, if it is not empty.
+	FileName, FileType string
+	File               []byte
+}
+
+// compose makes the mail of a letter. Its columns need a font of a fixed width.
+func (l Letter) compose(o Options) draft {
+	if o.Instance != "" {
+		l.Subject = "[" + o.Instance + "] " + l.Subject
+	}
+	return draft{
+		id: hash("letter", l.Key), date: time.Now().In(o.Location), subject: l.Subject,
+		text: l.Text, html: "<pre>" + html.EscapeString(l.Text) + "</pre>",
+		file: l.File, fileName: l.FileName, fileType: l.FileType,
+	}
 }
 
 // messageID is the same for the same delivery: the id of its event, or a hash over those of a
 // digest. What is sent again on request is another mail: some mailboxes drop what they know.
-func messageID(d forward.Delivery, forwarder string) string {
+func messageID(d forward.Delivery) string {
 	var ids []string
 	for _, e := range d.Events {
 		ids = append(ids, e.ID)
@@ -61,7 +83,7 @@ func messageID(d forward.Delivery, forwarder string) string {
 	case d.Events[0].Origin == events.OriginReplay:
 		id += ".replay"
 	}
-	return id + "." + forwarder
+	return id
 }
 
 // hash is 128 bits of SHA-256 over length-prefixed parts, in characters that may stand in an id.
@@ -75,57 +97,40 @@ func hash(parts ...string) string {
 }
 
 // replyTo is the person, where a mail tells of one and their address can be written to.
-func replyTo(d forward.Delivery) *mail.Address {
-	if len(d.Events) != 1 || d.Test {
-		return nil
+func replyTo(d forward.Delivery) string {
+	var p struct{ Contact events.Contact }
+	if len(d.Events) != 1 || d.Test || json.Unmarshal(d.Events[0].Data, &p) != nil {
+		return ""
 	}
-	p, _ := d.Events[0].Payload()
-	var c events.Contact
-	switch p := p.(type) {
-	case *events.ContactRequestCreated:
-		c = p.Contact
-	case *events.ContactRequestChanged:
-		c = p.Contact
-	}
-	address := message.Address(c.Email)
-	if address == "" {
-		return nil
-	}
-	return &mail.Address{Address: address}
+	return message.Address(p.Contact.Email)
 }
 
 // mail is what is sent.
-func (m draft) mail() (*gomail.Msg, error) {
+func (o *Receiver) mail(m draft) (*gomail.Msg, error) {
 	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
-	if err := g.From(m.from.String()); err != nil {
+	if err := g.From(o.from.String()); err != nil {
 		return nil, err
 	}
-	if err := g.To(m.to.String()); err != nil {
+	if err := g.To(o.to.String()); err != nil {
 		return nil, err
 	}
-	if m.replyTo != nil {
-		if err := g.ReplyTo(m.replyTo.String()); err != nil {
+	if m.replyTo != "" {
+		if err := g.ReplyTo(m.replyTo); err != nil {
 			return nil, err
 		}
 	}
+	host := o.from.Address[strings.LastIndexByte(o.from.Address, '@')+1:]
 	g.SetDateWithValue(m.date)
-	g.SetMessageIDWithValue(m.id)
+	g.SetMessageIDWithValue(m.id + "." + o.Name + "@" + host)
 	g.SetGenHeader("Auto-Submitted", "auto-generated")
 	g.SetGenHeader("X-Auto-Response-Suppress", "All") // Exchange does not know the line above
-	if m.letter != nil {
-		return g, m.letter.write(g)
+	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(m.subject))
+	g.SetBodyString(gomail.TypeTextPlain, m.text)
+	g.AddAlternativeString(gomail.TypeTextHTML, m.html)
+	if len(m.file) == 0 {
+		return g, nil
 	}
-	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(m.page.Subject))
-	html, err := m.page.html()
-	if err != nil {
-		return nil, err
-	}
-	g.SetBodyString(gomail.TypeTextPlain, m.page.text())
-	g.AddAlternativeString(gomail.TypeTextHTML, html)
-	if len(m.feedback) > 0 {
-		err = g.AttachReader("openimmo_feedback.xml", bytes.NewReader(m.feedback), gomail.WithFileContentType("application/xml"))
-	}
-	return g, err
+	return g, g.AttachReader(m.fileName, bytes.NewReader(m.file), gomail.WithFileContentType(gomail.ContentType(m.fileType)))
 }
 
 // subject is the value of the header, in encoded words (RFC 2047) where it is not ASCII, one a line.

@@ -160,14 +160,3 @@ func TestALeadReachesAMailboxWhole(t *testing.T) {
 		}
 	}
 }
-
-func TestAnotherServerRefusesAsItDoes(t *testing.T) {
-	address, _ := judge(t)
-	for to, want := range map[string]string{"later@agency.example": later, "gone@agency.example": laterSetup} {
-		o := newReceiver(t, func(o *Options) { o.SMTP, o.To = "smtp://"+address, to })
-		err := o.Send(t.Context(), delivery(t))
-		if outcome(err) != want {
-			t.Errorf("%s: %v", to, err)
-		}
-	}
-}

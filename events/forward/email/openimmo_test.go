@@ -76,13 +76,21 @@ func parseXML(t *testing.T, text []byte) node {
 
 func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 	o := newReceiver(t, nil)
+	var all []forward.Delivery
 	for _, s := range forwardtest.Samples(t) {
-		if file := o.compose(s.Delivery, now).feedback; len(file) > 0 {
-			parseXML(t, file).follows(t)
-		}
+		all = append(all, s.Delivery)
 	}
 	for _, text := range forwardtest.Hostile {
-		parseXML(t, o.compose(forwardtest.Everywhere(t, text, events.TypeContactRequestCreated), now).feedback).follows(t)
+		all = append(all, forwardtest.Everywhere(t, text, events.TypeContactRequestCreated))
+	}
+	for _, d := range all {
+		var n node
+		if file := composed(t, o, d).file; len(file) > 0 {
+			if err := xml.Unmarshal(file, &n); err != nil {
+				t.Fatalf("%v\n%.500s", err, file)
+			}
+			n.follows(t)
+		}
 	}
 }
 
@@ -102,16 +110,18 @@ func TestThePreferredWayIsOneThatExists(t *testing.T) {
 }
 
 func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
+	o := newReceiver(t, nil)
 	for _, kind := range events.Types {
-		if files := newReceiver(t, nil).compose(sample(t, string(kind)), now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
-			t.Errorf("%s has a feedback", kind)
+		if file := composed(t, o, sample(t, string(kind))).file; (kind == events.TypeContactRequestCreated) != (len(file) > 0) {
+			t.Errorf("%s: a feedback of %d bytes", kind, len(file))
 		}
 	}
 	erased := forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated).Erase()}}
-	if mail := newReceiver(t, nil).compose(erased, now); len(mail.feedback) > 0 {
+	if len(composed(t, o, erased).file) > 0 {
 		t.Error("an erased person has a feedback")
 	}
-	if files := newReceiver(t, func(o *Options) { o.OpenImmo = false }).compose(delivery(t), now).feedback; len(files) > 0 {
+	o.OpenImmo = false
+	if len(composed(t, o, delivery(t)).file) > 0 {
 		t.Error("a feedback that nobody asked for")
 	}
 }

@@ -24,15 +24,21 @@ const sendLimit = 5 * time.Minute
 
 // Send sends a delivery. See the package comment for what the responses mean.
 func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
-	if len(d.Events) == 0 {
-		return &forward.Refused{Reason: "a delivery without an event", Certain: true}
-	}
-	return o.send(ctx, o.compose(d, time.Now()))
+	m, err := o.compose(d, time.Now())
+	return o.send(ctx, m, err)
 }
 
-// send sends a mail.
-func (o *Receiver) send(ctx context.Context, m draft) error {
-	mail, err := m.mail()
+// SendLetter sends a letter. The error is like that of [Receiver.Send], and quotes nothing of it.
+func (o *Receiver) SendLetter(ctx context.Context, l Letter) error {
+	return o.send(ctx, l.compose(o.Options), nil)
+}
+
+// send sends a mail, unless it could not be composed.
+func (o *Receiver) send(ctx context.Context, m draft, err error) error {
+	var mail *gomail.Msg
+	if err == nil {
+		mail, err = o.mail(m)
+	}
 	if err != nil {
 		return &forward.Refused{Reason: "the mail cannot be written", Certain: true}
 	}

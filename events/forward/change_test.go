@@ -2,22 +2,47 @@ package forward
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"doorbell/events"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// of has a route belong to another forwarder than the usual one.
-func of(forwarder string, r Route) Route {
-	r.Forwarder = forwarder
-	return r
+// line is a route of a line of the table.
+func line(n int, r Receiver, agencies ...string) Route {
+	return Route{Receiver: r, Line: n, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+}
+
+// wantAll wants exactly these events, in any order: what waited at another address comes by another
+// worker.
+func wantAll(t *testing.T, s *script, want []events.Event) {
+	t.Helper()
+	var ids []string
+	for _, e := range want {
+		ids = append(ids, e.ID)
+	}
+	got := s.ids()
+	slices.Sort(got)
+	slices.Sort(ids)
+	if !slices.Equal(got, ids) {
+		t.Errorf("%s took %d events, want %d", s.traits.Destination, len(got), len(ids))
+	}
+}
+
+func consumerNames(t *testing.T, w *world) (names []string) {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range s.ConsumerNames(t.Context()).Name() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // reroute puts other routes into force while a forwarder runs.
@@ -87,101 +112,6 @@ func TestWhatIsChangedInPlaceGoesOn(t *testing.T) {
 	}
 }
 
-// TestALeadThatNoLineTakesIsCountedUntilOneDoes restarts between the steps too, as a daemon does.
-func TestALeadThatNoLineTakesIsCountedUntilOneDoes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, line(1, a, "A100"))
-		w.o.Untaken = true
-		w.o.Agencies = func() []string { return []string{"A100", "B200"} }
-		w.lead("B200") // before there were routes
-		time.Sleep(time.Second)
-		f, stop := w.start()
-		counts := func(want uint64, when string) {
-			t.Helper()
-			for _, s := range f.Status() {
-				if s.Destination == "" && (s.Lost != want || s.Problem != "") {
-					t.Errorf("%s: %+v", when, s)
-				}
-			}
-		}
-		time.Sleep(2 * time.Second)
-		w.lead("A100")
-		w.halt("B200", "k")
-		w.lead("C300") // another doorbell's
-		time.Sleep(time.Minute)
-		counts(0, "all are taken")
-		for _, name := range consumerNames(t, w) { // the one that is made again begins with the stream
-			w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", name))
-		}
-		time.Sleep(time.Minute)
-		counts(0, "a consumer that was made again")
-		w.lead("B200")
-		w.lead("B200")
-		time.Sleep(2 * time.Second)
-		counts(2, "two")
-		w.reroute(f, line(1, a, "A100"), line(2, b, "X"))
-		time.Sleep(time.Minute)
-		counts(2, "another line")
-		w.must(stop())
-		f, _ = w.start()
-		time.Sleep(time.Minute)
-		counts(2, "after a restart")
-		w.erase(1)
-		time.Sleep(time.Minute)
-		counts(1, "after an erasure")
-		w.reroute(f, line(1, a, "A100"), line(2, b, "B200"))
-		time.Sleep(time.Minute)
-		counts(0, "a line that fits")
-		w.lead("B200")
-		time.Sleep(time.Minute)
-		wantIDs(t, a, w.history[1:2])
-		wantIDs(t, b, w.history[len(w.history)-1:]) // nothing old
-	})
-}
-
-// TestTwoDoorbellsWithOtherReceiversNeedNoNames has each count its own leads that no line takes.
-func TestTwoDoorbellsWithOtherReceiversNeedNoNames(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, line(1, newScript("a", 1), "A"))
-		w.o.Untaken = true
-		var all []*Forwarder
-		for n, agency := range []string{"B", "C"} {
-			w.o.Dir, w.o.Agencies = t.TempDir(), func() []string { return []string{agency} }
-			w.o.Routes = []Route{line(1, newScript([]string{"a", "b"}[n], 1), "A")}
-			f, _ := w.start()
-			all = append(all, f)
-		}
-		time.Sleep(2 * time.Second)
-		w.lead("B")
-		w.lead("C")
-		time.Sleep(2 * time.Second)
-		for _, f := range all {
-			for _, s := range f.Status() {
-				if s.Problem != "" || s.Destination == "" && s.Lost != 1 {
-					t.Errorf("%+v", s)
-				}
-			}
-		}
-	})
-}
-
-// TestLeadsThatNoLineTakesAnyMoreHoldUpNoOther has more of them than a worker fetches.
-func TestLeadsThatNoLineTakesAnyMoreHoldUpNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		a.down()
-		w := newWorld(t, line(1, a))
-		f, _ := w.start()
-		w.leads(maxPending+5, "A")
-		last := w.lead("B")
-		time.Sleep(time.Second)
-		w.reroute(f, line(1, b, "B"))
-		time.Sleep(2 * time.Minute)
-		wantIDs(t, b, []events.Event{last})
-	})
-}
-
 // TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind has the lead come late.
 func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -207,122 +137,85 @@ func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T
 	})
 }
 
-// TestAReceiverThatIsGoneForGoodMayComeBack puts a line back whose consumer has been deleted.
-func TestAReceiverThatIsGoneForGoodMayComeBack(t *testing.T) {
+// TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
+// stream. The second is refused until it has a name of its own.
+func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, line(1, a))
-		f, _ := w.start()
-		w.reroute(f, line(1, b))
-		time.Sleep(leaving + time.Minute)
-		for _, worker := range f.Status() {
-			if time.Since(worker.Turned) > time.Minute {
-				t.Errorf("the status lists a worker that runs no more: %+v", worker)
+		one, two := newScript("a", 1), newScript("a", 1)
+		w := newWorld(t, leadsTo(one))
+		w.o.Agencies = func() []string { return []string{"A100"} }
+		w.start()
+		w.o.Routes, w.o.Dir = []Route{leadsTo(two)}, t.TempDir()
+		w.o.Agencies = func() []string { return []string{"B 200"} }
+		second, stop := w.start()
+		w.lead("A100")
+		time.Sleep(2 * time.Second)
+		if p := second.Status()[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
+			t.Errorf("the second one says %q", p)
+		}
+		w.must(stop())
+		w.o.Instance, w.o.Dir = "second", t.TempDir()
+		w.start()
+		for range 20 {
+			w.lead("A100")
+			w.lead("B 200")
+		}
+		time.Sleep(time.Minute)
+		var ofOne, ofTwo []events.Event
+		for _, e := range w.history {
+			if e.AgencyID == "A100" {
+				ofOne = append(ofOne, e)
+			} else {
+				ofTwo = append(ofTwo, e)
 			}
 		}
-		w.lead("A")
-		time.Sleep(time.Minute)
-		w.reroute(f, line(1, a))
-		time.Sleep(2 * time.Second)
-		if c, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a")); err != nil || c.CachedInfo().Config.DeliverPolicy == jetstream.DeliverAllPolicy {
-			t.Errorf("it reads what it has read before, or %v", err)
-		}
-		w.lead("A")
-		time.Sleep(time.Minute)
-		wantIDs(t, b, w.history[:1])
-		wantIDs(t, a, w.history[1:])
+		wantIDs(t, one, ofOne)
+		wantIDs(t, two, ofTwo)
 	})
 }
 
-// TestAnAddressIsExchangedWithOneOfItsKind has the lead wait at one of two kinds that both get another.
-func TestAnAddressIsExchangedWithOneOfItsKind(t *testing.T) {
+func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		a, b, c, d := newScript("a", 1), newScript("b", 1), newScript("c", 1), newScript("d", 1)
-		b.down()
-		w := newWorld(t, line(1, a), of("email", line(2, b)))
-		w.o.Forwarders = []string{"slack", "email"}
-		f, _ := w.start()
-		w.lead("A")
-		time.Sleep(2 * time.Second)
-		w.reroute(f, of("email", line(1, d)), line(2, c))
-		time.Sleep(time.Minute)
-		wantIDs(t, a, w.history)
-		wantIDs(t, c, nil)
-		wantIDs(t, d, w.history)
-	})
-}
-
-func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newScript("a", 1)
-		w := newWorld(t, line(1, s))
-		f, _ := w.start()
-		gone := func() {
-			w.publish(w.stamp(&events.InsertionDisappeared{Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(w.history))}))
-		}
-		w.lead("A")
-		gone()
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("B200")
 		time.Sleep(time.Second)
-		more := line(1, s)
-		more.Filter.Types = []string{"contact_request.created", "insertion.>"}
-		w.reroute(f, more)
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		f, stop := w.start(func(f *Forwarder) {
+			f.tables.Tables[1].From = time.Now().Add(time.Hour)
+		})
+		time.Sleep(time.Second)
+		w.lead("B200")
 		time.Sleep(time.Minute)
-		gone()
-		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err, f.Status())
+		}
 		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
 	})
 }
 
-func TestRoutesThatCannotWorkChangeNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a := newScript("a", 1)
-		w := newWorld(t, line(1, a))
-		f, _ := w.start()
-		odd := line(1, a)
-		odd.Filter.Types = []string{"lead"}
-		if err := f.Change([]Route{odd}, time.Now()); !errors.Is(err, ErrOptions) {
-			t.Error(err)
-		}
-		w.lead("A")
-		time.Sleep(time.Minute)
-		wantIDs(t, a, w.history)
+func TestClocksMayDiffer(t *testing.T) {
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		w.run(time.Minute, func() {
+			for n := range 3 { // of a daemon whose clock is behind
+				e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: string(rune('a' + n))})
+				w.publish(e.Stamp(e.Sequence, time.Now().Add(-time.Hour), "store"))
+				time.Sleep(5 * time.Second)
+			}
+		})
+		wantIDs(t, s, w.history)
 	})
 }
 
-// TestALeadThatTwoAddressesTakeOverComesToEachOnce changes the table while the second of them is down.
-func TestALeadThatTwoAddressesTakeOverComesToEachOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, c, d := newScript("a", 1), newScript("c", 1), newScript("d", 1)
-		a.down()
-		d.down()
-		w := newWorld(t, line(1, a))
-		f, _ := w.start()
-		w.lead("A")
-		time.Sleep(2 * time.Second)
-		w.reroute(f, line(1, c), line(1, d))
-		time.Sleep(2 * time.Minute)
-		w.reroute(f, line(1, c), line(1, d), line(2, a, "X"))
-		time.Sleep(2 * time.Minute)
-		d.up()
-		time.Sleep(10 * time.Minute)
-		wantIDs(t, c, w.history)
-		wantIDs(t, d, w.history)
-	})
-}
-
-// TestATableThatChangesBeforeTheForwarderHasBegunLosesNothing has the lead come to a stream that was just made.
-func TestATableThatChangesBeforeTheForwarderHasBegunLosesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, line(1, a))
-		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
-		f, _ := w.start()
-		time.Sleep(time.Minute)
-		w.makeStream()
-		w.lead("A")
-		time.Sleep(time.Millisecond) // in a longer time the forwarder may begin, and deliver to a
-		w.reroute(f, line(1, b))
-		time.Sleep(time.Minute)
-		wantIDs(t, b, w.history)
+func TestWhatComesFromTheMomentOfTheOptionsOnIsNew(t *testing.T) {
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
+		w.lead("A100")
+		time.Sleep(time.Minute) // virtual: nobody forwards yet
+		w.o.Since = time.Now()
+		want := []events.Event{w.lead("A100")}
+		time.Sleep(8 * time.Second) // virtual, as the forwarder begins later than the daemon
+		w.run(time.Minute, func() { want = append(want, w.lead("A100")) })
+		wantIDs(t, s, want)
 	})
 }

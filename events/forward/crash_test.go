@@ -259,3 +259,33 @@ func TestACrashWhileAConsumerIsMadeAgainFloodsNothing(t *testing.T) {
 		wantIDs(t, s, w.history[50:])
 	})
 }
+
+func TestAStateThatIsBehindItsConsumerDoublesNothing(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, w *world, path string){
+		"it could not be written": func(t *testing.T, w *world, path string) {
+			block := path + ".new"
+			w.run(5*time.Minute, func() {
+				w.must(os.Mkdir(block, 0o700))
+				w.leads(50, "A100")
+			})
+			w.must(os.Remove(block))
+		},
+		"it is that of a backup": func(t *testing.T, w *world, path string) {
+			backup, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.run(5*time.Minute, func() { w.leads(50, "A100") })
+			w.must(os.WriteFile(path, backup, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scene(t, 1, func(t *testing.T, w *world, s *script) {
+				w.run(time.Second, func() { w.lead("A100") })
+				spoil(t, w, filepath.Join(w.o.Dir, "forward", "slack.a.json"))
+				w.run(5*time.Minute, func() { w.lead("A100") })
+				wantIDs(t, s, w.history)
+			})
+		})
+	}
+}

@@ -12,30 +12,6 @@ import (
 	"doorbell/events"
 )
 
-func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.run(time.Minute, func() {
-			for n := range 30 {
-				w.lead([]string{"A100", "B 200"}[n%2])
-				time.Sleep(2 * time.Second)
-			}
-		})
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-		if n := len(s.deliveries()); n != 30 {
-			t.Errorf("%d deliveries", n)
-		}
-		info, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := info.CachedInfo().Config
-		if c.MaxAckPending != maxPending+maxLost || c.FilterSubjects[0] != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
-			t.Errorf("%+v", c)
-		}
-	})
-}
-
 func TestTheStateIsForNobodyElseToRead(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.run(time.Minute, func() { w.lead("A100") })
@@ -48,21 +24,6 @@ func TestTheStateIsForNobodyElseToRead(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"tables":[{"from":"`) {
 			t.Errorf("%s %v", text, err)
 		}
-	})
-}
-
-func TestOnlyLiveEventsTravel(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.run(time.Minute, func() {
-			for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
-				e := w.stamp(&events.ContactRequestCreated{
-					Common: events.Common{AgencyID: "A", Origin: o, ObservedAt: time.Now()}, ContactRequestID: string(o),
-				})
-				w.put(e, nil)
-			}
-			w.lead("A")
-		})
-		wantIDs(t, s, w.history)
 	})
 }
 
@@ -121,27 +82,6 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 					f.Close()
 				}
 			}
-		}
-	})
-}
-
-func TestAForeignMessageIsPassedOver(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		f, stop := w.start()
-		for range 3 {
-			if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("Secretname")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e := w.lead("A100")
-		time.Sleep(time.Minute)
-		if st := f.Status()[0]; st.Events != 1 || st.Waiting != 0 || st.Problem != "" {
-			t.Errorf("%+v", st)
-		}
-		w.must(stop())
-		wantIDs(t, s, []events.Event{e})
-		if strings.Contains(w.log.String(), "Secretname") {
-			t.Error("the log quotes it")
 		}
 	})
 }
@@ -222,46 +162,57 @@ func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
 	})
 }
 
-func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *testing.T) {
+// TestWhatIsNoLiveEventIsPassedOver has messages of strangers in the stream, and events of the past.
+func TestWhatIsNoLiveEventIsPassedOver(t *testing.T) {
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		f, stop := w.start()
+		if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("Secretname")); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
+			w.put(w.stampLead("A100").WithOrigin(o), nil)
+		}
+		w.lead("A100")
+		time.Sleep(time.Minute)
+		if st := f.Status()[0]; st.Events != 1 || st.Waiting != 0 || st.Problem != "" {
+			t.Errorf("%+v", st)
+		}
+		w.must(stop())
+		wantIDs(t, s, w.history)
+		if strings.Contains(w.log.String(), "Secretname") {
+			t.Error("the log quotes it")
+		}
+	})
+}
+
+// TestWhatFailsIsShown has a stream that is missing for minutes, and a receiver that is down.
+func TestWhatFailsIsShown(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
-		f, stop := w.start()
+		f, _ := w.start()
 		time.Sleep(20 * time.Second) // it may be just being made
 		if p := f.Status()[0].Problem; p != "" || strings.Contains(w.log.String(), "WARN") {
 			t.Errorf("%s, %s", p, w.log.String())
 		}
 		time.Sleep(10 * time.Minute)
-		if p := f.Status()[0].Problem; !strings.Contains(p, "missing") {
-			t.Error(p)
+		if p := f.Status()[0].Problem; !strings.Contains(p, "missing") || strings.Count(w.log.String(), "no events from NATS; retrying") != 1 {
+			t.Errorf("%s, %s", p, w.log.String())
 		}
 		w.makeStream()
-		w.lead("A100") // before the forwarder has looked again
-		time.Sleep(time.Minute)
-		w.must(stop())
-		wantIDs(t, s, w.history)
-		if n := strings.Count(w.log.String(), "no events from NATS; retrying"); n != 1 {
-			t.Errorf("told %d times", n)
+		s.down()
+		w.leads(2, "A100")
+		time.Sleep(time.Hour)
+		st := f.Status()[0]
+		if st.Waiting != 2 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"] < uint64(st.Attempts) || st.DeadLetters != 0 || time.Since(st.FailingSince) < 55*time.Minute {
+			t.Errorf("%+v", st)
 		}
-	})
-}
-
-func TestAConsumerThatSomebodyDeletesIsMadeAgainWithoutFloodOrGap(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.leads(100, "A100")
-		before := len(w.history)
-		w.run(time.Minute, func() {
-			for n := range 5 {
-				w.lead("A100")
-				time.Sleep(3 * time.Second)
-				if n%2 == 0 {
-					w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")))
-				}
-				w.lead("A100")
-			}
-		})
-		w.must(w.js.DeleteConsumer(t.Context(), "LISTINGS", consumer("a")))
-		w.lead("A100") // nobody is there
-		w.run(time.Minute)
-		wantIDs(t, s, w.history[before:])
+		if n := s.called(); n > 60 {
+			t.Errorf("tried %d times in an hour", n)
+		}
+		s.up()
+		time.Sleep(7 * time.Minute)
+		if st := f.Status()[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 2 || st.Attempts != 0 || !st.FailingSince.IsZero() {
+			t.Errorf("%+v", st)
+		}
 	})
 }

@@ -43,9 +43,7 @@ func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
 	server := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
 	t.Cleanup(server.Close)
 	dir, err := os.MkdirTemp("", "db") // the path of a socket may not be long
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d, err := New(t.Context(), Options{
 		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StoreMax: 8 << 20, StreamMax: 1 << 30,
@@ -55,9 +53,7 @@ func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(agency),
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(d.Close)
 	return d, model
 }
@@ -120,9 +116,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 	r, err := relay.New(relay.Options{
 		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.relay = r
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -201,20 +195,14 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 	a, model := open(t, "A100")
 	runUntilTheEnd(t, a)
 	nc, err := a.Server().Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	beats, err := nc.SubscribeSync("listings.heartbeat.A100")
 	if err == nil {
 		err = nc.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := model.UnlinkKey(testKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, model.UnlinkKey(testKey, "A100"))
 	for _, want := range []string{"halted", "watching"} {
 		if want == "watching" {
 			model.AddKey(testKey, "A100")
@@ -230,9 +218,7 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 		}
 		a.beatOnce()
 		m, err := beats.NextMsg(patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var beat struct{ State string }
 		if err := json.Unmarshal(m.Data, &beat); err != nil || beat.State != want {
 			t.Errorf("the heartbeat says %s, the status %s", m.Data, want)
@@ -253,15 +239,11 @@ func TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore(t *testing.T) {
 		if setBack {
 			err = errors.Join(err, a.setBack("A100"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		reference := model.Truth().Insertions[0].Reference
 		add := func(age time.Duration) string {
 			id, err := model.AddContactRequest("A100", reference, sandbox.ContactRequest{CreatedAt: time.Now().Add(-age), Message: "Guten Tag"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return id
 		}
 		old, live := add(2*time.Hour), add(0)
@@ -295,18 +277,14 @@ func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
 	for n := range next {
 		next[n].Key = listings.NewKey(otherKey)
 	}
-	if err := a.setAgencies(t.Context(), next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.setAgencies(t.Context(), next))
 	eventually(t, "both agencies are watched", a.watching("A100", "B200"))
 	before := asked("key-1")
 	eventually(t, "the other key is in use", func() bool { return asked("key-2") > 20 })
 	if n := asked("key-1") - before; n > 0 {
 		t.Errorf("%d requests with the key before: its poller had not ended", n)
 	}
-	if err := a.setAgencies(t.Context(), next[1:]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.setAgencies(t.Context(), next[1:]))
 	eventually(t, "one agency is left", a.watching("B200"))
 }
 
@@ -325,9 +303,7 @@ func TestATakeoverForgetsNoEarlierGap(t *testing.T) {
 		state.HeardUntil, state.AwaitsStream = gap, true
 		return tx.PutAgency("A100", state)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.admit(t.Context(), &watched{agencies: listed("A100"), waiting: map[string]time.Time{"A100": {}}}); err != nil {
 		t.Fatal(err)
 	}

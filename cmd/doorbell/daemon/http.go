@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -50,17 +49,7 @@ func (a *Daemon) openSocket(context.Context) (err error) {
 
 // serveSocket answers the commands on this machine.
 func (a *Daemon) serveSocket(ctx context.Context) error {
-	return serve(ctx, a.socket, ops.Handler(a.Verbs()))
-}
-
-// serve answers at a socket until ctx ends.
-func serve(ctx context.Context, socket net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { s.Close() })()
-	if err := s.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return ops.ServeSocket(ctx, a.socket, a.Verbs())
 }
 
 // openHTTP takes the address. It is served by run.

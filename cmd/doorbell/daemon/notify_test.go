@@ -14,9 +14,7 @@ import (
 func manager(t *testing.T, address string) (*net.UnixConn, func(string) string) {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	environ := map[string]string{"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": strconv.Itoa(os.Getpid())}
 	return c, func(name string) string { return environ[name] }
@@ -29,9 +27,7 @@ func next(t *testing.T, c *net.UnixConn) string {
 	}
 	datagram := make([]byte, 100)
 	n, err := c.Read(datagram)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(datagram[:n])
 }
 
@@ -66,9 +62,7 @@ func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	a.watched.Load().made = time.Now().Add(-time.Hour)
 	ctx, stop := context.WithTimeout(t.Context(), 5*a.o.Notify.watchdog)
 	defer stop()
-	if err := a.watchdog(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.watchdog(ctx))
 	a.notify("STOPPING=1")
 	if got := next(t, socket); got != "STOPPING=1" {
 		t.Errorf("heard %q", got)

@@ -10,16 +10,12 @@ import (
 
 func TestAPersonWhoseEventTheLogHasLetGoIsNotReplayed(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	lead, err := events.New(&events.ContactRequestCreated{
 		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "see#1", ContactRequestID: "1", Identity: events.IdentityID,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := s.Update(func(tx *store.Tx) error { lead, err = tx.Append(lead); return err }); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working
 	defer w.release()
 	w.notify("READY=1")
 	var parts errgroup.Group
-	parts.Go(func() error { return serve(ctx, w.socket, ops.Handler(w.verbs())) })
+	parts.Go(func() error { return ops.ServeSocket(ctx, w.socket, w.verbs()) })
 	parts.Go(func() error {
 		o.Notify.run(ctx, func() { w.notify("WATCHDOG=1") })
 		return nil

@@ -47,12 +47,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 func (w *world) makeStream() {
 	w.Helper()
 	c := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, AllowDirect: true, Storage: jetstream.MemoryStorage}
-	if _, err := w.js.CreateStream(w.Context(), c); err != nil {
-		w.Fatal(err)
-	}
+	_, err := w.js.CreateStream(w.Context(), c)
+	w.must(err)
 }
 
 // happen publishes an event and returns its id.
@@ -72,14 +78,11 @@ func (w *world) happen(agency string, kind events.Type, more ...string) string {
 		p = &events.InsertionDisappeared{Common: common, PropertyReferenceID: reference, Episode: 1}
 	}
 	e, err := events.New(p)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	e = e.Stamp(uint64(w.count), time.Now(), "store")
 	m := &nats.Msg{Subject: events.Subject("listings", agency, e.Type), Header: e.Header(), Data: e.Data}
-	if _, err := w.js.PublishMsg(w.Context(), m); err != nil {
-		w.Fatal(err)
-	}
+	_, err = w.js.PublishMsg(w.Context(), m)
+	w.must(err)
 	return e.ID
 }
 
@@ -101,14 +104,10 @@ type item struct{ ID, Type, Cursor, SpecVersion string }
 func (w *world) ask(query string) (a answer) {
 	w.Helper()
 	r, err := http.Get(w.url + "/v1/events?" + query)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	a = answer{status: r.StatusCode, header: r.Header, body: string(text), cursor: r.Header.Get("doorbell-feed-cursor")}
 	a.reset = r.Header.Get("doorbell-feed") == "reset"
 	if a.status != http.StatusOK {
@@ -225,9 +224,7 @@ func TestWhatCannotBeContinuedBeginsWithTheOldest(t *testing.T) {
 	third := w.happen("A100", lead)
 
 	at, err := parseCursor(list.events[0].Cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	other, beyond := at, at
 	other.id++
 	beyond.sequence = 1 << 62
@@ -235,28 +232,18 @@ func TestWhatCannotBeContinuedBeginsWithTheOldest(t *testing.T) {
 	w.wants(w.ask("after="+beyond.String()), true, one, two, third) // the end was lost
 
 	s, err := w.js.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SecureDeleteMsg(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
+	w.must(s.SecureDeleteMsg(t.Context(), 2))
 	w.wants(w.ask("after="+list.events[0].Cursor), false, third)
 	w.wants(w.ask("after="+list.cursor), true, one, third) // nothing says what stood there
-	if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(3)); err != nil {
-		t.Fatal(err)
-	}
+	w.must(s.Purge(t.Context(), jetstream.WithPurgeSequence(3)))
 	w.wants(w.ask("after="+list.cursor), false, third)          // expired, and nothing between
 	w.wants(w.ask("after="+list.events[0].Cursor), true, third) // an event between has expired
-	if err := s.Purge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.must(s.Purge(t.Context()))
 	empty := w.ask("after=" + list.cursor)
 	w.wants(empty, true)
 
-	if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-		t.Fatal(err)
-	}
+	w.must(w.js.DeleteStream(t.Context(), "LISTINGS"))
 	if got := w.ask("after=" + list.cursor); got.status != http.StatusServiceUnavailable || got.cursor != list.cursor {
 		t.Errorf("without a stream: %d %v", got.status, got.header)
 	}
@@ -281,13 +268,9 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 		}
 	}
 	r, err := http.NewRequest(http.MethodGet, w.url, strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("with a body: %s", answer.Status)

@@ -69,9 +69,13 @@ func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
-	stop := context.AfterFunc(ctx, func() { s.Close() })
-	defer stop()
-	if err := s.Serve(netutil.LimitListener(paced{l}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	return serve(ctx, s, netutil.LimitListener(paced{l}, maxConnections))
+}
+
+// serve serves until ctx ends, then returns nil.
+func serve(ctx context.Context, s *http.Server, l net.Listener) error {
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

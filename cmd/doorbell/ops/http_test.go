@@ -128,9 +128,7 @@ func (s *site) options(token string) HTTPOptions {
 func open(t *testing.T, address, token, feedToken string) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &site{url: "http://127.0.0.1:" + fmt.Sprint(l.Addr().(*net.TCPAddr).Port), log: &logged{}, feedToken: feedToken}
 	s.serve(t, l, token)
 	return s
@@ -164,9 +162,7 @@ type answered struct {
 func (s *site) ask(t *testing.T, method, path, body string, headers ...string) answered {
 	t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			r.Host = headers[i+1]
@@ -179,14 +175,10 @@ func (s *site) ask(t *testing.T, method, path, body string, headers ...string) a
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answered{response, string(text)}
 }
 
@@ -194,9 +186,7 @@ func (s *site) ask(t *testing.T, method, path, body string, headers ...string) a
 func (s *site) raw(t *testing.T, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
@@ -456,9 +446,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	var held []net.Conn
 	for range maxConnections {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		held = append(held, c)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -226,19 +225,16 @@ func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 func served(t *testing.T, v Verbs) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{Handler: Handler(v)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = s.Serve(l) // it ends with the test
-	}()
+	l, err := Listen(path)
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeSocket(ctx, l, v) }()
 	t.Cleanup(func() {
-		s.Close()
-		<-ended
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 	return NewClient(path)
 }

@@ -20,12 +20,10 @@ const (
 // Ping is a dead-man's switch: it calls an address each minute, but only when all is well. The
 // service there raises the alarm when the calls stay out, also when this machine is gone.
 type Ping struct {
-	URL  string       // a secret: it is neither logged nor part of an error
-	Well func() error // nil if all is well
-	Log  *slog.Logger
+	URL  string            // a secret: it is neither logged nor part of an error
+	Well func() error      // nil if all is well
+	Log  *slog.Logger      // bounds what is repeated
 	Via  http.RoundTripper // nil: http.DefaultTransport
-
-	said string // the problem that the log has
 }
 
 // Run calls until ctx ends.
@@ -38,31 +36,16 @@ func (p *Ping) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := p.RunOnce(ctx); ctx.Err() == nil {
-			p.log(err)
+		if err := p.RunOnce(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Warn("the ping address is not called", "err", err.Error())
 		}
 	}
 }
 
-// log logs what keeps the calls out, once, and that they go on.
-func (p *Ping) log(err error) {
-	switch {
-	case err == nil && p.said != "":
-		p.Log.Info("the ping address is called again")
-		p.said = ""
-	case err != nil && err.Error() != p.said:
-		p.said = err.Error()
-		p.Log.Warn("the ping address is not called", "err", p.said)
-	}
-}
-
-// errNotWell precedes the reason why nothing is called.
-var errNotWell = errors.New("not all is well")
-
 // RunOnce calls if all is well. The error says why it does not, or how the call failed.
 func (p *Ping) RunOnce(ctx context.Context) error {
 	if err := p.Well(); err != nil {
-		return fmt.Errorf("%w: %w", errNotWell, err)
+		return fmt.Errorf("not all is well: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()

@@ -63,6 +63,11 @@ func Listen(path string) (net.Listener, error) {
 	return paced{l}, nil
 }
 
+// ServeSocket answers the verbs at a socket until ctx ends, then returns nil.
+func ServeSocket(ctx context.Context, l net.Listener, v Verbs) error {
+	return serve(ctx, &http.Server{Handler: Handler(v), ReadHeaderTimeout: headerLimit}, l)
+}
+
 // Client asks a daemon over its socket.
 type Client struct{ http http.Client }
 

@@ -23,9 +23,7 @@ func world(t *testing.T) *Places {
 	t.Helper()
 	dir := t.TempDir()
 	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { kept.Close() })
 	js := natsdtest.Embedded(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
@@ -36,9 +34,7 @@ func world(t *testing.T) *Places {
 			Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: "house#1", ContactRequestID: "id-1", Identity: events.IdentityID,
 			Contact: events.Contact{Email: "nora@example.org"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e = e.Stamp(1, time.Now(), "store")
 		if n == 0 {
 			err = kept.Update(func(tx *store.Tx) error {
@@ -53,9 +49,7 @@ func world(t *testing.T) *Places {
 		if err == nil {
 			_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.Subject("listings", agency, e.Type), Header: e.Header(), Data: e.Data})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return &Places{Store: kept, Conn: stream.Conn{Conn: js.Conn()}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Dir: dir}
 }
@@ -69,9 +63,7 @@ func begun(t *testing.T, p *Places) Receipt {
 		t.Fatalf("%d contact requests, %v", len(found.Requests), err)
 	}
 	r, err := p.Begin(w, found.Requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -81,9 +73,7 @@ func TestAnAgencyOfAnotherDoorbellIsErasedInTheStreamAndNamedInTheReceipt(t *tes
 	if !slices.ContainsFunc(r.OutOfReach, func(s string) bool { return strings.Contains(s, "B200") }) {
 		t.Errorf("out of reach: %q", r.OutOfReach)
 	}
-	if err := p.Finish(t.Context(), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Finish(t.Context(), &r))
 	if r.Erased[inLog] != 1 || r.Erased[inStream] != 2 {
 		t.Errorf("erased: %v", r.Erased)
 	}
@@ -95,9 +85,7 @@ func TestAnAgencyOfAnotherDoorbellIsErasedInTheStreamAndNamedInTheReceipt(t *tes
 func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt(t *testing.T) {
 	p := world(t)
 	r := begun(t, p)
-	if err := os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600))
 	if restored, err := p.EraseAgain(); restored != 0 || !errors.Is(err, ErrNoReceipt) {
 		t.Fatalf("%d restored, %v", restored, err)
 	}
@@ -106,9 +94,7 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 	}
 	for attempt := range 2 { // the first is cut short as well
 		r.Finished = time.Time{}
-		if err := p.Save(r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Save(r))
 		finished, err := p.FinishAll(t.Context())
 		if err != nil || len(finished) != 1 {
 			t.Fatalf("%d are finished, %v", len(finished), err)

@@ -15,15 +15,11 @@ import (
 func event(t *testing.T, contact, record string) events.Event {
 	t.Helper()
 	var c events.Contact
-	if err := json.Unmarshal([]byte(contact), &c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(contact), &c))
 	e, err := events.New(&events.ContactRequestCreated{
 		Common: events.Common{AgencyID: "A100"}, PropertyReferenceID: "house#1", ContactRequestID: "id-1", Identity: events.IdentityID, Contact: c, Record: json.RawMessage(record),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -127,11 +123,16 @@ func TestWhoMeansNobodyIsRefusedWithoutAQuotation(t *testing.T) {
 func TestAReceiptComesBackAsItWasSaved(t *testing.T) {
 	p := Places{Dir: t.TempDir()}
 	r := Receipt{ID: "20261120T094107Z-abcdef", Requests: []Request{{"A100", "house#1", "id-1"}}, Erased: map[string]int{inLog: 2}}
-	if err := p.Save(r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Save(r))
 	got, err := Receipts(p.Dir)
 	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(r) {
 		t.Fatalf("%v, %v", got, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -37,9 +37,7 @@ func TestACellIsNeverAFormula(t *testing.T) {
 func TestCSVOpensInASwissExcel(t *testing.T) {
 	var b strings.Builder
 	c, err := NewCSV(&b, "name", "message")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.Row("Zoë", "one;\r\n\"two\""); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +52,7 @@ func FuzzARowIsOneLineWithoutFormulas(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string) {
 		var b strings.Builder
 		c, _ := NewCSV(&b, "a", "b")
-		if err := c.Row(one, two); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Row(one, two))
 		if n := strings.Count(b.String(), "\n"); n != 2 || strings.Count(b.String(), "\r") != 2 || !utf8.ValidString(b.String()) {
 			t.Errorf("%q has %d lines", b.String(), n)
 		}

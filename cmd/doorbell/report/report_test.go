@@ -24,9 +24,7 @@ func logged(t *testing.T, list ...events.Payload) iter.Seq2[events.Event, error]
 	return func(yield func(events.Event, error) bool) {
 		for n, p := range list {
 			e, err := events.New(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !yield(e.Stamp(uint64(n+1), since.Add(time.Duration(n+1)*time.Hour), "store"), nil) {
 				return
 			}
@@ -95,9 +93,7 @@ func week(t *testing.T) Source {
 func make1(t *testing.T, s Source) Report {
 	t.Helper()
 	r, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -162,15 +158,11 @@ func TestTextAndCSVSayEverythingAndNameNobody(t *testing.T) {
 		t.Errorf("it steers a terminal: %q", text)
 	}
 	var b strings.Builder
-	if err := r.WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteCSV(&b))
 	c := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\ufeff")))
 	c.Comma = ';'
 	rows, err := c.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := map[string]int{}
 	for _, row := range rows {
 		if kinds[row[0]]++; strings.HasPrefix(row[2], "=") {
@@ -208,5 +200,12 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	s.Events = func(yield func(events.Event, error) bool) { yield(events.Event{}, broken) }
 	if _, err := New(s); !errors.Is(err, broken) {
 		t.Errorf("an error of the log gives %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

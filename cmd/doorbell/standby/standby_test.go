@@ -26,9 +26,7 @@ const patience = 30 * time.Second
 func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", MaxStore: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return func(way ...nats.InProcessConnProvider) stream.Conn {
 		var options []nats.Option
@@ -37,9 +35,7 @@ func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 			options = append(options, nats.InProcessServer(w))
 		}
 		nc, err := s.Connect("test", options...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(nc.Close)
 		for deadline := time.Now().Add(patience); !nc.IsConnected(); {
 			if time.Now().After(deadline) {
@@ -127,13 +123,9 @@ func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
 	js, err := connect().JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kv, err := js.KeyValue(t.Context(), Bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := kv.PutString(t.Context(), "pair", `{"name":"other","id":"other"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +181,7 @@ const api = "https://api.example.org"
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: api})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -201,15 +191,11 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn of one", one.turn)
 	s := openStore(t, one.dir)
-	if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{CompleteWalks: 7}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{CompleteWalks: 7}) }))
 	put := func(dir, name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	put(one.dir, "forward/slack.json", "of one")
 	put(one.dir, "erasures/receipt.json", "of one")
@@ -219,9 +205,7 @@ func TestTheOtherStartsFromTheCopy(t *testing.T) {
 	put(two.dir, "forward/slack.removed.leads.json", "of a receiver that one does not have any more")
 	put(two.dir, "erasures/earlier.json", "of two")
 	openStore(t, two.dir).Close()
-	if err := turn.CopyNow(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, turn.CopyNow(t.Context(), s))
 	id := s.ID()
 	s.Close()
 	one.stop()
@@ -256,16 +240,10 @@ func TestADoorbellKeepsItsOwnStoreOverItsOwnCopy(t *testing.T) {
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
 	s := openStore(t, one.dir)
-	if err := turn.CopyNow(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, turn.CopyNow(t.Context(), s))
+	must(t, s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) }))
 	s.Close()
-	if err := turn.takeOver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, turn.takeOver(t.Context()))
 	if again := openStore(t, one.dir); again.ID() != s.ID() {
 		t.Error("it was replaced")
 	} else if list, err := again.Agencies(); err != nil || len(list) != 1 {
@@ -278,26 +256,18 @@ func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
 	js, err := connect().JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copies, err := js.ObjectStore(t.Context(), CopyBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	written, err := copies.Watch(t.Context(), jetstream.UpdatesOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer written.Stop() //nolint:errcheck // the connection ends with the test
 	s := openStore(t, one.dir)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- turn.Copy(ctx, s) }()
 	await(t, "the first copy", written.Updates())
-	if err := s.Update(func(tx *store.Tx) error { return tx.PutHalt("A100", store.Halt{Scope: "agency", Status: 403}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Update(func(tx *store.Tx) error { return tx.PutHalt("A100", store.Halt{Scope: "agency", Status: 403}) }))
 	await(t, "the copy after a halt", written.Updates())
 	stop()
 	if err := await(t, "the end", ended); err != nil {
@@ -311,23 +281,15 @@ func TestADeletedBucketIsMadeAgain(t *testing.T) {
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn of one", one.turn)
 	js, err := connect().JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, js.DeleteObjectStore(t.Context(), CopyBucket))
 	s := openStore(t, one.dir)
 	if err := turn.CopyNow(t.Context(), s); err != nil {
 		t.Errorf("the copy is not written: %v", err)
 	}
 	s.Close()
-	if err := js.DeleteObjectStore(t.Context(), CopyBucket); err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteKeyValue(t.Context(), Bucket); err != nil {
-		t.Fatal(err)
-	}
+	must(t, js.DeleteObjectStore(t.Context(), CopyBucket))
+	must(t, js.DeleteKeyValue(t.Context(), Bucket))
 	turn.mu.Lock()
 	turn.good = time.Time{} // as 15 s later
 	turn.mu.Unlock()
@@ -339,15 +301,11 @@ func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{parts + "/" + storeFile, parts + "/" + incoming} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("Nora-zq7"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("Nora-zq7"), 0o600)))
 	}
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if err := Run(ended, Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Run(ended, Options{Dir: dir}))
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v are left, %v", left, err)
 	}
@@ -383,13 +341,9 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 	large := make([]byte, 7<<18)
 	rand.Read(large)
 	path := filepath.Join(one.dir, "forward", "large.json")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)))
 	s := openStore(t, one.dir)
-	if err := turn.CopyNow(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, turn.CopyNow(t.Context(), s))
 	s.Close()
 	two := start(t, connect(&slowLine{rate: 1 << 18}), "two")
 	one.stop()
@@ -408,15 +362,11 @@ func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 	path := filepath.Join(one.dir, "forward", "large.json")
 	large := make([]byte, 64<<20)
 	rand.Read(large)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)))
 	s := openStore(t, one.dir)
 	defer s.Close()
 	js, err := connect().JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stored := func() uint64 {
 		t.Helper()
 		objects, err := js.Stream(t.Context(), "OBJ_"+CopyBucket)
@@ -448,16 +398,19 @@ func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
 	if _, err := archive.Create("../outside"); err != nil {
 		t.Fatal(err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, archive.Close())
 	dir := t.TempDir()
 	into := filepath.Join(dir, "into")
-	if err := os.Mkdir(into, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(into, 0o700))
 	_ = unpack(&b, into)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("a file outside the folder was written: %v, %v", left, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -23,9 +23,7 @@ const (
 func readAll(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -78,9 +76,7 @@ func panels(t *testing.T) (expressions []string) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(readAll(t, dashboard)), &board); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(readAll(t, dashboard)), &board))
 	for _, p := range board.Panels {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("%s shows nothing", p.Title)
@@ -170,9 +166,7 @@ func TestPromtoolFindsNothingWrong(t *testing.T) {
 		fmt.Fprintf(&asked, "  - record: r%d\n    expr: %q\n", n, variables.Replace(e))
 	}
 	path := filepath.Join(t.TempDir(), "dashboard.yml")
-	if err := os.WriteFile(path, []byte(asked.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(asked.String()), 0o600))
 	ours := regexp.MustCompile("(?m)^.*doorbell_.*\n").FindAllString(scrape(t, busy()), -1)
 	for _, args := range []string{
 		"check metrics", "check rules " + rules, "check config " + deploy + "prometheus/prometheus.yml",

@@ -63,9 +63,7 @@ func documented() []*family {
 
 func TestTheDocumentationSaysWhatEachMetricMeans(t *testing.T) {
 	text, err := os.ReadFile(documentation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok := strings.Cut(string(text), from)
 	_, after, ok2 := strings.Cut(rest, to)
 	if !ok || !ok2 {
@@ -73,9 +71,7 @@ func TestTheDocumentationSaysWhatEachMetricMeans(t *testing.T) {
 	}
 	want := before + from + table() + to + after
 	if *update {
-		if err := os.WriteFile(documentation, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(documentation, []byte(want), 0o644))
 	} else if string(text) != want {
 		t.Error("deploy/metrics.md is not of this version; go test ./cmd/doorbell/ops/metrics -update writes it")
 	}

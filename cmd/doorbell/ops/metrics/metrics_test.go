@@ -126,9 +126,7 @@ func TestMetricsAreAsTheLinterWantsThemAndHoldNoPersonKeyOrInsertion(t *testing.
 		t.Error("a sentinel is told")
 	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range problems {
 		if strings.HasPrefix(p.Metric, "doorbell_") {
 			t.Errorf("%s: %s", p.Metric, p.Text)
@@ -141,5 +139,12 @@ func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
 	Handler(func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("it answers %d", w.Code)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -60,27 +61,40 @@ func (c *checker) external(ctx context.Context) {
 	c.report.fail(SectionNATS, text, "check NATS_URL, the network, and the other NATS_ variables; run would wait for it and keep events in the store")
 }
 
-// stream compares the stream with what it should be.
+// stream compares the stream with what it should be, and changes nothing.
 func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	b := c.config.Base
-	f, err := relay.Check(ctx, relay.Options{
-		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention,
-		MaxBytes: int64(b.StreamMax), Manage: b.StreamManage == "auto",
-	})
+	want := relay.Options{
+		Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+	}.StreamConfig()
+	ctx, cancel := context.WithTimeout(ctx, options.Patience)
+	defer cancel()
+	var found stream.Found
+	js, err := nc.JetStream()
+	if err == nil {
+		found, err = stream.Ensure(ctx, js, want, stream.Rights{})
+	}
+	missing, other := errors.Is(err, stream.ErrMissing), ""
+	if missing {
+		other, err = js.StreamNameBySubject(ctx, want.Subjects[0])
+	}
 	switch name := "stream " + b.Stream(); {
-	case errors.Is(err, relay.ErrNoStream):
+	case missing && b.StreamManage != "auto":
 		c.report.fail(SectionNATS, name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
 			"make it, or set DOORBELL_STREAM_MANAGE=auto")
+	case missing && other != "":
+		c.report.fail(SectionNATS, fmt.Sprintf("%s is missing: stream %s holds %s already", name, other, want.Subjects[0]),
+			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX")
+	case missing && errors.Is(err, jetstream.ErrStreamNotFound):
+		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
 	case errors.Is(err, relay.ErrStreamUnfit):
 		c.report.fail(SectionNATS, err.Error(), "change that stream, or choose another "+
 			"DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
 		c.report.fail(SectionNATS, "the stream cannot be examined: "+stream.Explain(nc, err).Error(),
 			"until this works, run keeps events in the store")
-	case f.Missing:
-		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
-	case len(f.Different) > 0:
-		c.report.warn(SectionNATS, name+" can be used, but differs: "+strings.Join(f.Different, "; "),
+	case len(found.Different) > 0:
+		c.report.warn(SectionNATS, name+" can be used, but differs: "+strings.Join(found.Different, "; "),
 			"change it if this is not meant; doorbell does not")
 	default:
 		c.report.ok(SectionNATS, "%s is as it should be", name)

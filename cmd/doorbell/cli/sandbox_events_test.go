@@ -56,8 +56,9 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	if slices.Sort(types); !slices.Equal(types, schemas.Types()) {
 		t.Errorf("the stream holds %q", types)
 	}
-	nc, _ := doorbelltest.Connected(t, url)
-	found, err := relay.Check(t.Context(), relay.Options{Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", MaxAge: storyAge})
+	nc, js := doorbelltest.Connected(t, url)
+	want := relay.Options{Prefix: "listings", Stream: "LISTINGS", MaxAge: storyAge}.StreamConfig()
+	found, err := stream.Ensure(t.Context(), js, want, stream.Rights{})
 	if err != nil || len(found.Different) > 0 {
 		t.Errorf("a relay finds %+v, %v", found, err)
 	}

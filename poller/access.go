@@ -245,70 +245,46 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, now) })
 }
 
-// Done notes the end of every request that was admitted: the back-off of its key and the base URL
-// follows it.
+// Done notes the end of every request that was admitted: what it says of its key and of the base
+// URL ends or begins their back-offs.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
-	g.p.metrics.count(r.Operation, o)
-	g.p.done(r, o)
-}
-
-func (p *Poller) done(r listings.Request, o listings.Outcome) {
-	key := p.keyBackoff(r.Key)
+	p, key, class := g.p, g.p.keyBackoff(r.Key), watch.Classify(o.Err)
+	p.metrics.count(r.Operation, o)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
-	class := watch.Classify(o.Err)
-	if a := p.byID[r.AgencyID]; class == watch.ClassNone || class == watch.ClassRefused {
-		var refused *listings.StatusError // of a good answer nil
-		errors.As(o.Err, &refused)
-		a.changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
-	}
-	changed := false
+	answered, changed := o.Status != 0, false // an error status is an answer
 	switch class {
 	case watch.ClassNone, watch.ClassRefused, watch.ClassAside, watch.ClassDrift:
-		changed = p.answers(sent)
-		if key.succeeded(sent) {
+		if answered = true; class == watch.ClassNone || class == watch.ClassRefused {
+			var refused *listings.StatusError // of a good answer nil
+			errors.As(o.Err, &refused)
+			p.byID[r.AgencyID].changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
+		}
+		if changed = key.succeeded(sent); changed {
 			p.log.Info("the API serves the key again", "key", r.Key)
-			changed = true
 		}
 	case watch.ClassBusy:
-		p.answers(sent)
+		answered, changed = true, true
 		p.budget.slow(now)
-		p.throttle(key, r, sent, now, watch.RetryAfter(o.Err))
-		changed = true
+		wait, begins := watch.RetryAfter(o.Err), key.state().Failures == 0
+		b := key.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(sent, now, wait) })
+		if begins {
+			p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", b.Until.Sub(now).Round(time.Second))
+		}
 	case watch.ClassDown:
-		p.baseDown(sent, now, o.Err)
+		answered, changed = false, true
+		begins := p.base.state().Failures == 0
+		p.base.failed(p.o.API.BaseURL, sent, now)
+		if begins {
+			p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", o.Err)
+		}
+	}
+	if answered && p.base.succeeded(sent) {
+		p.log.Info("the API answers again")
 		changed = true
-	case watch.ClassTransient:
-		changed = o.Status != 0 && p.answers(sent) // an error status is an answer
 	}
 	if changed {
 		p.pauseAll()
-	}
-}
-
-func (p *Poller) baseDown(sent, now time.Time, err error) {
-	before := p.base.state().Failures
-	p.base.failed(p.o.API.BaseURL, sent, now)
-	if before == 0 {
-		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
-	}
-}
-
-// answers notes that the base URL answers, and says whether that ended a back-off.
-func (p *Poller) answers(sent time.Time) bool {
-	ended := p.base.succeeded(sent)
-	if ended {
-		p.log.Info("the API answers again")
-	}
-	return ended
-}
-
-// throttle lets a key back off because the API asked for it, and logs when that begins.
-func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
-	before := key.state().Failures
-	after := key.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(sent, now, wait) })
-	if before == 0 {
-		p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
 	}
 }
 

@@ -23,21 +23,17 @@ type agency struct {
 	committing sync.Mutex // held while the state changes, in the store and in memory; see commit
 
 	// Only the goroutine of the walks uses these.
-	failedWalk bool                         // it was logged that walks are partial
-	counted    time.Time                    // when the last walk began that counted as proof of absence
-	settled    map[listings.Sum]settledPage // pages of the last complete walk
+	counted time.Time                    // when the last walk began that counted as proof of absence
+	settled map[listings.Sum]settledPage // pages of the last complete walk
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
 
 	mu         sync.Mutex // guards the following
 	pollStates map[string]*pollState
-	busy       map[string]struct{} // insertions that are being polled
 	walkNow    chan struct{}
 	known      int // published insertions, as of the last walk
 	lastWalk   WalkStatus
-	walkBegan  time.Time // when the last walk began
-	underWay   bool      // that walk has not ended
 	lastError  string
 	nudgedAt   time.Time // when the last walk for an unknown reference was started
 
@@ -62,8 +58,8 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	a := &agency{
 		p: p, id: k.ID, people: k.People,
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
-		pollStates: map[string]*pollState{}, busy: map[string]struct{}{},
-		walkNow: make(chan struct{}, 1),
+		pollStates: map[string]*pollState{},
+		walkNow:    make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
@@ -86,23 +82,6 @@ func (a *agency) published() snapshot { return *a.snapshot.Load() }
 // key returns the configured key.
 func (a *agency) key() listings.Key { return a.access().Key }
 
-// enter begins a poll of an insertion, and reports false if one is under way. leave ends it.
-func (a *agency) enter(reference string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, busy := a.busy[reference]; busy {
-		return false
-	}
-	a.busy[reference] = struct{}{}
-	return true
-}
-
-func (a *agency) leave(reference string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.busy, reference)
-}
-
 // forget drops an insertion that is no longer polled. Its alarms are cleared by endForgotten.
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
@@ -113,17 +92,6 @@ func (a *agency) forget(reference string) {
 
 // wakeWalk asks for a walk now.
 func (a *agency) wakeWalk() { wake(a.walkNow) }
-
-// walkBegins records the beginning of a walk; the returned function records its end.
-func (a *agency) walkBegins(at time.Time) (ends func()) {
-	set := func(underWay bool) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.walkBegan, a.underWay = at, underWay
-	}
-	set(true)
-	return func() { set(false) }
-}
 
 // wake signals a channel with a buffer of one, which keeps a signal until it is received.
 func wake(c chan<- struct{}) {

@@ -13,30 +13,31 @@ import (
 )
 
 // dispatcher decides what is sent: it waits for a token of the budget, then chooses the request
-// that gets it, and sends that immediately if it is admitted; otherwise the next request gets the
-// token. It chooses as late as possible, so as to know as much as possible.
+// that gets it, and sends that immediately if it is admitted. It chooses as late as possible, so as
+// to know as much as possible.
 //
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
-// the schedule when there is a token, unless too many are under way; nothing else is sent until the
-// chosen one has sent its first request. While polls wait, walks get at most every third request.
-// An insertion that a person has named goes before all of these, though never for two requests in a
-// row.
+// the schedule when there is a token, unless too many are under way; the first request of one that
+// is chosen has the token. While polls wait, walks get at most every third request. An insertion
+// that a person has named goes before all of these, though never for two requests in a row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
 	nudge    chan struct{} // there may be something to do
-	started  chan struct{} // the chosen poll has sent its first request, or will not
 	alive    *heartbeat
-	maxPolls int         // under way at once
 	full     func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
-	waiting  []*waiter
-	polls    int           // sent since the last page
-	underWay int           // polls of the schedule
-	chosen   schedule.Turn // of a poll that has not sent its first request yet
-	wasNamed bool          // the last turn was of an insertion that a person has named
+	pages    []*waiter                 // of walks
+	requests []*waiter                 // further ones of polls, and retries
+	polls    int                       // sent since the last page
+	underWay int                       // polls of the schedule
+	chosen   map[insertionKey]struct{} // polls that have a token and did not send their first request yet
+	wasNamed bool                      // the last turn was of an insertion that a person has named
 }
+
+// insertionKey names an insertion among those of all agencies.
+type insertionKey struct{ agency, reference string }
 
 // waiter is a request that waits to be sent.
 type waiter struct {
@@ -45,20 +46,22 @@ type waiter struct {
 	granted chan error
 }
 
-func (w *waiter) isWalk() bool { return w.request.Operation == listings.OperationInsertions }
-
-func (w *waiter) isPoll() bool { return !w.isWalk() }
+func (w *waiter) admitted(now time.Time) error {
+	if w.admit == nil {
+		return nil
+	}
+	return w.admit(now)
+}
 
 const (
 	mostPolls = 64          // under way at once; polls that hang back off by themselves
 	roomEvery = time.Second // how often a full store is checked for room
-	startsIn  = time.Second // how long nothing else is sent for a poll that was chosen
 )
 
 func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
 	d := &dispatcher{
-		budget: b, nudge: make(chan struct{}, 1), started: make(chan struct{}, 1), alive: alive,
-		maxPolls: mostPolls, full: func() bool { return false },
+		budget: b, nudge: make(chan struct{}, 1), alive: alive,
+		full: func() bool { return false }, chosen: map[insertionKey]struct{}{},
 	}
 	o.Changed = d.poke
 	d.schedule = schedule.New(o, time.Now())
@@ -82,28 +85,35 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
-	n := slices.Index(d.waiting, w)
-	if n >= 0 {
-		d.waiting = slices.Delete(d.waiting, n, n+1)
-	}
-	d.mu.Unlock()
-	if n >= 0 {
+	defer d.mu.Unlock()
+	queue := d.queueOf(w)
+	if n := slices.Index(*queue, w); n >= 0 {
+		*queue = slices.Delete(*queue, n, n+1)
 		return ctx.Err()
 	}
 	return <-w.granted // it was decided at the same moment
 }
 
-// enqueue has a request wait, unless it is that of the chosen poll: that is sent.
+// queueOf is where a request waits.
+func (d *dispatcher) queueOf(w *waiter) *[]*waiter {
+	if w.request.Operation == listings.OperationInsertions {
+		return &d.pages
+	}
+	return &d.requests
+}
+
+// enqueue has a request wait, unless it is the first one of a poll that was chosen: that has a token.
 func (d *dispatcher) enqueue(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.chosen.Why != schedule.None && d.chosen.Agency == w.request.AgencyID &&
-		d.chosen.Reference == w.request.Reference {
-		w.granted <- d.send(w, time.Now())
-		d.starts()
+	key := insertionKey{w.request.AgencyID, w.request.Reference}
+	if _, chosen := d.chosen[key]; chosen {
+		delete(d.chosen, key)
+		w.granted <- w.admitted(time.Now())
 		return
 	}
-	d.waiting = append(d.waiting, w)
+	queue := d.queueOf(w)
+	*queue = append(*queue, w)
 	d.poke()
 }
 
@@ -125,8 +135,6 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 		case sent:
 		case t.Why != schedule.None:
 			begin(t)
-			_ = await(ctx, d.started, startsIn)
-			d.unchoose(t)
 		case wait == 0 || wait > time.Minute:
 			_ = await(ctx, d.nudge, time.Minute)
 		default:
@@ -141,19 +149,18 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	room := d.underWay < d.maxPolls
+	room := d.underWay < mostPolls
 	if d.wasNamed = room && !d.wasNamed; d.wasNamed {
 		t = d.schedule.NextNudge(now)
 		d.wasNamed = t.Why != schedule.None
 	}
-	page, poll := slices.IndexFunc(d.waiting, (*waiter).isWalk), slices.IndexFunc(d.waiting, (*waiter).isPoll)
 	switch {
 	case d.wasNamed:
-	case page >= 0 && d.polls >= 2:
-		d.grant(page, now)
+	case len(d.pages) > 0 && d.polls >= 2:
+		d.grant(&d.pages, now)
 		return t, true, 0
-	case poll >= 0:
-		d.grant(poll, now)
+	case len(d.requests) > 0:
+		d.grant(&d.requests, now)
 		return t, true, 0
 	case room:
 		t, wait = d.schedule.Next(now)
@@ -161,54 +168,39 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	switch {
 	case t.Why != schedule.None:
 		d.underWay++
-		d.chosen = t
-	case page >= 0:
-		d.grant(page, now)
+		d.chosen[insertionKey{t.Agency, t.Reference}] = struct{}{}
+		d.take(false, now)
+	case len(d.pages) > 0:
+		d.grant(&d.pages, now)
 		return t, true, 0
 	}
 	return t, false, wait
 }
 
-// grant ends the wait of a request. The caller holds d.mu, as does that of send.
-func (d *dispatcher) grant(n int, now time.Time) {
-	w := d.waiting[n]
-	d.waiting = slices.Delete(d.waiting, n, n+1)
-	w.granted <- d.send(w, now)
+// grant ends the wait of the first request of a queue, which takes the token if it is admitted. The
+// caller holds d.mu, as does that of take.
+func (d *dispatcher) grant(queue *[]*waiter, now time.Time) {
+	w := (*queue)[0]
+	*queue = slices.Delete(*queue, 0, 1)
+	err := w.admitted(now)
+	if err == nil {
+		d.take(queue == &d.pages, now)
+	}
+	w.granted <- err
 }
 
-// send admits a request and takes the token for it.
-func (d *dispatcher) send(w *waiter, now time.Time) error {
-	if w.admit != nil {
-		if err := w.admit(now); err != nil {
-			return err
-		}
-	}
+// take spends a token on a page of a walk or a request of a poll.
+func (d *dispatcher) take(page bool, now time.Time) {
 	d.budget.take(now)
-	if d.polls++; w.isWalk() {
+	if d.polls++; page {
 		d.polls = 0
-	}
-	return nil
-}
-
-// starts lets other requests be sent beside the chosen poll. The caller holds d.mu.
-func (d *dispatcher) starts() {
-	d.chosen = schedule.Turn{}
-	wake(d.started)
-}
-
-// unchoose lets other requests be sent if a poll is still the chosen one.
-func (d *dispatcher) unchoose(t schedule.Turn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.chosen == t {
-		d.starts()
 	}
 }
 
 // end ends a poll that was chosen from the schedule.
 func (d *dispatcher) end(t schedule.Turn) {
-	d.unchoose(t)
 	d.mu.Lock()
+	delete(d.chosen, insertionKey{t.Agency, t.Reference}) // it did not come to a request
 	d.underWay--
 	d.mu.Unlock()
 	d.poke()

@@ -217,8 +217,8 @@ func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	})
 }
 
-// checkCap says in the log when the cap cannot be held for the insertions that are there, and again
-// when it can. The schedule then does what is possible: all take turns.
+// checkCap says in the log when the cap cannot be held for the insertions that are there. The
+// schedule then does what is possible: all take turns.
 func (p *Poller) checkCap() {
 	if p.o.MaxStaleness == 0 {
 		return
@@ -229,11 +229,7 @@ func (p *Poller) checkCap() {
 	}
 	needed := float64(insertions) / p.o.MaxStaleness.Seconds()
 	over := needed > p.o.RequestsPerSecond
-	if p.overdue.Swap(over) == over {
-		return
-	}
-	if !over {
-		p.log.Info("the staleness that is allowed can be held again", "insertions", insertions, "allowed", p.o.MaxStaleness)
+	if p.overdue.Swap(over) || !over {
 		return
 	}
 	p.log.Warn("more insertions than can be polled within the staleness that is allowed", "insertions", insertions,

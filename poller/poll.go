@@ -14,29 +14,30 @@ import (
 	"doorbell/store"
 )
 
-// pollScheduled polls an insertion that is due. It reports whether the response was good and, if
-// not, until when the insertion waits. An error is fatal.
-func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
+// pollScheduled polls an insertion that is due, and puts it back into the schedule. An error is
+// fatal, or that of ctx.
+func (a *agency) pollScheduled(ctx context.Context, reference string) error {
 	sent := time.Now()
-	waits, err := a.awaitsWalk(reference, sent)
-	if waits || err != nil || !a.enter(reference) { // waiting here would keep others from their turns
-		return false, sent.Add(time.Second), err
-	}
-	c, err := a.poll(ctx, reference)
-	a.leave(reference)
-	now := time.Now()
+	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
+	c, err := a.poll(ctx, p)
 	switch c {
 	case watch.ClassCanceled:
-		return false, now, ctx.Err()
+		return ctx.Err()
 	case watch.ClassFatal:
-	default:
-		until, err = a.polled(reference, c, err, sent, now)
-		if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
-			a.forget(reference)
-			err = errors.Join(err, a.endForgotten())
-		}
+		return err
 	}
-	return c == watch.ClassNone && err == nil, until, err
+	until, err := a.polled(reference, c, err, sent, time.Now())
+	if c == watch.ClassNone {
+		p.state.counted = true
+		a.p.schedule.Polled(a.id, reference, p.received, p.arrived())
+	} else {
+		a.p.schedule.Put(a.id, reference, until)
+	}
+	if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
+		a.forget(reference)
+		err = errors.Join(err, a.endForgotten())
+	}
+	return err
 }
 
 // polled handles the outcome of a poll, and returns until when the insertion waits.
@@ -87,27 +88,21 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 }
 
 // poll reads the contact requests of an insertion until its window is closed or given up, and
-// records the outcome in the health of the operation. After a success the schedule learns what was
-// found.
-func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
-	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
+// records the outcome in the health of the operation.
+func (a *agency) poll(ctx context.Context, p *poll) (watch.Class, error) {
 	err := p.run(ctx)
 	c := watch.Classify(err)
 	if c == watch.ClassFatal && ctx.Err() != nil {
 		return watch.ClassCanceled, ctx.Err()
 	}
-	if c == watch.ClassNone {
-		a.p.schedule.Polled(a.id, reference, p.received, p.arrived())
-		p.state.counted = true
-	}
 	var failed error
 	switch {
 	case c != watch.ClassNone:
-		failed = a.noteOutcome(listings.OperationContactRequests, reference, c, err)
+		failed = a.noteOutcome(listings.OperationContactRequests, p.reference, c, err)
 	case p.none:
-		failed = a.noteNone(reference, p.closed == watch.ClosedSilent, p.list)
+		failed = a.noteNone(p.reference, p.closed == watch.ClosedSilent, p.list)
 	default:
-		failed = a.noteRequests(reference)
+		failed = a.noteRequests(p.reference)
 	}
 	if failed != nil {
 		return watch.ClassFatal, failed
@@ -166,11 +161,8 @@ func (p *poll) run(ctx context.Context) error {
 		return err
 	}
 	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
-		if p.a.p.audit == nil {
-			p.state.at = p.received
-			return nil
-		}
-		defer p.a.p.audit(p)()
+		p.state.at = p.received
+		return nil
 	}
 	p.window = watch.NewWindow()
 	if err := p.judge(page, q); err != nil {
@@ -258,9 +250,7 @@ const slowLimit = 3
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	p.place = p.a.place(listings.OperationContactRequests)
 	q.Place = p.place
-	if p.a.p.audit == nil {
-		q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
-	}
+	q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
 	if err != nil && status == 0 {
@@ -325,15 +315,13 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	}
 	r := response(page, q)
 	var j watch.Judged
-	var version uint64
-	var watched watch.Poll
+	version, watched := p.a.p.store.Version(p.a.id, p.reference), p.watched()
 	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
 		if !p.state.counted {
 			for _, k := range prior.Known {
 				p.fresh[k.ID] = k.CreatedAt
 			}
 		}
-		version, watched = p.a.p.store.Version(p.a.id, p.reference), p.watched()
 		j = watch.Judge(watched, p.window, prior, r, page.Received)
 		return j.Effects, nil
 	})
@@ -436,24 +424,6 @@ func elsewhere(tx *store.Tx, agency string, i store.Insertion) (all []store.Cont
 	}
 	return all
 }
-
-// awaitsWalk reports whether an insertion that a walk has just found waits for the end of that
-// walk. Only then is it known whether another one is no longer listed, whose new reference this may
-// be. It does not wait for a walk that hangs.
-func (a *agency) awaitsWalk(reference string, now time.Time) (bool, error) {
-	a.mu.Lock()
-	l, began := a.pollStates[reference], a.walkBegan
-	walking := a.underWay && now.Sub(began) < longestWalk
-	a.mu.Unlock()
-	if !walking || l != nil && !l.at.IsZero() {
-		return false, nil
-	}
-	i, err := a.insertion(reference)
-	return err == nil && !i.Polled && !i.Baseline && !i.FirstSeen.Before(began.Truncate(time.Second)), err
-}
-
-// longestWalk is how long awaitsWalk waits for a walk.
-const longestWalk = 2 * time.Minute
 
 // watched returns the poll in the form that package watch judges.
 func (p *poll) watched() watch.Poll {

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,11 +40,6 @@ type Poller struct {
 	keys     map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
 
 	heartbeats heartbeats
-
-	// audit is how tests let every response be judged. It hears of those that are settled before
-	// and after.
-	audit     func(*poll) (after func())
-	auditPage func(unchanged bool)
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
@@ -101,43 +97,17 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error {
-		turns := make(chan schedule.Turn)
 		return p.dispatcher.run(ctx, func(t schedule.Turn) {
-			select {
-			case turns <- t: // the stack of one that has polled before is large enough
-			default:
-				g.Go(func() error { return p.work(ctx, t, turns) })
-			}
+			g.Go(func() error {
+				defer p.dispatcher.end(t)
+				return p.byID[t.Agency].pollScheduled(ctx, t.Reference)
+			})
 		})
 	})
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
-}
-
-// work serves one turn after the other.
-func (p *Poller) work(ctx context.Context, t schedule.Turn, turns <-chan schedule.Turn) error {
-	for {
-		if err := p.serve(ctx, t); err != nil {
-			return err
-		}
-		select {
-		case t = <-turns:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// serve polls an insertion. Without a good response it is put back into the schedule.
-func (p *Poller) serve(ctx context.Context, t schedule.Turn) error {
-	defer p.dispatcher.end(t)
-	good, until, err := p.byID[t.Agency].pollScheduled(ctx, t.Reference)
-	if !good {
-		p.schedule.Put(t.Agency, t.Reference, until)
-	}
-	return err
 }
 
 // Turned says when the dispatcher and the monitor of staleness last went round their loops; zero
@@ -156,8 +126,15 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
 	err = a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		e, held, err = approve(tx, agencyID)
-		return e, err
+		state, _ := tx.Agency(agencyID)
+		for _, h := range []**store.Held{&state.Held, &state.Redaction} {
+			if *h != nil {
+				believed := **h
+				believed.Approved, believed.Until = true, time.Now().UTC()
+				*h, held, e.State = &believed, true, &state
+			}
+		}
+		return e, nil
 	})
 	if err != nil || !held {
 		return held, err
@@ -165,25 +142,6 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	p.log.Info("the held change is approved", "agency", agencyID)
 	a.wakeWalk()
 	return true, nil
-}
-
-func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err error) {
-	state, known := tx.Agency(agencyID)
-	switch {
-	case !known:
-		return e, false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
-	case state.Held == nil && state.Redaction == nil:
-		return e, false, nil
-	}
-	for _, held := range []**store.Held{&state.Held, &state.Redaction} {
-		if *held != nil {
-			h := **held
-			h.Approved, h.Until = true, time.Now().UTC()
-			*held = &h
-		}
-	}
-	e.State = &state
-	return e, true, nil
 }
 
 // Errors of PollNow and Nudge.
@@ -321,31 +279,16 @@ type AgencyKeys struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics()
-	}
-	if o.RequestsPerSecond <= 0 {
-		o.RequestsPerSecond = 5
-	}
-	if o.PollInterval <= 0 {
-		o.PollInterval = 30 * time.Second
-	}
-	o.MaxStaleness = max(o.MaxStaleness, 0)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics())
+	o.RequestsPerSecond = cmp.Or(o.RequestsPerSecond, 5)
+	o.PollInterval = cmp.Or(o.PollInterval, 30*time.Second)
 	if o.MaxStaleness > 0 { // an interval that is not well below it would use up the time in which the poll can be made
-		o.PollInterval = min(o.PollInterval, o.MaxStaleness/10*9+o.MaxStaleness%10*9/10)
+		o.PollInterval = min(o.PollInterval, o.MaxStaleness*9/10)
 	}
-	if o.WalkInterval <= 0 {
-		o.WalkInterval = 2 * time.Minute
-	}
-	if o.RetryMax <= 0 {
-		o.RetryMax = 5 * time.Minute
-	}
-	if o.HoldFor <= 0 {
-		o.HoldFor = 30 * time.Minute
-	}
+	o.WalkInterval = cmp.Or(o.WalkInterval, 2*time.Minute)
+	o.RetryMax = cmp.Or(o.RetryMax, 5*time.Minute)
+	o.HoldFor = cmp.Or(o.HoldFor, 30*time.Minute)
 	if len(o.IDFields) == 0 {
 		o.IDFields = listings.IDFields
 	}

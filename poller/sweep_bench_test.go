@@ -117,10 +117,9 @@ func newSweep(b *testing.B, packed bool) *sweep {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.poller.LimitPolls(sweepWorkers - 1) // and one who walks
 	s.script = &naive{
 		client: &http.Client{Transport: s.plain}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
-		news: func(string) {}, seen: map[string]bool{},
+		seen: map[string]bool{},
 	}
 	s.warm()
 	return s

@@ -34,17 +34,14 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.OperationInsertions, "") && !a.access().Untried() {
 		return time.Hour, ctx.Err() // the end of the halt wakes it
 	}
-	defer a.walkBegins(time.Now())()
 	w := &walk{
 		Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{},
 		settled: map[listings.Sum]settledPage{},
 	}
+	defer w.scheduleFound()
 	o := listings.WalkOptions{
 		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions),
-		Size: a.published().state.Operation(string(listings.OperationInsertions)).Size,
-	}
-	if a.p.audit == nil {
-		o.Settled = a.settledPage
+		Size: a.published().state.Operation(string(listings.OperationInsertions)).Size, Settled: a.settledPage,
 	}
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
@@ -66,6 +63,9 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		a.excuse(listings.OperationInsertions, time.Now()) // that walks stay partial is another alarm
 		if err := w.page(page); err != nil {
 			return 0, err
+		}
+		if time.Since(w.Began) >= longestWalk {
+			w.scheduleFound()
 		}
 	}
 	if ctx.Err() != nil {
@@ -123,18 +123,13 @@ func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
 	a.lastWalk = WalkStatus{
-		At: w.Began, Took: time.Since(w.Began), Complete: v.Complete, Reason: v.Reason,
+		At: w.Began, Complete: v.Complete, Reason: v.Reason,
 		Pages: v.Pages, Insertions: v.References,
 	}
 	a.known = w.ended.Published
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
-		a.failedWalk = true
 		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
-	}
-	if v.Complete && a.failedWalk {
-		a.failedWalk = false
-		a.p.log.Info("walks are complete again", "agency", a.id, "insertions", v.References)
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
 		"pages", v.Pages, "insertions", v.References)
@@ -152,6 +147,21 @@ type walk struct {
 	drift    watch.Drift     // of the pages so far
 
 	settled map[listings.Sum]settledPage // pages that changed nothing
+
+	// found are the insertions that were never polled. They wait for the end of the walk: only then
+	// is it known whether another one is no longer listed, whose new reference one of them may be.
+	found []store.Insertion
+}
+
+// longestWalk is how long a new insertion waits for the end of the walk that found it.
+const longestWalk = 2 * time.Minute
+
+// scheduleFound has the insertions polled that the walk has found.
+func (w *walk) scheduleFound() {
+	for _, i := range w.found {
+		w.a.schedule(i, time.Time{}, true)
+	}
+	w.found = nil
 }
 
 // settledPage is a page of the list that changed nothing and would change nothing again.
@@ -191,12 +201,9 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.settled[page.Sum] = w.a.settled[page.Sum]
 		return nil
 	}
-	_, known := w.a.settledPage(page.Sum)
 	now := settledPage{SettledPage: page.Settle()}
-	changes, err := w.take(listed, func() { now.version = w.a.version(now.References) })
-	if known && w.a.p.auditPage != nil {
-		w.a.p.auditPage(!changes)
-	}
+	now.version = w.a.version(now.References) // of before: what is written meanwhile lets it be read again
+	changes, err := w.take(listed)
 	settled := !changes && len(listed) == len(page.Insertions) && !watch.Unsettled(w.a.published().state)
 	if err == nil && settled && len(w.settled) < maxSettled {
 		w.settled[page.Sum] = now
@@ -204,9 +211,8 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	return err
 }
 
-// take commits what records change, if anything. It calls compared in the transaction that compares
-// them.
-func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err error) {
+// take commits what records change, if anything.
+func (w *walk) take(listed []watch.Listed) (changes bool, err error) {
 	if len(listed) == 0 {
 		return false, nil
 	}
@@ -216,7 +222,6 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 	defer a.committing.Unlock()
 	listed = watch.Reduced(a.published().state, listed, a.p.rules)
 	err = a.commitLocked(func(tx *store.Tx) (e watch.Effects, err error) {
-		compared()
 		d = w.diff(tx, listed)
 		if changes = slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }); !changes {
 			return e, nil
@@ -238,8 +243,12 @@ func (w *walk) take(listed []watch.Listed, compared func()) (changes bool, err e
 		if _, edited := i.Event.(*events.InsertionChanged); edited {
 			changed = append(changed, listed[n].Reference)
 		}
-		if i.Published { // of the baseline it takes its turn: what comes meanwhile is live in any case
-			a.schedule(i.Next, time.Time{}, !i.Fresh || !i.Next.Baseline)
+		switch {
+		case !i.Published:
+		case !i.Next.Baseline && !i.Next.Polled:
+			w.found = append(w.found, i.Next)
+		default: // of the baseline it takes its turn: what comes meanwhile is live in any case
+			a.schedule(i.Next, time.Time{}, !i.Fresh)
 		}
 	}
 	if len(d.Published()) > 0 {

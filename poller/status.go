@@ -51,12 +51,11 @@ type AgencyStatus struct {
 
 // WalkStatus is how the last walk went.
 type WalkStatus struct {
-	At         time.Time     `json:"at,omitzero"`
-	Took       time.Duration `json:"took,omitempty"` // nanoseconds
-	Complete   bool          `json:"complete"`
-	Reason     string        `json:"reason,omitempty"` // why it is partial
-	Pages      int           `json:"pages"`
-	Insertions int           `json:"insertions"`
+	At         time.Time `json:"at,omitzero"`
+	Complete   bool      `json:"complete"`
+	Reason     string    `json:"reason,omitempty"` // why it is partial
+	Pages      int       `json:"pages"`
+	Insertions int       `json:"insertions"`
 }
 
 // HaltStatus is a scope that is not asked for any more, why, and what to do.
@@ -95,9 +94,7 @@ type Freshness struct {
 	OldestSeconds float64 `json:"oldestSeconds"` // since the last poll of the one that waits the longest
 	CapSeconds    float64 `json:"capSeconds"`    // none should wait longer
 	PastCap       int     `json:"pastCap"`       // so many do
-	// Turns counts the polls since the start of the process, by reason.
-	Turns   map[string]uint64 `json:"turns"`
-	Latency Latency           `json:"latency"` // of contact requests that came in
+	Latency       Latency `json:"latency"`       // of contact requests that came in
 }
 
 // Status describes the watch as it stands, but for LastSequence, which only the store knows. It may
@@ -123,28 +120,21 @@ func (p *Poller) Status() Status {
 
 func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
-	s := statusOf(a.id, is, x.List())
-	s.State = a.state(is)
-	s.Freshness = a.freshness(a.p.schedule.Stand(a.id, now), now)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.Insertions, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.lastWalk, a.lastError, x.Good
-	return s
-}
-
-// statusOf is what a snapshot and halts tell.
-func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
 	s := AgencyStatus{
-		AgencyID: agencyID, WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk, Places: places(is.state),
+		AgencyID: a.id, State: a.state(is), WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk,
+		LastGoodAnswer: x.Good, Places: places(is.state), Freshness: a.freshness(a.p.schedule.Stand(a.id, now), now),
 	}
-	for _, h := range halts {
+	a.mu.Lock()
+	s.Insertions, s.LastWalk, s.LastError = a.known, a.lastWalk, a.lastError
+	a.mu.Unlock()
+	for _, h := range x.List() {
 		s.Halts = append(s.Halts, HaltStatus{
 			Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
-			ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(agencyID, h.Reference),
+			ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(a.id, h.Reference),
 		})
 	}
 	if h := cmp.Or(is.state.Held, is.state.Redaction); h != nil {
-		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
+		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + a.id}
 		if is.state.Held == nil {
 			s.Held.Operation = listings.OperationContactRequests
 		}
@@ -192,20 +182,12 @@ func (a *agency) state(is snapshot) string {
 func (a *agency) freshness(s schedule.Standing, now time.Time) *Freshness {
 	f := &Freshness{
 		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
-		Turns: a.p.schedule.Turns(a.id), Latency: latencyOf(a.lastDay(now)),
+		Latency: latencyOf(a.lastDay(now)),
 	}
 	if !s.Oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())
 	}
 	return f
-}
-
-// Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
-type Access struct {
-	Key  listings.Key // the configured one
-	Halt *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
-
-	Place listings.Place // of its list in earlier responses
 }
 
 // places are without names that do not look like one.
@@ -219,12 +201,18 @@ func places(state store.Agency) map[listings.Operation]string {
 	return all
 }
 
+// Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
+type Access struct {
+	Halt  *store.Halt    // of the whole agency or all of its contact requests, which it would keep; nil: none
+	Place listings.Place // of its list in earlier responses
+}
+
 // RememberedAccess holds the halts that are remembered against the key that is configured now.
-func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
+func RememberedAccess(tx *store.Tx, k AgencyKeys) (access Access) {
 	state, _ := tx.Agency(k.ID)
+	access.Place = placeOf(state, listings.OperationInsertions)
 	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now())
 	x = x.After(x.Configure(k.Key, time.Now()), time.Now())
-	access := Access{Key: k.Key, Place: placeOf(state, listings.OperationInsertions)}
 	for s, h := range x.Halts {
 		if s.Scope != events.ScopeInsertion {
 			access.Halt = &h

@@ -34,12 +34,12 @@ func busy() ops.Status {
 			Metrics: counted,
 			Agencies: []poller.AgencyStatus{{
 				AgencyID: "A100", State: "halted", Insertions: 12, LastGoodAnswer: now.Add(-time.Minute), LastCompleteWalk: now.Add(-time.Hour),
-				LastWalk: poller.WalkStatus{Took: 3 * time.Second}, LastSequence: 20,
+				LastSequence: 20,
 				Halts: []poller.HaltStatus{
 					{Scope: "insertion", PropertyReferenceID: "reference-zq7"}, {Scope: "insertion", PropertyReferenceID: "other-zq7"},
 				},
 				Held: &poller.HeldStatus{}, Alarms: []poller.Alarm{{Kind: "stale", PropertyReferenceID: "reference-zq7"}}, LastError: "error of reference-zq7",
-				Freshness: &poller.Freshness{OldestSeconds: 40, CapSeconds: 90, PastCap: 2, NeverPolled: 1, Turns: map[string]uint64{"index": 3, "urgent": 4}},
+				Freshness: &poller.Freshness{OldestSeconds: 40, CapSeconds: 90, PastCap: 2, NeverPolled: 1},
 			}, {AgencyID: "B\xff200", State: "starting"}},
 		},
 		Events: []ops.EventCount{{Type: "contact_request.created", Published: 4}},

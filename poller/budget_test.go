@@ -146,16 +146,3 @@ func request(walk bool) listings.Request {
 	}
 	return listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
 }
-
-func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
-	var m lastMinute
-	begin := time.Unix(1_800_000_000, 0)
-	for n := range 300 {
-		m.add(begin.Add(time.Duration(n) * 500 * time.Millisecond))
-	}
-	for after, want := range map[time.Duration]int{149 * time.Second: 120, 179 * time.Second: 60, time.Hour: 0} {
-		if got := m.sum(begin.Add(after)); got != want {
-			t.Errorf("after %s %d, want %d", after, got, want)
-		}
-	}
-}

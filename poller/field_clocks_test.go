@@ -186,52 +186,6 @@ func TestAClockThatWasAheadAtTheFirstStartLosesNoLead(t *testing.T) {
 	})
 }
 
-// TestLeadsOfOneSecondCloseTheirWindow has contact requests that no order tells apart.
-func TestLeadsOfOneSecondCloseTheirWindow(t *testing.T) {
-	type form struct {
-		leads, old int // old ones are known before, of one second long ago
-		step       time.Duration
-		layout     string
-		body       string
-	}
-	forms := map[string]form{
-		"two, and a total":              {2, 0, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
-		"two, without a total":          {2, 0, 0, time.RFC3339, `{"contactRequests":[$records]}`},
-		"two, of three in all":          {2, 1, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
-		"two, and pages":                {2, 0, 0, time.RFC3339, `{"items":[$records],"page":1,"totalPages":1,"totalNumberOfItems":$n}`},
-		"three in a minute":             {3, 0, 7 * time.Second, "2006-01-02T15:04Z07:00", `{"contactRequests":[$records],"count":$n}`},
-		"nine, without a total":         {9, 0, 0, time.RFC3339, `{"contactRequests":[$records]}`},
-		"thirty, and a total":           {30, 4, 0, time.RFC3339, `{"total":$n,"contactRequests":[$records]}`},
-		"thirty, without a total":       {30, 4, 0, time.RFC3339, `[$records]`},
-		"an open day, two in each":      {24, 2, 500 * time.Millisecond, time.RFC3339, `{"contactRequests":[$records]}`},
-		"eleven old ones of one second": {1, 11, 0, time.RFC3339, `{"contactRequests":[$records]}`},
-	}
-	eachForm(t, forms, func(t *testing.T, form form) {
-		inField(t, flatsNamed(2), func(w *world, p *portal) {
-			w.pass(12 * time.Hour)
-			p.respond = func(_ string, _ int, records []string) fieldReply { return fill(form.body, records) }
-			p.write = func(_ string, l *fieldLead, record object) { record["createdAt"] = l.at.UTC().Format(form.layout) }
-			for range form.old {
-				p.add(p.flats[0], 20*24*time.Hour)
-			}
-			w.start()
-			w.pass(5 * time.Minute)
-			var live []*fieldLead
-			for n := range form.leads {
-				live = append(live, p.add(p.flats[0], time.Duration(n)*form.step))
-			}
-			w.pass(30 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustBeCalm()
-			began := time.Now()
-			w.pass(10 * time.Minute)
-			if n := p.asked(aFlat, began); n > 24 {
-				t.Errorf("%d requests for 20 polls without news", n)
-			}
-		})
-	})
-}
-
 // TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp has contact requests without
 // a readable time from before the watch, and a failure or a kill while they are read.
 func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *testing.T) {

@@ -495,9 +495,9 @@ func without(v any) object {
 	return record
 }
 
-// TestPeopleWhoAreMissingForOneReadingAreNotRedacted takes the people out of one response of an
-// insertion, or of those of a quarter of an hour.
-func TestPeopleWhoAreMissingForOneReadingAreNotRedacted(t *testing.T) {
+// TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce takes the people out of one response
+// of an insertion, or of those of some time. An older response brings nobody back.
+func TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce(t *testing.T) {
 	inOne := func(record object) {
 		contact := object{}
 		for _, name := range people {
@@ -511,22 +511,28 @@ func TestPeopleWhoAreMissingForOneReadingAreNotRedacted(t *testing.T) {
 		missing   object
 		leads, of int           // how many of the contact requests
 		lasts     time.Duration // 0: one reading
+		redacted  int
 	}
 	null := object{"contact": nil}
 	forms := map[string]form{
-		"contact null":                        {inOne, null, 5, 5, 0},
-		"contact null, of a hundred":          {inOne, null, 100, 100, 0},
-		"no contact":                          {inOne, object{"contact": absent}, 5, 5, 0},
-		"an empty contact":                    {inOne, object{"contact": object{}}, 5, 5, 0},
-		"members null":                        {nil, without(nil), 5, 5, 0},
-		"members empty":                       {nil, without(""), 5, 5, 0},
-		"no members":                          {nil, without(absent), 5, 5, 0},
-		"names and addresses null":            {nil, object{"firstName": nil, "lastName": nil, "email": nil}, 5, 5, 0},
-		"one of five":                         {inOne, null, 5, 1, 0},
-		"the only one":                        {nil, without(nil), 1, 1, 0},
-		"two of two":                          {inOne, null, 2, 2, 0},
-		"everybody, for a quarter of an hour": {inOne, null, 5, 5, 15 * time.Minute},
-		"most, for a quarter of an hour":      {nil, without(nil), 5, 4, 15 * time.Minute},
+		"contact null":                        {inOne, null, 5, 5, 0, 0},
+		"contact null, of a hundred":          {inOne, null, 100, 100, 0, 0},
+		"no contact":                          {inOne, object{"contact": absent}, 5, 5, 0, 0},
+		"an empty contact":                    {inOne, object{"contact": object{}}, 5, 5, 0, 0},
+		"members null":                        {nil, without(nil), 5, 5, 0, 0},
+		"members empty":                       {nil, without(""), 5, 5, 0, 0},
+		"no members":                          {nil, without(absent), 5, 5, 0, 0},
+		"names and addresses null":            {nil, object{"firstName": nil, "lastName": nil, "email": nil}, 5, 5, 0, 0},
+		"one of five":                         {inOne, null, 5, 1, 0, 0},
+		"the only one":                        {nil, without(nil), 1, 1, 0, 0},
+		"two of two":                          {inOne, null, 2, 2, 0, 0},
+		"everybody, for a quarter of an hour": {inOne, null, 5, 5, 15 * time.Minute, 0},
+		"most, for a quarter of an hour":      {nil, without(nil), 5, 4, 15 * time.Minute, 0},
+		"null for good":                       {nil, without(nil), 5, 1, 20 * time.Minute, 1},
+		"empty for good":                      {nil, without(""), 5, 1, 20 * time.Minute, 1},
+		"mixed for good": {
+			nil, object{"firstName": nil, "lastName": "", "email": nil, "message": ""}, 5, 1, 20 * time.Minute, 1,
+		},
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inWatchedField(t, 2, func(w *world, p *portal) {
@@ -555,32 +561,13 @@ func TestPeopleWhoAreMissingForOneReadingAreNotRedacted(t *testing.T) {
 				}
 			})
 			w.pass(30 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustCount(events.TypeContactRequestRedacted, 0)
-		})
-	})
-}
-
-// TestAPersonWhoIsMissingForGoodIsRedactedOnce is the opposite, and an older response brings nobody
-// back.
-func TestAPersonWhoIsMissingForGoodIsRedactedOnce(t *testing.T) {
-	forms := map[string]object{
-		"null": without(nil), "empty": without(""), "mixed": {"firstName": nil, "lastName": "", "email": nil, "message": ""},
-	}
-	eachForm(t, forms, func(t *testing.T, form object) {
-		inWatchedField(t, 2, func(w *world, p *portal) {
-			live := p.addMany(aFlat, 5, 0)
-			w.pass(10 * time.Minute)
-			p.change(func() { live[2].with = form })
-			w.pass(15 * time.Minute)
-			p.mustCount(events.TypeContactRequestRedacted, 1)
-			p.change(func() { live[2].with = nil })
-			w.pass(10 * time.Minute)
 			w.restart()
 			w.pass(5 * time.Minute)
 			p.mustAnnounce(live...)
-			p.mustCount(events.TypeContactRequestRedacted, 1)
-			p.mustCount(events.TypeContactRequestChanged, 0)
+			p.mustCount(events.TypeContactRequestRedacted, form.redacted)
+			if form.redacted > 0 {
+				p.mustCount(events.TypeContactRequestChanged, 0)
+			}
 		})
 	})
 }

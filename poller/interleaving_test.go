@@ -495,7 +495,7 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 			continue
 		}
 		at, _ := time.Parse(time.RFC3339Nano, e.body["observedAt"].(string))
-		now := availableFrom(e.body["record"])
+		now := textOf(e.body["record"], "availableFrom")
 		switch e.Type {
 		case events.TypeInsertionAppeared:
 			if published || episode != 0 && !was || was && now != form {
@@ -526,19 +526,10 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 		form = now
 	}
 	if listed := i.VisibleAt(time.Now()); listed != published && (listed || i.Served > 0) {
-		say("%s: listed %v, told as published %v; true %v, told %v", i.Reference, listed, published, i.Visible, of(all, i.Reference))
+		say("%s: listed %v, told as published %v; true %v", i.Reference, listed, published, i.Visible)
 	} else if last := i.Versions[len(i.Versions)-1].Record.AvailableFrom; listed && form != last && !s.switches {
 		say("%s has the form %s, told was %s", i.Reference, last, form)
 	}
-}
-
-func of(all []told, reference string) (list []string) {
-	for _, e := range all {
-		if e.Reference == reference && strings.HasPrefix(string(e.Type), "insertion.") {
-			list = append(list, fmt.Sprint(e.Type, " ", e.Time))
-		}
-	}
-	return list
 }
 
 // slack is how long before it is told something may have been true: a last look may wait for a slow API.
@@ -562,22 +553,6 @@ func visibleAround(i sandbox.InsertionTruth, at time.Time) bool {
 		return !v.From.Truncate(time.Millisecond).After(at) && // events tell milliseconds
 			(v.Until.IsZero() || v.Until.After(at.Add(-slack)))
 	})
-}
-
-// availableFrom finds the member in a record of any style.
-func availableFrom(record any) string {
-	switch v := record.(type) {
-	case map[string]any:
-		for name, value := range v {
-			if strings.EqualFold(strings.ReplaceAll(name, "_", ""), "availableFrom") {
-				return fmt.Sprint(value)
-			}
-			if s := availableFrom(value); s != "" {
-				return s
-			}
-		}
-	}
-	return ""
 }
 
 // shown is the id of a contact request as the API shows it.
@@ -707,16 +682,15 @@ func (s *simulation) byAddress(e told) *inquiry {
 	return nil
 }
 
+// textOf finds a member in a record of any style.
 func textOf(record any, name string) string {
 	m, _ := record.(map[string]any)
 	for n, v := range m {
-		if strings.EqualFold(n, name) {
+		if strings.EqualFold(strings.ReplaceAll(n, "_", ""), name) {
 			return fmt.Sprint(v)
 		}
-		if inner, ok := v.(map[string]any); ok {
-			if s := textOf(inner, name); s != "" {
-				return s
-			}
+		if s := textOf(v, name); s != "" {
+			return s
 		}
 	}
 	return ""

@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"encoding/json"
@@ -33,7 +34,7 @@ var storyFiles embed.FS
 //
 //	publish REF… [member=VALUE]  withdraw REF…  edit REF… member=VALUE  drop REF… member
 //	lead NAME REF [age=1h] [n=25] [every=1s]   status|score|redact NAME VALUE
-//	set poll=10m walk=30m rate=0.4 hold=1m staleness=10s announce=true filter=offerType=RENT
+//	set poll=10m walk=30m rate=0.4 hold=1m filter=offerType=RENT
 //	agencies A100…   these are watched from now on
 //	api unlink|link AGENCY, deactivate, add   key old|new   (of the first agency)
 //	start  halt  restart  takeover  pass 10m  repeat 40: pass 1m; restart   ($n counts)
@@ -47,15 +48,14 @@ var storyFiles embed.FS
 //	                                         a line in any order. "want nothing". skip: as if all were wanted
 //	count TYPE OP N        in the whole log
 //	announced NAME…        exactly these leads are in the logs, each once; "announced none"
-//	known NAME…            these are in the logs, each once
 //	status field=VALUE
 //	mark; asked [SELECTOR…] OP N; commits OP N    the requests that began, and the commits of the store, since the mark
 //
 // a#{1..9}## is nine references. The agency of a reference is the one whose id has the same first
-// letter, else the first one. Selectors: list, requests, REF, agency=, key=old|new, page=, page>, size>,
+// letter, else the first one. Selectors: list, requests, REF, agency=, key=old|new, page=, page>,
 // walk=N (since the mark), times=N (the first N), for=20s (from the first on), spreads (after the
 // first one to all), even (a#2##, a#4##, …), status= (of asked).
-// Responses: a status, honest, delay D, retry-after N, without REF, cut F, body TEXT.
+// Responses: a status, delay D, retry-after N, without REF, body TEXT ($walk counts walks).
 type story struct {
 	*world
 	all    []keys
@@ -88,7 +88,7 @@ type rule struct {
 
 type selector struct {
 	operation, agency, key, page string
-	beyond, size, status         int
+	beyond, status               int
 	even                         bool
 	references                   []string
 }
@@ -338,8 +338,8 @@ func (s *story) do(line string) {
 	case "count":
 		n := count(s.log(s.agency), events.Type(names[0]))
 		s.compare(names[0], n, names[1], names[2])
-	case "announced", "known":
-		s.judgeAnnounced(verb == "announced", names)
+	case "announced":
+		s.judgeAnnounced(names)
 	case "asked":
 		s.judgeAsked(strings.Fields(rest))
 	default:
@@ -370,10 +370,6 @@ func (s *story) set(members map[string]string) {
 			o.WalkInterval = s.duration(value)
 		case "hold":
 			o.HoldFor = s.duration(value)
-		case "staleness":
-			o.MaxStaleness = s.duration(value)
-		case "announce":
-			o.Announce = value == "true"
 		case "filter":
 			o.Filter, _ = url.ParseQuery(value)
 		case "rate":
@@ -423,8 +419,6 @@ func (s *story) selects(words []string) (x selector, others []string) {
 			x.beyond = s.int(value)
 		case name == "page":
 			x.page = value
-		case name == "size":
-			x.size = s.int(value)
 		case name == "status":
 			x.status = s.int(value)
 		default:
@@ -435,13 +429,12 @@ func (s *story) selects(words []string) (x selector, others []string) {
 }
 
 func (x selector) matches(c sandbox.Call) bool {
-	n, page, size := 0, 0, 0
+	n, page := 0, 0
 	fmt.Sscanf(c.Reference, "a#%d##", &n)
 	fmt.Sscan(c.Query.Get("page"), &page)
-	fmt.Sscan(c.Query.Get("numberOfItemsPerPage"), &size)
 	return (x.operation == "" || x.operation == c.Operation) && (x.agency == "" || x.agency == c.AgencyID) &&
 		(x.key == "" || x.key == c.Key) && (x.page == "" || x.page == cmp.Or(c.Query.Get("page"), "none")) &&
-		page >= x.beyond+min(x.beyond, 1) && (x.size == 0 || size > x.size) && (!x.even || n%2 == 0 && n > 0) &&
+		page >= x.beyond+min(x.beyond, 1) && (!x.even || n%2 == 0 && n > 0) &&
 		(x.references == nil || slices.Contains(x.references, c.Reference))
 }
 
@@ -466,9 +459,7 @@ func (s *story) addRule(line string) {
 			s.fatalf("no such selector: %s", word)
 		}
 	}
-	if after != "honest" {
-		r.fault = s.response(after)
-	}
+	r.fault = s.response(after)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(s.rules, r)
@@ -482,19 +473,15 @@ func (s *story) response(text string) *sandbox.Fault {
 			_, body, _ := strings.Cut(text, "body ")
 			f.Body = []byte(body)
 			return f
-		case "delay", "retry-after", "without", "cut":
+		case "delay", "retry-after", "without":
 			words = words[1:]
 			switch verb {
 			case "delay":
 				f.Delay = s.duration(words[0])
 			case "retry-after":
 				f.Header = http.Header{"Retry-After": {words[0]}}
-			case "without":
-				f.Without = []string{words[0]}
 			default:
-				share, err := strconv.ParseFloat(words[0], 64)
-				s.must(err)
-				f.Cut = share
+				f.Without = []string{words[0]}
 			}
 		default:
 			f.Status = s.int(verb)
@@ -519,11 +506,8 @@ func (s *story) decide(c sandbox.Call) *sandbox.Fault {
 		if r.left--; r.spreads {
 			r.selector, r.spreads = selector{}, false
 		}
-		if r.fault == nil || !strings.Contains(string(r.fault.Body), "$walk") {
-			return r.fault
-		}
 		f := *r.fault
-		f.Body = []byte(strings.ReplaceAll(string(f.Body), "$walk", strconv.Itoa(s.walks)))
+		f.Body = bytes.ReplaceAll(f.Body, []byte("$walk"), []byte(strconv.Itoa(s.walks)))
 		return &f
 	}
 	return nil
@@ -602,7 +586,7 @@ func (s *story) told() map[string]int {
 	return all
 }
 
-func (s *story) judgeAnnounced(all bool, names []string) {
+func (s *story) judgeAnnounced(names []string) {
 	got := s.told()
 	for _, name := range names {
 		for _, id := range s.leads[name] {
@@ -612,7 +596,7 @@ func (s *story) judgeAnnounced(all bool, names []string) {
 			delete(got, id)
 		}
 	}
-	if all && len(got) > 0 {
+	if len(got) > 0 {
 		s.errorf("%d others were announced: %v", len(got), got)
 	}
 }
@@ -631,8 +615,9 @@ func (s *story) judgeAsked(words []string) {
 func (s *story) judgeStatus(members map[string]string) {
 	a := s.world.status(s.agency)
 	got := map[string]any{
-		"state": a.State, "insertions": a.Insertions, "halts": len(a.Halts), "alarms": len(a.Alarms),
-		"throttled": s.poller.Status().Effective < s.options.RequestsPerSecond, "complete": a.LastWalk.Complete, "polled": a.Freshness.Insertions, "past": a.Freshness.PastCap, "volatile": len(a.Volatile), "never": a.Freshness.NeverPolled,
+		"state": a.State, "halts": len(a.Halts), "alarms": len(a.Alarms), "volatile": len(a.Volatile),
+		"past": a.Freshness.PastCap, "never": a.Freshness.NeverPolled,
+		"throttled": s.poller.Status().Effective < s.options.RequestsPerSecond,
 	}
 	for name, want := range members {
 		if fmt.Sprint(got[name]) != want {

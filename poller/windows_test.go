@@ -511,27 +511,45 @@ func inBody(form string) func(string, int, []string) fieldReply {
 	}
 }
 
-// TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap is of services that show everything that
-// they are asked for.
-func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
+// TestABurstThatIsShownWholeIsNoGapAndClosesItsWindow is of services that show everything that they
+// are asked for: of first contact requests at an insertion, and of those that no order tells apart.
+func TestABurstThatIsShownWholeIsNoGapAndClosesItsWindow(t *testing.T) {
 	type form struct {
-		leads int
-		young bool // the insertion is new
-		body  string
+		leads, old int // old ones are known before, of one second long ago
+		step       time.Duration
+		layout     string // default RFC 3339
+		body       string // default without a total
+		young      bool   // the insertion is new
 	}
-	forms := map[string]form{}
+	const minutes = "2006-01-02T15:04Z07:00"
+	forms := map[string]form{
+		"two, and a total":              {leads: 2, body: ofAll},
+		"two, without a total":          {leads: 2},
+		"two, of three in all":          {leads: 2, old: 1, body: ofAll},
+		"two, and pages":                {leads: 2, body: `{"items":[$records],"page":1,"totalPages":1,"totalNumberOfItems":$n}`},
+		"three in a minute":             {leads: 3, step: 7 * time.Second, layout: minutes, body: ofPage},
+		"nine, without a total":         {leads: 9},
+		"thirty, and a total":           {leads: 30, old: 4, body: ofAll},
+		"thirty, without a total":       {leads: 30, old: 4, body: `[$records]`},
+		"two in each second":            {leads: 24, old: 2, step: 500 * time.Millisecond},
+		"eleven old ones of one second": {leads: 1, old: 11},
+	}
 	for _, n := range []int{2, 9, 12, 25, 99, 100, 130, 420} {
-		forms[fmt.Sprintf("%d", n)] = form{n, false, plain}
-		forms[fmt.Sprintf("%d, a new insertion", n)] = form{n, true, plain}
+		forms[fmt.Sprintf("%d", n)] = form{leads: n, step: time.Second}
+		forms[fmt.Sprintf("%d, a new insertion", n)] = form{leads: n, step: time.Second, young: true}
 	}
 	for _, n := range []int{12, 60, 130} {
-		forms[fmt.Sprintf("%d, total", n)] = form{n, false, ofAll}
-		forms[fmt.Sprintf("%d, an array", n)] = form{n, false, `[$records]`}
-		forms[fmt.Sprintf("%d, pages of size", n)] = form{n, false, `{"page":1,"size":100,"content":[$records]}`}
+		forms[fmt.Sprintf("%d, total", n)] = form{leads: n, step: time.Second, body: ofAll}
+		forms[fmt.Sprintf("%d, an array", n)] = form{leads: n, step: time.Second, body: `[$records]`}
+		forms[fmt.Sprintf("%d, pages of size", n)] = form{leads: n, step: time.Second, body: `{"page":1,"size":100,"content":[$records]}`}
 	}
 	eachForm(t, forms, func(t *testing.T, form form) {
 		inField(t, flatsNamed(1), func(w *world, p *portal) {
-			p.respond = inBody(form.body)
+			w.pass(12 * time.Hour)
+			p.respond, p.layout = inBody(cmp.Or(form.body, plain)), cmp.Or(form.layout, time.RFC3339)
+			for range form.old {
+				p.add(aFlat, 20*24*time.Hour)
+			}
 			flat := aFlat
 			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
 			w.start()
@@ -540,10 +558,18 @@ func TestTheFirstBurstAtAnInsertionThatNeverHadALeadIsNoGap(t *testing.T) {
 				flat = "a100#02##"
 				p.change(func() { p.flats = append(p.flats, flat) })
 			}
-			live := p.addMany(flat, form.leads, 0)
+			var live []*fieldLead
+			for n := range form.leads {
+				live = append(live, p.add(flat, time.Duration(form.leads-1-n)*form.step))
+			}
 			w.pass(16 * time.Minute)
 			p.mustAnnounce(live...)
 			p.mustBeCalm()
+			began := time.Now()
+			w.pass(20 * time.Minute)
+			if n := p.asked(flat, began); n > 12 {
+				t.Errorf("%d requests for 10 polls without news", n)
+			}
 		})
 	})
 }

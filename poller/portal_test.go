@@ -86,7 +86,8 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 // servePortal lets the world's poller talk to a portal.
 func servePortal(w *world, flats []string) *portal {
 	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
-	transport := listings.NewTransport(listings.TransportOptions{Dial: serve(w.t, p).dial})
+	transport := listings.NewTransport(0, nil)
+	transport.DialContext = serve(w.t, p).dial
 	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
 	return p

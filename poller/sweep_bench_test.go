@@ -97,7 +97,7 @@ func newSweep(b *testing.B, packed bool) *sweep {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	base, trusts := startSweepServer(b, packed)
 	s := &sweep{b: b, base: base}
-	own := listings.NewTransport(listings.TransportOptions{})
+	own := listings.NewTransport(0, nil)
 	own.TLSClientConfig.RootCAs = trusts.RootCAs
 	s.own = newCounting(own)
 	s.plain = newCounting(&http.Transport{

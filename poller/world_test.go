@@ -104,7 +104,8 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 		w := &world{t: t, dir: dir, judged: map[string]map[string]any{}}
 		w.model = sandbox.NewModel(o)
 		w.model.AddKey(testKey, agencies...)
-		transport := listings.NewTransport(listings.TransportOptions{Dial: serve(t, sandbox.New(w.model, rendering)).dial})
+		transport := listings.NewTransport(0, nil)
+		transport.DialContext = serve(t, sandbox.New(w.model, rendering)).dial
 		w.options = poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
 			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,

@@ -20,62 +20,38 @@ func gzipped(s string) []byte {
 	return b.Bytes()
 }
 
-func TestGzipIsUnpackedWithinBounds(t *testing.T) {
-	bomb := gzipped(strings.Repeat("[", 1<<20))
-	good := gzipped(`[{"propertyReferenceId":"a"}]`)
+func TestABodyIsNoLargerThanAllowedAsItComesOrUnpackedOrDecoded(t *testing.T) {
+	record := func(n int, char string) string {
+		return `[{"propertyReferenceId":"a","x":"` + strings.Repeat(char, n) + `"}]`
+	}
 	for _, row := range []struct {
 		name, encoding string
 		body           []byte
-		check          func(error) bool
+		large          bool
 	}{
-		{"good", "gzip", good, func(err error) bool { return err == nil }},
-		{"another spelling", "X-GZIP", good, func(err error) bool { return err == nil }},
-		{"bomb", "gzip", bomb, func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
-		{"packed body too large", "gzip", append(good, bytes.Repeat(gzipped(""), 20_000)...), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
-		{"cut", "gzip", good[:len(good)-5], is[*TransportError]},
-		{"wrong sum", "gzip", append(bytes.Clone(good[:len(good)-8]), "01234567"...), is[*TransportError]},
-		{"garbage after", "gzip", append(bytes.Clone(good), "garbage"...), is[*TransportError]},
-		{"not packed at all", "gzip", []byte(`[{"propertyReferenceId":"a"}]`), is[*TransportError]},
-		{"empty", "gzip", nil, is[*TransportError]},
-		{"not asked for", "br", good, is[*DriftError]},
-		{"twice", "gzip, gzip", good, is[*DriftError]},
-		{"plain and too large", "", bytes.Repeat([]byte(" "), 70_000), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
-		{"plain and as large as allowed", "", append([]byte("[]"), bytes.Repeat([]byte(" "), 1<<16-2)...), func(err error) bool { return err == nil }},
+		{"bomb", "gzip", gzipped(strings.Repeat("[", 1<<20)), true},
+		{"packed", "gzip", append(gzipped("[]"), bytes.Repeat(gzipped(""), 20_000)...), true},
+		{"packed, in another spelling", "X-GZIP", gzipped("[]"), false},
+		{"plain", "", bytes.Repeat([]byte(" "), 70_000), true},
+		{"plain, and as large as allowed", "", append([]byte("[]"), bytes.Repeat([]byte(" "), 1<<16-2)...), false},
+		{"a byte that is three of UTF-8", "", []byte(record(1<<15, "\x80")), true},
+		{"fewer of them", "", []byte(record(1<<14, "\x80")), false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			for _, length := range []bool{true, false} {
-				a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-					if row.encoding != "" {
-						w.Header().Set("Content-Encoding", row.encoding)
-					}
-					if !length {
-						w.WriteHeader(200)
-						w.(http.Flusher).Flush()
-					}
-					_, _ = w.Write(row.body)
-				})
-				page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
-				if !row.check(err) {
-					t.Errorf("%T: %v", err, err)
+		for _, length := range []bool{true, false} {
+			a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json; charset=windows-1252")
+				if row.encoding != "" {
+					w.Header().Set("Content-Encoding", row.encoding)
 				}
-				if (page == nil) != (err != nil) {
-					t.Error("want a page or an error")
+				if !length {
+					w.(http.Flusher).Flush()
 				}
+				_, _ = w.Write(row.body)
+			})
+			page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
+			if errors.Is(err, ErrBodyTooLarge) != row.large || (page == nil) != row.large {
+				t.Errorf("%s: %v", row.name, err)
 			}
-		})
-	}
-}
-
-// A byte of another charset may be three of UTF-8.
-func TestABodyInAnotherCharsetIsNoLargerThanAllowed(t *testing.T) {
-	for size, large := range map[int]bool{1 << 14: false, 1 << 15: true} {
-		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json; charset=windows-1252")
-			fmt.Fprintf(w, `[{"propertyReferenceId":"a","x":"%s"}]`, strings.Repeat("\x80", size))
-		})
-		page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
-		if errors.Is(err, ErrBodyTooLarge) != large || (page == nil) != large {
-			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }
@@ -83,11 +59,8 @@ func TestABodyInAnotherCharsetIsNoLargerThanAllowed(t *testing.T) {
 func TestACharsetIsReadAsItIsDeclared(t *testing.T) {
 	for declared, want := range map[string]string{
 		"application/json; charset=ISO-8859-1": "é", "text/json;CHARSET = 'latin1'": "é", `application/json; charset="windows-1252"; profile=x`: "é",
-		"application/json; charset=windows-1251": "й", "application/json; charset=macintosh": "È", "application/json;;charset=cp1252;": "é",
-		"application/json": "\xe9", "": "\xe9", "application/json; charset=utf-8": "\xe9", "application/json; charset=utf8": "\xe9", "application/json; charset=none": "\xe9",
-		"application/json; charset=": "\xe9", "application/json; xcharset=latin1": "\xe9",
-
-		"application/json; charset=cp99999": "\xe9",
+		"application/json; charset=windows-1251": "й", "application/json": "\xe9", "application/json; charset=utf-8": "\xe9",
+		"application/json; charset=none": "\xe9", "application/json; charset=": "\xe9", "application/json; xcharset=latin1": "\xe9",
 	} {
 		if got, err := inUTF8([]byte("\xe9"), declared, 100); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", declared, got, err, want)
@@ -131,7 +104,7 @@ func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
 	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
 	for _, framing := range []string{"length", "chunked", "close"} {
 		for cut := range len(whole) {
-			conn := raw(t, func(c net.Conn) {
+			conn := raw(t, "http://localhost", func(c net.Conn) {
 				switch framing {
 				case "length":
 					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole[:cut])

@@ -71,7 +71,7 @@ func (o Options) withDefaults() Options {
 		o.IDFields = IDFields
 	}
 	if o.Transport == nil {
-		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout, CAs: o.CAs})
+		o.Transport = NewTransport(o.Timeout, o.CAs)
 	}
 	return o
 }

@@ -119,9 +119,6 @@ func (o object) known() (list object) {
 // read once.
 func (o object) words(names ...string) string { return o.first(value.words, names) }
 
-// longestWords is how long a name or a title may be to have its entities read.
-const longestWords = 4 << 10
-
 func (v value) words() (string, bool) {
 	var parts []string
 	for _, e := range v.firstElements(8) {
@@ -129,11 +126,7 @@ func (v value) words() (string, bool) {
 			parts = append(parts, s)
 		}
 	}
-	s := strings.Join(parts, " ")
-	if len(s) <= longestWords {
-		s = html.UnescapeString(s)
-	}
-	return s, true
+	return html.UnescapeString(strings.Join(parts, " ")), true
 }
 
 // firstElements are the first n elements of an array, or the value itself where it is none.
@@ -356,10 +349,6 @@ func (o object) message() string {
 	return ""
 }
 
-// addressText is an address in one text: street, postal code, locality.
-var addressText = regexp.MustCompile(
-	`^(.*?)[\s,;]*\b(?:[A-Z]{1,3}-)?([0-9]{4,5})\s+([^0-9,;\n][^,;\n]*)$`)
-
 // home is the person's address; nil if there is none. What lies flat counts only in what holds
 // nothing but the person: in the record itself it may belong to the property.
 func (p applicant) home() *Address {
@@ -372,11 +361,6 @@ func (p applicant) home() *Address {
 		Street:     cmp.Or(in.street(streets, numbers), in.words(homeNames...)),
 		PostalCode: in.scalar(postalCodes...),
 		Locality:   in.words(localityNames...),
-	}
-	if len(a.Street) < 500 && a.PostalCode+a.Locality == "" {
-		if parts := addressText.FindStringSubmatch(a.Street); parts != nil {
-			a.Street, a.PostalCode, a.Locality = parts[1], parts[2], strings.TrimSpace(parts[3])
-		}
 	}
 	if inner != nil || a != (Address{}) { // a country alone is not where a person lives
 		a.Country = in.words(countryNames...)

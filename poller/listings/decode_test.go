@@ -7,17 +7,6 @@ import (
 	"testing"
 )
 
-func TestNamesOfOneStyleAreTheSame(t *testing.T) {
-	names := []string{"createdAt", "created_at", "created-at", "CREATED AT", "createdat", "created", "createdAtt", "", "_", "- ", "a", "_a", "A_", "ä", "Ä", "\xff"}
-	for _, a := range names {
-		for _, b := range names {
-			if got := SameName(a, b); got != (plain(a) == plain(b)) {
-				t.Errorf("%q and %q: %t", a, b, got)
-			}
-		}
-	}
-}
-
 func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
 	record := `{"score":1`
 	for n := range 400 {

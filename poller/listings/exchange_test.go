@@ -14,66 +14,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-func TestEveryStatusGivesATypedError(t *testing.T) {
-	for _, row := range []struct {
-		status   int
-		header   map[string]string
-		body     string
-		kind     BodyKind
-		retry    time.Duration
-		contains string
-	}{
-		{status: 301, header: map[string]string{"Location": "/elsewhere"}, kind: BodyNone},
-		{status: 307, header: map[string]string{"Location": "https://elsewhere.example/"}, body: "<html>moved</html>", kind: BodyHTML},
-		{status: 401, body: `"who"`, kind: BodyJSON},
-		{status: 403, body: `{"message":"Forbidden"}`, kind: BodyJSON, contains: "403 Forbidden"},
-		{status: 403, body: `{"url":"https://geo.captcha.example/x"}`, kind: BodyChallenge, contains: "bot challenge"},
-		{status: 403, body: `{"url":1}`, kind: BodyJSON},
-		{status: 403, body: `{"url":"/path","status":403}`, kind: BodyJSON},
-		{status: 403, body: `<!doctype html><title>Please solve the CAPTCHA</title>`, kind: BodyChallenge},
-		{status: 403, header: map[string]string{"Content-Type": "text/html"}, body: `Forbidden`, kind: BodyHTML},
-		{status: 403, body: `Forbidden`, kind: BodyOther},
-		{status: 403, header: map[string]string{"Content-Encoding": "br"}, body: `xyz`, kind: BodyOther},
-		{status: 429, header: map[string]string{"Retry-After": "7"}, kind: BodyNone, retry: 7 * time.Second},
-		{status: 503, header: map[string]string{"Retry-After": "99999999999999999999"}, kind: BodyNone, retry: math.MaxInt64},
-		{status: 503, header: map[string]string{"Retry-After": "-3"}, kind: BodyNone},
-	} {
-		t.Run(fmt.Sprint(row.status, row.body), func(t *testing.T) {
-			a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				for name, value := range row.header {
-					w.Header().Set(name, value)
-				}
-				w.WriteHeader(row.status)
-				fmt.Fprint(w, row.body)
-			})
-			_, err := a.client(t).contactRequests(t)
-			var status *StatusError
-			if !errors.As(err, &status) {
-				t.Fatalf("%T: %v", err, err)
-			}
-			if status.Status != row.status || status.Body != row.kind || status.RetryAfter != row.retry {
-				t.Errorf("%+v", status)
-			}
-			if status.Operation != OperationContactRequests || status.AgencyID != "A100" || status.Reference != "a#b##" {
-				t.Errorf("%+v", status.Request)
-			}
-			if !strings.Contains(err.Error(), row.contains) || !strings.Contains(err.Error(), "A100") {
-				t.Errorf("%v", err)
-			}
-			if len(a.requests()) != 1 {
-				t.Errorf("asked %v", a.requests())
-			}
-		})
-	}
-}
 
 func TestNoRedirectIsEverFollowed(t *testing.T) {
 	var elsewhere atomic.Int32
@@ -119,71 +65,9 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// raw is a client whose every connection is answered by hand, after the request was read, and closed.
-func raw(t *testing.T, answer func(net.Conn)) *Client {
-	t.Helper()
-	var answering sync.WaitGroup
-	t.Cleanup(answering.Wait)
-	return newClient(t, func(o *Options) {
-		o.BaseURL = "http://localhost"
-		o.Timeout = 10 * time.Second
-		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout, Dial: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			answering.Go(func() {
-				defer theirs.Close()
-				if _, err := theirs.Read(make([]byte, 8<<10)); err == nil {
-					answer(theirs)
-				}
-			})
-			return ours, nil
-		}})
-	})
-}
-
-func TestDripsAndSilenceEndWithTheTimeLimit(t *testing.T) {
-	drip := func(c net.Conn, text string) {
-		for i := range len(text) {
-			time.Sleep(10 * time.Second)
-			if _, err := c.Write([]byte{text[i]}); err != nil {
-				return
-			}
-		}
-	}
-	for name, answer := range map[string]func(net.Conn){
-		"silence":      func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) },
-		"headers drip": func(c net.Conn) { drip(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") },
-		"body drips": func(c net.Conn) {
-			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
-			drip(c, "[                  ]")
-		},
-		"error body drips": func(c net.Conn) {
-			fmt.Fprint(c, "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n")
-			drip(c, "[                  ]")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := raw(t, answer)
-				begin := time.Now()
-				_, err := c.insertions(t)
-				if took := time.Since(begin); took > 10*time.Second {
-					t.Errorf("took %v", took)
-				}
-				if name == "error body drips" {
-					if !is[*StatusError](err) {
-						t.Errorf("%T: %v", err, err)
-					}
-				} else if broken := (&TransportError{}); !errors.As(err, &broken) || broken.Stage != StageTimeout {
-					t.Errorf("%T: %v", err, err)
-				}
-			})
-		})
-	}
-}
-
 func TestTheTimeInFrontOfTheGateDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") })
+		c := raw(t, "http://localhost", func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") })
 		var outcome Outcome
 		c.o.Gate = hooks{
 			wait: func(Request) error { time.Sleep(time.Hour); return nil },
@@ -220,11 +104,7 @@ func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	defer untrusted.Close()
 	plain := httptest.NewServer(body("[]"))
 	defer plain.Close()
-	dial := func(err error) func(*Options) {
-		return func(o *Options) {
-			o.Transport = NewTransport(TransportOptions{Timeout: 30 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
-		}
-	}
+	dial := func(err error) func(*Options) { return dialling(func() (net.Conn, error) { return nil, err }) }
 	for _, row := range []struct {
 		stage, url string
 		change     func(*Options)

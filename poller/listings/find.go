@@ -339,8 +339,8 @@ func (f *finder) isRecord(o object) bool {
 	for _, m := range o {
 		switch {
 		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames),
-			(m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)) && !m.areAddresses():
-			return false
+			(m.isArray() || m.isObject()) && m.name.plain != "emails" && (m.isCalled(genericNames) || m.isCalled(contactNames)):
+			return false // emails may be addresses
 		case m.isCalled(surest):
 			isDated = true
 		case m.isCalled(personal), m.isCalled(f.idFields):
@@ -348,16 +348,6 @@ func (f *finder) isRecord(o object) bool {
 		}
 	}
 	return f.asksContacts() && isDated && isSomeones
-}
-
-// areAddresses reports whether a list of e-mails is one of addresses: some services call the
-// contact requests themselves so.
-func (v value) areAddresses() bool {
-	return v.name.plain == "emails" && v.isArray() && !slices.ContainsFunc(v.inner, func(e value) bool {
-		return slices.ContainsFunc(e.object().unwrapped(), func(m value) bool {
-			return m.isCalled(surest) || m.isCalled([]string{"message", "contact", "sender"})
-		})
-	})
 }
 
 // countsNone reports whether a response counts none, and no list contradicts it.

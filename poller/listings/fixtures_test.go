@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -105,6 +106,10 @@ func assertOutcome(t *testing.T, f listingstest.Fixture, got answered) {
 		errors.As(got.err, &s)
 		if s.Status != want.Status || string(s.Body) != want.BodyKind || s.RetryAfter != want.RetryAfter {
 			t.Errorf("%+v", s)
+		}
+		isNamed := s.AgencyID == listingstest.Agency && strings.Contains(s.Error(), http.StatusText(s.Status))
+		if !isNamed || strings.Contains(s.Error(), "bot challenge") != (s.Body == BodyChallenge) {
+			t.Error(s)
 		}
 	case listingstest.Records:
 		assertRecords(t, want, got)

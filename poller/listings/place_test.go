@@ -3,7 +3,6 @@ package listings
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -152,7 +151,6 @@ func TestTheListOfContactRequestsIsTheOneThatLooksMostLikeIt(t *testing.T) {
 		{"", `{"data":{` + head + `"emails":[{"value":"n@x"}]}}`, "/data 1"},
 		{"", `{"contactRequest":{` + head + `"email":"n@x","viewingTimes":[{"from":"9","to":"10"}]}}`, "/contactRequest 1"},
 		{"", `{"data":{` + head + `"odd":[` + lead + `]}}`, "/data/odd 1"},
-		{"", `{"requestId":"x","createdAt":"2026-11-20T09:41:07Z","emails":[{"message":"Guten Tag","name":"N"}]}`, "/emails 1"},
 		{"", `{"results":[{"email":"a@x","items":[{"x":1}]},{"email":"b@x","items":[{"x":2}]}]}`, "/results 2"},
 		{"/a/b/c", `{"a":{"b":{"c":{}}}}`, "none"},
 	} {
@@ -214,16 +212,6 @@ func TestNothingPastTheEndIsTheEndUnlessAnErrorStandsBesideIt(t *testing.T) {
 				t.Errorf("%s, page %d: %v", row.body, page, err)
 			}
 		}
-	}
-}
-
-func TestARequestIsNotConditionalAndSoA304IsARefusal(t *testing.T) {
-	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("ETag", `"x1"`)
-		w.WriteHeader(http.StatusNotModified)
-	})
-	if page, err := a.client(t).insertions(t); page != nil || statusOf(err) != http.StatusNotModified {
-		t.Errorf("%+v %v", page, err)
 	}
 }
 

@@ -12,15 +12,6 @@ import (
 	"time"
 )
 
-// TransportOptions of NewTransport. Zero values mean the defaults that stand beside them.
-type TransportOptions struct {
-	Timeout time.Duration  // 30 s; for a whole request, body included
-	CAs     *x509.CertPool // the system's; authorities that may sign the server's certificate
-
-	// Dial opens a connection. Default: over the network.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
 // What a transport is bounded by.
 const (
 	mostConnections = 256 // 64 polls and a walk of each agency: of more than 190 agencies some wait here while the API hangs
@@ -38,26 +29,22 @@ const (
 
 // NewTransport makes the transport of a Client: HTTP/1.1, or HTTP/2 where TLS offers it. It is
 // bounded in every respect that http.DefaultTransport leaves open. Proxies from the environment
-// count for https only, where they cannot read the key.
-func NewTransport(o TransportOptions) *http.Transport {
-	o.Timeout = cmp.Or(max(o.Timeout, 0), defaultTimeout)
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
-	}
-	connect := min(o.Timeout, connectWithin)
+// count for https only, where they cannot read the key. Without authorities of its own it trusts the
+// system's.
+func NewTransport(timeout time.Duration, authorities *x509.CertPool) *http.Transport {
+	timeout = cmp.Or(max(timeout, 0), defaultTimeout)
+	connect := min(timeout, connectWithin)
 	return &http.Transport{
 		Proxy:                  proxy,
 		OnProxyConnectResponse: connectedByProxy,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, connect)
-			defer cancel()
-			return o.Dial(ctx, network, address)
-		},
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silentFor, PingTimeout: aliveWithin},
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.CAs},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
 		TLSHandshakeTimeout:    connect,
-		ResponseHeaderTimeout:  headerWithin(o.Timeout),
+		// Nearly all of the time, for an API that takes its time sends the body immediately after
+		// the header.
+		ResponseHeaderTimeout:  timeout - min(time.Second/2, timeout/10),
 		MaxResponseHeaderBytes: mostHeader,
 		DisableCompression:     true, // we unpack ourselves, bounded
 		MaxIdleConns:           mostIdle,
@@ -66,11 +53,6 @@ func NewTransport(o TransportOptions) *http.Transport {
 		IdleConnTimeout:        idleFor,
 	}
 }
-
-// headerWithin is how much of a request's time may pass before the header of its response has come:
-// nearly all of it, for an API that takes its time sends the body immediately after it. Half a
-// second is left for that.
-func headerWithin(whole time.Duration) time.Duration { return whole - min(time.Second/2, whole/10) }
 
 func proxy(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {

@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,71 +31,24 @@ func certified(t *testing.T) (*tls.Config, *x509.CertPool) {
 }
 
 func trusting(roots *x509.CertPool) func(*Options) {
+	return func(o *Options) { o.Transport = NewTransport(0, roots) }
+}
+
+// dialling is a client whose every connection is made by hand.
+func dialling(dial func() (net.Conn, error)) func(*Options) {
 	return func(o *Options) {
-		under := NewTransport(TransportOptions{})
-		under.TLSClientConfig.RootCAs = roots
+		under := NewTransport(o.Timeout, nil)
+		under.DialContext = func(context.Context, string, string) (net.Conn, error) { return dial() }
 		o.Transport = under
 	}
 }
 
-const good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
-
-func TestConnectingHasItsOwnLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, func(o *Options) {
-			o.BaseURL = "http://localhost"
-			o.Transport = NewTransport(TransportOptions{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
-			}})
-		})
-		began := time.Now()
-		_, err := c.insertions(t)
-		var broken *TransportError
-		if !errors.As(err, &broken) || broken.Stage != StageDial || time.Since(began) != connectWithin {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
-}
-
-func TestTheHeaderHasItsOwnLimitAndTheBodyTheRest(t *testing.T) {
-	for _, row := range []struct {
-		header, body, ends time.Duration
-		good               bool
-	}{
-		{26 * time.Second, 3 * time.Second, 29 * time.Second, true},
-		{29_800 * time.Millisecond, 0, 29_500 * time.Millisecond, false},
-		{19 * time.Second, 12 * time.Second, 30 * time.Second, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newClient(t, func(o *Options) {
-				o.BaseURL = "http://localhost"
-				o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) {
-					time.Sleep(row.header)
-					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[")
-					time.Sleep(row.body)
-					_, _ = io.WriteString(c, "]")
-				})})
-			})
-			began := time.Now()
-			_, err := c.insertions(t)
-			var broken *TransportError
-			if took := time.Since(began); (err == nil) != row.good || took != row.ends {
-				t.Errorf("%v after %v", err, took)
-			}
-			if !row.good && (!errors.As(err, &broken) || broken.Stage != StageTimeout) {
-				t.Errorf("%T: %v", err, err)
-			}
-			time.Sleep(time.Minute)
-		})
-	}
-}
-
-// piped dials pipes, on each of which one request is answered.
-func piped(t *testing.T, answer func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+// raw is a client whose every connection is answered by hand, after the request was read, and closed.
+func raw(t *testing.T, base string, answer func(net.Conn)) *Client {
+	t.Helper()
 	var answering sync.WaitGroup
 	t.Cleanup(answering.Wait)
-	return func(context.Context, string, string) (net.Conn, error) {
+	return newClient(t, func(o *Options) { o.BaseURL = base }, dialling(func() (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		answering.Go(func() {
 			defer theirs.Close()
@@ -102,19 +57,80 @@ func piped(t *testing.T, answer func(net.Conn)) func(context.Context, string, st
 			}
 		})
 		return ours, nil
+	}))
+}
+
+func say(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
+
+func TestEveryWaitHasItsLimit(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n"
+	drip := func(c net.Conn, text string) {
+		for _, char := range text {
+			time.Sleep(10 * time.Second)
+			say(c, string(char))
+		}
 	}
+	after := func(header, body time.Duration) func(net.Conn) {
+		return func(c net.Conn) {
+			time.Sleep(header)
+			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[")
+			time.Sleep(body)
+			say(c, "]")
+		}
+	}
+	for _, row := range []struct {
+		name, base string
+		answer     func(net.Conn)
+		ends       time.Duration
+		good       bool
+	}{
+		{"late, and in time", "http", after(26*time.Second, 3*time.Second), 29 * time.Second, true},
+		{"a late header", "http", after(29_800*time.Millisecond, 0), 29_500 * time.Millisecond, false},
+		{"a late body", "http", after(19*time.Second, 12*time.Second), 30 * time.Second, false},
+		{"silence", "http", func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }, 29_500 * time.Millisecond, false},
+		{"headers drip", "http", func(c net.Conn) { drip(c, head+"[]") }, 29_500 * time.Millisecond, false},
+		{"the body drips", "http", func(c net.Conn) { say(c, head); drip(c, "[                  ]") }, 30 * time.Second, false},
+		{"a handshake without end", "https", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, connectWithin, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := raw(t, row.base+"://localhost", row.answer)
+				began := time.Now()
+				_, err := c.insertions(t)
+				if took := time.Since(began); (err == nil) != row.good || took != row.ends {
+					t.Errorf("%v after %v", err, took)
+				}
+				var broken *TransportError
+				if !row.good && (!errors.As(err, &broken) || broken.Stage != StageTimeout) {
+					t.Errorf("%T: %v", err, err)
+				}
+				time.Sleep(5 * time.Minute) // until all is said
+			})
+		})
+	}
+}
+
+func TestAnErrorWhoseBodyDripsIsThatError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := raw(t, "http://localhost", func(c net.Conn) {
+			say(c, "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n")
+			time.Sleep(time.Hour)
+		})
+		began := time.Now()
+		if _, err := c.insertions(t); statusOf(err) != 500 || time.Since(began) > defaultTimeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Hour)
+	})
 }
 
 func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone time.Time
-		c := newClient(t, func(o *Options) {
-			o.BaseURL = "http://localhost"
-			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) {
-				_, _ = io.WriteString(c, good)
-				_, _ = c.Read(make([]byte, 1))
-				gone = time.Now()
-			})})
+		c := raw(t, "http://localhost", func(c net.Conn) {
+			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+			_, _ = c.Read(make([]byte, 1))
+			gone = time.Now()
 		})
 		began := time.Now()
 		if _, err := c.insertions(t); err != nil {
@@ -213,17 +229,87 @@ func TestAProxyConnectsAndItsPasswordIsNotTold(t *testing.T) {
 	}
 }
 
-func TestAHandshakeWithoutEndEndsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, func(o *Options) {
-			o.BaseURL = "https://localhost"
-			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })})
-		})
-		began := time.Now()
-		_, err := c.insertions(t)
-		var broken *TransportError
-		if !errors.As(err, &broken) || broken.Stage != StageTimeout || time.Since(began) != connectWithin {
-			t.Errorf("%v after %v", err, time.Since(began))
+func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
+	var protocols sync.Map
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols.Store(r.Proto+" "+r.RemoteAddr, r.Header.Get("Authorization"))
+		fmt.Fprint(w, `[{"propertyReferenceId":"a#1##"}]`)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	c := newClient(t, trusting(server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs), func(o *Options) { o.BaseURL = server.URL })
+	for range 5 {
+		if page, err := c.insertions(t); err != nil || references(page) != "a#1##" {
+			t.Fatal(page, err)
 		}
+	}
+	count := 0
+	for what, key := range protocols.Range {
+		count++
+		if !strings.HasPrefix(what.(string), "HTTP/2.0 ") || key != "ApiKey "+sentinelKey {
+			t.Error(what)
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d connections", count)
+	}
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// muted is a connection on which nothing comes any more once it is mute.
+type muted struct {
+	net.Conn
+	mute atomic.Bool
+}
+
+func (m *muted) Read(b []byte) (n int, err error) {
+	for n, err = m.Conn.Read(b); err == nil && m.mute.Load(); {
+		n, err = m.Conn.Read(b)
+	}
+	return n, err
+}
+
+func TestASilentConnectionIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, roots := certified(t)
+		config.NextProtos = []string{"h2"}
+		listener := make(pipes, 10)
+		server := &http.Server{Handler: body("[]"), TLSConfig: config, ErrorLog: quiet}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.ServeTLS(listener, "", "") })
+		var opened []*muted
+		c := newClient(t, func(o *Options) { o.BaseURL, o.Timeout = "https://api.example", time.Minute }, dialling(func() (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			listener <- theirs
+			opened = append(opened, &muted{Conn: ours})
+			return opened[len(opened)-1], nil
+		}))
+		trusted := c.o.Transport.(*http.Transport).TLSClientConfig
+		trusted.RootCAs, trusted.ServerName = roots, "example.com" // of the certificate
+		for n, good := range []bool{true, false, true} {
+			if !good {
+				opened[0].mute.Store(true)
+			}
+			began := time.Now()
+			if _, err := c.insertions(t); (err == nil) != good || time.Since(began) > silentFor+aliveWithin+time.Second {
+				t.Errorf("request %d: %v after %v", n+1, err, time.Since(began))
+			}
+		}
+		c.closeIdle()
+		close(listener)
+		server.Close()
+		serving.Wait()
 	})
 }

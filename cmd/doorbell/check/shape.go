@@ -34,7 +34,7 @@ func Shape(ctx context.Context, c *config.Config, version string) (shape.File, e
 	}
 	r := &recorder{
 		checker: k,
-		next:    listings.NewTransport(listings.TransportOptions{Timeout: k.poll.API.Timeout, CAs: k.poll.API.CAs}),
+		next:    listings.NewTransport(k.poll.API.Timeout, k.poll.API.CAs),
 	}
 	k.poll.API.Transport, k.poll.API.MaxBody = r, maxBody
 	if err := k.connect(); err != nil {

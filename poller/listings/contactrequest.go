@@ -84,7 +84,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 		return nil, err
 	}
 	if q.Settled != nil && q.Settled(x.sum) {
-		page := &ContactRequestsPage{Envelope: x.envelope()}
+		page := &ContactRequestsPage{Envelope: x.envelope(found{total: -1})}
 		page.Settled = true
 		return page, nil
 	}
@@ -92,16 +92,14 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 }
 
 func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) {
-	page := &ContactRequestsPage{Envelope: x.envelope()}
 	if n := headerTotal(x.header); n <= 0 && x.saysNothing() {
-		page.Total = n
-		return page, nil
+		return &ContactRequestsPage{Envelope: x.envelope(found{total: n})}, nil
 	}
 	l, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
-	page.found(l)
+	page := &ContactRequestsPage{Envelope: x.envelope(l)}
 	strangers, other := 0, ""
 	page.ContactRequests = make([]ContactRequest, 0, len(l.elements))
 	for _, element := range l.elements {

@@ -10,9 +10,9 @@
 //	request.go                      transport.go errors.go request.go                json.go   find.go record.go
 //
 // The API does not document its responses, so the package finds the records. Every place where they
-// may be gets one score: from what it holds, whether records were there before, and what it is
-// called. The highest one wins, and a tie is no choice. find.go decides it; all names that are
-// known stand in names.go, and envelope.go reads what a response says around its records.
+// may be gets one rank: by what it holds, whether records were there before, and what it is called.
+// The highest one wins, and a tie is no choice. find.go decides it; all names that are known stand
+// in names.go, and envelope.go reads what a response says around its records.
 //
 // The envelope is read strictly, records leniently. A response that is no list (HTML, null, an
 // error object, a cut body, the list of another insertion) is a [DriftError], never an empty list.

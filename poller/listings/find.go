@@ -52,11 +52,11 @@ type finder struct {
 // and shows no list.
 type found struct {
 	place
-	elements   []value       // that hold a record
-	unreadable int           // others
-	flawed     bool          // the document is
-	total      int           // how many records there are, as the response says; -1 if it does not
-	leftOut    jsontext.Kind // what stands in place of a list that has ended; 0: it has not
+	elements   []value // that hold a record
+	unreadable int     // others
+	flawed     bool    // the document is
+	total      int     // how many records there are, as the response says; -1 if it does not
+	ended      bool    // null stands in place of the list, past the first page
 	Claims
 }
 
@@ -112,7 +112,9 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		l.place = *best[0]
 	case f.countsNone(root.object(), at, headerTotal(x.header)), x.asksContacts() && f.showsNone(root.object(), at, configured != ""):
 	case x.isPastEnd(root.object(), at):
-		l.leftOut = at.kind()
+		if l.ended = at.kind() == jsontext.KindNull; !l.ended {
+			return found{}, &DriftError{Request: x.request, Expected: what, Found: "none", Status: x.status, PastEnd: true}
+		}
 	case f.known:
 		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:

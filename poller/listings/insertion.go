@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Envelope is what is common to the pages of both operations.
@@ -32,12 +30,12 @@ type Envelope struct {
 	Found bool
 }
 
-// found notes where the records were found, and what is said of them.
-func (e *Envelope) found(l found) {
-	e.Found, e.Total, e.Unreadable, e.Claims = l.raw != nil, l.total, l.unreadable, l.Claims
-	if e.Found {
+func (x *exchange) envelope(l found) Envelope {
+	e := Envelope{Total: l.total, Received: x.received, Sum: x.sum, Unreadable: l.unreadable, Claims: l.Claims}
+	if e.Found = l.raw != nil; e.Found {
 		e.Path = string(l.path())
 	}
+	return e
 }
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.
@@ -70,7 +68,6 @@ func setNumber(v url.Values, name string, n int) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
-	LeftEmpty  bool // "", {} or nothing stands where the list was, past the first page
 }
 
 // Insertion is one published property.
@@ -125,14 +122,13 @@ func (s SettledPage) again(x *exchange) *InsertionsPage {
 }
 
 func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
-	page := &InsertionsPage{Envelope: x.envelope()}
 	l, err := x.find(insertionNames, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
 	}
-	page.found(l)
-	if l.leftOut != 0 {
-		page.Path, page.Found, page.LeftEmpty = x.place.Path, true, l.leftOut != jsontext.KindNull
+	page := &InsertionsPage{Envelope: x.envelope(l)}
+	if l.ended {
+		page.Path, page.Found = x.place.Path, true
 	}
 	var records []value
 	strangers := 0

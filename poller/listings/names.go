@@ -108,7 +108,7 @@ var (
 
 	failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
 	errorWords   = regexp.MustCompile(`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
-		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed.?out|too.?many|invalid|refused|abort`)
+		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed[ _-]?out|too[ _-]?many|invalid|refused|abort`)
 	harmlessWords = regexp.MustCompile(`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
 		`no[_ -]?(errors?|results?|records?|content|data))$`)
 	partialWords = regexp.MustCompile(`(?i)^(partial|incomplete|truncated|timed[ _-]?out|degraded)`)

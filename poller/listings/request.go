@@ -258,10 +258,6 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return max(0, readDate(header).Sub(now)) // of no date at all this is long ago
 }
 
-func (x *exchange) envelope() Envelope {
-	return Envelope{Total: -1, Received: x.received, Sum: x.sum}
-}
-
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 

@@ -1,8 +1,8 @@
 package listings
 
 import (
+	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,17 +45,7 @@ func Remark(text string) string {
 	if harmlessWords.MatchString(text) && !allDigits(text) || text == "true" || text == "false" {
 		return text
 	}
-	for _, words := range []*regexp.Regexp{partialWords, errorWords} {
-		switch word := words.FindString(text); {
-		case strings.HasPrefix(word, "timed"): // what is between the words is of the text
-			return "timed out"
-		case strings.HasPrefix(word, "too"):
-			return "too many"
-		case word != "":
-			return word
-		}
-	}
-	return ""
+	return cmp.Or(partialWords.FindString(text), errorWords.FindString(text))
 }
 
 var speakingNames = wordsOf(

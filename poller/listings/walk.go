@@ -98,7 +98,6 @@ type reading struct {
 	more              Claim               // of the last page that was not empty
 	moved             bool                // a reference was met on two pages that differ
 	holes             int                 // pages that were empty and not the last
-	leftEmpty         int                 // pages in a row without a list
 	incomplete        bool                // a response said so
 }
 
@@ -223,7 +222,6 @@ func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	if len(own) == 0 {
 		return w.takeEmpty(page)
 	}
-	w.holes, w.leftEmpty = w.holes+w.leftEmpty, 0
 	isFirst := onFirst > len(own)/2
 	w.moved = w.moved || fresh < len(own) && !maps.Equal(own, w.last)
 	w.more = page.Claims.More
@@ -243,22 +241,16 @@ func (w *Walk) take(page *InsertionsPage) (ended bool) {
 
 // takeEmpty ends the list with an empty page, unless the page says that others follow: then it is
 // skipped. Where the page before claimed that there is more and this one does not deny it, that is
-// a hole, too. A page without a list may be one bad response: two in a row are the end.
+// a hole, too.
 func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	claim := page.Claims.More
-	follows := claim == Claimed || claim == Unsaid && w.claimed > w.distinct+w.holes+1
-	if follows {
+	if claim == Claimed || claim == Unsaid && w.claimed > w.distinct+w.holes+1 {
 		w.holes++
 		return w.holes > maxEmpty
 	}
 	if claim == Denied {
 		w.more = Denied
 	}
-	if page.LeftEmpty {
-		w.leftEmpty++
-		return w.leftEmpty == 2
-	}
-	w.holes += w.leftEmpty
 	return true
 }
 
@@ -315,8 +307,12 @@ func IsRefusedSize(err error) bool {
 	}, statusOf(err))
 }
 
-// isPastEnd says whether a page may have been refused because there is none of that number.
+// isPastEnd says whether a page may have been refused, or shows no list, because there is none of
+// that number.
 func isPastEnd(err error) bool {
+	if drift, ok := errors.AsType[*DriftError](err); ok {
+		return drift.PastEnd
+	}
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))

@@ -424,9 +424,9 @@ func TestTotalsOnlyRefute(t *testing.T) {
 	}
 }
 
-// One page of a list of 30 shows no list, in one of several forms.
+// One page of a list of 28 shows no list, in one of several forms.
 func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
-	list := sequence(30)
+	list := sequence(28)
 	for _, form := range []string{`{"results":""}`, `{"results":{}}`} {
 		for hole := 1; hole <= 8; hole++ {
 			p := &pager{size: 5, most: 5, list: list}
@@ -438,7 +438,7 @@ func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
 				p.ServeHTTP(w, r)
 			}), WalkOptions{Size: 5})
 			lost := missing(list, refs)
-			if err != nil || v.Complete && len(lost) > 0 || v.Complete != (hole > 6) {
+			if v.Complete && len(lost) > 0 || v.Complete != (hole > 6) || v.Complete != (err == nil) {
 				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"html"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -294,37 +293,6 @@ func assertQuiet(t *testing.T, err error, nothing bool) {
 	if strings.ContainsFunc(err.Error(), isControl) || len(err.Error()) > 1000 || strings.Contains(err.Error(), "nora") {
 		t.Fatalf("%q", err)
 	}
-}
-
-func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"a#b##", "104/001", "%23", "ä ö", "..", "", "\x00", "a\xffb", "a/../b", `a\..`, "+&=?;,:@"} {
-		f.Add(s)
-	}
-	c := bare(f)
-	f.Fuzz(func(t *testing.T, reference string) {
-		back, err := url.PathUnescape(escape(reference))
-		if err != nil || back != reference {
-			t.Fatalf("%q comes back as %q, %v", reference, back, err)
-		}
-		if strings.Trim(escape(reference), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~%") != "" {
-			t.Fatalf("%q: reserved bytes in %q", reference, escape(reference))
-		}
-		u, err := c.address(Request{Operation: OperationContactRequests, AgencyID: "A1", Reference: reference}, "")
-		if err != nil {
-			if !errors.Is(err, ErrReference) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if want := "/ubm-contact-request/property/" + escape(reference); u.RequestURI() != want {
-			t.Fatalf("%s, want %s", u.RequestURI(), want)
-		}
-		for segment := range strings.SplitSeq(u.Path, "/") {
-			if segment == "." || segment == ".." {
-				t.Fatalf("a step in %q", u.Path)
-			}
-		}
-	})
 }
 
 func FuzzTime(f *testing.F) {

@@ -83,8 +83,7 @@ type Walk struct {
 	reading
 }
 
-// reading is what was read with one size. References stand here by their hashes, so that a walk
-// over many does not hold them.
+// reading is what was read with one size.
 type reading struct {
 	seen, first, last map[string]struct{} // references of all pages, of the first, of the last
 	pages             int                 // that were read

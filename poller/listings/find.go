@@ -35,6 +35,7 @@ type place struct {
 	grade    grade // the highest of its records
 	lone     bool  // it is one record in place of a list
 	inRecord bool  // it is inside of what looks like a record
+	inDated  bool  // it is inside of what has a creation time, so that it may be of a record
 }
 
 // finder looks for the records of one response.
@@ -45,6 +46,7 @@ type finder struct {
 	known     bool     // there is a place where records were found before
 	expected  value    // what stands there; absent: nothing does
 	places    []*place
+	none      bool // nothing is counted, and no list holds what may be a contact request
 	vague     bool // a member is named like a list and is none
 }
 
@@ -104,13 +106,16 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if f.expected.raw != nil && !slices.ContainsFunc(f.places, f.isExpected) {
 		f.add(at)
 	}
+	f.none = f.asksContacts() && root.object().highest() <= 0 && !slices.ContainsFunc(f.places, (*place).holdsSomething)
 	l := found{flawed: root.flawed, place: place{up: at}}
 	switch best := f.best(configured != ""); {
 	case len(best) > 1:
 		return found{}, x.drift(what, "several lists that may be it")
+	case len(best) == 1 && !best[0].isList() && best[0].isEmpty():
+		l.up = best[0].up
 	case len(best) == 1:
 		l.place = *best[0]
-	case f.countsNone(root.object(), at, headerTotal(x.header)), x.asksContacts() && f.showsNone(root.object(), at, configured != ""):
+	case f.countsNone(root.object(), at, headerTotal(x.header)), f.showsNone(root.object(), at, configured != ""):
 	case x.isPastEnd(root.object(), at):
 		if l.ended = at.kind() == jsontext.KindNull; !l.ended {
 			return found{}, &DriftError{Request: x.request, Expected: what, Found: "none", Status: x.status, PastEnd: true}
@@ -171,8 +176,9 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() || isRecord && p.grade == gradeSure {
 		return
 	}
+	isDated := slices.ContainsFunc(p.object(), func(m value) bool { return m.isCalled(surest) })
 	for _, m := range p.object() {
-		inner := &place{value: m, up: p, depth: p.depth + 1, inRecord: p.inRecord || isRecord}
+		inner := &place{value: m, up: p, depth: p.depth + 1, inRecord: p.inRecord || isRecord, inDated: p.inDated || isDated}
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records
 		case m.isArray(), m.isObject():
@@ -192,10 +198,6 @@ func (f *finder) add(p *place) {
 		}
 	}
 	p.lone = p.isObject() && !p.isIndexed() && len(p.inner) > 0
-	isSide := p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) })
-	if f.asksContacts() && isSide {
-		p.grade = min(p.grade, gradeLikely) // theirs have times and addresses too
-	}
 	f.places = append(f.places, p)
 }
 
@@ -270,27 +272,34 @@ func (f *finder) best(onlyExpected bool) (best []*place) {
 }
 
 // rank is by what a place precedes another one, the most important first.
-type rank [8]int
+type rank [9]int
 
-// rank orders places. A list of contact requests of its own name comes before what may be something
-// else, even if it is empty, as agents have creation times too. That records were in a place before
-// does not decide between two lists of another name that are surely of contact requests: the other
-// one may hold the new ones.
 func (f *finder) rank(p *place) rank {
 	own, generic, expected := p.isNamed(f.names), p.isNamed(genericNames), f.isExpected(p)
-	depth := p.depth
-	if p.lone || !own && !generic {
-		depth = 0
+	g, depth := p.grade, 0
+	if !p.lone && (own || generic) {
+		depth = p.depth // further out is better, where that says anything
 	}
+	if !f.asksContacts() {
+		return rank{
+			number(expected), number(g == gradeSure), number(own), number(generic), int(g), -depth, countReferences(p),
+		}
+	}
+	switch {
+	case p.lone && !f.isListed(p):
+		g = min(g, gradeHinted)
+	case p.isCalled(sideNames), p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) }):
+		g = min(g, gradeLikely) // theirs have times and addresses too
+	}
+	isSure := g == gradeSure
 	return rank{
-		number(expected && (own || !f.asksContacts())),
-		number(p.grade == gradeSure),
-		number(expected && p.grade < gradeSure),
-		number(own),
-		int(p.grade),
-		number(generic),
-		-depth, // further out is better, where that says anything
-		countReferences(p),
+		// A list of its own name comes before what may be something else, even if it is empty, as
+		// agents have times and addresses too.
+		number(expected && own || isSure && (own || generic)),
+		// That records were here before does not decide between two lists that are sure: the other
+		// one may hold the new ones.
+		number(expected && !isSure && g > gradeNone), number(own), number(isSure), number(expected && !isSure),
+		number(g >= gradeLikely), number(generic), int(g), -depth,
 	}
 }
 
@@ -303,35 +312,34 @@ func number(is bool) int {
 
 // mayHold reports whether a place can be that of the records.
 func (f *finder) mayHold(p *place) bool {
-	expected := f.isExpected(p)
-	isNamed := p.isNamed(f.names) || p.isNamed(genericNames)
-	isNear := expected || p.depth <= nearby || p.up.isCalled(f.names)
+	isExpected, isOwn := f.isExpected(p), p.isNamed(f.names)
+	isNamed := isOwn || p.isNamed(genericNames)
+	isNear := isExpected || p.depth <= nearby || p.up.isCalled(f.names)
 	switch {
+	case p.lone && f.asksContacts():
+		isWrapper := !f.known && p.depth <= nearby && p.isCalled(wrapperNames)
+		return !p.inRecord && f.isRecord(p.object()) && (f.isListed(p) || p.depth == 0 || isWrapper)
 	case p.lone:
-		return f.mayBeLone(p)
-	case !p.isList():
+		isWrapped := p.depth > 0 && len(p.inner) > 1 && countReferencesIn(p.inner) == 1
+		return (f.isListed(p) || p.depth == 0) && (p.reference() != "" || isWrapped)
+	case p.isEmpty(): // which means "none" where the place is known or unmistakable
+		isList := p.isList() || f.none && p.depth > 0 && !p.inDated
+		return isList && isNear && (isExpected || !f.known && (isNamed || p.depth == 0))
+	case !p.isList(), p.grade == gradeNone, p.inRecord && p.grade < gradeSure:
 		return false
-	case len(p.inner) == 0:
-		return isNear && (expected || !f.known && (isNamed || p.depth == 0))
-	case p.grade == gradeNone, p.inRecord && p.grade < gradeSure:
-		return false
-	case expected:
+	case isExpected:
 		return f.asksContacts() || p.grade == gradeSure
 	case f.known && p.grade < gradeLikely:
-		return f.asksContacts() && (p.isNamed(f.names) || p.depth == 0) // records were elsewhere, and this may be anything
+		return f.asksContacts() && (isOwn || p.depth == 0) // records were elsewhere, and this may be anything
 	case !isNamed && p.depth > 0:
 		return p.grade >= gradeLikely || !f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
 	}
 	return true
 }
 
-// mayBeLone reports whether an object is the one record of a list.
-func (f *finder) mayBeLone(p *place) bool {
-	isListed := f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames) || p.depth == 0
-	if f.asksContacts() {
-		return !p.inRecord && f.isRecord(p.object()) && (isListed || p.depth <= nearby && p.isCalled(wrapperNames))
-	}
-	return isListed && (p.reference() != "" || p.depth > 0 && len(p.inner) > 1 && countReferencesIn(p.inner) == 1)
+// isListed reports whether a list belongs where a place is.
+func (f *finder) isListed(p *place) bool {
+	return f.isExpected(p) || p.depth <= nearby && p.isCalled(listNames) || p.onlyOf(listNames)
 }
 
 // isRecord reports whether an object is unmistakably a contact request: it has a creation time or a
@@ -361,19 +369,28 @@ func (f *finder) countsNone(root object, at *place, header int) bool {
 	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 })
 }
 
-// showsNone reports whether a response has nothing where contact requests belong, nor anywhere else.
+// showsNone reports whether a response has nothing where contact requests were before, or a list of
+// none in another place that is unmistakable.
 func (f *finder) showsNone(root object, at *place, configured bool) bool {
-	isDated := func(p *place) bool {
-		return slices.ContainsFunc(p.object(), func(m value) bool { return m.isCalled(surest) })
+	if !f.asksContacts() || root.highest() > 0 {
+		return false
 	}
-	isEmpty := func(p *place) bool {
-		isNamed := p.isNamed(listNames) && (p.depth <= nearby || p.up.isCalled(f.names)) || p.depth == 0 && p.isList()
-		return p.isEmpty() && isNamed && !p.isInside(isDated)
-	}
-	holds := func(p *place) bool { return p.isList() && p.grade > gradeNone && !p.isCalled(sideNames) }
 	isBare := len(root) == 1 && root[0].name.text == "_links" // as HAL leaves out a list
-	isShown := at != nil && at.isEmpty() && at.up != nil || isBare || !configured && slices.ContainsFunc(f.places, isEmpty)
-	return isShown && root.highest() <= 0 && !slices.ContainsFunc(f.places, holds)
+	if f.none && (isBare || at != nil && at.up != nil && at.isEmpty()) {
+		return true
+	}
+	if configured {
+		return false
+	}
+	anywhere := *f
+	anywhere.known, anywhere.expected = false, value{}
+	best := anywhere.best(false)
+	return len(best) == 1 && best[0].isEmpty()
+}
+
+// holdsSomething reports whether a place is a list of what may be contact requests.
+func (p *place) holdsSomething() bool {
+	return p.isList() && p.grade > gradeNone && !p.isCalled(sideNames)
 }
 
 // isPastEnd reports whether a response leaves out the list of insertions because it has ended: past

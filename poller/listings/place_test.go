@@ -94,6 +94,7 @@ func TestTheListOfInsertionsIsThatOfTheMostReferences(t *testing.T) {
 		`{"response":{"data":{"items":[` + a + `]}}}`:                 "/response/data/items 1",
 		`{"results":[{"agencyId":"a100",` + one[1:] + `]}`:            "/results 1",
 		`{"results":[],"items":[{"odd":1}]}`:                          "drift",
+		`{"data":[],"agents":[{"id":1}]}`:                             "/data 0",
 		`{"results":[{"id":1,"listing":` + a + `},{"id":2}],"x":[1]}`: "/results 1",
 	} {
 		if got, _ := readAt(t, Place{}, body); got != want {
@@ -130,6 +131,12 @@ func TestTheListOfContactRequestsIsTheOneThatLooksMostLikeIt(t *testing.T) {
 		{"", `{"data":{"errors":[` + id + `]}}`, "drift"},
 		{"", `{"lead":{},"leads":` + lead + `}`, "/leads 1"},
 		{"", `{"leads":` + lead + `,"data":{"items":` + lead + `}}`, "/leads 1"},
+		{"", `{"contactRequests":[],"agents":[` + lead + `]}`, "/contactRequests 0"},
+		{"", `{"results":[],"agents":[` + mail + `]}`, "/results 0"},
+		{"", `{"leads":null,"results":[],"agents":{"contactRequest":{}}}`, "none"},
+		{"", `{"insertions":{}}`, "drift"},
+		{"/odd", `{"listing":{"contactRequest":` + lead + `}}`, "drift"},
+		{"/odd", `{"leads":[],"meta":[` + id + `]}`, "none"},
 		{"/odd", `[` + odd + `]`, "/ 1"},
 		{"/odd", `{"leads":[` + odd + `]}`, "/leads 1"},
 		{"/odd", `{"new":[` + sure + `]}`, "/new 1"},

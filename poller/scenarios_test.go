@@ -50,7 +50,8 @@ func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 func (w *world) tell(s sandbox.Scenario, want outcome) {
 	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
 	w.model = play.Model
-	transport := listings.NewTransport(listings.TransportOptions{Dial: serve(w.t, play.Handler).dial})
+	transport := listings.NewTransport(0, nil)
+	transport.DialContext = serve(w.t, play.Handler).dial
 	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
 	for _, id := range s.Agencies {

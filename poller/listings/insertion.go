@@ -85,6 +85,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	defer x.drop()
 	if q.Settled != nil {
 		if before, settled := q.Settled(x.sum); settled {
 			return before.again(x), nil

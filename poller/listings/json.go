@@ -45,11 +45,11 @@ type name struct {
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
 const maxValues = 2_000_000
 
-// decode reads one JSON value and no more, whose white space it removes in place. wrong says what is
-// wrong without quoting the text; it is empty if nothing is.
+// decode reads a copy of one JSON value and no more. wrong says what is wrong without quoting the
+// text; it is empty if nothing is.
 func decode(text []byte) (d document, wrong string) {
 	text = bytes.Trim(text, " \t\r\n")
-	compacted := jsontext.Value(text)
+	compacted := jsontext.Value(bytes.Clone(text))
 	err := compacted.Compact() // takes names that repeat, and strings that are no text
 	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
 	switch {

@@ -54,11 +54,10 @@ type finder struct {
 // and shows no list.
 type found struct {
 	place
-	elements   []value // that hold a record
-	unreadable int     // others
-	flawed     bool    // the document is
-	total      int     // how many records there are, as the response says; -1 if it does not
-	ended      bool    // null stands in place of the list, past the first page
+	elements []value // that hold a record
+	flawed   bool    // the document is
+	total    int     // how many records there are, as the response says; -1 if it does not
+	ended    bool    // null stands in place of the list, past the first page
 	Claims
 }
 
@@ -126,18 +125,12 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		return found{}, x.drift(what, root.typeName())
 	}
 	scopes := append([]object{root.object()}, l.around()...)
-	lowest := gradeObject
-	if !x.asksContacts() {
-		lowest = gradeSure
-	}
+	records := len(l.records())
 	for _, e := range l.records() {
-		if f.gradeOf(e) < lowest {
-			l.unreadable++
-			continue
+		if g := f.gradeOf(e); g == gradeSure || g > gradeNone && f.asksContacts() {
+			l.elements = append(l.elements, e)
 		}
-		l.elements = append(l.elements, e)
 	}
-	records := len(l.elements) + l.unreadable
 	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
 		return found{}, x.drift(what, "an error beside an empty list")
 	}

@@ -31,7 +31,8 @@ type Envelope struct {
 }
 
 func (x *exchange) envelope(l found) Envelope {
-	e := Envelope{Total: l.total, Received: x.received, Sum: x.sum, Unreadable: l.unreadable, Claims: l.Claims}
+	e := Envelope{Total: l.total, Received: x.received, Sum: x.sum, Claims: l.Claims}
+	e.Unreadable = len(l.records()) - len(l.elements)
 	if e.Found = l.raw != nil; e.Found {
 		e.Path = string(l.path())
 	}

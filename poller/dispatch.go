@@ -133,7 +133,7 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 		}
 		switch t, sent, wait := d.choose(now); {
 		case sent:
-		case t.Why != schedule.None:
+		case t != schedule.None:
 			begin(t)
 		case wait == 0 || wait > time.Minute:
 			_ = await(ctx, d.nudge, time.Minute)
@@ -152,7 +152,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	room := d.underWay < mostPolls
 	if d.wasNamed = room && !d.wasNamed; d.wasNamed {
 		t = d.schedule.NextNudge(now)
-		d.wasNamed = t.Why != schedule.None
+		d.wasNamed = t != schedule.None
 	}
 	switch {
 	case d.wasNamed:
@@ -166,7 +166,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 		t, wait = d.schedule.Next(now)
 	}
 	switch {
-	case t.Why != schedule.None:
+	case t != schedule.None:
 		d.underWay++
 		d.chosen[insertionKey{t.Agency, t.Reference}] = struct{}{}
 		d.take(false, now)

@@ -171,7 +171,7 @@ func (m *market) run() {
 			continue
 		}
 		turn, _ := m.schedule.Next(moment(now))
-		if turn.Why == schedule.None {
+		if turn == schedule.None {
 			continue
 		}
 		a := m.byName[turn.Reference]

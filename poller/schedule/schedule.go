@@ -19,12 +19,12 @@
 // requests, and with them λ (see rate).
 //
 // An urgent insertion (it has just appeared, its record has changed, a person asks for it) gets
-// every second turn until the urgent ones are done, and one whose poll failed and whose wait is
-// over every second of the others; fewer while an insertion comes close to the cap. One that
-// somebody has named (see Nudge) comes before all of them, but not twice in a row.
+// every second turn until the urgent ones are done; fewer while an insertion comes close to the cap.
+// One that somebody has named (see Nudge) comes before all of them, but not twice in a row. One whose
+// poll failed is due again after its wait.
 //
 //	Add, Urge ──► queues by due ──Next──► in flight ──Polled──► new λ, queue
-//	                   ▲                      └───────Put─────► wait, then Retry
+//	                   ▲                      └───────Put─────► wait, queue
 package schedule
 
 import (
@@ -44,26 +44,11 @@ type Options struct {
 	Changed func() // is called when there may be something to do; nil: nothing is. It must not block
 }
 
-// Why is the reason of a turn.
-type Why uint8
-
-// The reasons. None: there is nothing to do now.
-const (
-	None   Why = iota
-	Index      // a contact request is most likely there
-	Cap        // otherwise it would wait longer than the cap
-	Urgent     // it has appeared or changed, or a person asks for it
-	Retry      // its poll failed and it has waited
-	whys
-)
-
-func (w Why) String() string { return [...]string{"none", "index", "cap", "urgent", "retry"}[w] }
-
 // Turn is what to poll now.
-type Turn struct {
-	Agency, Reference string
-	Why               Why
-}
+type Turn struct{ Agency, Reference string }
+
+// None is no turn: there is nothing to do now.
+var None Turn
 
 // Schedule holds every insertion that is polled. Make it with New. Its methods are safe for
 // concurrent use.
@@ -77,26 +62,23 @@ type Schedule struct {
 	rises    bool    // a greater S would make some of them due later,
 	falls    bool    // a smaller one earlier
 	turns    int
-	order    time.Duration // of urgent insertions
+	order    time.Duration // of urgent insertions: how many there were
 }
 
 type agency struct {
 	id       string
 	items    map[string]*item
-	queues   [4]queue
+	queues   [2]queue
 	flying   int           // polls under way
 	paused   time.Duration // until then nothing is given out
 	oneByOne bool
 	seen     observed // of all its insertions
-	turns    [whys]uint64
 }
 
 // The queues of an agency.
 const (
 	planned = iota // by when it is their turn
-	urgent         // in the order in which they became so
-	failed         // by when they may be polled again
-	nudged         // in the order in which they became so
+	urgent         // in the order in which they became so, nudged ones first
 	flying         // not a queue: under way
 )
 
@@ -104,6 +86,7 @@ type item struct {
 	agency    *agency
 	reference string
 	last      time.Duration // last good poll; before the first one an interval before it was added
+	until     time.Duration // its poll failed: it is due then; 0: it was good
 	appeared  time.Duration // taken to be some days ago where that is unknown
 	due       time.Duration // place in its queue
 	rate      float64       // λ, a second
@@ -216,9 +199,8 @@ func (s *Schedule) Urge(agencyID string, references ...string) {
 	defer s.change()()
 	for _, reference := range references {
 		if i := s.item(agencyID, reference); i != nil && !i.urgent {
-			if i.urgent = true; i.queue != flying {
-				s.enqueue(i)
-			}
+			i.urgent = true
+			s.enqueueWaiting(i)
 		}
 	}
 }
@@ -228,15 +210,11 @@ func (s *Schedule) Urge(agencyID string, references ...string) {
 func (s *Schedule) Nudge(agencyID, reference string) bool {
 	defer s.change()()
 	i := s.item(agencyID, reference)
-	if i == nil {
-		return false
+	if i != nil && !i.nudged {
+		i.urgent, i.nudged = true, true
+		s.enqueueWaiting(i)
 	}
-	if !i.nudged {
-		if i.urgent, i.nudged = true, true; i.queue != flying {
-			s.enqueue(i)
-		}
-	}
-	return true
+	return i != nil
 }
 
 // Pause gives out nothing of an agency before until; the zero time ends a pause. oneByOne gives out
@@ -253,39 +231,42 @@ func (s *Schedule) Pause(agencyID string, until time.Time, oneByOne bool) {
 // not known before, at the first poll by this process of all that are known; zero where unknown.
 func (s *Schedule) Polled(agencyID, reference string, at time.Time, created []time.Time) {
 	defer s.change()()
-	i := s.item(agencyID, reference)
-	if i == nil {
-		return
-	}
-	s.learn(i, max(i.last, s.moment(at)), created)
-	if i.queue != urgent && i.queue != nudged {
-		s.enqueue(i)
+	if i := s.item(agencyID, reference); i != nil {
+		s.learn(i, max(i.last, s.moment(at)), created)
+		if i.until = 0; i.queue != urgent {
+			s.enqueue(i)
+		}
 	}
 }
 
 // Put ends a poll without a good response: the insertion is asked again from a moment on.
 func (s *Schedule) Put(agencyID, reference string, until time.Time) {
 	defer s.change()()
-	switch i := s.item(agencyID, reference); {
-	case i == nil:
-	case !i.urgent:
-		i.move(failed, s.moment(until))
-	case i.queue == flying:
+	if i := s.item(agencyID, reference); i != nil && i.queue == flying {
+		i.until = max(s.moment(until), 1)
 		s.enqueue(i)
 	}
 }
 
+// enqueueWaiting puts an insertion into another queue, unless it is in flight.
+func (s *Schedule) enqueueWaiting(i *item) {
+	if i.queue != flying {
+		s.enqueue(i)
+	}
+}
+
+// enqueue puts an insertion into the queue where it belongs.
 func (s *Schedule) enqueue(i *item) {
-	if i.urgent {
-		queue := int8(urgent)
-		if i.nudged {
-			queue = nudged
-		}
-		s.order++
-		i.move(queue, s.order)
+	if !i.urgent {
+		i.move(planned, s.after(i))
 		return
 	}
-	i.move(planned, s.after(i))
+	s.order++
+	due := s.order
+	if i.nudged {
+		due -= math.MaxInt64 / 2
+	}
+	i.move(urgent, due)
 }
 
 // move takes an item from its queue to another one.
@@ -305,10 +286,21 @@ func (i *item) move(to int8, due time.Duration) {
 
 // after is when an insertion is due. It notes whether another S would change that.
 func (s *Schedule) after(i *item) time.Duration {
+	if i.until > 0 {
+		return i.until
+	}
 	wait, limit := s.price/math.Sqrt(i.rate), share*s.cap().Seconds()
 	due := seconds(min(wait, limit))
 	s.rises, s.falls = s.rises || wait < limit, s.falls || due > s.o.Interval
 	return i.last + max(s.o.Interval, due)
+}
+
+// earliest is the moment before which an insertion is not polled unless it is urgent.
+func (s *Schedule) earliest(i *item) time.Duration {
+	if i.until > 0 {
+		return i.until
+	}
+	return i.last + s.o.Interval
 }
 
 // share is that of the cap, after which an insertion is due at the latest.
@@ -353,28 +345,18 @@ func (s *Schedule) Next(t time.Time) (Turn, time.Duration) {
 	defer s.mu.Unlock()
 	now := s.moment(t)
 	regular, pressed := s.regular(now)
-	waiting, again := s.first(nudged, now), s.first(failed, now)
-	if waiting == nil {
-		waiting = s.first(urgent, now)
-	}
-	if again != nil && again.due > now {
-		again = nil
-	}
-	mayUrge, mayRetry := s.turns%2 == 0, s.turns%4 == 1 || s.turns%4 == 2
+	every := 2 // turns of which an urgent one gets one
 	if pressed {
-		mayUrge, mayRetry = s.turns%8 == 0, s.turns%8 == 4
+		every = 8
 	}
-	switch s.turns++; {
-	case waiting != nil && (mayUrge || regular == nil && again == nil):
-		return s.give(waiting, Urgent), 0
-	case again != nil && (mayRetry || regular == nil):
-		return s.give(again, Retry), 0
-	case regular != nil && regular.due-regular.last < seconds(s.price/math.Sqrt(regular.rate)):
-		return s.give(regular, Cap), 0
-	case regular != nil:
-		return s.give(regular, Index), 0
+	s.turns++
+	if i := s.first(urgent, now); i != nil && (s.turns%every == 1 || regular == nil) {
+		return give(i), 0
 	}
-	return Turn{}, s.wait(now)
+	if regular != nil {
+		return give(regular), 0
+	}
+	return None, s.wait(now)
 }
 
 // NextNudge gives out the insertion that was nudged first; None if there is none. The caller asks
@@ -383,19 +365,18 @@ func (s *Schedule) Next(t time.Time) (Turn, time.Duration) {
 func (s *Schedule) NextNudge(t time.Time) Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.first(nudged, s.moment(t))
-	if i == nil {
-		return Turn{}
+	i := s.first(urgent, s.moment(t))
+	if i == nil || !i.nudged {
+		return None
 	}
 	s.turns |= 1
-	return s.give(i, Urgent)
+	return give(i)
 }
 
-func (s *Schedule) give(i *item, why Why) Turn {
-	i.agency.turns[why]++
+func give(i *item) Turn {
 	i.urgent, i.nudged = false, false
 	i.move(flying, 0)
-	return Turn{i.agency.id, i.reference, why}
+	return Turn{i.agency.id, i.reference}
 }
 
 // regular is the insertion whose turn it is, nil if none may be polled now. S follows the head of
@@ -403,12 +384,12 @@ func (s *Schedule) give(i *item, why Why) Turn {
 // further, so that the cap is in danger.
 func (s *Schedule) regular(now time.Duration) (i *item, pressed bool) {
 	slack := seconds(s.round()/16) + time.Second
-	for i = s.first(planned, now); i != nil && i.due < now-slack; i = s.first(planned, now) {
+	for i = s.first(planned, now); i != nil && i.until == 0 && i.due < now-slack; i = s.first(planned, now) {
 		if !s.reprice(i, now, 1.03, 2) {
 			return i, true
 		}
 	}
-	tooSoon := func() bool { return i.last+s.o.Interval > now }
+	tooSoon := func() bool { return s.earliest(i) > now }
 	for i != nil && (i.due > now+slack || tooSoon()) && s.reprice(i, now, 0.5, 1/1.03) {
 		i = s.first(planned, now)
 	}
@@ -448,10 +429,7 @@ func (s *Schedule) wait(now time.Duration) time.Duration {
 			continue
 		}
 		if q := g.queues[planned]; len(q) > 0 {
-			moments = append(moments, q[0].last+s.o.Interval)
-		}
-		if q := g.queues[failed]; len(q) > 0 {
-			moments = append(moments, q[0].due)
+			moments = append(moments, s.earliest(q[0]))
 		}
 	}
 	if len(moments) == 0 {
@@ -477,7 +455,6 @@ func (s *Schedule) Len(agencyID string) int {
 type Wait struct {
 	Reference string
 	Since     time.Time
-	Never     bool // was it polled
 }
 
 // Waits are how the insertions of an agency wait, in no order.
@@ -485,7 +462,7 @@ func (s *Schedule) Waits(agencyID string) (all []Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.agency(agencyID).items {
-		all = append(all, Wait{i.reference, s.since(i), i.never})
+		all = append(all, Wait{i.reference, s.since(i)})
 	}
 	return all
 }
@@ -522,17 +499,6 @@ func (s *Schedule) Stand(agencyID string, now time.Time) Standing {
 		if all.Oldest.IsZero() || since.Before(all.Oldest) {
 			all.Oldest = since
 		}
-	}
-	return all
-}
-
-// Turns are how many turns an agency was given for each reason, by its name.
-func (s *Schedule) Turns(agencyID string) map[string]uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := map[string]uint64{}
-	for why := Index; why < whys; why++ {
-		all[why.String()] = s.agency(agencyID).turns[why]
 	}
 	return all
 }

@@ -287,13 +287,3 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 		t.Error("the list was refused, and it is not decided yet what follows")
 	}
 }
-
-// TestAdviceIsTrueWhereverTheKeyComesFrom: it may be in a file, in the environment, of one agency or of all.
-func TestAdviceIsTrueWhereverTheKeyComesFrom(t *testing.T) {
-	for _, reason := range []string{"key_rejected", "unknown"} {
-		advice := Advice(reason, "A100", "")
-		if strings.Contains(advice, "DOORBELL_") || !strings.Contains(advice, "file") || !strings.Contains(advice, "environment") {
-			t.Errorf("%s: %s", reason, advice)
-		}
-	}
-}

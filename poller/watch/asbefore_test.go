@@ -66,14 +66,14 @@ func TestWhatIsTakenForUnchangedIsSo(t *testing.T) {
 		}
 		for n, f := range want {
 			g := got[n]
-			if g.known != f.known || g.twin != f.twin || g.moved != f.moved || g.id != f.id || g.nameless != f.nameless {
+			if g.known != f.known || g.moved != f.moved || g.id != f.id || g.nameless != f.nameless {
 				t.Fatalf("%s is %+v, compared as a whole %+v", f.id, g, f)
 			}
 			if !same {
 				continue
 			}
 			settled++
-			if f.known != g.unchanged || f.twin || f.moved || moved {
+			if f.known != g.unchanged || f.moved || moved {
 				t.Fatalf("%s is %+v, compared as a whole %+v", f.id, g, f)
 			}
 			c.update(*f.known, f)

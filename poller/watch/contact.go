@@ -143,139 +143,119 @@ func nameOthers(all []*found, candidates []string) {
 	}
 }
 
+// candidate is a known contact request that one of the response may be.
+type candidate struct {
+	*store.ContactRequest
+	given string // its id
+	taken bool
+}
+
 // pairing recognises the contact requests of a response among the known ones.
 type pairing struct {
 	all   []*found
-	known []store.ContactRequest
-	taken []bool
+	known []*candidate
 	view  view
 }
 
-// pair recognises the contact requests of a response, in three steps: by id and fingerprint; by
+// pair recognises the contact requests of a response, the surest first: by id and fingerprint; by
 // what else tells them from others; by their places where identity itself has changed, which it
 // reports. New is what is left.
 func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (missing int, moved bool) {
-	p := &pairing{all: all, known: known, taken: make([]bool, len(known)), view: v}
-	byID := indexBy(known, store.ContactRequest.Given)
-	byPrint := indexBy(known, func(k store.ContactRequest) store.Short { return k.Fingerprint })
-	ids := func(f *found) []int { return byID[f.id] }
-	prints := func(f *found) []int { return byPrint[f.fingerprint] }
+	p := &pairing{all: all, view: v}
+	for n := range known {
+		p.known = append(p.known, &candidate{ContactRequest: &known[n], given: known[n].Given()})
+	}
+	sameID := func(k *candidate, f *found) bool { return k.given == f.id }
+	samePrint := func(k *candidate, f *found) bool { return k.Fingerprint == f.fingerprint }
 
 	// An id counts only with the same content, the same creation time, or where one of the times is
 	// unknown: APIs give ids again. A fingerprint counts only while its id is missing: a double
 	// click with two ids stays two.
-	p.take(ids, func(k store.ContactRequest, f *found) bool {
-		return k.Fingerprint == f.fingerprint && (!f.nameless || k.Content == f.content)
+	p.take(func(k *candidate, f *found) bool {
+		return sameID(k, f) && samePrint(k, f) && (!f.nameless || k.Content == f.content)
 	})
-	p.take(ids, func(k store.ContactRequest, f *found) bool { // an erased one, beside its late twin
-		return f.isAnonymous() && (sameSecond(k, f) || unknownTime(k, f))
+	p.take(func(k *candidate, f *found) bool { // an erased one, beside its late twin
+		return sameID(k, f) && f.isAnonymous() && (sameSecond(k, f) || unknownTime(k, f))
 	})
-	p.take(prints, func(k store.ContactRequest, f *found) bool {
-		return k.Digest == f.digest && p.isMissing(k, f)
+	p.take(func(k *candidate, f *found) bool {
+		return samePrint(k, f) && k.Digest == f.digest && p.isMissing(k, f)
 	})
-	p.take(ids, sameSecond)
-	p.take(prints, p.isMissing)
-	p.take(ids, sameContent)
-	p.take(ids, unknownTime)
-	if len(p.renamed()) > 0 { // ids say nothing
-		p.take(prints, func(k store.ContactRequest, f *found) bool { return k.Content == f.content })
-		moved = p.markRenamed(rules)
+	p.take(func(k *candidate, f *found) bool { return sameID(k, f) && sameSecond(k, f) })
+	p.take(func(k *candidate, f *found) bool { return samePrint(k, f) && p.isMissing(k, f) })
+	p.take(func(k *candidate, f *found) bool { return sameID(k, f) && sameContent(k, f) })
+	p.take(func(k *candidate, f *found) bool { return sameID(k, f) && unknownTime(k, f) })
+	if renamed := p.renamed(); len(renamed) >= leastMoved { // ids say nothing
+		p.take(func(k *candidate, f *found) bool { return samePrint(k, f) && k.Content == f.content })
+		for _, f := range renamed {
+			f.moved = true
+			moved = moved || f.known.Digest != f.digest && f.known.Rules == rules
+		}
 	}
-
 	for _, f := range all { // one that is known without an id stands for all that have one now
-		for _, n := range prints(f) {
-			if k := &known[n]; f.known == nil && !f.nameless && k.Nameless && k.Content == f.content {
-				f.known, f.twin = k, true
+		for _, k := range p.known {
+			if f.known == nil && !f.nameless && k.Nameless && samePrint(k, f) && k.Content == f.content {
+				f.known, f.twin = k.ContactRequest, true
 			}
 		}
 	}
 
-	byOther := indexBy(known, func(k store.ContactRequest) store.Short { return k.Other })
-	byDigest := indexBy(known, func(k store.ContactRequest) store.Short { return k.Digest })
-	p.take(func(f *found) []int { return byOther[f.other] }, func(k store.ContactRequest, f *found) bool {
+	p.take(func(k *candidate, f *found) bool {
 		distinct := len(all) > 1 || len(known) == 1 // of one alone any member is
-		return f.other != store.Short{} && (sameSecond(k, f) || unknownTime(k, f) && distinct)
+		return f.other != store.Short{} && k.Other == f.other && (sameSecond(k, f) || unknownTime(k, f) && distinct)
 	})
-	p.take(func(f *found) []int { return byDigest[f.digest] }, zoneApart)
+	p.take(func(k *candidate, f *found) bool { return k.Digest == f.digest && zoneApart(k, f) })
 	p.takeAlone()
-	return p.missing(), p.takePlaces() || moved
-}
-
-func sameSecond(k store.ContactRequest, f *found) bool {
-	return isSameSecond(k.CreatedAt, f.CreatedAt)
-}
-
-func sameContent(k store.ContactRequest, f *found) bool {
-	return k.Content == f.content && !f.isAnonymous()
-}
-
-func isSameSecond(a, b time.Time) bool { return !a.IsZero() && secondOf(a).Equal(secondOf(b)) }
-
-// secondOf is what times are compared by: APIs write them in other units one day.
-func secondOf(t time.Time) time.Time { return t.Truncate(time.Second) }
-
-func unknownTime(k store.ContactRequest, f *found) bool {
-	return k.CreatedAt.IsZero() || f.CreatedAt.IsZero()
-}
-
-// zoneApart reports whether two times may be readings of one text.
-func zoneApart(k store.ContactRequest, f *found) bool {
-	apart := k.CreatedAt.Sub(f.CreatedAt)
-	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() ||
-		apart != 0 && apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
-}
-
-func indexBy[K comparable](known []store.ContactRequest, key func(store.ContactRequest) K) map[K][]int {
-	index := make(map[K][]int, len(known))
-	for n, k := range known {
-		index[key(k)] = append(index[key(k)], n)
-	}
-	return index
-}
-
-func (p *pairing) missing() (n int) {
-	for _, taken := range p.taken {
-		if !taken {
-			n++
+	moved = p.takePlaces() || moved
+	for _, k := range p.known {
+		if !k.taken {
+			missing++
 		}
 	}
-	return n
+	return missing, moved
 }
 
-// take pairs what is left with the known ones at the places that an index gives, where a test
-// speaks for it.
-func (p *pairing) take(at func(*found) []int, fits func(store.ContactRequest, *found) bool) {
+// take pairs what is left where a test speaks for it.
+func (p *pairing) take(fits func(*candidate, *found) bool) {
 	for _, f := range p.all {
-		if f.known != nil {
-			continue
-		}
-		for _, n := range at(f) {
-			if !p.taken[n] && fits(p.known[n], f) {
-				f.known, p.taken[n] = &p.known[n], true
-				break
+		for _, k := range p.known {
+			if f.known == nil && !k.taken && fits(k, f) {
+				f.known, k.taken = k.ContactRequest, true
 			}
 		}
 	}
+}
+
+// renamed are those that were recognised, where all have other ids than before.
+func (p *pairing) renamed() (all []*found) {
+	for _, f := range p.all {
+		if k := f.known; k != nil {
+			if f.nameless || k.Nameless || k.Given() == f.id {
+				return nil
+			}
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // takeAlone pairs what is left with one and the same creation time, alone on both sides: the same
 // with other content.
 func (p *pairing) takeAlone() {
-	left, known := map[time.Time]int{}, map[time.Time][]int{}
+	left, known := map[time.Time]int{}, map[time.Time]int{}
 	for _, f := range p.all {
-		if f.known == nil && !f.CreatedAt.IsZero() {
+		if f.known == nil {
 			left[secondOf(f.CreatedAt)]++
 		}
 	}
-	for n, k := range p.known {
-		if !p.taken[n] {
-			known[secondOf(k.CreatedAt)] = append(known[secondOf(k.CreatedAt)], n)
+	for _, k := range p.known {
+		if !k.taken {
+			known[secondOf(k.CreatedAt)]++
 		}
 	}
-	at := func(f *found) []int { return known[secondOf(f.CreatedAt)] }
-	p.take(at, func(_ store.ContactRequest, f *found) bool {
-		shows := p.view.shows(secondOf(f.CreatedAt)) || f.isAnonymous() && len(p.all) >= len(p.known)
-		return left[secondOf(f.CreatedAt)] == 1 && len(at(f)) == 1 && shows
+	p.take(func(k *candidate, f *found) bool {
+		second := secondOf(f.CreatedAt)
+		return sameSecond(k, f) && left[second] == 1 && known[second] == 1 &&
+			(p.view.shows(second) || f.isAnonymous() && len(p.all) >= len(p.known))
 	})
 }
 
@@ -288,14 +268,12 @@ const leastMoved = 3
 // younger than the youngest known one.
 func (p *pairing) takePlaces() bool {
 	var youngest time.Time
-	var gone []int
+	var gone []*candidate
 	sure := 0 // the others may have been pushed out by new ones of their moment
-	for n, k := range p.known {
-		if k.CreatedAt.After(youngest) {
-			youngest = k.CreatedAt
-		}
-		if !p.taken[n] && p.mustShow(k.CreatedAt) {
-			gone = append(gone, n)
+	for _, k := range p.known {
+		youngest = later(youngest, k.CreatedAt)
+		if !k.taken && p.mustShow(k.CreatedAt) {
+			gone = append(gone, k)
 			if p.view.shows(k.CreatedAt) {
 				sure++
 			}
@@ -310,10 +288,10 @@ func (p *pairing) takePlaces() bool {
 	if sure < leastMoved || len(gone) != len(came) {
 		return false
 	}
-	slices.SortFunc(gone, func(a, b int) int { return p.known[a].CreatedAt.Compare(p.known[b].CreatedAt) })
+	slices.SortFunc(gone, func(a, b *candidate) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	slices.SortFunc(came, func(a, b *found) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for n, f := range came {
-		f.known, p.taken[gone[n]], f.moved = &p.known[gone[n]], true, true
+		f.known, gone[n].taken, f.moved = gone[n].ContactRequest, true, true
 	}
 	return true
 }
@@ -327,40 +305,31 @@ func (p *pairing) mustShow(at time.Time) bool {
 
 // isMissing reports whether the id of a known one is missing from the response, which must show it:
 // else it may hide behind its end, and equal texts of one second are others.
-func (p *pairing) isMissing(k store.ContactRequest, f *found) bool {
+func (p *pairing) isMissing(k *candidate, f *found) bool {
 	return unknownTime(k, f) || (k.Nameless || f.nameless) && k.Content == f.content ||
 		p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
 }
 
-// renamed are those that were recognised, where all have other ids than before.
-func (p *pairing) renamed() (all []*found) {
-	for _, f := range p.all {
-		switch k := f.known; {
-		case k == nil, f.twin:
-		case f.nameless, k.Nameless, k.Given() == f.id:
-			return nil
-		default:
-			all = append(all, f)
-		}
-	}
-	if len(all) < leastMoved {
-		return nil
-	}
-	return all
+func sameSecond(k *candidate, f *found) bool { return isSameSecond(k.CreatedAt, f.CreatedAt) }
+
+func sameContent(k *candidate, f *found) bool {
+	return k.Content == f.content && !f.isAnonymous()
 }
 
-// markRenamed reports whether all that have other ids have other records, too: then identity has
-// changed, and nothing else.
-func (p *pairing) markRenamed(rules uint32) bool {
-	all := p.renamed()
-	isSame := func(f *found) bool { return f.known.Digest == f.digest || f.known.Rules != rules }
-	if slices.ContainsFunc(all, isSame) {
-		return false
-	}
-	for _, f := range all {
-		f.moved = true
-	}
-	return true
+func isSameSecond(a, b time.Time) bool { return !a.IsZero() && secondOf(a).Equal(secondOf(b)) }
+
+// secondOf is what times are compared by: APIs write them in other units one day.
+func secondOf(t time.Time) time.Time { return t.Truncate(time.Second) }
+
+func unknownTime(k *candidate, f *found) bool {
+	return k.CreatedAt.IsZero() || f.CreatedAt.IsZero()
+}
+
+// zoneApart reports whether two times may be readings of one text.
+func zoneApart(k *candidate, f *found) bool {
+	apart := k.CreatedAt.Sub(f.CreatedAt)
+	return k.CreatedAt.IsZero() != f.CreatedAt.IsZero() ||
+		apart != 0 && apart%(15*time.Minute) == 0 && apart.Abs() <= 26*time.Hour
 }
 
 // comparison is one response beside what is remembered, and what follows from it.
@@ -435,7 +404,7 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
 			}
-			if !f.twin && !c.same {
+			if !f.twin && k != f.unchanged {
 				c.update(*k, f)
 			}
 		} else {
@@ -465,7 +434,7 @@ func (c *comparison) nameNew(all []*found) map[*found]string {
 	given := map[string]bool{}
 	for _, f := range fresh {
 		isNamesake := func(k store.ContactRequest) bool {
-			return k.Given() == f.id && (sameSecond(k, f) || unknownTime(k, f))
+			return k.Given() == f.id && (k.CreatedAt.IsZero() || f.CreatedAt.IsZero() || isSameSecond(k.CreatedAt, f.CreatedAt))
 		}
 		if given[f.id] || slices.ContainsFunc(c.Known, isNamesake) {
 			sum := sha256.Sum256(slices.Concat([]byte(f.id), f.fingerprint[:], f.content[:]))
@@ -547,7 +516,8 @@ func (c *comparison) cameAlong(f *found) bool {
 		c.others, c.Elsewhere = c.Elsewhere(), nil
 	}
 	return !f.nameless && slices.ContainsFunc(c.others, func(k store.ContactRequest) bool {
-		return k.Given() == f.id && sameSecond(k, f) && (k.Digest == f.digest || sameContent(k, f))
+		return k.Given() == f.id && isSameSecond(k.CreatedAt, f.CreatedAt) &&
+			(k.Digest == f.digest || k.Content == f.content && !f.isAnonymous())
 	})
 }
 
@@ -600,7 +570,7 @@ func (c *comparison) update(k store.ContactRequest, f *found) {
 	if f.other != (store.Short{}) {
 		k.Other = f.other
 	}
-	if !f.CreatedAt.IsZero() && !sameSecond(k, f) {
+	if !f.CreatedAt.IsZero() && !isSameSecond(k.CreatedAt, f.CreatedAt) {
 		k.CreatedAt = f.CreatedAt
 	}
 	if !reflect.DeepEqual(k, before) {

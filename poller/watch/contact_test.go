@@ -156,13 +156,6 @@ func TestAnIdThatWasGivenAgainIsOfThePersonWhoseContentIsShown(t *testing.T) {
 	}
 }
 
-func TestOneWhoWasErasedBeforeAnyPollIsKnownByTheIdAlone(t *testing.T) {
-	m := newMemory()
-	m.Known = []store.ContactRequest{{ID: "7", Redacted: true}}
-	wants(t, m.see(person(7, 1, "Anna", "Is it free?")))
-	wants(t, m.see(person(7, 1, "Anna", "Is it still free?")))
-}
-
 // TestRowNumbersSwallowNothingBesideAChange has rows without times, of which one is changed when
 // another one comes.
 func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
@@ -180,13 +173,6 @@ func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
 	if created != 1 {
 		t.Errorf("the new one is announced %d times", created)
 	}
-}
-
-func TestADoubleClickWithTwoIdsStaysTwo(t *testing.T) {
-	m := newMemory()
-	wants(t, m.see(person(1, 1, "Anna", "x")), "created 1")
-	wants(t, m.see(person(1, 1, "Anna", "x"), person(2, 1, "Anna", "x")), "created 2")
-	wants(t, m.see(person(3, 1, "Anna", "x"), person(4, 1, "Anna", "x"))) // ids of each response
 }
 
 // TestTwoOfOneSecondAreNotTakenForEachOther has what can not be told by the second alone.
@@ -555,19 +541,4 @@ func TestOnlyWhatIsAnnouncedAsLiveCountsForLatency(t *testing.T) {
 	if got, want := waits(lead(`{"id":5,"lastName":"Another"}`)), []time.Duration{5 * time.Minute}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-}
-
-func TestTheLeadsOfARenamedInsertionComeAlong(t *testing.T) {
-	old := newMemory()
-	old.see(person(1, 1, "Anna", "x"), person(2, 2, "Bruno", "y"))
-	m := newMemory()
-	m.Elsewhere = func() []store.ContactRequest { return old.Known }
-	renamed := person(1, 1, "Anna", "x")
-	renamed.Record = json.RawMessage(strings.Replace(string(renamed.Record), `{`, `{"propertyReferenceId":"A#B##",`, 1))
-	wants(t, m.see(
-		renamed,
-		person(2, 9, "Bruno", "y"), // another time
-		person(3, 2, "Bruno", "y"), // another id
-	), "created 2", "created 3")
-	wants(t, m.see(renamed, person(2, 9, "Bruno", "y"), person(3, 2, "Bruno", "y")))
 }

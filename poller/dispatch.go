@@ -32,12 +32,9 @@ type dispatcher struct {
 	requests []*waiter                 // further ones of polls, and retries
 	polls    int                       // sent since the last page
 	underWay int                       // polls of the schedule
-	chosen   map[insertionKey]struct{} // polls that have a token and did not send their first request yet
+	chosen   map[schedule.Turn]struct{} // polls that have a token and did not send their first request yet
 	wasNamed bool                      // the last turn was of an insertion that a person has named
 }
-
-// insertionKey names an insertion among those of all agencies.
-type insertionKey struct{ agency, reference string }
 
 // waiter is a request that waits to be sent.
 type waiter struct {
@@ -61,7 +58,7 @@ const (
 func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
 	d := &dispatcher{
 		budget: b, nudge: make(chan struct{}, 1), alive: alive,
-		full: func() bool { return false }, chosen: map[insertionKey]struct{}{},
+		full: func() bool { return false }, chosen: map[schedule.Turn]struct{}{},
 	}
 	o.Changed = d.poke
 	d.schedule = schedule.New(o, time.Now())
@@ -106,9 +103,9 @@ func (d *dispatcher) queueOf(w *waiter) *[]*waiter {
 func (d *dispatcher) enqueue(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := insertionKey{w.request.AgencyID, w.request.Reference}
-	if _, chosen := d.chosen[key]; chosen {
-		delete(d.chosen, key)
+	turn := schedule.Turn{Agency: w.request.AgencyID, Reference: w.request.Reference}
+	if _, chosen := d.chosen[turn]; chosen {
+		delete(d.chosen, turn)
 		w.granted <- w.admitted(time.Now())
 		return
 	}
@@ -168,7 +165,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	switch {
 	case t != schedule.None:
 		d.underWay++
-		d.chosen[insertionKey{t.Agency, t.Reference}] = struct{}{}
+		d.chosen[t] = struct{}{}
 		d.take(false, now)
 	case len(d.pages) > 0:
 		d.grant(&d.pages, now)
@@ -200,7 +197,7 @@ func (d *dispatcher) take(page bool, now time.Time) {
 // end ends a poll that was chosen from the schedule.
 func (d *dispatcher) end(t schedule.Turn) {
 	d.mu.Lock()
-	delete(d.chosen, insertionKey{t.Agency, t.Reference}) // it did not come to a request
+	delete(d.chosen, t) // it did not come to a request
 	d.underWay--
 	d.mu.Unlock()
 	d.poke()

@@ -45,14 +45,14 @@ func TestEveryAnswerHasItsMeaning(t *testing.T) {
 		{"552 5.2.2 mailbox size limit exceeded", laterSetup, laterSetup, ""},
 		{"552 maximum mailbox size reached", laterSetup, laterSetup, ""},
 		{"554 5.7.1 against our corporate rules", laterSetup, never, ""},
-		{"552 5.3.4 too large", laterSetup, never, ""},
+		{"552 5.3.4 too large", laterSetup, tooLarge, ""},
 		{"554 5.6.0 no", laterSetup, never, ""},
-		{"300 what now", later, later, ""},
-		{"this is no SMTP", later, later, "does not follow the protocol"},
-		{"99 neither", later, later, ""},
-		{cutOff, later, later, "the connection broke"},
-		{silence, later, later, "no answer in time"},
-		{endless, later, later, "the server does not stop answering"},
+		{"300 what now", later, perhaps, ""},
+		{"this is no SMTP", later, perhaps, "does not follow the protocol"},
+		{"99 neither", later, perhaps, ""},
+		{cutOff, later, perhaps, "the connection broke"},
+		{silence, later, perhaps, "no answer in time"},
+		{endless, later, perhaps, "the server does not stop answering"},
 	} {
 		for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "."} {
 			synctest.Test(t, func(t *testing.T) {

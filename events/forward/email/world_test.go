@@ -87,20 +87,27 @@ const (
 	taken      = "taken"
 	later      = "later"
 	laterSetup = "later, after 5m0s"
+	perhaps    = "perhaps taken"
 	never      = "never"
+	tooLarge   = "never, for certain"
 )
 
 // outcome names what Send returned.
 func outcome(err error) string {
 	var l *forward.Retry
+	var n *forward.Refused
 	switch {
 	case err == nil:
 		return taken
+	case errors.As(err, &l) && l.Unanswered:
+		return perhaps
 	case errors.As(err, &l) && l.After > 0:
 		return "later, after " + l.After.String()
 	case errors.As(err, &l):
 		return later
-	case errors.As(err, new(*forward.Refused)):
+	case errors.As(err, &n) && n.Certain:
+		return tooLarge
+	case errors.As(err, &n):
 		return never
 	}
 	return err.Error()

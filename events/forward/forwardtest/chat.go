@@ -3,13 +3,10 @@ package forwardtest
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -156,33 +153,6 @@ func (c Chat) Fuzz(f *testing.F, texts ...string) {
 			}
 		}
 	})
-}
-
-// Endpoint is the other end of a webhook. It serves one request at a time, and its clock moves only
-// in Pass.
-type Endpoint struct {
-	*httptest.Server
-	Now    time.Time
-	Answer http.HandlerFunc
-	mu     sync.Mutex
-}
-
-// Serve begins to answer.
-func (e *Endpoint) Serve(t *testing.T, answer http.HandlerFunc) {
-	e.Now, e.Answer = time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC), answer
-	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.Answer(w, r)
-	}))
-	t.Cleanup(e.Close)
-}
-
-// Pass lets time pass.
-func (e *Endpoint) Pass(d time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.Now = e.Now.Add(d)
 }
 
 // OneLead is a delivery of one contact request.

@@ -4,59 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strings"
-	"testing"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"doorbell/events/forward/forwardtest"
 )
 
-// fake is Slack's side of a webhook, as far as it is documented: what it takes, how large, how often.
-type fake struct {
-	forwardtest.Endpoint
-	last   time.Time
-	posted [][]byte
-}
-
 const secretPath = "/services/T0000/B0000/sEcReTsEcReTsEcReT"
-
-func newFake(t *testing.T) *fake {
-	f := new(fake)
-	f.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		status, word := f.take(w, r)
-		w.WriteHeader(status)
-		io.WriteString(w, word)
-	})
-	return f
-}
-
-func (f *fake) take(w http.ResponseWriter, r *http.Request) (status int, word string) {
-	if r.URL.Path != secretPath {
-		return http.StatusNotFound, "no_service"
-	}
-	if r.Method != http.MethodPost {
-		return http.StatusMethodNotAllowed, "invalid_method"
-	}
-	if wait := time.Second - f.Now.Sub(f.last); wait > 0 {
-		w.Header().Set("Retry-After", "1")
-		return http.StatusTooManyRequests, "rate_limited"
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		return http.StatusBadRequest, "invalid_payload"
-	}
-	if err := checkMessage(body); err != nil {
-		return http.StatusBadRequest, "invalid_blocks"
-	}
-	f.last, f.posted = f.Now, append(f.posted, body)
-	return http.StatusOK, "ok"
-}
 
 // The shape of a message, read by this test and not by the code that wrote it.
 type (

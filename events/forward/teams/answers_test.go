@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -47,12 +48,12 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 		{429, coded("RateLimit"), "not taken now: status 429"},
 		{504, coded("GatewayTimeout"), "not taken now: status 504"},
 	} {
-		f := newFake(t)
-		f.Answer = func(w http.ResponseWriter, _ *http.Request) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.body)
-		}
-		err := chat.At(t, f.URL).Send(t.Context(), forwardtest.OneLead(t))
+		}))
+		err := chat.At(t, server.URL).Send(t.Context(), forwardtest.OneLead(t))
+		server.Close()
 		got := "nil"
 		if err != nil {
 			got = err.Error()
@@ -64,24 +65,6 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 		if of := errors.As(err, &retry) && retry.Receiver; of != (c.status < 500 && strings.HasPrefix(c.want, "not taken")) {
 			t.Errorf("%d %.40s: of the receiver: %v", c.status, c.body, of)
 		}
-	}
-}
-
-func TestTheWorkflowIsNotHurriedAndLosesNothing(t *testing.T) {
-	f := newFake(t)
-	o := chat.At(t, f.URL)
-	if pace := o.Traits().Pace; pace < time.Second/4 {
-		t.Errorf("a message every %v", pace)
-	}
-	samples := forwardtest.Samples(t)
-	for _, s := range samples {
-		if err := o.Send(t.Context(), s.Delivery); err != nil {
-			t.Errorf("%s: %v", s.Name, err)
-		}
-		f.Pass(o.Traits().Pace)
-	}
-	if len(f.posted) != len(samples) || len(f.lost) > 0 {
-		t.Errorf("%d messages arrived of %d; Teams takes none of %v", len(f.posted), len(samples), f.lost)
 	}
 }
 

@@ -5,60 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"doorbell/events/forward/forwardtest"
 )
 
-// fake is a workflow, as far as it is documented: it answers 202 before it posts, and what Teams does not take is lost.
-type fake struct {
-	forwardtest.Endpoint
-	times  []time.Time // of the requests
-	posted [][]byte
-	lost   []error
-}
-
-const secretPath = "/workflows/0a1b/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=sEcReTsEcReT"
-
-func newFake(t *testing.T) *fake {
-	f := new(fake)
-	f.Serve(t, f.take)
-	return f
-}
-
-func (f *fake) take(w http.ResponseWriter, r *http.Request) {
-	f.times = slices.DeleteFunc(f.times, func(t time.Time) bool { return f.Now.Sub(t) >= time.Second })
-	status, code := http.StatusAccepted, ""
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	switch {
-	case r.URL.RequestURI() != secretPath:
-		status, code = http.StatusUnauthorized, "DirectApiAuthorizationRequired"
-	case r.Method != http.MethodPost || err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") || !json.Valid(body):
-		status, code = http.StatusBadRequest, "InvalidRequestContent"
-	case len(f.times) == 4:
-		w.Header().Set("Retry-After", "1")
-		status = http.StatusTooManyRequests
-	}
-	w.WriteHeader(status)
-	if code != "" {
-		fmt.Fprintf(w, `{"error":{"code":%q,"message":"nora"}}`, code)
-	}
-	if status == http.StatusAccepted {
-		f.times, f.posted = append(f.times, f.Now), append(f.posted, body)
-		if err := checkMessage(body); err != nil {
-			f.lost = append(f.lost, err)
-		}
-	}
-}
+const secretPath = "/workflows/0a1b/triggers/manual/paths/invoke?api-version=2016-06-01" +
+	"&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=sEcReTsEcReT"
 
 // The shape of a message, read by this test and not by the code that wrote it. No other member is allowed: TextBlock and FactSet,
 // in which Markdown is interpreted, cannot be read.

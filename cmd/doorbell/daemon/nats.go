@@ -48,9 +48,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		o.Log.Info("external NATS", "url", natsd.Redact(o.NATS.URL), "why", "a NATS URL is set")
 		return nil
 	}
-	if err := TryNATS(o.NATSListen); err != nil { // before anything is written
-		return err
-	}
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},

@@ -363,14 +363,6 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestACursorSurvivesItsText(t *testing.T) {
-	for _, c := range []cursor{{}, {1, 2, 3}, {-1, 1<<64 - 1, 1<<64 - 1}} {
-		if got, err := parseCursor(c.String()); err != nil || got != c {
-			t.Errorf("%+v became %+v: %v", c, got, err)
-		}
-	}
-}
-
 // FuzzQuery: whatever is asked, the subjects are those of one agency or of all, of one type or of all.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{"", "agency=A100&type=access.halted&limit=3&timeout=5s", "agency=*&agency=%3E", "agency=a.b,c%00", "timeout=1e9h", "after=A&type=x"} {

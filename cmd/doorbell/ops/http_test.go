@@ -440,28 +440,3 @@ func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
 		t.Errorf("without a request for it: %v", got.Header)
 	}
 }
-
-func TestConnectionsAreBounded(t *testing.T) {
-	s := open(t, everywhere, "", "")
-	var held []net.Conn
-	for range maxConnections {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		must(t, err)
-		defer c.Close()
-		held = append(held, c)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if answer, err := http.Get(s.url + "/livez"); err != nil || answer.Body.Close() != nil {
-			t.Error(err)
-		}
-	}()
-	select {
-	case <-served:
-		t.Error("one more than may be was served")
-	case <-time.After(50 * time.Millisecond):
-	}
-	held[0].Close()
-	<-served
-}

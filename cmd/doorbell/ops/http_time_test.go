@@ -125,3 +125,28 @@ func TestWhoReadsNothingIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+func TestConnectionsAreBounded(t *testing.T) {
+	virtually(t, func(t *testing.T, p *pipes) {
+		var held []net.Conn
+		for range maxConnections {
+			held = append(held, p.call(t, "G"))
+		}
+		served := make(chan struct{})
+		go func() {
+			p.call(t, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").Close()
+			close(served)
+		}()
+		synctest.Wait()
+		select {
+		case <-served:
+			t.Error("one more than may be was served")
+		default:
+		}
+		held[0].Close()
+		<-served
+		for _, c := range held {
+			c.Close()
+		}
+	})
+}

@@ -47,6 +47,13 @@ func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 	}
 }
 
+func jetStream(t *testing.T, conn stream.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := conn.JetStream()
+	must(t, err)
+	return js
+}
+
 // doorbell is one of a pair, whose turns a test steers.
 type doorbell struct {
 	turn chan *Turn    // a turn has begun
@@ -122,8 +129,7 @@ func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
-	js, err := connect().JetStream()
-	must(t, err)
+	js := jetStream(t, connect())
 	kv, err := js.KeyValue(t.Context(), Bucket)
 	must(t, err)
 	if _, err := kv.PutString(t.Context(), "pair", `{"name":"other","id":"other"}`); err != nil {
@@ -255,8 +261,7 @@ func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
-	js, err := connect().JetStream()
-	must(t, err)
+	js := jetStream(t, connect())
 	copies, err := js.ObjectStore(t.Context(), CopyBucket)
 	must(t, err)
 	written, err := copies.Watch(t.Context(), jetstream.UpdatesOnly())
@@ -280,8 +285,7 @@ func TestADeletedBucketIsMadeAgain(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn of one", one.turn)
-	js, err := connect().JetStream()
-	must(t, err)
+	js := jetStream(t, connect())
 	must(t, js.DeleteObjectStore(t.Context(), CopyBucket))
 	s := openStore(t, one.dir)
 	if err := turn.CopyNow(t.Context(), s); err != nil {
@@ -365,8 +369,7 @@ func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, large, 0o600)))
 	s := openStore(t, one.dir)
 	defer s.Close()
-	js, err := connect().JetStream()
-	must(t, err)
+	js := jetStream(t, connect())
 	stored := func() uint64 {
 		t.Helper()
 		objects, err := js.Stream(t.Context(), "OBJ_"+CopyBucket)

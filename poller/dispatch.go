@@ -28,12 +28,12 @@ type dispatcher struct {
 	full     func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
-	pages    []*waiter                 // of walks
-	requests []*waiter                 // further ones of polls, and retries
-	polls    int                       // sent since the last page
-	underWay int                       // polls of the schedule
+	pages    []*waiter                  // of walks
+	requests []*waiter                  // further ones of polls, and retries
+	polls    int                        // sent since the last page
+	underWay int                        // polls of the schedule
 	chosen   map[schedule.Turn]struct{} // polls that have a token and did not send their first request yet
-	wasNamed bool                      // the last turn was of an insertion that a person has named
+	wasNamed bool                       // the last turn was of an insertion that a person has named
 }
 
 // waiter is a request that waits to be sent.
@@ -41,13 +41,6 @@ type waiter struct {
 	request listings.Request
 	admit   func(time.Time) error
 	granted chan error
-}
-
-func (w *waiter) admitted(now time.Time) error {
-	if w.admit == nil {
-		return nil
-	}
-	return w.admit(now)
 }
 
 const (
@@ -69,7 +62,7 @@ func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher 
 func (d *dispatcher) poke() { wake(d.nudge) }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit,
-// which is called immediately before and must not block; a nil admit always admits.
+// which is called immediately before and must not block.
 func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -106,7 +99,7 @@ func (d *dispatcher) enqueue(w *waiter) {
 	turn := schedule.Turn{Agency: w.request.AgencyID, Reference: w.request.Reference}
 	if _, chosen := d.chosen[turn]; chosen {
 		delete(d.chosen, turn)
-		w.granted <- w.admitted(time.Now())
+		w.granted <- w.admit(time.Now())
 		return
 	}
 	queue := d.queueOf(w)
@@ -179,7 +172,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 func (d *dispatcher) grant(queue *[]*waiter, now time.Time) {
 	w := (*queue)[0]
 	*queue = slices.Delete(*queue, 0, 1)
-	err := w.admitted(now)
+	err := w.admit(now)
 	if err == nil {
 		d.take(queue == &d.pages, now)
 	}

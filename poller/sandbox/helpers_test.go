@@ -76,14 +76,10 @@ func ask(h http.Handler, key, target string) *httptest.ResponseRecorder {
 }
 
 // decoded fails the test unless the answer is a good one.
-func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) T {
+func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 	t.Helper()
-	if w.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
-	}
-	var v T
-	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
-		t.Fatalf("%v in %s", err, w.Body)
+	if err := json.Unmarshal(w.Body.Bytes(), &v); w.Code != http.StatusOK || err != nil {
+		t.Fatalf("status %d, %v: %s", w.Code, err, w.Body)
 	}
 	return v
 }

@@ -72,14 +72,14 @@ func (a *audience) get(label, key, target string) (w *httptest.ResponseRecorder)
 	return w
 }
 
-func (a *audience) walk(t *testing.T, agencyID string) {
+func (a *audience) walk(agencyID string) {
 	before, seen := a.play.Model.listedReferences(agencyID), map[string]int{}
 	for page := a.play.rendering.PageBase; page < 9; page++ {
 		w := a.get("old", testKey, fmt.Sprintf("%s?page=%d&pageSize=50", insertionsPath(agencyID), page))
 		if w.Code != http.StatusOK || !json.Valid(w.Body.Bytes()) {
 			return
 		}
-		references := under(t, w.Body.Bytes(), "propertyReferenceId")
+		references := texts(w.Body.Bytes(), "property_?reference_?id")
 		for _, reference := range references {
 			seen[reference]++
 		}
@@ -122,7 +122,7 @@ func TestScenariosShowWhatTheyAreToldFor(t *testing.T) {
 				a := &audience{play: p, statuses: map[string]int{}}
 				for ended := time.Now().Add(s.Lasts); time.Now().Before(ended); time.Sleep(30 * time.Second) {
 					for _, id := range s.Agencies {
-						a.walk(t, id)
+						a.walk(id)
 					}
 				}
 				if !judge(a, p.Model.Truth()) {

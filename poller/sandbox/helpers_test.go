@@ -84,32 +84,23 @@ func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 	return v
 }
 
-type flatPage struct {
-	Results []map[string]any `json:"results"`
-	Total   *int             `json:"total"`
+// listed are the references on a page of the flat rendering.
+func listed(h http.Handler, agencyID, query string) []string {
+	return shown(h, insertionsPath(agencyID)+"?"+query, "propertyReferenceId")
 }
 
-func (p flatPage) references() []string {
-	refs := []string{}
-	for _, r := range p.Results {
-		refs = append(refs, r["propertyReferenceId"].(string))
+// ids are those of contact requests in the flat rendering.
+func ids(h http.Handler, ref, query string) []string {
+	return shown(h, contactRequestsPath(ref)+"?"+query, "id")
+}
+
+// shown are the texts of a member in a good response; of another one the status.
+func shown(h http.Handler, target, name string) []string {
+	w := ask(h, testKey, target)
+	if w.Code != http.StatusOK {
+		return []string{fmt.Sprint("status ", w.Code)}
 	}
-	return refs
-}
-
-func listed(t testing.TB, h http.Handler, agencyID, query string) flatPage {
-	t.Helper()
-	return decoded[flatPage](t, ask(h, testKey, insertionsPath(agencyID)+"?"+query))
-}
-
-// ids reads contact requests in the flat rendering.
-func ids(t testing.TB, h http.Handler, ref, query string) []string {
-	t.Helper()
-	got := []string{}
-	for _, c := range decoded[[]map[string]any](t, ask(h, testKey, contactRequestsPath(ref)+"?"+query)) {
-		got = append(got, c["id"].(string))
-	}
-	return got
+	return texts(w.Body.Bytes(), name)
 }
 
 // pipes is a listener whose connections have no buffer at all, so that bytes

@@ -61,7 +61,12 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	whole := readText(t, path)
 	for name, spoil := range map[string]func(){
 		"leaves": func() { spoilLeaves(s, t) },
-		"pages":  func() { overwrite(t, path, 2*4096, strings.Repeat("x", len(whole)-2*4096)) },
+		"cut": func() {
+			if err := os.Truncate(path, 9000); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"pages": func() { overwrite(t, path, 2*4096, strings.Repeat("x", len(whole)-2*4096)) },
 	} {
 		spoil()
 		before := doorbelltest.Tree(t, s.Dir)

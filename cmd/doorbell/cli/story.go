@@ -36,14 +36,13 @@ type publishedStory struct {
 type publishedEvent struct {
 	Sequence uint64 `json:"sequence"` // in the stream
 	ID       string `json:"id"`
-	Type     string `json:"type"`
 	Subject  string `json:"subject"`
 }
 
 // publishStory creates the stream in the user's NATS, publishes one event of every type as run
 // would, and returns.
 func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
-	story, err := story()
+	story, err := story(c.Prefix)
 	if err != nil {
 		return err
 	}
@@ -67,14 +66,13 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	}
 	done := publishedStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
 	text := fmt.Sprintf("Stream %s, subjects %s, at %s:\n", done.Stream, done.Subjects, done.NATS)
-	for _, e := range story {
-		m := &nats.Msg{Subject: events.Subject(c.Prefix, e.AgencyID, e.Type), Header: e.Header(), Data: e.Data}
+	for _, m := range story {
 		ack, err := js.PublishMsg(ctx, m)
 		if err != nil {
 			return exit.Failed(stream.Explain(conn, err), "the story is incomplete; remove the stream before you try again")
 		}
-		done.Events = append(done.Events, publishedEvent{ack.Sequence, e.ID, string(e.Type), m.Subject})
-		text += fmt.Sprintf("  %3d  %s  %s\n", ack.Sequence, e.ID, m.Subject)
+		done.Events = append(done.Events, publishedEvent{ack.Sequence, m.Header.Get("ce-id"), m.Subject})
+		text += fmt.Sprintf("  %3d  %s  %s\n", ack.Sequence, m.Header.Get("ce-id"), m.Subject)
 	}
 	return p.result(c.JSON, done, text+"Published "+ops.Counted(len(story), "event")+
 		", one of every type. Remove them with: nats stream rm "+o.Stream)
@@ -82,23 +80,25 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 
 // story is the example that the contract gives for every type, in the order of the log that the
 // examples come from.
-func story() (list []events.Event, err error) {
+func story(prefix string) (list []*nats.Msg, err error) {
 	for _, t := range schemas.Types() {
 		payload, _ := schemas.Example(t)
 		head, _ := schemas.ExampleHeader(t)
 		var texts map[string]string
 		var data bytes.Buffer
-		err := errors.Join(json.Unmarshal(head, &texts), json.Compact(&data, payload))
-		header := nats.Header{}
-		for name, text := range texts {
-			header[name] = []string{text}
-		}
-		e, wrong := events.Decode(header, data.Bytes())
-		if err = errors.Join(err, wrong); err != nil {
+		if err := errors.Join(json.Unmarshal(head, &texts), json.Compact(&data, payload)); err != nil {
 			return nil, fmt.Errorf("example of %s: %w", t, err)
 		}
-		list = append(list, e)
+		m := &nats.Msg{
+			Subject: events.Subject(prefix, texts["ce-partitionkey"], events.Type(t)), Header: nats.Header{}, Data: data.Bytes(),
+		}
+		for name, text := range texts {
+			m.Header[name] = []string{text}
+		}
+		list = append(list, m)
 	}
-	slices.SortFunc(list, func(a, b events.Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	slices.SortFunc(list, func(a, b *nats.Msg) int {
+		return cmp.Compare(a.Header.Get("ce-sequence"), b.Header.Get("ce-sequence"))
+	})
 	return list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -15,7 +16,8 @@ import (
 // compare reads which events the stream holds whose ids its server may not know: those behind
 // Cursor.Read, once after each failure, reconnect and change of the leader. The embedded stream is
 // read from its beginning after each start of the server, and offered the whole log, because
-// damaged files may lack any message.
+// damaged files may lack any message. Its messages that cannot be decoded are erased: the checksum
+// of nats-server does not cover the length of the headers, so damage there goes unnoticed.
 func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	s, server := &r.session, r.o.Conn.ConnectedServerId()
 	if info.Cluster != nil {
@@ -39,24 +41,43 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	s.present = map[string]uint64{}
+	damaged := false
 	others, recently := false, time.Now().Add(-lateArrivals) // others may find what we shall find, too
 	end, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
 		r.turn() // a million messages take minutes
-		if e, err := events.Decode(m.Header, m.Data); err == nil {
+		e, err := events.Decode(m.Header, m.Data)
+		switch {
+		case err == nil:
 			s.present[e.ID] = m.Sequence
 			offered := e.StoreID == r.o.StoreID && e.Sequence <= s.cursor.Position
 			others = others || !offered && slices.Contains(agencies, e.AgencyID) && e.RecordedTime.After(recently)
+		case r.o.Embedded && slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) }):
+			damaged = true
+			_, err := r.stream.EraseAt(ctx, m.Sequence)
+			return err
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	if damaged {
+		r.o.Logger.Error("the stream held damaged messages, which were erased: they are published again", "stream", r.o.Stream)
+		return r.restart(ctx) // until then the server knows their ids
+	}
 	if !others {
 		s.cursor.Read = max(s.cursor.Read, end)
 	}
 	s.compared, s.relearns = server, s.relearns || s.cursor.Highest == 0 && len(s.present) > 0
 	return nil
+}
+
+// restart restarts the embedded server. It never returns nil: the server has to be back first.
+func (r *Relay) restart(ctx context.Context) error {
+	if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("restart of the server: %w", err)
+	}
+	return ErrNotConnected
 }
 
 func (r *Relay) subjects() string { return events.StreamSubjects(r.o.Prefix) }

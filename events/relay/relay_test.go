@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		serve(file)
 		return
 	}
+	if folder := os.Getenv(startedFolder); folder != "" {
+		startOnce(folder)
+		return
+	}
 	natsdtest.Parallel(4, 8)
 	natsdtest.KeepInMemory()
 	// The server's clock goroutine must not be born in a synctest bubble.

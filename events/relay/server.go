@@ -51,10 +51,7 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return nil, err
 	case found.Widened:
 		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
-		if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
-			return nil, fmt.Errorf("restart of the server: %w", err)
-		}
-		return nil, ErrNotConnected // the server has to be back first
+		return nil, r.restart(ctx)
 	}
 	s, have := &r.session, found.Info.Config
 	s.maxMessage, s.window = maxMessage(r.o.Conn, have), have.Duplicates

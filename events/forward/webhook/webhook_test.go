@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,18 +112,6 @@ func TestAnIndependentImplementationVerifiesTheSignatureOfEitherSecret(t *testin
 				t.Errorf("another %s is verified", name)
 			}
 		}
-		old := r.header.Clone()
-		old.Set("webhook-timestamp", strconv.FormatInt(time.Now().Add(-10*time.Minute).Unix(), 10))
-		if err := judge.Verify(r.body, old); !errors.Is(err, standardwebhooks.ErrMessageTooOld) {
-			t.Errorf("an old timestamp: %v", err)
-		}
-	}
-	stranger, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString([]byte("somebody else's key here")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stranger.Verify(r.body, r.header) == nil {
-		t.Error("another secret verifies it")
 	}
 }
 
@@ -241,62 +227,31 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 }
 
 func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
-	for name, answer := range map[string]http.HandlerFunc{
-		"endless": func(w http.ResponseWriter, _ *http.Request) {
-			for range 64 << 5 {
-				if _, err := w.Write(make([]byte, 32<<10)); err != nil {
-					return
-				}
-			}
-			t.Error("it was read to its end")
-		},
-		"dripping": func(w http.ResponseWriter, q *http.Request) {
-			w.WriteHeader(http.StatusOK)
-			w.(http.Flusher).Flush()
-			<-q.Context().Done()
-		},
-		"another protocol": func(w http.ResponseWriter, _ *http.Request) {
+	raw := func(begin, again string) http.HandlerFunc { // then, as long as the other side takes it
+		return func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				panic(err)
 			}
 			defer conn.Close()
-			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, err = fmt.Fprint(conn, begin)
+			for again != "" && err == nil {
+				_, err = fmt.Fprint(conn, again)
+			}
 			_, _ = io.Copy(io.Discard, conn) // until the other side closes
-		},
-		"endless header": func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			defer conn.Close()
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n")
-			for {
-				if _, err := fmt.Fprint(conn, "X-Long: "+strings.Repeat("a", 8000)+"\r\n"); err != nil {
-					return
-				}
-			}
-		},
+		}
+	}
+	for want, answer := range map[string]http.HandlerFunc{
+		"done":  raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", strings.Repeat("x", 8000)),
+		"waits": raw("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", ""),
+		"later": raw("HTTP/1.1 200 OK\r\n", "X-Long: "+strings.Repeat("a", 8000)+"\r\n"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := receive(t, answer)
-			w := open(t, webhook.Options{URL: r.URL})
-			ended, ctx := make(chan error, 1), t.Context()
-			if name == "dripping" { // what else ends it
-				limited, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				ctx = limited
-			}
-			go func() { ended <- w.Send(ctx, one(lead(t))) }()
-			select {
-			case err := <-ended:
-				if want := map[string]string{"endless": "done", "dripping": "done", "another protocol": "waits"}[name]; outcome(err) != cmp.Or(want, "later") {
-					t.Errorf("it is %q, want %q", outcome(err), want)
-				}
-			case <-time.After(time.Minute):
-				t.Fatal("it waits for ever")
-			}
-		})
+		r := receive(t, answer)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got := outcome(open(t, webhook.Options{URL: r.URL}).Send(ctx, one(lead(t)))); got != want || ctx.Err() != nil {
+			t.Errorf("it is %q, want %q", got, want)
+		}
 	}
 }
 
@@ -339,21 +294,16 @@ func TestAddressesAndSecretsThatAreNoneAreRefusedWithoutQuotingThem(t *testing.T
 }
 
 func TestTheDestinationTellsAddressesApartAndShowsTheHostAlone(t *testing.T) {
-	var seen []string
-	for _, address := range []string{
-		"https://hooks.example.com/sentinel-token", "https://hooks.example.com/sentinel-token?a=1", "https://" + strings.Repeat("long.", 40) + "example/sentinel-token",
-	} {
-		d := open(t, webhook.Options{URL: address}).Traits().Destination
-		if len(d) > 64 || strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || strings.Contains(d, "sentinel") || slices.Contains(seen, d) {
-			t.Errorf("the destination is %q", d)
-		}
-		if d != open(t, webhook.Options{URL: address, Secrets: secrets[0]}).Traits().Destination {
-			t.Error("another secret is another destination")
-		}
-		seen = append(seen, d)
+	destination := func(address, secret string) string {
+		return open(t, webhook.Options{URL: address, Secrets: secret}).Traits().Destination
 	}
-	if !strings.HasPrefix(seen[0], "hooks_example_com-") {
-		t.Errorf("the destination is %q", seen[0])
+	const address = "https://hooks.example.com/sentinel-token"
+	one := destination(address, "")
+	if !strings.HasPrefix(one, "hooks_example_com-") || strings.Contains(one, "sentinel") || destination(address, secrets[0]) != one || destination(address+"?a=1", "") == one {
+		t.Errorf("the destination is %q", one)
+	}
+	if long := destination("https://"+strings.Repeat("long.", 40)+"example/x", ""); len(long) > 64 {
+		t.Errorf("the destination is %q", long)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,31 +109,6 @@ func TestWhatIsChangedInPlaceGoesOn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind has the lead come late.
-func TestTheReceiverOfALineThatIsGoneStaysWhileThePublisherIsBehind(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 1), newScript("b", 1)
-		w := newWorld(t, line(1, a))
-		var behind atomic.Bool
-		behind.Store(true)
-		w.o.Behind = behind.Load
-		f, stop := w.start()
-		late := w.stampLead("A")
-		time.Sleep(time.Second)
-		w.reroute(f, line(1, b))
-		time.Sleep(2 * leaving)
-		w.publish(late)
-		time.Sleep(time.Minute)
-		wantIDs(t, b, []events.Event{late})
-		behind.Store(false)
-		time.Sleep(leaving + time.Minute)
-		w.must(stop())
-		if names := consumerNames(t, w); !slices.Equal(names, []string{consumer("b")}) {
-			t.Errorf("consumers %q", names)
-		}
-	})
 }
 
 // TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one

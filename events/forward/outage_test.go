@@ -3,12 +3,10 @@ package forward
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"doorbell/events"
 	"doorbell/events/stream"
 )
 
@@ -147,28 +145,6 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// What has had no answer once is a witness all the same: else the others would wait for a new lead.
-func TestADigestThatHasNoAnswerAndIsThenRefusedIsSentOneByOne(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		w.run(time.Second)
-		w.leads(8, "A100")
-		bad := w.history[0].ID
-		s.will(func(d Delivery) error {
-			switch {
-			case s.called() == 1:
-				return &Retry{Unanswered: true, Reason: "no answer in time"}
-			case slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }):
-				return &Refused{Reason: "no"}
-			}
-			return nil
-		})
-		w.run(10 * time.Minute)
-		if got := len(s.ids()); got != 7 || len(w.letters()) != 1 {
-			t.Errorf("%d leads and %d letters", got, len(w.letters()))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 //	routes 1:a/A,B email.2:b!X@insertion.>   the table: forwarder, line, receiver, agencies, all but these, types
 //	start, stop                              a forwarder; what it knows is in its files
 //	agencies A B, instance x, untaken        options of the next one
+//	behind, on time                          whether events of the past may still be published
 //	lead A [n], halt A, gone A               publishes leads, a halt, an insertion that disappeared
 //	held A [n], publish, resend              leads that are recorded now, and published later
 //	wait 1m                                  of virtual time
@@ -37,6 +39,7 @@ type story struct {
 	digest    int
 	pace      time.Duration
 	held      []events.Event
+	behind    atomic.Bool
 }
 
 // tell plays a story.
@@ -44,7 +47,7 @@ func tell(t *testing.T, text string) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
 		s := &story{world: newWorld(t), receivers: map[string]*script{}, digest: 1, pace: time.Second}
-		s.o.Forwarders = []string{"slack", "email"}
+		s.o.Forwarders, s.o.Behind = []string{"slack", "email"}, s.behind.Load
 		for n, line := range strings.Split(strings.TrimSpace(text), "\n") {
 			for _, command := range strings.Split(line, ";") {
 				if words := strings.Fields(command); len(words) > 0 {
@@ -200,6 +203,8 @@ func (s *story) do(where, verb string, words []string) {
 		}
 		got := status(lost, func(w WorkerStatus) bool { return w.Destination == "" })
 		check(fmt.Sprint(got) == first, got)
+	case "behind", "on":
+		s.behind.Store(verb == "behind")
 	case "digest":
 		s.digest, _ = strconv.Atoi(first)
 	case "pace":
@@ -361,6 +366,8 @@ var stories = map[string]string{
 	"perhaps delivered": `
 		digest 20; routes 1:a; start; stop; lead A 8; a: lost; start; wait 10m; a called 3; letters 1-8
 		a: up; stop; start; wait 1m; a took`,
+	"no answer, and then a refusal": `
+		digest 20; routes 1:a; start; stop; lead A 8; a: lost; start; a: refuses 1; wait 10m; a has 2-8; letters 1`,
 	"a full mailbox holds up no other": `
 		routes 1:nora 1:max; start; max: full; lead A 4; wait 1m; nora took 1-4; stop
 		max: up; start; wait 1m; nora took 1-4; max took 1-4`,
@@ -424,6 +431,9 @@ var stories = map[string]string{
 	"types that are added begin with what is new":  `routes 1:a; start; lead A; gone A; wait 1s; routes 1:a@contact_request.created,insertion.>; wait 1m; gone A; wait 1m; a took 1 3`,
 	"two addresses take over, one of them is down": `routes 1:a; a: down; d: down; start; lead A; wait 2s; routes 1:c 1:d; wait 2m; routes 1:c 1:d 2:a/X; wait 2m; d: up; wait 10m; c took 1; d took 1`,
 	"a line is put back":                           `routes 1:a/A 2:b; start; lead A; wait 1m; routes 1:b; wait 15m; consumers b; lead A; wait 1m; routes 1:a/A 2:b; wait 2s; lead A; wait 1m; a took 1 3; b took 2`,
+	"a line goes while the publisher is behind": `
+		behind; routes 1:a; start; held A; wait 1s; routes 1:b; wait 20m; publish; wait 1m; b took 1
+		on time; wait 11m; consumers b`,
 	"a change before the forwarder has begun": `
 		routes 1:a; no stream; start; wait 1m; stream; lead A; wait 1ms; routes 1:b; wait 1m; b took 1`,
 	"a change while NATS is away": `

@@ -278,17 +278,14 @@ func (f *finder) rank(p *place) rank {
 			number(expected), number(g == gradeSure), number(own), number(generic), int(g), -depth, countReferences(p),
 		}
 	}
-	switch {
-	case p.lone && !f.isListed(p):
-		g = min(g, gradeHinted)
-	case p.isCalled(sideNames), p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) }):
+	if p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) }) {
 		g = min(g, gradeLikely) // theirs have times and addresses too
 	}
 	isSure := g == gradeSure
 	return rank{
 		// A list of its own name comes before what may be something else, even if it is empty, as
 		// agents have times and addresses too.
-		number(expected && own || isSure && (own || generic)),
+		number(isSure && (own || generic)),
 		// That records were here before does not decide between two lists that are sure: the other
 		// one may hold the new ones.
 		number(expected && !isSure && g > gradeNone), number(own), number(isSure), number(expected && !isSure),

@@ -129,7 +129,8 @@ func (x *exchange) saysNothing() bool {
 func (c *Client) contactRequest(element value, flawed bool, asked Request) (r ContactRequest, stranger string) {
 	r.decoded, r.Record, r.Defects = compact(element, flawed)
 	o := r.object()
-	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, func(s string) bool { return sameReference(s, asked.Reference) }) {
+	isAsked := func(s string) bool { return sameReference(s, asked.Reference) }
+	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, isAsked) {
 		stranger = "one of another insertion"
 	}
 	if o.isForeign(asked.AgencyID) {
@@ -208,7 +209,7 @@ func (o object) scopes() iter.Seq[object] {
 			return
 		}
 		for inner := range o.all(scopeNames...) {
-			isProperty := inner.reference() != "" && !slices.ContainsFunc(inner.object(), func(m value) bool { return m.isCalled(personal) })
+			isProperty := inner.reference() != "" && !inner.object().has(personal)
 			if !isProperty && !yield(inner.object()) {
 				return
 			}

@@ -105,7 +105,8 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 	if f.expected.raw != nil && !slices.ContainsFunc(f.places, f.isExpected) {
 		f.add(at)
 	}
-	f.none = f.asksContacts() && root.object().highest() <= 0 && !slices.ContainsFunc(f.places, (*place).holdsSomething)
+	f.none = f.asksContacts() && root.object().highest() <= 0 &&
+		!slices.ContainsFunc(f.places, (*place).holdsSomething)
 	l := found{flawed: root.flawed, place: place{up: at}}
 	switch best := f.best(configured != ""); {
 	case len(best) > 1:
@@ -114,10 +115,13 @@ func (x *exchange) find(names, idFields []string, configured string) (found, err
 		l.up = best[0].up
 	case len(best) == 1:
 		l.place = *best[0]
-	case f.countsNone(root.object(), at, headerTotal(x.header)), f.showsNone(root.object(), at, configured != ""):
+	case f.countsNone(root.object(), at, headerTotal(x.header)),
+		f.showsNone(root.object(), at, configured != ""):
 	case x.isPastEnd(root.object(), at):
 		if l.ended = at.kind() == jsontext.KindNull; !l.ended {
-			return found{}, &DriftError{Request: x.request, Expected: what, Found: "none", Status: x.status, PastEnd: true}
+			drift := x.drift(what, "none")
+			drift.PastEnd = true
+			return found{}, drift
 		}
 	case f.known:
 		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
@@ -169,9 +173,10 @@ func (f *finder) explore(p *place) {
 	if p.depth == maxListDepth || p.isIndexed() || isRecord && p.grade == gradeSure {
 		return
 	}
-	isDated := slices.ContainsFunc(p.object(), func(m value) bool { return m.isCalled(surest) })
+	isDated := p.object().has(surest)
 	for _, m := range p.object() {
-		inner := &place{value: m, up: p, depth: p.depth + 1, inRecord: p.inRecord || isRecord, inDated: p.inDated || isDated}
+		inner := &place{value: m, up: p, depth: p.depth + 1}
+		inner.inRecord, inner.inDated = p.inRecord || isRecord, p.inDated || isDated
 		switch {
 		case m.isCalled(errorNames): // a list of errors is none of records
 		case m.isArray(), m.isObject():
@@ -275,10 +280,11 @@ func (f *finder) rank(p *place) rank {
 	}
 	if !f.asksContacts() {
 		return rank{
-			number(expected), number(g == gradeSure), number(own), number(generic), int(g), -depth, countReferences(p),
+			number(expected), number(g == gradeSure), number(own), number(generic),
+			int(g), -depth, countReferences(p),
 		}
 	}
-	if p.isCalled(sideNames) || p.isInside(func(up *place) bool { return up.isCalled(insertionMembers) }) {
+	if p.isCalled(sideNames) || p.isInside(insertionMembers) {
 		g = min(g, gradeLikely) // theirs have times and addresses too
 	}
 	isSure := g == gradeSure
@@ -288,8 +294,9 @@ func (f *finder) rank(p *place) rank {
 		number(isSure && (own || generic)),
 		// That records were here before does not decide between two lists that are sure: the other
 		// one may hold the new ones.
-		number(expected && !isSure && g > gradeNone), number(own), number(isSure), number(expected && !isSure),
-		number(g >= gradeLikely), number(generic), int(g), -depth,
+		number(expected && !isSure && g > gradeNone),
+		number(own), number(isSure), number(expected && !isSure), number(g >= gradeLikely),
+		number(generic), int(g), -depth,
 	}
 }
 
@@ -320,7 +327,8 @@ func (f *finder) mayHold(p *place) bool {
 	case isExpected:
 		return f.asksContacts() || p.grade == gradeSure
 	case f.known && p.grade < gradeLikely:
-		return f.asksContacts() && (isOwn || p.depth == 0) // records were elsewhere, and this may be anything
+		// Records were elsewhere, and this may be anything.
+		return f.asksContacts() && (isOwn || p.depth == 0)
 	case !isNamed && p.depth > 0:
 		return p.grade >= gradeLikely || !f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
 	}
@@ -338,9 +346,12 @@ func (f *finder) isRecord(o object) bool {
 	var isDated, isSomeones bool
 	for _, m := range o {
 		switch {
-		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames),
-			(m.isArray() || m.isObject()) && m.name.plain != "emails" && (m.isCalled(genericNames) || m.isCalled(contactNames)):
-			return false // emails may be addresses
+		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames):
+			return false
+		case (m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)):
+			if m.name.plain != "emails" { // which may be addresses
+				return false
+			}
 		case m.isCalled(surest):
 			isDated = true
 		case m.isCalled(personal), m.isCalled(f.idFields):
@@ -356,7 +367,8 @@ func (f *finder) countsNone(root object, at *place, header int) bool {
 	for ; at != nil; at = at.up {
 		highest = max(highest, at.object().highest())
 	}
-	return highest == 0 && !slices.ContainsFunc(f.places, func(p *place) bool { return p.isList() && len(p.inner) > 0 })
+	isFilled := func(p *place) bool { return p.isList() && len(p.inner) > 0 }
+	return highest == 0 && !slices.ContainsFunc(f.places, isFilled)
 }
 
 // showsNone reports whether a response has nothing where contact requests were before, or a list of
@@ -426,12 +438,13 @@ func (p *place) isNamed(names []string) bool { return p.isCalled(names) || p.onl
 // onlyOf reports whether a place is the only element of what has one of the names, as
 // <list><element/></list> becomes in JSON.
 func (p *place) onlyOf(names []string) bool {
-	return p.up != nil && len(p.up.inner) == 1 && p.up.isCalled(names) && (p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
+	return p.up != nil && len(p.up.inner) == 1 && p.up.isCalled(names) &&
+		(p.isCalled(wrapperNames) || p.isCalled(insertionMembers))
 }
 
-// isInside reports whether one of the places around a place is what is looked for.
-func (p *place) isInside(wanted func(*place) bool) bool {
-	return p.up != nil && (wanted(p.up) || p.up.isInside(wanted))
+// isInside reports whether one of the places around a place has one of the names.
+func (p *place) isInside(names []string) bool {
+	return p.up != nil && (p.up.isCalled(names) || p.up.isInside(names))
 }
 
 // isList reports whether a place is an array or an object with index keys.
@@ -459,7 +472,7 @@ func (p *place) records() []value {
 	case p.isIndexed():
 		list := slices.DeleteFunc(slices.Clone(p.inner), func(m value) bool { return !m.isObject() })
 		slices.SortFunc(list, func(a, b value) int {
-			return cmp.Or(cmp.Compare(len(a.name.text), len(b.name.text)), strings.Compare(a.name.text, b.name.text))
+			return cmp.Or(len(a.name.text)-len(b.name.text), strings.Compare(a.name.text, b.name.text))
 		})
 		return list
 	case p.isObject() && len(p.inner) > 0:

@@ -303,6 +303,11 @@ func (o object) object(names ...string) object {
 	return nil
 }
 
+// has reports whether there is a member of one of the names.
+func (o object) has(names []string) bool {
+	return slices.ContainsFunc(o, func(m value) bool { return m.isCalled(names) })
+}
+
 // text is the trimmed content of the first that is a text with more than white space.
 func (o object) text(names ...string) string { return o.first(value.text, names) }
 

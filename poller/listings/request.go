@@ -209,7 +209,9 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, broken
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room)}
+	x := &exchange{
+		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room),
+	}
 	if resp.StatusCode != http.StatusOK {
 		defer x.drop()
 		return x, x.refusal(resp)

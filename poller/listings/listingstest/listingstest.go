@@ -64,7 +64,6 @@ const (
 // Fixture is one answer and what it means.
 type Fixture struct {
 	Name      string
-	Comment   string // why it is there; may be empty
 	Operation string
 	Learned   *string // JSON pointer to where records were found before; nil: nothing is known
 	Wire      []byte  // all that goes over the connection, which is closed then

@@ -34,10 +34,8 @@ func parseFile(file, text string) (list []Fixture) {
 
 func parseSection(name, rest string) []Fixture {
 	f := Fixture{Name: name}
-	for strings.HasPrefix(rest, "# ") {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		f.Comment += strings.TrimPrefix(line, "# ")
+	for strings.HasPrefix(rest, "# ") { // a comment
+		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	line, answer, _ := strings.Cut(rest, "\n")
 	question, meaning, ok := strings.Cut(line, " => ")

@@ -22,21 +22,17 @@ type Report struct {
 	ContactRequests int       `json:"contactRequests"`
 	Events          int       `json:"events"`
 	// Findings are what is wrong, a sentence each, without anything about a person. None: the file
-	// is sound.
+	// is sound. There may be more than are listed.
 	Findings []string `json:"findings,omitempty"`
-	// More counts the findings beyond those.
-	More int `json:"more,omitempty"`
 }
 
 // mostFindings bounds what a report lists.
 const mostFindings = 100
 
 func (r *Report) find(format string, args ...any) {
-	if len(r.Findings) >= mostFindings {
-		r.More++
-		return
+	if len(r.Findings) < mostFindings {
+		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 	}
-	r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 }
 
 // Damage is the error of a report with findings.

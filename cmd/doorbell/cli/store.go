@@ -86,7 +86,7 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if err != nil {
 		return err
 	}
-	if n := len(r.Findings) + r.More; n > 0 {
+	if n := len(r.Findings); n > 0 {
 		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), advice)
 	}
 	return cmp.Or(p.result(c.JSON, map[string]store.Report{"store": r}, verifiedText(r)), err)
@@ -128,9 +128,6 @@ func verifiedText(r store.Report) string {
 	text, what := "", "is sound: "+reportText(r)
 	for _, finding := range r.Findings {
 		text, what = text+finding+"\n", "is damaged"
-	}
-	if r.More > 0 {
-		text += fmt.Sprintf("and %d more\n", r.More)
 	}
 	return text + fmt.Sprintf("%s, store %s of %s, %s", r.Path, r.StoreID, r.BaseURL, what)
 }

@@ -279,7 +279,7 @@ type Kind struct {
 
 func (k *Kind) Validate() error {
 	if k.Type != "" && !config.KnownType(k.Type) {
-		return fmt.Errorf("--type: there is no event type %q; %s", k.Type, config.TypeHint(k.Type))
+		return fmt.Errorf("--type: there is no event type %q; %s", k.Type, config.TypesAre)
 	}
 	return validAgency("--agency", k.Agency)
 }

@@ -82,7 +82,7 @@ type RoutesTestCmd struct {
 
 func (c *RoutesTestCmd) Validate() error {
 	if c.Type != "" && (!config.KnownType(c.Type) || strings.HasSuffix(c.Type, ">")) {
-		return errors.New("--type: is not an event type; " + config.TypeHint(c.Type))
+		return errors.New("--type: is not an event type; " + config.TypesAre)
 	}
 	return validAgency("AGENCY", c.Agency)
 }

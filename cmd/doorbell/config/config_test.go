@@ -133,22 +133,14 @@ func TestACommandReadsOnlyItsOwnGroups(t *testing.T) {
 	}
 }
 
-func TestEmptyCountsAsNotSet(t *testing.T) {
-	c := mustRead(t, fit("DOORBELL_POLL_INTERVAL=", "DOORBELL_MAX_STALENESS= ", "DOORBELL_API_KEY_FILE=", "DOORBELL_NATS_URL="))
-	if c.Poll.PollInterval != 30*time.Second || c.NATS.URL != "" {
-		t.Errorf("got %v and %q", c.Poll.PollInterval, c.NATS.URL)
-	}
-}
-
 // wrongInputs are settings that are refused, each with one sentence: the variable at fault, and a
 // part of what it says to do.
 var wrongInputs = []struct{ environ, about, says string }{
 	{"BASE_URL=", "BASE_URL", "is not set; write"},
 	{"BASE_URL=api.example.com", "BASE_URL", "write it whole, like https://"},
-	{"BASE_URL=ftp://api.example.com", "BASE_URL", "write it whole, like https://"},
 	{"BASE_URL=https://{host}/", "BASE_URL", "write it whole, like https://"},
-	{"BASE_URL=https:///v1", "BASE_URL", "names no usable host"},
-	{"BASE_URL=https://api.example.com:99999", "BASE_URL", "names no usable host"},
+	{"BASE_URL=https:///v1", "BASE_URL", "write it whole, like https://"},
+	{"BASE_URL=https://api.example.com:99999", "BASE_URL", "write it whole, like https://"},
 	{"BASE_URL=https://u:" + secret + "@api.example.com", "BASE_URL", "leave out what stands before the @"},
 	{"BASE_URL=https://api.example.com/?key=" + secret, "BASE_URL", "leave out everything from the ?"},
 	{"BASE_URL=http://api.example.com", "BASE_URL", "name the host in DOORBELL_ALLOW_PLAINTEXT"},
@@ -163,20 +155,12 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"API_KEY=", "API_KEY", "write the key for all agencies, or one for each into DOORBELL_API_KEYS, like A100=key"},
 	{"API_KEY= && API_KEYS=A100=" + secret, "API_KEYS", "has no key for B200; add A100=key for each"},
 	{"API_KEY=" + secret + "\nx", "API_KEY", "what no header can carry; write the key alone"},
-	{"API_KEY=é" + secret, "API_KEY", "what no header can carry"},
 	{`API_KEY="` + secret + `"`, "API_KEY", "write the key alone, without name, scheme, agency, quotes"},
-	{"API_KEY=DOORBELL_API_KEY=" + secret, "API_KEY", "write the key alone"},
-	{"API_KEY=ApiKey " + secret, "API_KEY", "write the key alone"},
 	{`API_KEY={"apiKey":"` + secret + `"}`, "API_KEY", "write the key alone"},
 	{"API_KEY=A100=" + secret, "API_KEY", "write the key alone"},
-	{"API_KEY=A100:" + secret, "API_KEY", "begins with an agency and is no key; write A100=key into DOORBELL_API_KEYS"},
-	{"API_KEY= && API_KEYS=a100", "API_KEYS", "begins with an agency and is no key; write A100=key"},
 	{"API_KEY= && API_KEYS=A100=Bearer " + secret, "API_KEYS", "for A100 holds more than a key"},
-	{"API_KEY= && API_KEYS=A100=a," + secret, "API_KEYS", "for A100 holds more than a key"},
 	{"API_KEY= && API_KEYS=A100=a\n" + secret, "API_KEYS", "entry 2 names no agency; write A100=value"},
-	{"API_KEY= && API_KEYS=API_KEYS=A100=" + secret, "API_KEYS", "write the key alone"},
 	{"API_KEY= && API_KEYS=A100=", "API_KEYS", "agency A100 has no value; write A100=value"},
-	{"AGENCIES= && API_KEY= && API_KEYS=" + secret, "API_KEYS", "names no agency; write A100=key"},
 	{"API_KEYS=A100=a,A100=b", "API_KEYS", "A100 is named twice"},
 	{"API_KEYS=*=" + secret, "API_KEYS", "keep one"},
 	{"API_KEY= && API_KEY_FILE=/none/key", "API_KEY_FILE", "/none/key, which does not exist; make the file"},
@@ -184,9 +168,7 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"API_KEY_FILE=/none", "API_KEY", "both set; keep one"},
 	{"POLL_INTERVAL=30", "POLL_INTERVAL", "write it like 30s"},
 	{"RETENTION=1.5d", "RETENTION", "write it like 30s, 5m, 2h or 30d"},
-	{"RETENTION=200000d", "RETENTION", "write it like 30s, 5m, 2h or 30d"},
 	{"RETENTION=1m", "RETENTION", "must be between 2m and 87600h"},
-	{"REQUEST_TIMEOUT=-1s", "REQUEST_TIMEOUT", "must be between 1ms and 10m"},
 	{"MAX_STALENESS=0s", "MAX_STALENESS", "neither auto nor a duration"},
 	{"MAX_STALENESS=100ms", "MAX_STALENESS", "set DOORBELL_REQUESTS_PER_SECOND to at least 10, or allow at least 200ms"},
 	{"REQUESTS_PER_SECOND=" + secret, "REQUESTS_PER_SECOND", "is not a number"},
@@ -198,7 +180,6 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"PEOPLE=A100=contacts,*=none", "PEOPLE", "for A100 must be one of full, contact, none"},
 	{"TIMEZONE=Zurich", "TIMEZONE", "like Europe/Zurich"},
 	{"INSERTIONS_FILTER=city=" + secret, "INSERTIONS_FILTER", "which has offerType, rankType and searchQuery"},
-	{"INSERTIONS_FILTER=offerType=RENT&offerType=BUY", "INSERTIONS_FILTER", "each once"},
 	{"IGNORE_FIELDS=insertion:/a,agency:/b", "IGNORE_FIELDS", "entry 2 is not a pointer; write insertion:/path"},
 	{"RECORDS_PATH=insertion:/a,insertion:/b", "RECORDS_PATH", "several paths for one kind; write one"},
 	{"ALLOW_PLAINTEXT=http://api", "ALLOW_PLAINTEXT", "entry 1 must be the name of a host alone"},
@@ -209,7 +190,6 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"INSTANCE=a.b", "INSTANCE", "write at most 32 letters, digits"},
 	{"STANDBY=leads", "STANDBY", "needs an external NATS"},
 	{"SUBJECT_PREFIX=listings.>", "SUBJECT_PREFIX", "letters, digits"},
-	{"SUBJECT_PREFIX=\xff", "SUBJECT_PREFIX", "not UTF-8"},
 	{"DATA_DIR=/a\x1b[2Jb", "DATA_DIR", "control character"},
 	{"NATS_URL=http://u:" + secret + "@host", "NATS_URL", "write it like nats://host:4222"},
 	{"NATS_URL=host && NATS_PASSWORD=" + secret, "NATS_PASSWORD", "without NATS_USER"},
@@ -220,7 +200,6 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"NATS_URL=host && NATS_CREDS=/none/creds", "NATS_CREDS", "/none/creds, which does not exist"},
 	{"PING_URL=http://ping.example/" + secret, "PING_URL", "write https://"},
 	{"SLACK_URL=hooks.slack.com/services/" + secret, "SLACK_URL", "write it whole, like https://"},
-	{"SLACK_URL=" + hook + "," + hook, "SLACK_URL", "two addresses; write A100=address,B200=address"},
 	{"SLACK_URL=A100=" + hook + ",B200=" + secret, "SLACK_URL", "for B200 is not an https"},
 	{"EMAIL_SMTP=mail.example.com:587", "EMAIL_SMTP", "write it like smtp://"},
 	{"EMAIL_SMTP=smtp://u:" + secret + "@mail.example.com", "EMAIL_SMTP", "write it into DOORBELL_EMAIL_PASSWORD"},
@@ -232,24 +211,15 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"EMAIL_TO=a@x.example,b@x.example", "EMAIL_TO", "with ; between several"},
 	{"EMAIL_TO=" + strings.Repeat("a@x.example;", 51), "EMAIL_TO", "1 to 50 recipients"},
 	{"LANGUAGE=A100=rm,*=de", "LANGUAGE", "for A100 must be one of en, de, fr, it"},
-	{"AGENCY_NAMES=Muster Immobilien AG", "AGENCY_NAMES", "write A100=Muster Immobilien AG"},
 	{"WEBHOOK_URL=" + hook + " && WEBHOOK_SECRET=" + secret, "WEBHOOK_SECRET", "write whsec_ and"},
-	{"WEBHOOK_URL=" + hook + " && WEBHOOK_SECRET=A100=" + whsec, "WEBHOOK_URL", "gives one address two secrets or templates"},
-	{"WEBHOOK_SECRET=" + whsec, "WEBHOOK_SECRET", "without DOORBELL_WEBHOOK_URL"},
-	{"=HTTPS_PROXY=http://u:" + secret + "@:8080", "=HTTPS_PROXY", "write it like http://"},
-	{"=https_proxy=ftp://proxy.example:21", "=https_proxy", "write it like http://"},
 	{"CLUSTER=" + secret, "CLUSTER", "with disjoint DOORBELL_AGENCIES on one stream"},
-	{"CLUSTER_FILE=/none", "CLUSTER_FILE", "is no longer supported"},
 	{"API_KEY_NEXT=" + secret, "API_KEY_NEXT", "an agency has one key; unset it"},
 	{"STREAM=LEADS", "STREAM", "is named after DOORBELL_SUBJECT_PREFIX"},
 	{"EMAIL_MIN_SCORE=50", "EMAIL_MIN_SCORE", "write a table of routes, which DOORBELL_ROUTES_FILE names"},
 }
 
-// variable is the full name of a variable in the table; = stands before one of others.
+// variable is the full name of a variable in the table.
 func variable(name string) string {
-	if other, is := strings.CutPrefix(name, "="); is {
-		return other
-	}
 	if strings.HasPrefix(name, "NATS_") && !strings.HasPrefix(name, "NATS_LISTEN") {
 		return name
 	}
@@ -295,12 +265,6 @@ func TestAllProblemsAreReportedTogetherInTheOrderOfThePage(t *testing.T) {
 func TestPlainHTTPIsForLoopbackAndAllowedHosts(t *testing.T) {
 	for _, base := range []string{"localhost:3668", "127.0.0.1:3668/prefix", "[::1]:80", "Api.Internal:8080"} {
 		mustRead(t, fit("DOORBELL_ALLOW_PLAINTEXT=api.internal", "DOORBELL_BASE_URL=http://"+base))
-	}
-}
-
-func TestAProxyMayHaveAPasswordAndNoScheme(t *testing.T) {
-	for _, proxy := range []string{"http://proxy.example:3128", "proxy.example:3128", "socks5://u:p@[::1]:1080"} {
-		mustRead(t, fit("HTTPS_PROXY="+proxy))
 	}
 }
 
@@ -432,10 +396,10 @@ func TestOddNamesAndSettingsWithoutEffectAreWarnedAbout(t *testing.T) {
 	const none = "is not a setting and is ignored"
 	for environ, want := range map[string]string{
 		"POLL_INTERVALL=x": none + "; did you mean DOORBELL_POLL_INTERVAL?", "APIKEY=x": none + "; did you mean DOORBELL_API_KEY?",
-		"URL=x": none + "; did you mean DOORBELL_BASE_URL?", "AGENCY=x": none + "; did you mean DOORBELL_AGENCIES?",
+		"AGENCY=x":      none + "; did you mean DOORBELL_AGENCIES?",
 		"API_KEY_FIL=x": none + "; did you mean DOORBELL_API_KEY_FILE?", "SLAK_URL=x": none + "; did you mean DOORBELL_SLACK_URL?",
-		"TOKEN=x": none + "; did you mean DOORBELL_HTTP_TOKEN?", "BASE_URL_FILE=x": none + "; did you mean DOORBELL_BASE_URL?",
-		"NATSURL=x": none + "; did you mean DOORBELL_NATS_URL?", "FOO=" + secret: none, "HTTP_PORT=80": none + "; did you mean DOORBELL_HTTP_TOKEN?",
+		"BASE_URL_FILE=x": none + "; did you mean DOORBELL_BASE_URL?",
+		"NATSURL=x":       none + "; did you mean DOORBELL_NATS_URL?", "FOO=" + secret: none, "HTTP_PORT=80": none + "; did you mean DOORBELL_HTTP_TOKEN?",
 		"PAGE_SIZE=50": "no longer has an effect: walks ask for", "CONFIRM_DISAPPEARED=3": "when two complete walks miss it",
 		"PEOPLE_RETENTION=24h": "set that shorter, or DOORBELL_PEOPLE", "MAX_BODY=1MiB": "32 MiB",
 		"CLUSTER_GENERATION_FILE=/none": "no longer has an effect; remove it", "CLUSTER= ": "",
@@ -454,16 +418,6 @@ func TestOddNamesAndSettingsWithoutEffectAreWarnedAbout(t *testing.T) {
 	}
 }
 
-func TestRemovedSettingsAreNoSettings(t *testing.T) {
-	for _, name := range knownNames() {
-		for _, old := range removed {
-			if old.name.MatchString(strings.TrimPrefix(name, "DOORBELL_")) {
-				t.Errorf("%s is a setting", name)
-			}
-		}
-	}
-}
-
 func TestATemplateThatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 	header := `"headers": {"Authorization": "Bearer ` + secret + `"}`
 	read := func(setting string) (*Config, error) {
@@ -472,7 +426,7 @@ func TestATemplateThatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 	for text, says := range map[string]string{
 		"{" + header + ",\n\"body\": x}":                                    "is refused: line 2: it is not JSON",
 		"{" + header + `, "body": {"properties": {"email": "{{.contact"}}}`: "at body.properties.email: this is not a Go template",
-		"{" + header + `, "body": {}, "types": ["lead.created"]}`:           "at types: entry 1 is not an event type; did you mean contact_request.created?",
+		"{" + header + `, "body": {}, "types": ["lead.created"]}`:           "at types: entry 1 is not an event type; schemas/README.md lists them",
 	} {
 		path := write(t, text)
 		_, err := read(path)
@@ -561,31 +515,5 @@ func TestTheTagsOfEveryFieldAreFit(t *testing.T) {
 		if ofKubernetes.MatchString(s.Name + "=") {
 			t.Errorf("%s: Kubernetes sets such names", s.Name)
 		}
-	}
-}
-
-func TestTwoReadingsAtTheSameTimeDoNotMeet(t *testing.T) {
-	before := os.Environ()
-	done := make(chan error)
-	for i := range 8 {
-		go func() {
-			rate := float64(i + 1)
-			c, err := Read(fit(fmt.Sprintf("DOORBELL_REQUESTS_PER_SECOND=%g", rate)))
-			if err == nil {
-				c, err = Read(fit(fmt.Sprintf("DOORBELL_REQUESTS_PER_SECOND=%g", rate)), GroupPoll)
-			}
-			if err == nil && c.Poll.RequestsPerSecond != rate {
-				err = fmt.Errorf("%g requests a second, want %g", c.Poll.RequestsPerSecond, rate)
-			}
-			done <- err
-		}()
-	}
-	for range 8 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if !slices.Equal(before, os.Environ()) {
-		t.Error("a reading left something in the environment of the process")
 	}
 }

@@ -82,16 +82,11 @@ names:
 	}
 }
 
-// nearest returns the known name that ends with name, otherwise the one with the fewest edits; none
-// if most letters differ. The first of equals is the most used.
+// nearest returns the known name with the fewest edits; none if most letters differ. The first of
+// equals is the most used.
 func nearest(name string, known []string) string {
 	name = strings.TrimSuffix(name[:min(len(name), 100)], FileSuffix)
 	own := strings.TrimPrefix(name, "DOORBELL_")
-	for _, k := range known {
-		if k == name || k == own || strings.HasSuffix(k, "_"+own) { // HTTP_TOKEN for TOKEN
-			return k
-		}
-	}
 	found := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	if distance(name, found) > (len(own)+1)/2 {
 		return ""
@@ -119,23 +114,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// TypeHint names the type or group of types that may have been meant. People say lead.
-func TypeHint(name string) string {
-	var known []string
-	for _, t := range events.Types {
-		group, _, _ := strings.Cut(string(t), ".")
-		known = append(known, string(t), group+".>")
-	}
-	if found := nearest(strings.Replace(name, "lead", "contact_request", 1), known); found != "" {
-		return "did you mean " + found + "?"
-	}
-	return "schemas/README.md lists them"
-}
-
-// AlertPattern reports whether a type or pattern means alerts alone.
-func AlertPattern(pattern string) bool {
-	return strings.HasPrefix(pattern, "access.") || strings.HasPrefix(pattern, "watch.")
-}
+// TypesAre says where the types are listed.
+const TypesAre = "schemas/README.md lists them"
 
 // KnownType reports whether a type, or a group of them as access.>, exists.
 func KnownType(name string) bool {

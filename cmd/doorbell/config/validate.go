@@ -40,23 +40,8 @@ func (r *reader) validate(c *Config, poll, forwards bool) {
 	if forwards {
 		r.validateForward(c)
 	}
-	if poll || forwards {
-		r.validateProxy()
-	}
 	r.warnUnwatched(c.Agencies)
 	r.checkNames()
-}
-
-var proxy = regexp.MustCompile(`^((https?|socks5h?)://)?([^/]*@)?` +
-	`(\[[0-9a-fA-F:.]+\]|[^][/:@\s]+)(:\d+)?/?$`)
-
-// validateProxy refuses a proxy that net/http would silently ignore. Its address may hold a
-// password.
-func (r *reader) validateProxy() {
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
-		r.wrongIf(r.environ[name] != "" && !proxy.MatchString(r.environ[name]), name,
-			"is not the address of a proxy; write it like http://proxy.example.com:3128, or unset it")
-	}
 }
 
 // validateValue holds each text of a value against the tags choice and is of its field, and a
@@ -191,14 +176,8 @@ func isASCII(text string) bool {
 func URLTrouble(text string, plaintext List) string {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" ||
-		strings.ContainsAny(text, " \"<>\\{}"):
+	case err != nil || !hasHost(u, "https", "http") || strings.ContainsAny(text, " \"<>\\{}"):
 		return "is not an https:// address; write it whole, like https://api.example.com"
-	case strings.Contains(text, ",http"):
-		return "looks like two addresses; write A100=address,B200=address, " +
-			"and %2C for a comma within an address"
-	case !hasHost(u):
-		return "names no usable host; write it like https://api.example.com"
 	case u.User != nil:
 		return "holds a user or password; leave out what stands before the @"
 	case u.Scheme == "http" && !forward.MayBePlain(u.Hostname(), plaintext):
@@ -208,10 +187,12 @@ func URLTrouble(text string, plaintext List) string {
 	return ""
 }
 
-// hasHost reports whether a URL names a host, and a port that exists or none.
-func hasHost(u *url.URL) bool {
+// hasHost reports whether a URL has one of the schemes and names a host, and a port that exists or
+// none. A comma begins another address.
+func hasHost(u *url.URL, schemes ...string) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	return u.Hostname() != "" && !strings.HasSuffix(u.Host, ":") && (u.Port() == "" || err == nil && port > 0)
+	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && !strings.Contains(u.Path, ",http") &&
+		!strings.HasSuffix(u.Host, ":") && (u.Port() == "" || err == nil && port > 0)
 }
 
 // Loopback reports whether a host name or address means this machine and nothing else.
@@ -232,10 +213,8 @@ func serversTrouble(text string, _ List) string {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
 			server = "nats://" + server
 		}
-		u, err := url.Parse(server)
-		if err != nil || !hasHost(u) || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-			return "is not the address of a NATS server; " +
-				"write it like nats://host:4222 or tls://host:4222"
+		if u, err := url.Parse(server); err != nil || !hasHost(u, "nats", "tls", "ws", "wss") {
+			return "is not the address of a NATS server; write it like nats://host:4222 or tls://host:4222"
 		}
 	}
 	return ""
@@ -244,11 +223,10 @@ func serversTrouble(text string, _ List) string {
 // smtpTrouble looks at the address of a mail server. A server that offers no TLS is found out when
 // it is connected to, and gets nothing.
 func smtpTrouble(text string, _ List) string {
-	const like = "write it like smtp://user@host:587 or smtps://user@host:465"
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || !hasHost(u) ||
-		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
-		return "is not the address of a mail server; " + like + ". An @ in the user is written %40"
+	if err != nil || !hasHost(u, "smtp", "smtps") || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return "is not the address of a mail server; " +
+			"write it like smtp://user@host:587 or smtps://user@host:465, an @ in the user as %40"
 	}
 	if _, password := u.User.Password(); password {
 		return "holds a password; write it into DOORBELL_EMAIL_PASSWORD, and the user alone before the @"
@@ -372,19 +350,12 @@ func (r *reader) authorities(file string) *x509.CertPool {
 // agencies pairs agencies and keys, and reports which have none.
 func (r *reader) agencies(p Poll) (list []Agency) {
 	const watched, one, each = "DOORBELL_AGENCIES", "DOORBELL_API_KEY", "DOORBELL_API_KEYS"
-	ids, forAll := []string(p.Agencies), p.APIKeys.Of(AnyAgency)
+	ids := []string(p.Agencies)
 	if len(ids) == 0 {
 		ids = p.APIKeys.Named
 	}
-	for name, key := range map[string]Secret{one: p.APIKey, each: forAll} {
-		beginning, _, _ := strings.Cut(key.Reveal(), ":")
-		r.wrongIf(slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, beginning) }),
-			name, "begins with an agency and is no key; write A100=key into DOORBELL_API_KEYS")
-	}
-	r.wrongIf(!forAll.IsZero() && !p.APIKey.IsZero(), each,
+	r.wrongIf(!p.APIKeys.Of(AnyAgency).IsZero() && !p.APIKey.IsZero(), each,
 		"has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
-	r.wrongIf(len(ids) == 0 && !p.APIKeys.IsZero(), each,
-		"names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
 	r.wrongIf(len(ids) == 0 && r.good(each), watched,
 		"is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
 	r.wrongIf(p.APIKey.IsZero() && p.APIKeys.IsZero() && r.good(each), one, "is not set; "+
@@ -408,44 +379,29 @@ func (r *reader) agencies(p Poll) (list []Agency) {
 	return list
 }
 
-// validateForward holds the settings of each receiver against each other. A table of routes may
-// name the addresses.
+// validateForward holds the settings of mail against each other, and reads the templates.
 func (r *reader) validateForward(c *Config) {
-	f := c.Forward
-	r.wrongIf(!f.AgencyNames.Of(AnyAgency).IsZero(), "DOORBELL_AGENCY_NAMES",
-		"gives one name to all agencies; write A100=Muster Immobilien AG")
-	r.validateEmail(f)
-	const secret, template = "DOORBELL_WEBHOOK_SECRET", "DOORBELL_WEBHOOK_TEMPLATE_FILE"
-	r.wrongIf(f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() && f.RoutesFile == "" &&
-		r.good("DOORBELL_WEBHOOK_URL"), secret, "is set without DOORBELL_WEBHOOK_URL; set both")
-	given := map[string][2]string{}
-	for _, agency := range append(NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), AnyAgency) {
-		address := f.WebhookURL.Revealed(agency)
-		own := [2]string{f.WebhookSecret.Revealed(agency), f.WebhookTemplateFile.Revealed(agency)}
-		other, known := given[address]
-		r.wrongIf(address != "" && known && other != own, "DOORBELL_WEBHOOK_URL", "gives one address two "+
-			"secrets or templates; write another address for one of them (a query is enough)")
-		given[address] = own
-	}
+	r.validateEmail(c.Forward)
+	const template = "DOORBELL_WEBHOOK_TEMPLATE_FILE"
 	c.Templates = map[string]*webhook.Template{}
-	for _, path := range f.WebhookTemplateFile.All() {
+	for _, path := range c.Forward.WebhookTemplateFile.All() {
 		if r.good(template) {
 			c.Templates[path.Reveal()] = r.template(template, path.Reveal())
 		}
 	}
 }
 
+// validateEmail wants a server, a sender and a recipient, or none of them. A table of routes may
+// name recipients.
 func (r *reader) validateEmail(f Forward) {
 	const server, password, from, to = "DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD",
 		"DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"
-	recipients := !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero() || !f.EmailReportTo.IsZero()
-	if !r.good(server, password, from, to, "DOORBELL_EMAIL_ALERTS_TO", "DOORBELL_EMAIL_REPORT_TO") ||
-		f.EmailSMTP == "" && f.EmailFrom == "" && f.EmailPassword.IsZero() && !recipients {
-		return
-	}
 	const missing = "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, " +
 		"DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them"
+	recipients := !f.EmailTo.IsZero() || !f.EmailAlertsTo.IsZero() || !f.EmailReportTo.IsZero()
 	switch {
+	case !r.good(server, password, from, to, "DOORBELL_EMAIL_ALERTS_TO", "DOORBELL_EMAIL_REPORT_TO"):
+	case f.EmailSMTP == "" && f.EmailFrom == "" && f.EmailPassword.IsZero() && !recipients:
 	case f.EmailSMTP == "":
 		r.wrong(server, missing)
 	case f.EmailFrom == "":
@@ -468,7 +424,7 @@ func (r *reader) template(name, path string) *webhook.Template {
 	}
 	for i, known := range t.Types {
 		r.wrongIf(known != ">" && !KnownType(known), name, fmt.Sprintf("names %s, which is refused: "+
-			"at types: entry %d is not an event type; %s", path, i+1, TypeHint(known)))
+			"at types: entry %d is not an event type; %s", path, i+1, TypesAre))
 	}
 	return t
 }

@@ -62,22 +62,25 @@ func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
 
 // Reread puts the table into force that its file holds now. After an error the one before stays.
 func (s *Set) Reread() error {
-	text, path := "", s.c.Forward.RoutesFile
-	if path != "" {
-		var trouble string
-		if text, trouble = config.ReadFile(path); trouble != "" {
-			return refused("names " + path + ", which " + trouble)
+	text, trouble := s.read()
+	if trouble == "" {
+		err := s.take(text)
+		if err == nil || errors.As(err, new(*config.Error)) {
+			return err
 		}
+		trouble = "is refused: " + err.Error()
 	}
-	err := s.take(text)
-	if err != nil && !errors.As(err, new(*config.Error)) {
-		return refused("names " + path + ", which is refused: " + err.Error())
-	}
-	return err
+	return &config.Error{Problems: []config.Problem{{
+		Name: "DOORBELL_ROUTES_FILE", Text: "names " + s.c.Forward.RoutesFile + ", which " + trouble,
+	}}}
 }
 
-func refused(text string) error {
-	return &config.Error{Problems: []config.Problem{{Name: "DOORBELL_ROUTES_FILE", Text: text}}}
+// read returns the text of the routes file, empty if there is none, or why it cannot be read.
+func (s *Set) read() (text, trouble string) {
+	if s.c.Forward.RoutesFile == "" {
+		return "", ""
+	}
+	return config.ReadFile(s.c.Forward.RoutesFile)
 }
 
 // IsEmpty reports whether no receiver is configured, and no routes file that could add one.
@@ -137,33 +140,22 @@ func (s *Set) take(text string) error {
 		}
 	}
 	lines = append(lines, s.settings()...)
-	type webhook struct {
-		Address
-		line int
-	}
-	webhooks := map[string]webhook{}
+	webhooks := map[string]Address{}
 	var routes []forward.Route
 	for n, l := range lines {
 		for _, a := range l.To {
+			if other, known := webhooks[a.Value]; known && other != a {
+				return l.unusable(a, "an address gets two secrets or two templates; write another address for one of them (a query is enough)")
+			}
 			if a.Kind == "webhook" {
-				other, known := webhooks[a.Value]
-				if known && other.Address != a {
-					return &mistake{max(l.Number, other.line), 1, "", "an address gets two secrets of DOORBELL_WEBHOOK_SECRET or two templates of DOORBELL_WEBHOOK_TEMPLATE_FILE; " +
-						"write another address for one of them (a query is enough)"}
-				}
-				webhooks[a.Value] = webhook{a, l.Number}
+				webhooks[a.Value] = a
 			}
 			if s.only != "" && s.only != a.Kind {
 				continue
 			}
 			o, err := s.open(a)
-			switch {
-			case err != nil && l.Number == 0: // the constructor is stricter than the configuration; its error quotes nothing
-				return &config.Error{Problems: []config.Problem{{
-					Name: Needed[a.Kind], Text: "and its like cannot be used: " + err.Error(),
-				}}}
-			case err != nil:
-				return &mistake{l.Number, 1, "", "a receiver cannot be used: " + err.Error()}
+			if err != nil { // the constructor is stricter than the configuration; its error quotes nothing
+				return l.unusable(a, err.Error())
 			}
 			routes = append(routes, forward.Route{
 				Receiver: o, Filter: l.Filter, Line: n + 1, Forwarder: cmp.Or(s.name, a.Kind),
@@ -172,6 +164,14 @@ func (s *Set) take(text string) error {
 	}
 	s.text, s.lines, s.routes = text, lines, routes
 	return nil
+}
+
+// unusable says why an address of a line cannot be used.
+func (l Line) unusable(a Address, why string) error {
+	if l.Number > 0 {
+		return &mistake{l.Number, 1, "", "a receiver cannot be used: " + why}
+	}
+	return &config.Error{Problems: []config.Problem{{Name: Needed[a.Kind], Text: "and its like cannot be used: " + why}}}
 }
 
 // open opens a receiver, or returns the one that is already open.
@@ -243,7 +243,7 @@ func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, pr
 			return
 		case <-tick.C:
 		}
-		text, trouble := config.ReadFile(path)
+		text, trouble := s.read()
 		if trouble != "" {
 			text = "\x00" + trouble // no table equals it
 		}
@@ -273,9 +273,9 @@ func (s *Set) settings() (lines []Line) {
 			l := Line{Setting: setting, Filter: forward.Filter{Types: types, Agencies: share.agencies, Except: share.except}}
 			for _, value := range split(kind, share.value) {
 				a := Address{Kind: kind, Value: value}
-				if kind == "webhook" { // an agency with its own secret or template has its own share
-					one := append(share.agencies, config.AnyAgency)[0]
-					a.secrets, a.template = f.WebhookSecret.Revealed(one), f.WebhookTemplateFile.Revealed(one)
+				if kind == "webhook" {
+					parts := strings.Split(value, "\x00")
+					a.Value, a.secrets, a.template = parts[0], parts[1], parts[2]
 					if t := s.c.Templates[a.template]; t != nil && len(t.Types) > 0 {
 						l.Filter.Types = t.Types
 					}
@@ -292,6 +292,15 @@ func (s *Set) settings() (lines []Line) {
 	mailAlerts := func(agency string) string {
 		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 	}
+	// An agency with its own secret or template has its own share.
+	webhookOf := func(agency string) string {
+		if f.WebhookURL.Of(agency).IsZero() {
+			return ""
+		}
+		return strings.Join([]string{
+			f.WebhookURL.Revealed(agency), f.WebhookSecret.Revealed(agency), f.WebhookTemplateFile.Revealed(agency),
+		}, "\x00")
+	}
 	chat := func(kind, setting string, url, alertsURL config.PerAgency) {
 		add(kind, setting+"_URL", url.Named, url.Revealed, leads)
 		add(kind, setting+"_ALERTS_URL", config.NamedIn(url, alertsURL), func(agency string) string {
@@ -304,7 +313,7 @@ func (s *Set) settings() (lines []Line) {
 	add("email", "DOORBELL_EMAIL_ALERTS_TO",
 		config.NamedIn(f.EmailTo, f.EmailAlertsTo), mailAlerts, alerts())
 	add("webhook", "DOORBELL_WEBHOOK_URL",
-		config.NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), f.WebhookURL.Revealed, []string{">"})
+		config.NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), webhookOf, []string{">"})
 	return lines
 }
 
@@ -322,7 +331,7 @@ func split(kind, value string) []string {
 func alerts() []string {
 	types := []string{"access.>"}
 	for _, t := range events.Types {
-		if config.AlertPattern(string(t)) && t != events.TypeWatchBaselined && !strings.HasPrefix(string(t), "access.") {
+		if strings.HasPrefix(string(t), "watch.") && t != events.TypeWatchBaselined {
 			types = append(types, string(t))
 		}
 	}
@@ -336,28 +345,24 @@ type share struct {
 	agencies, except []string
 }
 
-// sharesOf groups agencies by their value; an empty value makes no share.
-func sharesOf(named []string, of func(agency string) string) []share {
+// sharesOf returns the shares of the agencies that have a value of their own, and that of all
+// others. An empty value makes no share.
+func sharesOf(named []string, of func(agency string) string) (shares []share) {
 	rest := share{value: of(config.AnyAgency)}
-	var shares []share
 	for _, agency := range named {
 		v := of(agency)
-		if v != rest.value {
-			rest.except = append(rest.except, agency)
+		if v == rest.value {
+			continue
 		}
+		rest.except = append(rest.except, agency)
 		at := slices.IndexFunc(shares, func(s share) bool { return s.value == v })
-		switch {
-		case v == rest.value, v == "":
-		case at < 0:
-			shares = append(shares, share{value: v, agencies: []string{agency}})
-		default:
-			shares[at].agencies = append(shares[at].agencies, agency)
+		if at < 0 {
+			at, shares = len(shares), append(shares, share{value: v})
 		}
+		shares[at].agencies = append(shares[at].agencies, agency)
 	}
-	if rest.value == "" {
-		return shares
-	}
-	return append(shares, rest)
+	shares = append(shares, rest)
+	return slices.DeleteFunc(shares, func(s share) bool { return s.value == "" })
 }
 
 // zurich is the time zone of the readers. It is embedded in the binary.

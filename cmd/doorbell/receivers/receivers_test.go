@@ -32,30 +32,6 @@ func open(t *testing.T, environ ...string) *Set {
 	return s
 }
 
-func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
-	type shares = []share
-	for _, tt := range []struct {
-		name string
-		p    string
-		want shares
-	}{
-		{"none", "", nil},
-		{"all", "https://a", shares{{value: "https://a"}}},
-		{"each its own", "A100=https://a,B200=https://b", shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"two together", "A100=https://a,B200=https://b,C300=https://a", shares{{value: "https://a", agencies: []string{"A100", "C300"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"the others", "A100=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
-		{"named as the others", "A100=https://b,B200=https://a,*=https://b", shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
-	} {
-		var p config.PerAgency
-		if err := p.Decode(tt.p); err != nil {
-			t.Fatal(err)
-		}
-		if got := sharesOf(p.Named, p.Revealed); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four
 // bytes of the hash are the same.
 func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T) {
@@ -107,7 +83,7 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different templates; write a line for each",
-		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: an address gets two secrets of DOORBELL_WEBHOOK_SECRET or two templates",
+		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: a receiver cannot be used: an address gets two secrets or two templates",
 	} {
 		c, err := config.Read([]string{routesFile(t, text), template}, config.GroupForward)
 		if err != nil {
@@ -119,13 +95,26 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 	}
 }
 
+func TestOneAddressHasOneSecret(t *testing.T) {
+	c, err := config.Read([]string{
+		"DOORBELL_WEBHOOK_URL=https://h.example/s3cret", "DOORBELL_WEBHOOK_SECRET=A100=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r",
+	}, config.GroupForward)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(c, "1.0.0"); err == nil || !strings.HasPrefix(err.Error(), "DOORBELL_WEBHOOK_URL and its like cannot be used: an address gets two secrets") ||
+		strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+}
+
 func TestSettingsAreLinesOfTheTable(t *testing.T) {
 	mail := []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example"}
 	for name, tt := range map[string]struct{ environ, want []string }{
 		"alerts of Slack elsewhere": {
-			[]string{"DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops"},
+			[]string{"DOORBELL_SLACK_URL=A100=https://h.example/a,B200=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops"},
 			[]string{
-				"SLACK_URL: leads of A100 to https://h.example/a", "SLACK_URL: leads of all but A100 to https://h.example/b",
+				"SLACK_URL: leads of A100, B200 to https://h.example/a", "SLACK_URL: leads of all but A100, B200 to https://h.example/b",
 				"SLACK_ALERTS_URL: alerts of all agencies to https://h.example/ops",
 			},
 		},
@@ -237,25 +226,25 @@ func TestATableAsASpreadsheetWritesIt(t *testing.T) {
 func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
 	const secret = "https://h.example/s3cret"
 	for says, text := range map[string]string{
-		"line 1, column 1: there is no header; it is agency;":                              "",
-		"line 1, column 1: this is no column; they are":                                    "A100;" + secret + "\n",
-		"line 1, column 3: this column is there twice":                                     "agency;to;agency\n",
-		"line 1, column 1: the column to is missing":                                       "agency\nA100\n",
-		"line 3, column 1 (agency): this is no agency id":                                  header + "\nA/100;;;;;;slack:" + secret,
-		"line 2, column 5 (min_score): is not a number":                                    header + "A100;;;;high;;slack:" + secret,
-		"line 2, column 6 (types): entry 2 is not an event type; did you mean access.>?":   header + "A100;;;;;watch.>,acess.>;slack:" + secret,
-		"line 2, column 7 (to): it is empty":                                               header + "A100\n",
-		"line 2, column 7 (to): entry 1 begins with no kind of receiver":                   header + "A100;;;;;;" + secret,
-		"line 2, column 7 (to): entry 2 is not an https:// address":                        header + "A100;;;;;;slack:" + secret + " webhook:s3cret",
-		"line 2, column 7 (to): entry 1 speaks plain http":                                 header + "A100;;;;;;slack:http://h.example/s3cret",
-		"line 2, column 7 (to): entry 1 is not an https:// address":                        header + "A100;;;;;;teams:s3cret",
-		"line 2, column 1: a receiver cannot be used: teams: the part of the address":      header + "A100;;;;;;teams:https://s3cret.example",
-		"line 2, column 7 (to): entry 1 is not an email":                                   header + "A100;;;;;;email:s3cret",
-		"line 2, column 7 (to): entry 1 needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM": header + "A100;;;;;;email:s3cret@x.example",
-		"line 2, column 8: this cell has no column":                                        header + "A100;;;;;;slack:" + secret + ";s3cret",
-		"line 2, column 1: a letter is not UTF-8":                                          header + "A100;Z\xfcrich;;;;;slack:" + secret,
-		"line 2, column 2 (character): a quotation mark is in the wrong place":             header + "A\"s3cret;;;;;;slack:" + secret,
-		"line 3, column 1: an address gets two secrets of DOORBELL_WEBHOOK_SECRET":         header + "A100;;;;;;webhook:" + secret + "\nB200;;;;;;webhook:" + secret,
+		"line 1, column 1: there is no header; it is agency;":                                  "",
+		"line 1, column 1: this is no column; they are":                                        "A100;" + secret + "\n",
+		"line 1, column 3: this column is there twice":                                         "agency;to;agency\n",
+		"line 1, column 1: the column to is missing":                                           "agency\nA100\n",
+		"line 3, column 1 (agency): this is no agency id":                                      header + "\nA/100;;;;;;slack:" + secret,
+		"line 2, column 5 (min_score): is not a number":                                        header + "A100;;;;high;;slack:" + secret,
+		"line 2, column 6 (types): entry 2 is not an event type; schemas/README.md lists them": header + "A100;;;;;watch.>,acess.>;slack:" + secret,
+		"line 2, column 7 (to): it is empty":                                                   header + "A100\n",
+		"line 2, column 7 (to): entry 1 begins with no kind of receiver":                       header + "A100;;;;;;" + secret,
+		"line 2, column 7 (to): entry 2 is not an https:// address":                            header + "A100;;;;;;slack:" + secret + " webhook:s3cret",
+		"line 2, column 7 (to): entry 1 speaks plain http":                                     header + "A100;;;;;;slack:http://h.example/s3cret",
+		"line 2, column 7 (to): entry 1 is not an https:// address":                            header + "A100;;;;;;teams:s3cret",
+		"line 2, column 1: a receiver cannot be used: teams: the part of the address":          header + "A100;;;;;;teams:https://s3cret.example",
+		"line 2, column 7 (to): entry 1 is not an email":                                       header + "A100;;;;;;email:s3cret",
+		"line 2, column 7 (to): entry 1 needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM":     header + "A100;;;;;;email:s3cret@x.example",
+		"line 2, column 8: this cell has no column":                                            header + "A100;;;;;;slack:" + secret + ";s3cret",
+		"line 2, column 1: a letter is not UTF-8":                                              header + "A100;Z\xfcrich;;;;;slack:" + secret,
+		"line 2, column 2 (character): a quotation mark is in the wrong place":                 header + "A\"s3cret;;;;;;slack:" + secret,
+		"line 3, column 1: a receiver cannot be used: an address gets two secrets":             header + "A100;;;;;;webhook:" + secret + "\nB200;;;;;;webhook:" + secret,
 	} {
 		setting := routesFile(t, text)
 		c, err := config.Read([]string{setting, "DOORBELL_WEBHOOK_SECRET=A100=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r"}, config.GroupForward)

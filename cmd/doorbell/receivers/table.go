@@ -199,7 +199,7 @@ func (l *Line) read(column, cell string) (wrong string) {
 	case "types":
 		for n, name := range list {
 			if name != ">" && !config.KnownType(name) {
-				return fmt.Sprintf("entry %d is not an event type; %s", n+1, config.TypeHint(name))
+				return fmt.Sprintf("entry %d is not an event type; %s", n+1, config.TypesAre)
 			}
 		}
 		l.Filter.Types = list

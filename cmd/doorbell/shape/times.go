@@ -17,13 +17,6 @@ var (
 	digits = regexp.MustCompile(`\d`)
 )
 
-// otherLayouts are further layouts that are kept.
-var otherLayouts = []string{
-	time.DateOnly, time.RFC1123, time.RFC1123Z, "02.01.2006", "02.01.2006 15:04", "02.01.2006 15:04:05",
-	"02/01/2006 15:04:05", "2006/01/02 15:04:05", "20060102150405", "20060102T150405Z", "2 Jan 2006 15:04:05",
-	"Jan 2, 2006 3:04:05 PM",
-}
-
 // layoutOf is the layout of package time in which a text is written; empty if none of the usual ones.
 func layoutOf(text string) string {
 	if parts := iso.FindStringSubmatch(text); parts != nil {
@@ -34,10 +27,8 @@ func layoutOf(text string) string {
 		seconds := map[bool]string{true: ":05"}[parts[2] != ""]
 		return "2006-01-02" + parts[1] + "15:04" + seconds + digits.ReplaceAllString(parts[3], "0") + parts[4] + zone
 	}
-	for _, layout := range otherLayouts {
-		if at, err := time.Parse(layout, text); err == nil && at.Format(layout) == text {
-			return layout
-		}
+	if at, err := time.Parse(time.RFC1123, text); err == nil && at.Format(time.RFC1123) == text { // as headers have it
+		return time.RFC1123
 	}
 	return ""
 }

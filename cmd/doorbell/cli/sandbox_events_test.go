@@ -53,6 +53,11 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 			t.Errorf("%s is not printed", e.Type)
 		}
 	}
+	if !slices.IsSortedFunc(all, func(a, b doorbelltest.Message) int {
+		return strings.Compare(a.Header.Get("ce-sequence"), b.Header.Get("ce-sequence"))
+	}) {
+		t.Error("the events are not in the order of their log")
+	}
 	if slices.Sort(types); !slices.Equal(types, schemas.Types()) {
 		t.Errorf("the stream holds %q", types)
 	}

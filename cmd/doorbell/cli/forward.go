@@ -68,6 +68,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return c.test(ctx, p, cfg, set)
 	}
 	log := p.logger(cfg.Base)
+	defer flushLog(log)
 	dial, err := streamServer(ctx, cfg)
 	if err != nil {
 		return err

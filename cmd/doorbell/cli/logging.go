@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,9 +49,9 @@ func (t Terminal) readable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // What is logged about one thing again and again is bounded: of lines with the same message about
-// the same thing the first few are written, and then one every dedupeEvery, with the number of those
-// that were left out before it. A failure repeats itself; an informational line often follows what a
-// person did, such as a key file written again.
+// the same thing the first few are written, and then one every dedupeEvery, the newest, with how
+// many there were before it. So the last line is never lost, it may come late. A failure repeats
+// itself; an informational line often follows what a person did, such as a key file written again.
 const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 2 // warnings and errors
@@ -62,7 +63,7 @@ const (
 // sameThing are the attributes that say what a line is about; the others say how it is.
 var sameThing = []string{"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt"}
 
-// toldOnce is an attribute of lines that are never left out: a halt and its end are logged
+// toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
 // once each. The next one is another one, also in the same words, and follows what a person did.
 const toldOnce = "scope"
 
@@ -73,19 +74,22 @@ type dedupeHandler struct {
 	all   *deduped
 }
 
-// deduped is what was logged, by message and thing.
+func NewDedupe(next slog.Handler) slog.Handler {
+	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
+}
+
+// deduped is what was logged, by message and thing. It is shared by all loggers that come from one.
 type deduped struct {
 	mu     sync.Mutex
 	things map[string]*repeatedLine
 }
 
+// repeatedLine is what was logged about one thing.
 type repeatedLine struct {
-	limit   *rate.Limiter
-	leftOut int // since the last one that was written
-}
-
-func NewDedupe(next slog.Handler) slog.Handler {
-	return &dedupeHandler{Handler: next, all: &deduped{things: map[string]*repeatedLine{}}}
+	limit *rate.Limiter
+	held  *slog.Record // the newest line that was not written
+	next  slog.Handler // writes it
+	more  int          // lines before it that were not
 }
 
 // WithAttrs remembers what the lines will be about.
@@ -105,7 +109,7 @@ func aboutOf(a slog.Attr) string {
 	return "\x00" + a.Key + "=" + a.Value.String()
 }
 
-// Handle writes a line, or leaves it out.
+// Handle writes a line, or keeps it for later.
 func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	about, once := r.Level.String()+"\x00"+r.Message+h.about, false
 	r.Attrs(func(a slog.Attr) bool {
@@ -118,26 +122,58 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	t := h.all.things[about]
-	if t == nil {
-		burst := infoBurst
-		if r.Level >= slog.LevelWarn {
-			burst = dedupeBurst
+	burst := dedupeBurst
+	if r.Level < slog.LevelWarn {
+		burst = infoBurst
+	}
+	t := h.all.thing(about, burst)
+	if t.held == nil {
+		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
+		if wait <= 0 {
+			return h.Handler.Handle(ctx, r)
 		}
-		if len(h.all.things) >= mostDeduped {
-			clear(h.all.things)
+		time.AfterFunc(wait, func() { h.all.release(t) })
+	} else {
+		t.more++
+	}
+	kept := r.Clone()
+	t.held, t.next = &kept, h.Handler
+	return nil
+}
+
+// thing finds what was logged about something, and forgets everything where that is too much.
+func (c *deduped) thing(about string, burst int) *repeatedLine {
+	if c.things[about] == nil {
+		if len(c.things) >= mostDeduped {
+			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
 		}
-		t = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
-		h.all.things[about] = t
+		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
 	}
-	if !t.limit.AllowN(r.Time, 1) {
-		t.leftOut++
-		return nil
+	return c.things[about]
+}
+
+// release writes the lines that are kept, if any, at their own time.
+func (c *deduped) release(things ...*repeatedLine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range things {
+		if t.held == nil {
+			continue
+		}
+		if t.more > 0 {
+			t.held.AddAttrs(slog.Int("repeated", t.more))
+		}
+		_ = t.next.Handle(context.Background(), *t.held) // there is no other place to report it
+		t.held, t.more = nil, 0
 	}
-	if t.leftOut > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("repeated", t.leftOut))
-		t.leftOut = 0
+}
+
+// flushLog writes what is still kept: the process is about to end.
+func flushLog(log *slog.Logger) {
+	if h, ok := log.Handler().(*dedupeHandler); ok {
+		h.all.mu.Lock()
+		kept := slices.Collect(maps.Values(h.all.things))
+		h.all.mu.Unlock()
+		h.all.release(kept...)
 	}
-	return h.Handler.Handle(ctx, r)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,25 @@ func TestAFailureThatChangesIsLoggedButNotWithoutBound(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAFailureThatComesAndGoesIsInTheLog(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		nats := log.With("part", "nats")
+		for range 500 {
+			nats.Warn("NATS connection lost", "err", "EOF")
+			time.Sleep(3 * time.Second)
+			nats.Info("NATS connected again", "server", "doorbell")
+			time.Sleep(4 * time.Second)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if n := len(lines); n > 2*10 {
+		t.Errorf("%d lines in an hour", n)
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(last, "connected again") {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
 func TestEveryHaltIsLogged(t *testing.T) {
 	got := calmLog(t, func(log *slog.Logger) {
 		for range 10 { // somebody tries again with the same key
@@ -77,6 +97,25 @@ func TestEveryHaltIsLogged(t *testing.T) {
 		if halted := strings.Contains(line, "halted"); halted != (n%2 == 0) {
 			t.Errorf("line %d is %s", n, line)
 		}
+	}
+}
+
+func TestWhatIsKeptIsLoggedBeforeTheEnd(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for _, err := range []string{"full", "full", "read-only", "full", "read-only", "gone"} {
+			log.With("part", "relay").Error("events wait", "err", err)
+		}
+		time.Sleep(time.Second) // what was kept comes in the order of its times
+		log.Warn("x")
+		log.Warn("x")
+		flushLog(log)
+		log.Info("the end")
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	last := fmt.Sprintf(`msg="events wait" part=relay err=gone repeated=%d`, 6-dedupeBurst-1)
+	want := []string{last, "msg=x", "msg=x", `msg="the end"`}
+	if got := lines[len(lines)-4:]; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("it ends with\n%s", got)
 	}
 }
 
@@ -111,11 +150,21 @@ func TestOneThingDoesNotSilenceAnother(t *testing.T) {
 		}
 	})
 	for _, want := range []string{"agency=A0 ", "agency=A199 ", "forwarder=slack", "forwarder=email"} {
-		if strings.Count(got, want) != dedupeBurst {
+		if strings.Count(got, want) != dedupeBurst+1 { // at once, and two more as one later
 			t.Errorf("%s is there %d times", want, strings.Count(got, want))
 		}
 	}
 	if strings.Count(got, "msg=walk") != dedupeBurst+2 {
 		t.Error("who asks for debug lines does not get all")
+	}
+}
+
+func TestWhatWasSaidLongAgoIsForgotten(t *testing.T) {
+	c := &deduped{things: map[string]*repeatedLine{}}
+	for n := range 3 * mostDeduped {
+		c.thing(fmt.Sprint(n), dedupeBurst)
+	}
+	if n := len(c.things); n > mostDeduped {
+		t.Errorf("%d things are remembered", n)
 	}
 }

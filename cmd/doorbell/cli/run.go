@@ -33,6 +33,7 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	log := p.logger(c.Base)
+	defer flushLog(log)
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}

@@ -129,7 +129,12 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.known = w.ended.Published
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
+		a.failedWalk = true
 		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
+	}
+	if v.Complete && a.failedWalk {
+		a.failedWalk = false
+		a.p.log.Info("walks are complete again", "agency", a.id, "insertions", v.References)
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
 		"pages", v.Pages, "insertions", v.References)

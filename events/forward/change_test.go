@@ -15,22 +15,6 @@ func line(n int, r Receiver, agencies ...string) Route {
 	return Route{Receiver: r, Line: n, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
 }
 
-// wantAll wants exactly these events, in any order: what waited at another address comes by another
-// worker.
-func wantAll(t *testing.T, s *script, want []events.Event) {
-	t.Helper()
-	var ids []string
-	for _, e := range want {
-		ids = append(ids, e.ID)
-	}
-	got := s.ids()
-	slices.Sort(got)
-	slices.Sort(ids)
-	if !slices.Equal(got, ids) {
-		t.Errorf("%s took %d events, want %d", s.traits.Destination, len(got), len(ids))
-	}
-}
-
 func consumerNames(t *testing.T, w *world) (names []string) {
 	t.Helper()
 	s, err := w.js.Stream(t.Context(), "LISTINGS")

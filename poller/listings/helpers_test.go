@@ -8,7 +8,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -104,14 +103,6 @@ func bare(t testing.TB) *Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func references(p *InsertionsPage) string {
-	var list []string
-	for _, i := range p.Insertions {
-		list = append(list, i.Reference)
-	}
-	return strings.Join(list, " ")
 }
 
 func quote(s string) string {

@@ -65,15 +65,6 @@ func (n node) follows(t *testing.T) {
 	}
 }
 
-func parseXML(t *testing.T, text []byte) node {
-	t.Helper()
-	var n node
-	if err := xml.Unmarshal(text, &n); err != nil {
-		t.Fatalf("%v\n%.500s", err, text)
-	}
-	return n
-}
-
 func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 	o := newReceiver(t, nil)
 	var all []forward.Delivery

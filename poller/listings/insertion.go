@@ -69,6 +69,8 @@ func setNumber(v url.Values, name string, n int) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
+
+	pastEnd bool // null stands in place of the list
 }
 
 // Insertion is one published property.
@@ -129,7 +131,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 		return nil, err
 	}
 	page := &InsertionsPage{Envelope: x.envelope(l)}
-	if l.ended {
+	if page.pastEnd = l.ended; l.ended {
 		page.Path, page.Found = x.place.Path, true
 	}
 	var records []value

@@ -67,10 +67,10 @@ type Verdict struct {
 // a service that counts from 0 answers 1 with the second page, one that counts from 1 answers it
 // with the first again.
 //
-// It ends with an empty page, with the same refusal for two pages in a row, or with two pages in a
-// row that bring nothing new; never with a short one, because services cap. What responses claim
-// about the list, such as a total, can disprove that a walk is complete, and never proves it; see
-// conclude.
+// It ends with an empty page, with null or the same refusal for two pages in a row, or with two
+// pages in a row that bring nothing new; never with a short one, because services cap. What
+// responses claim about the list, such as a total, can disprove that a walk is complete, and never
+// proves it; see conclude.
 //
 // A walk is for one goroutine and to be read once.
 type Walk struct {
@@ -91,6 +91,7 @@ type reading struct {
 	fullest           int                 // most references on a page
 	nothing           int                 // pages in a row that brought nothing new
 	refusal           error               // of the page before
+	pastEnd           bool                // a page was null
 	total             int                 // the largest that was claimed; -1: none
 	odd               int                 // elements without a reference
 	claimed           int                 // the largest number of pages that was claimed
@@ -170,6 +171,10 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		case err != nil:
 			return "", nil
 		}
+		if page.pastEnd && !w.pastEnd { // it proves nothing alone either
+			w.pastEnd = true
+			continue
+		}
 		if page.Found {
 			place = page.Place()
 		}
@@ -220,6 +225,9 @@ func (w *Walk) take(page *InsertionsPage) (ended bool) {
 	}
 	if len(own) == 0 {
 		return w.takeEmpty(page)
+	}
+	if w.pastEnd { // the page that was null hides something
+		w.holes++
 	}
 	isFirst := onFirst > len(own)/2
 	w.moved = w.moved || fresh < len(own) && !maps.Equal(own, w.last)

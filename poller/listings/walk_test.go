@@ -17,6 +17,27 @@ import (
 )
 
 // pager is a list of insertions behind a way of paging.
+// One page of a list of 30 is null, or all past its end are.
+func TestAPageThatIsNullAloneIsNotTheEnd(t *testing.T) {
+	list := sequence(30)
+	for _, form := range []string{`null`, `{"results":null}`} {
+		for hole := 1; hole <= 6; hole++ {
+			p := &pager{size: 5, most: 5, list: list}
+			refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if page, _ := strconv.Atoi(r.URL.Query().Get("page")); page == hole || page > 5 {
+					fmt.Fprint(w, form)
+					return
+				}
+				p.ServeHTTP(w, r)
+			}), WalkOptions{Size: 5})
+			// Past the last page it is the end; in place of that page it looks like it.
+			if lost := missing(list, refs); err != nil || v.Complete != (hole >= 5) || len(lost) > 5 {
+				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
+			}
+		}
+	}
+}
+
 type pager struct {
 	base     int                 // number of the first page
 	size     int                 // default size

@@ -414,7 +414,8 @@ func (s *simulation) decide(c sandbox.Call) *sandbox.Fault {
 		operation == 2 && c.Operation == sandbox.OperationContactRequests:
 		return nil
 	}
-	if refusal := s.fault.Status == 404 || s.fault.Status == 400; refusal && s.endless && c.Query.Get("page") != "" {
+	looksLikeTheEnd := s.fault.Status == 404 || s.fault.Status == 400 || string(s.fault.Body) == "null"
+	if looksLikeTheEnd && s.endless && c.Query.Get("page") != "" {
 		return nil
 	}
 	if c.Operation == sandbox.OperationContactRequests {

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ type ContactRequest struct {
 	Emptied     time.Time `json:"m,omitzero"` // since when the person's fields are null or empty; zero: they are not, or it is Redacted
 	Nameless    bool      `json:"n,omitzero"` // it has no id of the API: ID is made of what it was when it was learned
 	Redacted    bool      `json:"x,omitzero"`
-	Fields      []Field   `json:"w,omitempty"` // that held the person
+	Fields      []Field   `json:"-"` // that held the person; see contactRequests
 }
 
 // AgainID is the id under which a contact request is remembered that bears the same id as another
@@ -57,23 +56,81 @@ type Field struct {
 // are left out.
 const maxFields = 500
 
-// ContactRequests returns all contact requests remembered of an insertion, by id.
+// contactRequests is the value of one insertion: its contact requests by id. Most of them have the
+// same fields, which are written once.
+type contactRequests struct {
+	Forms [][]Field           `json:"f,omitempty"`
+	List  []contactRequestRow `json:"l"`
+}
+
+type contactRequestRow struct {
+	ContactRequest
+	Form int `json:"k,omitzero"` // from 1; 0: it has no fields
+}
+
+// ContactRequests returns all contact requests remembered of an insertion, by id. They share their
+// Fields.
 func (tx *Tx) ContactRequests(agency, reference string) []ContactRequest {
-	all, _ := getJSON[[]ContactRequest](tx, bucketContacts, key(agency, reference))
+	v := tx.get(bucketContacts, key(agency, reference))
+	if v == nil {
+		return nil
+	}
+	return decodeContactRequests(v)
+}
+
+func decodeContactRequests(payload []byte) []ContactRequest {
+	v := decodeJSON[contactRequests](bucketContacts, payload)
+	all := make([]ContactRequest, len(v.List))
+	for n, row := range v.List {
+		all[n] = row.ContactRequest
+		if row.Form < 0 || row.Form > len(v.Forms) {
+			panic(unreadable(bucketContacts))
+		}
+		if row.Form > 0 {
+			all[n].Fields = v.Forms[row.Form-1]
+		}
+	}
 	return all
 }
 
 // PutContactRequests remembers contact requests of an insertion, beside those that it has.
 func (tx *Tx) PutContactRequests(agency, reference string, puts ...ContactRequest) error {
-	all := map[string]ContactRequest{}
-	for _, c := range tx.ContactRequests(agency, reference) {
-		all[c.ID] = c
+	all := tx.ContactRequests(agency, reference)
+	place := make(map[string]int, len(all))
+	for n, c := range all {
+		place[c.ID] = n
 	}
 	for _, c := range puts {
-		inMillis(&c.CreatedAt, &c.Emptied)
-		c.Fields = c.Fields[:min(len(c.Fields), maxFields)]
-		all[c.ID] = c
+		n, known := place[c.ID]
+		if !known {
+			n, all = len(all), append(all, ContactRequest{})
+			place[c.ID] = n
+		}
+		all[n] = c
 	}
-	byID := func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) }
-	return tx.putJSON(bucketContacts, key(agency, reference), slices.SortedFunc(maps.Values(all), byID))
+	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
+	v := contactRequests{List: make([]contactRequestRow, len(all))}
+	for n, c := range all {
+		inMillis(&c.CreatedAt, &c.Emptied)
+		v.List[n] = contactRequestRow{c, v.form(c.Fields[:min(len(c.Fields), maxFields)])}
+	}
+	return tx.putJSON(bucketContacts, key(agency, reference), v)
 }
+
+// form is the number of a list of fields, which is added if it is new. Of the many that have been
+// written most have one of the last.
+func (v *contactRequests) form(fields []Field) int {
+	if len(fields) == 0 {
+		return 0
+	}
+	for n := len(v.Forms) - 1; n >= max(0, len(v.Forms)-formsCompared); n-- {
+		if slices.Equal(v.Forms[n], fields) {
+			return n + 1
+		}
+	}
+	v.Forms = append(v.Forms, fields)
+	return len(v.Forms)
+}
+
+// formsCompared bounds the time that an API takes whose contact requests all have other fields.
+const formsCompared = 20

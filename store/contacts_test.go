@@ -2,11 +2,90 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
 	"doorbell/store"
 )
+
+// variety is contact requests of many kinds, sorted by id.
+func variety() (all []store.ContactRequest) {
+	for n := range 20 {
+		c := store.ContactRequest{
+			ID: fmt.Sprintf("7f0c2b1e-6d1f-4a53-9a57-%012x", n), Fingerprint: store.Short{byte(n), 1}, Digest: store.Short{2, byte(n)},
+			Rules: 7, CreatedAt: time.Unix(1_770_000_000+int64(n), 0).UTC(),
+			Fields: []store.Field{{Name: "email"}, {Name: "phone"}, {Name: "status"}},
+		}
+		switch n % 4 {
+		case 1:
+			c.ID, c.Epoch, c.Revision, c.Redacted = fmt.Sprintf("7%031x", n), 300, n, true
+			c.CreatedAt = c.CreatedAt.Add(7 * time.Millisecond)
+		case 2:
+			c.ID, c.CreatedAt, c.Fields = fmt.Sprintf("8%d", 1000+n), time.Time{}, c.Fields[1:]
+		case 3:
+			c.ID, c.Rules, c.Fields = fmt.Sprintf("9F0C2B1E-6D1F-4A53-9A57-%012X", n), uint32(n), nil
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func byID(all []store.ContactRequest) map[string]store.ContactRequest {
+	m := map[string]store.ContactRequest{}
+	for _, c := range all {
+		m[c.ID] = c
+	}
+	return m
+}
+
+func contactRequests(t *testing.T, s *store.Store, agency, reference string) (all []store.ContactRequest) {
+	t.Helper()
+	err := s.View(func(tx *store.Tx) error {
+		all = tx.ContactRequests(agency, reference)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestContactRequestsOfAllKindsComeBackAsTheyWere(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	want := variety()
+	for _, c := range want { // each in a commit of its own
+		update(t, s, func(tx *store.Tx) error {
+			return errors.Join(tx.PutContactRequests("A100", "a#1##", c), tx.PutContactRequests("A100", "a#1##2", want[0]))
+		})
+	}
+	want[9].Revision++
+	want[9].Fields = want[8].Fields
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want[9]) })
+	s.Close()
+	s = open(t, dir)
+	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := contactRequests(t, s, "A100", "a#1##2"); len(got) != 1 {
+		t.Errorf("the other insertion has %d", len(got))
+	}
+}
+
+func TestAFormBeyondTheBoundIsRememberedToo(t *testing.T) {
+	s := open(t, t.TempDir())
+	var want []store.ContactRequest
+	for n := range 1500 {
+		c := store.ContactRequest{ID: fmt.Sprint("c", n), Rules: uint32(n), Fields: []store.Field{{Name: "email"}}}
+		want = append(want, c)
+	}
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want...) })
+	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
+		t.Errorf("%d came back of %d, or other ones", len(got), len(want))
+	}
+}
 
 // Times of events have milliseconds: what is remembered is compared with them.
 func TestTimesAreRememberedInMilliseconds(t *testing.T) {

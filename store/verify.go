@@ -119,7 +119,7 @@ func (r *Report) count(name, k, payload []byte) {
 		decodeInsertion("", payload)
 		r.Insertions++
 	case string(bucketContacts):
-		r.ContactRequests += len(decodeJSON[[]ContactRequest](name, payload))
+		r.ContactRequests += len(decodeContactRequests(payload))
 	case string(bucketLog):
 		entry(k, payload).event()
 		r.Events++

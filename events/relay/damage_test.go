@@ -21,6 +21,7 @@ import (
 	"doorbell/events/natsd"
 	"doorbell/events/stream"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -247,21 +248,38 @@ func (b *bell) consumed(ctx context.Context) error {
 	return nil
 }
 
-// TestADamagedMessageIsReplaced has one without headers under the id of an event, which the server knows until it is restarted.
+// TestADamagedMessageIsReplaced has one without headers under the id of an event, which the server
+// knows until it is restarted; also where the reply to its erasure is lost.
 func TestADamagedMessageIsReplaced(t *testing.T) {
-	b := newBell(t)
-	b.o.Restart = b.server.Restart
-	b.log.ring(t, "A100", 3)
-	if _, err := b.js.CreateStream(t.Context(), b.o.StreamConfig()); err != nil {
-		t.Fatal(err)
+	for _, interrupted := range []bool{false, true} {
+		b := newBell(t)
+		b.o.Restart = b.server.Restart
+		b.log.ring(t, "A100", 3)
+		if _, err := b.js.CreateStream(t.Context(), b.o.StreamConfig()); err != nil {
+			t.Fatal(err)
+		}
+		damaged := b.log.list("A100")[1]
+		subject := events.Subject("listings", "A100", damaged.Type)
+		if _, err := b.js.Publish(t.Context(), subject, nil, jetstream.WithMsgID(damaged.ID)); err != nil {
+			t.Fatal(err)
+		}
+		r := b.relay()
+		if interrupted {
+			ctx, cancel := context.WithCancel(t.Context())
+			spy := b.connect()
+			if _, err := spy.Subscribe("$JS.API.STREAM.MSG.DELETE.LISTINGS", func(*nats.Msg) { cancel() }); err != nil {
+				t.Fatal(err)
+			}
+			if err := spy.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.RunOnce(ctx); err == nil {
+				t.Fatal("it was not interrupted")
+			}
+			spy.Close()
+		}
+		eventually(t, "published", func() bool { return r.RunOnce(t.Context()) == nil })
+		eventually(t, "a connection", b.nc.IsConnected)
+		exactlyOnce(t, b.js, b.log, "A100", 0)
 	}
-	damaged := b.log.list("A100")[1]
-	subject := events.Subject("listings", "A100", damaged.Type)
-	if _, err := b.js.Publish(t.Context(), subject, nil, jetstream.WithMsgID(damaged.ID)); err != nil {
-		t.Fatal(err)
-	}
-	r := b.relay()
-	eventually(t, "published", func() bool { return r.RunOnce(t.Context()) == nil })
-	eventually(t, "a connection", b.nc.IsConnected)
-	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

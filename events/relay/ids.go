@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,6 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	s.present = map[string]uint64{}
-	damaged := false
 	others, recently := false, time.Now().Add(-lateArrivals) // others may find what we shall find, too
 	end, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
 		r.turn() // a million messages take minutes
@@ -52,7 +52,7 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 			offered := e.StoreID == r.o.StoreID && e.Sequence <= s.cursor.Position
 			others = others || !offered && slices.Contains(agencies, e.AgencyID) && e.RecordedTime.After(recently)
 		case r.o.Embedded && slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) }):
-			damaged = true
+			s.erased = true // also if the reply to the erasure is lost
 			_, err := r.stream.EraseAt(ctx, m.Sequence)
 			return err
 		}
@@ -61,9 +61,11 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 	if err != nil {
 		return err
 	}
-	if damaged {
+	if s.erased { // until it is restarted the server knows their ids
 		r.o.Logger.Error("the stream held damaged messages, which were erased: they are published again", "stream", r.o.Stream)
-		return r.restart(ctx) // until then the server knows their ids
+		err := r.restart(ctx)
+		s.erased = !errors.Is(err, ErrNotConnected)
+		return err
 	}
 	if !others {
 		s.cursor.Read = max(s.cursor.Read, end)

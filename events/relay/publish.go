@@ -24,6 +24,7 @@ type session struct {
 
 	compared string            // the server or leader whose stream compare has read; empty: it has to
 	present  map[string]uint64 // the ids of the events that it found, with their stream sequences
+	erased   bool              // compare has erased damaged messages, and the server was not restarted since
 	relearns bool              // the store was lost or set back, and may log any event of the stream again
 
 	loaded bool // the cursor was read

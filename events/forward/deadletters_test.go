@@ -242,3 +242,32 @@ func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
 		}
 	})
 }
+
+// TestAMessageWithoutADeadLetterLetsTheOthersPass refuses one message where no dead letter can be
+// written, as nobody made their stream.
+func TestAMessageWithoutADeadLetterLetsTheOthersPass(t *testing.T) {
+	for _, certain := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			s := newScript("a", 1)
+			s.will(func(d Delivery) error {
+				for _, e := range d.Events {
+					if e.Sequence == 1 {
+						return &Refused{Reason: "no", Certain: certain}
+					}
+				}
+				return nil
+			})
+			w := newWorld(t, leadsTo(s))
+			w.o.Manage = false
+			_, stop := w.start()
+			for range 10 {
+				w.lead("A100")
+			}
+			time.Sleep(24 * time.Hour)
+			if got := len(s.ids()); got != 9 {
+				t.Errorf("certain %t: %d of 9 others were delivered", certain, got)
+			}
+			stop()
+		})
+	}
+}

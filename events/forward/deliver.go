@@ -67,9 +67,8 @@ func (w *worker) attempt(ctx context.Context, batch []*item) (left []*item, fail
 		}
 		written, err := w.toDeadLetters(context.WithoutCancel(ctx), i, why)
 		switch {
-		case err != nil: // it stays, so as not to be lost; and that is not for want of a witness
-			failure = &Retry{Receiver: true, Reason: "no dead letter can be written: " + err.Error()}
-			w.note(func(s *WorkerStatus) { s.LastError = reason(failure) })
+		case err != nil: // it stays, so as not to be lost
+			w.note(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			w.log.Error("message permanently rejected, but no dead letter can be written; retrying",
 				"event_id", i.event.ID, "agency", i.event.AgencyID, "refused", why, "err", err.Error())
 			left = append(left, i)

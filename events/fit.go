@@ -13,7 +13,8 @@ import (
 //  2. before and after of changes; the paths stay,
 //  3. the members of the insertion,
 //  4. the message of the contact,
-//  5. every long value, and the ids last.
+//  5. the long values of the contact, then every other one,
+//  6. the contact, and the ids last.
 //
 // Every required member but the record stays, in its order. With 2 KiB or more an event always fits,
 // whatever came from outside: it must never block the log. Fit needs Data from [New], and an agency
@@ -47,7 +48,9 @@ var leavings = []func(*object){
 	rewrite("changes", pathsOnly),
 	rewrite("insertion", empty),
 	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return edit(contact, without("message")) }),
-	emptyLong("agencyId", "propertyReferenceId", "contactRequestId"),
+	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return edit(contact, emptyLong()) }),
+	emptyLong("agencyId", "propertyReferenceId", "contactRequestId", "contact"),
+	rewrite("contact", empty),
 	emptyLong("agencyId"),
 }
 

@@ -70,6 +70,17 @@ func TestFromTwoKiBOnEveryEventFitsAndIsStillValid(t *testing.T) {
 	}
 }
 
+// TestALongNameCostsNothingElseOfThePerson fits an event into little room whose last name is long.
+func TestALongNameCostsNothingElseOfThePerson(t *testing.T) {
+	e := exampleEvent(t, events.TypeContactRequestCreated)
+	e.Data = bytes.Replace(e.Data, []byte(`"lastName":"`), []byte(`"lastName":"`+strings.Repeat("x", 5000)), 1)
+	var payload struct{ Contact map[string]string }
+	if err := json.Unmarshal(e.Fit(4<<10).Data, &payload); err != nil || payload.Contact["lastName"] != "" ||
+		payload.Contact["firstName"] == "" || payload.Contact["email"] == "" || payload.Contact["phone"] == "" {
+		t.Errorf("%v: %v", err, payload.Contact)
+	}
+}
+
 func checkFits(t *testing.T, e events.Event, most int) {
 	t.Helper()
 	size := func(e events.Event) int { return wireSize(e.Header()) + len(e.Data) }

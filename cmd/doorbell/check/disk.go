@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
@@ -16,6 +17,10 @@ import (
 func (c *checker) disk() {
 	b := c.config.Base
 	dir := filepath.Clean(b.DataDir)
+	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
+		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set it to a shorter path"))
+		return
+	}
 	nearest := dir // or what of its parents exists
 	for nearest != filepath.Dir(nearest) {
 		if _, err := os.Stat(nearest); !errors.Is(err, fs.ErrNotExist) {

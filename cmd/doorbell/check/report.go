@@ -58,11 +58,11 @@ func (r *Report) fail(section, text, remedy string) {
 	r.refuse(section, exit.Failed(errors.New(text), remedy))
 }
 
-// refuse adds an error with which run would end. The exit code of a check is that of the first
-// error, which is where run would end.
+// refuse adds an error with which run would end. The exit code of a check is that of the first such
+// error; that something else fails counts where there is none.
 func (r *Report) refuse(section string, err error) {
 	code, sentences, hint := exit.Outcome(err)
-	if r.ExitCode == exit.Done {
+	if r.ExitCode == exit.Done || r.ExitCode == exit.CodeFailed {
 		r.ExitCode = code
 	}
 	for _, s := range sentences {

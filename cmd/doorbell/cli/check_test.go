@@ -126,12 +126,17 @@ func TestCheckRefusesWhatRunWouldRefuse(t *testing.T) {
 		{"NATS_LISTEN=" + taken.Addr().String(), exit.CodeConfig, check.SectionNATS, []string{"is in use by another program", "A100: access"}},
 		{"HTTP_LISTEN=" + taken.Addr().String(), exit.CodeConfig, check.SectionPage, []string{"set DOORBELL_HTTP_LISTEN to a free address"}},
 		{"DATA_DIR=" + write(t, "file", "none", 0o600), exit.CodeConfig, check.SectionDisk, []string{"DOORBELL_DATA_DIR", "choose another directory"}},
+		{"DATA_DIR=" + s.Dir + strings.Repeat("/deep", 30), exit.CodeConfig, check.SectionDisk, []string{"choose a shorter data directory"}},
 		{"API_KEY=" + doorbelltest.OtherKey, exit.CodeFailed, check.SectionAPI, []string{
 			"A100: the API refuses the key; run would halt there → The API refuses this key for every agency",
 			"B200: the API refuses the key", "check again", "2 checks failed",
 		}},
 	} {
 		checked(t, s, tt.code, tt.section, s.With("DOORBELL_"+tt.setting), tt.words...)
+	}
+	both := s.With("DOORBELL_NATS_URL=nats://127.0.0.1:1", "DOORBELL_HTTP_LISTEN="+taken.Addr().String())
+	if got := doorbelltest.Run(t, both, "check"); got.Code != exit.CodeConfig { // as run, which NATS does not end
+		t.Errorf("exit code %d", got.Code)
 	}
 	before := s.Asked("A100")
 	bad := s.With("DOORBELL_POLL_INTERVAL=often")

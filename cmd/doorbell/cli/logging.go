@@ -15,8 +15,8 @@ import (
 )
 
 // NewLogger writes to w as the configuration says: JSON lines for machines, key=value for a
-// terminal. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads,
-// keys and people have none. What is repeated is bounded, see dedupeHandler.
+// terminal. Attributes have the same key on every line; payloads, keys and people
+// have none. What is repeated is bounded, see dedupeHandler.
 func NewLogger(w io.Writer, b config.Base, t Terminal) *slog.Logger {
 	level := slog.LevelInfo
 	_ = level.UnmarshalText([]byte(b.LogLevel)) // config knows the values

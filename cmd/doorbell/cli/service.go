@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,14 +45,30 @@ func (p *program) openLog(ctx context.Context, c *config.Config) (*eventLog, err
 	log := ops.Log{Store: kept}
 	return &eventLog{
 		Events: log.Events, CountEvents: log.CountEvents, alone: true,
-		copyTo: func(_ context.Context, w io.Writer, sized func(int64) error) error {
+		copyTo: func(ctx context.Context, w io.Writer, sized func(int64) error) error {
 			info, err := os.Stat(filepath.Join(c.Base.DataDir, daemon.StoreFile))
 			if err == nil {
 				err = sized(info.Size())
 			}
-			return cmp.Or(err, kept.Backup(w, func(int64) {}))
+			if err != nil {
+				return err
+			}
+			return kept.Backup(untilDone{ctx, w}, func(int64) {})
 		},
 	}, nil
+}
+
+// untilDone writes until its context ends.
+type untilDone struct {
+	ctx context.Context
+	io.Writer
+}
+
+func (w untilDone) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(b)
 }
 
 // erased reports whether a person was erased from an event since it was read, which may be long ago

@@ -144,10 +144,10 @@ func (s *Set) take(text string) error {
 	var routes []forward.Route
 	for n, l := range lines {
 		for _, a := range l.To {
-			if other, known := webhooks[a.Value]; known && other != a {
-				return l.unusable(a, "an address gets two secrets or two templates; write another address for one of them (a query is enough)")
-			}
 			if a.Kind == "webhook" {
+				if other, known := webhooks[a.Value]; known && other != a {
+					return l.unusable(a, "an address gets two secrets or two templates; write another address for one of them (a query is enough)")
+				}
 				webhooks[a.Value] = a
 			}
 			if s.only != "" && s.only != a.Kind {

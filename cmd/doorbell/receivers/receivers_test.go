@@ -108,6 +108,10 @@ func TestOneAddressHasOneSecret(t *testing.T) {
 	}
 }
 
+func TestOneAddressMayServeTwoKinds(t *testing.T) {
+	open(t, routesFile(t, header+"*;;;;;;webhook:https://h.example/x slack:https://h.example/x\n"))
+}
+
 func TestSettingsAreLinesOfTheTable(t *testing.T) {
 	mail := []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example"}
 	for name, tt := range map[string]struct{ environ, want []string }{

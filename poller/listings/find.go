@@ -287,11 +287,14 @@ func (f *finder) rank(p *place) rank {
 	if p.isCalled(sideNames) || p.isInside(insertionMembers) {
 		g = min(g, gradeLikely) // theirs have times and addresses too
 	}
+	if p.lone && !f.isListed(p) {
+		g = min(g, gradeHinted)
+	}
 	isSure := g == gradeSure
 	return rank{
 		// A list of its own name comes before what may be something else, even if it is empty, as
 		// agents have times and addresses too.
-		number(isSure && (own || generic)),
+		number(own && (expected || g >= gradeLikely) || isSure && generic),
 		// That records were here before does not decide between two lists that are sure: the other
 		// one may hold the new ones.
 		number(expected && !isSure && g > gradeNone),

@@ -150,7 +150,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 	for n, v := range records {
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v, l.flawed)
-		i.Reference = v.reference() // of a name that stands twice, the last one counts
+		i.Reference = cmp.Or(v.reference(), i.Reference) // of a name that stands twice, the last one counts
 		i.Digest = v.digest(c.ignored, nil, 0)
 	}
 	return page, nil

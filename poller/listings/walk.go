@@ -258,6 +258,9 @@ func (w *Walk) takeEmpty(page *InsertionsPage) (ended bool) {
 	if claim == Denied {
 		w.more = Denied
 	}
+	if w.pastEnd && !page.pastEnd {
+		w.holes++
+	}
 	return true
 }
 

@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 )
 
@@ -84,5 +86,23 @@ func TestWhatIsTakenForUnchangedIsSo(t *testing.T) {
 	})
 	if settled == 0 || unchanged == settled {
 		t.Errorf("%d were taken for unchanged, %d in responses without news", unchanged, settled)
+	}
+}
+
+// Which other member tells contact requests apart is seen only where there are several. Their ids
+// and addresses change at once later, as at a portal that moves behind a relay.
+func TestWhatIsUnchangedIsStillKnownByAnotherMemberLater(t *testing.T) {
+	message := func(id int, conversation, email string) listings.ContactRequest {
+		return lead(fmt.Sprintf(`{"id":%d,"batchId":"p","conversationId":%q,"lastName":%[2]q,"email":%[3]q}`, id, conversation, email))
+	}
+	m := newMemory()
+	m.Insertion.Polled, m.Insertion.Listed = true, true
+	m.see(message(1, "c1", "a@x.example"))
+	m.see(message(1, "c1", "a@x.example"), message(2, "c2", "b@x.example"))
+	j := m.see(message(901, "c1", "relay-1@x.example"), message(902, "c2", "relay-2@x.example"))
+	for _, e := range j.Events {
+		if _, created := e.(*events.ContactRequestCreated); created {
+			t.Errorf("announced again: %+v", e)
+		}
 	}
 }

@@ -404,7 +404,7 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 			if !f.twin {
 				c.readings = append(c.readings, c.reading(*k, f))
 			}
-			if !f.twin && k != f.unchanged {
+			if !f.twin && (k != f.unchanged || f.other != (store.Short{}) && f.other != k.Other) {
 				c.update(*k, f)
 			}
 		} else {

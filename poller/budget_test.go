@@ -1,10 +1,15 @@
 package poller
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 )
 
 var paces = []float64{0.1, 0.7, 1, 5, 33, 99, 100, 101, 250, 999, 1000}
@@ -78,4 +83,45 @@ func TestTheBudgetIsHalvedForTenMinutesAfterAThrottledResponse(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPollsThatStartLateMakeNoBurst lets polls that were chosen come to their first request only
+// after a second, as on a machine that was stopped. No more of them are chosen meanwhile: what is
+// chosen late is chosen well.
+func TestPollsThatStartLateMakeNoBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond = 5
+		d := newDispatcher(newBudget(perSecond), schedule.Options{Rate: perSecond, Interval: time.Minute}, &heartbeat{})
+		for n := range 20 {
+			d.schedule.Add("A100", fmt.Sprint(n), time.Time{}, time.Time{}, time.Now())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		release, chosen, admitted := make(chan struct{}), make(chan struct{}, 20), make(chan time.Time, 20)
+		go d.run(ctx, func(turn schedule.Turn) {
+			chosen <- struct{}{}
+			go func() {
+				<-release
+				r := listings.Request{Operation: listings.OperationContactRequests, AgencyID: turn.Agency, Reference: turn.Reference}
+				_ = d.wait(ctx, r, func(now time.Time) error {
+					admitted <- now
+					return nil
+				})
+			}()
+		})
+		time.Sleep(1100 * time.Millisecond)
+		if len(chosen) != 1 {
+			t.Errorf("%d polls were chosen at once", len(chosen))
+		}
+		close(release)
+		time.Sleep(time.Minute)
+		var at []time.Time
+		for len(admitted) > 0 {
+			at = append(at, <-admitted)
+		}
+		if len(at) != 20 {
+			t.Fatalf("%d requests", len(at))
+		}
+		holdWindows(t, perSecond, at)
+	})
 }

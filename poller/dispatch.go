@@ -17,23 +17,24 @@ import (
 // to know as much as possible.
 //
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
-// the schedule when there is a token, unless too many are under way; the first request of one that
-// is chosen has the token. While polls wait, walks get at most every third request. An insertion
+// the schedule when there is a token, unless too many are under way; the token is for the first
+// request of the one that is chosen, so the dispatcher waits for that. While polls wait, walks get at most every third request. An insertion
 // that a person has named goes before all of these, though never for two requests in a row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule
 	nudge    chan struct{} // there may be something to do
+	started  chan struct{} // the chosen poll has sent its first request, or has ended
 	alive    *heartbeat
 	full     func() bool // the store has no room for what a response may bring
 
 	mu       sync.Mutex
-	pages    []*waiter                  // of walks
-	requests []*waiter                  // further ones of polls, and retries
-	polls    int                        // sent since the last page
-	underWay int                        // polls of the schedule
-	chosen   map[schedule.Turn]struct{} // polls that have a token and did not send their first request yet
-	wasNamed bool                       // the last turn was of an insertion that a person has named
+	pages    []*waiter     // of walks
+	requests []*waiter     // further ones of polls, and retries
+	polls    int           // sent since the last page
+	underWay int           // polls of the schedule
+	chosen   schedule.Turn // of the poll that is to send its first request now
+	wasNamed bool          // the last turn was of an insertion that a person has named
 }
 
 // waiter is a request that waits to be sent.
@@ -46,12 +47,13 @@ type waiter struct {
 const (
 	mostPolls = 64          // under way at once; polls that hang back off by themselves
 	roomEvery = time.Second // how often a full store is checked for room
+	startsIn  = time.Second // how long nothing else is sent for a poll that was chosen
 )
 
 func newDispatcher(b *budget, o schedule.Options, alive *heartbeat) *dispatcher {
 	d := &dispatcher{
-		budget: b, nudge: make(chan struct{}, 1), alive: alive,
-		full: func() bool { return false }, chosen: map[schedule.Turn]struct{}{},
+		budget: b, nudge: make(chan struct{}, 1), started: make(chan struct{}, 1), alive: alive,
+		full: func() bool { return false },
 	}
 	o.Changed = d.poke
 	d.schedule = schedule.New(o, time.Now())
@@ -92,14 +94,15 @@ func (d *dispatcher) queueOf(w *waiter) *[]*waiter {
 	return &d.requests
 }
 
-// enqueue has a request wait, unless it is the first one of a poll that was chosen: that has a token.
+// enqueue has a request wait, unless it is the first one of the poll that was chosen: that has the
+// token, which is spent now.
 func (d *dispatcher) enqueue(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	turn := schedule.Turn{Agency: w.request.AgencyID, Reference: w.request.Reference}
-	if _, chosen := d.chosen[turn]; chosen {
-		delete(d.chosen, turn)
-		w.granted <- w.admit(time.Now())
+	if turn == d.chosen {
+		w.granted <- d.send(w, time.Now())
+		d.unchoose(turn)
 		return
 	}
 	queue := d.queueOf(w)
@@ -125,6 +128,10 @@ func (d *dispatcher) run(ctx context.Context, begin func(schedule.Turn)) error {
 		case sent:
 		case t != schedule.None:
 			begin(t)
+			_ = await(ctx, d.started, startsIn)
+			d.mu.Lock()
+			d.unchoose(t)
+			d.mu.Unlock()
 		case wait == 0 || wait > time.Minute:
 			_ = await(ctx, d.nudge, time.Minute)
 		default:
@@ -158,8 +165,7 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	switch {
 	case t != schedule.None:
 		d.underWay++
-		d.chosen[t] = struct{}{}
-		d.take(false, now)
+		d.chosen = t
 	case len(d.pages) > 0:
 		d.grant(&d.pages, now)
 		return t, true, 0
@@ -167,30 +173,38 @@ func (d *dispatcher) choose(now time.Time) (t schedule.Turn, sent bool, wait tim
 	return t, false, wait
 }
 
-// grant ends the wait of the first request of a queue, which takes the token if it is admitted. The
-// caller holds d.mu, as does that of take.
+// grant ends the wait of the first request of a queue. The caller holds d.mu, as does that of send
+// and of unchoose.
 func (d *dispatcher) grant(queue *[]*waiter, now time.Time) {
 	w := (*queue)[0]
 	*queue = slices.Delete(*queue, 0, 1)
-	err := w.admit(now)
-	if err == nil {
-		d.take(queue == &d.pages, now)
-	}
-	w.granted <- err
+	w.granted <- d.send(w, now)
 }
 
-// take spends a token on a page of a walk or a request of a poll.
-func (d *dispatcher) take(page bool, now time.Time) {
+// send spends the token on a request if that is admitted.
+func (d *dispatcher) send(w *waiter, now time.Time) error {
+	if err := w.admit(now); err != nil {
+		return err
+	}
 	d.budget.take(now)
-	if d.polls++; page {
+	if d.polls++; w.request.Operation == listings.OperationInsertions {
 		d.polls = 0
+	}
+	return nil
+}
+
+// unchoose ends the wait for the chosen poll, if it still is the one.
+func (d *dispatcher) unchoose(t schedule.Turn) {
+	if d.chosen == t {
+		d.chosen = schedule.None
+		wake(d.started)
 	}
 }
 
 // end ends a poll that was chosen from the schedule.
 func (d *dispatcher) end(t schedule.Turn) {
 	d.mu.Lock()
-	delete(d.chosen, t) // it did not come to a request
+	d.unchoose(t) // it did not come to a request
 	d.underWay--
 	d.mu.Unlock()
 	d.poke()

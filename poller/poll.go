@@ -140,6 +140,7 @@ type poll struct {
 	notFound  bool                 // the last response said that there is no such insertion
 	// contradicted means that a response showed nothing after one that showed some.
 	contradicted bool
+	repeated     bool           // an earlier poll of the insertion has come to an end
 	place        listings.Place // where the records of the last response were looked for
 }
 
@@ -195,7 +196,7 @@ func (p *poll) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.closed == watch.Open && p.contradicted && p.state.unproved < maxUnproved {
+	if p.closed == watch.Open && p.contradicted && p.repeated && p.state.unproved < maxUnproved {
 		p.state.unproved++
 		return nil // the window stays open
 	}
@@ -322,6 +323,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 				p.fresh[k.ID] = k.CreatedAt
 			}
 		}
+		p.repeated = prior.Insertion.Polled
 		j = watch.Judge(watched, p.window, prior, r, page.Received)
 		return j.Effects, nil
 	})

@@ -217,10 +217,12 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 // take pairs what is left where a test speaks for it.
 func (p *pairing) take(fits func(*candidate, *found) bool) {
 	for _, f := range p.all {
-		for _, k := range p.known {
-			if f.known == nil && !k.taken && fits(k, f) {
-				f.known, k.taken = k.ContactRequest, true
-			}
+		if f.known != nil {
+			continue
+		}
+		isIt := func(k *candidate) bool { return !k.taken && fits(k, f) }
+		if n := slices.IndexFunc(p.known, isIt); n >= 0 {
+			f.known, p.known[n].taken = p.known[n].ContactRequest, true
 		}
 	}
 }

@@ -57,7 +57,7 @@ var leavings = []func(*object){
 // longValue is more than any value of fixed form takes.
 const longValue = 128
 
-// emptyLong empties every long value but some: in their form they stay what the schema wants.
+// emptyLong empties every long value but some: in their form they remain valid by the schema.
 func emptyLong(spared ...string) func(*object) {
 	return func(o *object) {
 		for i, m := range *o {

@@ -18,8 +18,9 @@ import (
 //
 // Pages of walks, further requests of a poll and retries wait here, in order. Polls are chosen from
 // the schedule when there is a token, unless too many are under way; the token is for the first
-// request of the one that is chosen, so the dispatcher waits for that. While polls wait, walks get at most every third request. An insertion
-// that a person has named goes before all of these, though never for two requests in a row.
+// request of the one that is chosen, so the dispatcher waits for that. While polls wait, walks get
+// at most every third request. An insertion that a person has named goes before all of these,
+// though never for two requests in a row.
 type dispatcher struct {
 	budget   *budget
 	schedule *schedule.Schedule

@@ -244,7 +244,7 @@ func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
 }
 
 // TestAMessageWithoutADeadLetterLetsTheOthersPass refuses one message where no dead letter can be
-// written, as nobody made their stream.
+// written, as their stream is missing.
 func TestAMessageWithoutADeadLetterLetsTheOthersPass(t *testing.T) {
 	for _, certain := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {

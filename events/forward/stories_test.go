@@ -25,7 +25,7 @@ import (
 //	held A [n], publish, resend              leads that are recorded now, and published later
 //	wait 1m                                  of virtual time
 //	a: up | down | full | wait 4m | lost | refuses 2 | fails 2 | unfit     what a receiver answers from now on
-//	digest 20                                that a receiver takes so many as one message; pace 20ms
+//	digest 20                                that a receiver takes 20 events as one message; pace 20ms
 //	rebuild, no stream, stream, server, no consumer, no files, erase 1     what happens around it
 //	a took 1-3 5, a has 1-3 5                exactly these, in this order or in any
 //	a called 3, a sent 1 20 20               how often, and how many events each time

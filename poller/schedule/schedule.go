@@ -20,7 +20,7 @@
 //
 // An urgent insertion (it has just appeared, its record has changed, a person asks for it) gets
 // every second turn until the urgent ones are done; fewer while an insertion comes close to the cap.
-// One that somebody has named (see Nudge) comes before all of them, but not twice in a row. One whose
+// One that a person has named (see Nudge) comes before all of them, but not twice in a row. One whose
 // poll failed is due again after its wait.
 //
 //	Add, Urge ──► queues by due ──Next──► in flight ──Polled──► new λ, queue

@@ -391,7 +391,7 @@ func (r *reader) validateForward(c *Config) {
 	}
 }
 
-// validateEmail wants a server, a sender and a recipient, or none of them. A table of routes may
+// validateEmail requires a server, a sender and a recipient, or none of them. A table of routes may
 // name recipients.
 func (r *reader) validateEmail(f Forward) {
 	const server, password, from, to = "DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD",

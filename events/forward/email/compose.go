@@ -21,7 +21,7 @@ import (
 type draft struct {
 	id      string // its Message-ID, without the host
 	date    time.Time
-	replyTo string // empty: nobody
+	replyTo string // empty: no address
 	subject string
 	text    string
 	html    string

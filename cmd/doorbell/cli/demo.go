@@ -19,6 +19,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
 )
 
@@ -43,8 +44,8 @@ func (c *DemoCmd) Validate() error {
 	return nil
 }
 
-// Run shows everything at work: a made-up API, the daemon, and a subscriber that prints what
-// arrives on NATS. It reads no environment and leaves nothing behind.
+// Run shows everything at work with a made-up API. It reads no environment and leaves nothing
+// behind.
 func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	if c.For > 0 {
 		var cancel context.CancelFunc
@@ -67,18 +68,15 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	if err := api.serve(ctx, out, "127.0.0.1:0"); err != nil {
 		return err
 	}
+	show := c.watch
 	if c.Standby {
-		d := pairDemo{p: p, out: out, dir: dir, api: api, began: time.Now()}
-		if err := d.run(ctx); ctx.Err() == nil {
-			return err
-		}
-		return nil
+		show = takeover
 	}
-	return c.watch(ctx, p, out, api, dir)
+	if err := show(ctx, p, out, api, dir); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
-
-// Where the events of a demo are.
-const demoPrefix, demoStream = "listings", "LISTINGS"
 
 // fast is the environment of a doorbell that watches closely.
 func (m *madeUp) fast(dir string) []string {
@@ -88,7 +86,6 @@ func (m *madeUp) fast(dir string) []string {
 
 // watch runs a daemon and reads its stream as any subscriber would.
 func (c *DemoCmd) watch(ctx context.Context, p *program, out io.Writer, api madeUp, dir string) error {
-	began := time.Now()
 	natsListen, err := freeAddress(out, "NATS", c.NATSListen)
 	if err != nil {
 		return err
@@ -131,26 +128,22 @@ What was there before is learned first and not announced. Then, as it happens:
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
-	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(running) }()
 	for !d.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
 		time.Sleep(10 * time.Millisecond)
 	}
-	count, first := 0, time.Duration(0)
-	err = p.tailOf(ctx, s.NATS.URL, "", func(e ops.LoggedEvent) error {
-		count++
-		if first == 0 && e.Event.Type == events.TypeContactRequestCreated {
-			first = time.Since(began)
-		}
-		return put(e)
-	})
+	began, count := time.Now(), 0
+	conn, err := p.connectTo(ctx, natsd.Dial{URL: s.NATS.URL})
+	if err == nil {
+		err = demoTail(ctx, conn, "", func(e ops.LoggedEvent) error {
+			count++
+			return put(e)
+		})
+	}
 	stop()
 	err = errors.Join(err, <-ended)
 	fmt.Fprintf(out, "\n%d events in %s\n", count, time.Since(began).Round(100*time.Millisecond))
-	if first > 0 {
-		fmt.Fprintf(out, "The first contact request arrived %s after the start.\n", first.Round(100*time.Millisecond))
-	}
 	return err
 }
 
@@ -163,124 +156,108 @@ func freeAddress(w io.Writer, what, address string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// tailOf reads the events of a demo from the beginning, until ctx ends.
-func (p *program) tailOf(ctx context.Context, url string, of events.Type, put func(ops.LoggedEvent) error) error {
-	conn, err := p.connectTo(ctx, natsd.Dial{URL: url})
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	o := relay.TailOptions{Stream: demoStream, Prefix: demoPrefix, Type: of, All: true}
+// demoTail reads the events of a demo from the beginning, until ctx ends.
+func demoTail(ctx context.Context, conn stream.Conn, of events.Type, put func(ops.LoggedEvent) error) error {
+	o := relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", Type: of, All: true}
 	return tail(ctx, conn, o, put, func(string, ...any) {})
 }
 
-// pairDemo is `doorbell demo --standby`: three NATS servers and a made-up API in this process, and
-// two doorbells in processes of their own, one of which is killed.
-type pairDemo struct {
-	p     *program
-	out   io.Writer
-	dir   string
-	api   madeUp
-	began time.Time
-	urls  string // of the servers
-}
-
 const (
-	beforeKill = 10 * time.Second // how long both doorbells go on before the kill
-	afterKill  = 10 * time.Second // and after the takeover
+	quiet = 10 * time.Second // before the kill, and after the takeover
 	// takeoverLimit is more than a takeover and the start of a process take.
 	takeoverLimit = time.Minute
 )
 
-func (d *pairDemo) say(format string, args ...any) {
-	fmt.Fprintf(d.out, "  %5.1f s  "+format+"\n", append([]any{time.Since(d.began).Seconds()}, args...)...)
-}
-
-// run kills the doorbell that works, and compares the stream at the end.
-func (d *pairDemo) run(ctx context.Context) error {
-	urls, stop, err := natsd.StartThree(ctx, filepath.Join(d.dir, "nats"))
+// takeover runs three NATS servers in this process and two doorbells in processes of their own. It
+// kills the doorbell that works, and compares the stream with what the API knows.
+func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir string) error {
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(out, "  %5.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}
+	urls, stop, err := natsd.StartThree(ctx, filepath.Join(dir, "nats"))
 	if err != nil {
 		return err
 	}
 	defer stop()
-	d.urls = urls
-	if err := d.makeStream(ctx); err != nil {
+	conn, err := p.connectTo(ctx, natsd.Dial{URL: urls})
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "doorbell demo: three NATS servers and two doorbells, one and two. Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
-	killOne, err := d.launch(ctx, "one")
+	js, err := conn.JetStream()
+	if err == nil {
+		o := relay.Options{Prefix: "listings", Stream: "LISTINGS", MaxAge: 24 * time.Hour, Replicas: 3}
+		_, err = js.CreateStream(ctx, o.StreamConfig())
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "doorbell demo: three NATS servers and two doorbells, one and two. "+
+		"Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
+	launch := func(name string) (kill func(), err error) {
+		environ := append(api.fast(filepath.Join(dir, name)), "NATS_URL="+urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
+		return launchRun(ctx, environ)
+	}
+	killOne, err := launch("one")
 	if err != nil {
 		return err
 	}
 	defer killOne()
-	if err := d.asks(ctx, "one"); err != nil {
+	if err := api.isAsked(ctx); err != nil {
 		return err
 	}
-	killTwo, err := d.launch(ctx, "two")
+	killTwo, err := launch("two")
 	if err != nil {
 		return err
 	}
 	defer killTwo()
-	d.say("one works, two waits")
+	say("one works, two waits")
 	since := time.Now()
-	if err := sleep(ctx, beforeKill); err != nil {
+	if err := sleep(ctx, quiet); err != nil {
 		return err
 	}
 	killOne()
 	killed := time.Now()
-	d.say("one is killed")
-	if err := d.asks(ctx, "two"); err != nil {
+	say("one is killed")
+	if err := api.isAsked(ctx); err != nil {
 		return err
 	}
-	d.say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
-	leads, lost, doubled, err := d.compare(ctx, since)
+	say("two has taken over: its first request, %.1f s after the kill", time.Since(killed).Seconds())
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	leads, lost, doubled, err := api.compare(ctx, conn, since)
 	if err != nil {
 		return err
 	}
-	d.say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
+	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
 	if lost+doubled > 0 {
 		return errors.New("the stream does not hold each contact request once")
 	}
 	return nil
 }
 
-// makeStream makes the stream with three replicas.
-func (d *pairDemo) makeStream(ctx context.Context) error {
-	conn, err := d.p.connectTo(ctx, natsd.Dial{URL: d.urls})
-	if err != nil {
-		return err
-	}
-	js, err := conn.JetStream()
-	if err == nil {
-		o := relay.Options{Prefix: demoPrefix, Stream: demoStream, MaxAge: 24 * time.Hour, Replicas: 3}
-		_, err = js.CreateStream(ctx, o.StreamConfig())
-	}
-	return err
-}
-
-// launch starts a doorbell like a user does. The function that it returns kills it.
-func (d *pairDemo) launch(ctx context.Context, name string) (kill func(), err error) {
+// launchRun starts `doorbell run` like a user does.
+func launchRun(ctx context.Context, environ []string) (kill func(), err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := exec.CommandContext(ctx, program, "run")
 	c.Args[0] = os.Args[0] // a program may be called by another name than its file has
-	c.Env = append(d.api.fast(filepath.Join(d.dir, name)), "NATS_URL="+d.urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
+	c.Env = environ
 	return func() {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}, c.Start()
 }
 
-// asks waits until a doorbell sends its next request.
-func (d *pairDemo) asks(ctx context.Context, name string) error {
-	asked, limit := d.api.model.Requests(sandbox.Filter{}), time.Now().Add(takeoverLimit)
-	for d.api.model.Requests(sandbox.Filter{}) == asked {
+// isAsked waits until a doorbell sends its next request.
+func (m *madeUp) isAsked(ctx context.Context) error {
+	before, limit := m.model.Requests(sandbox.Filter{}), time.Now().Add(takeoverLimit)
+	for m.model.Requests(sandbox.Filter{}) == before {
 		if time.Now().After(limit) {
-			return fmt.Errorf("doorbell %s sends no request", name)
+			return errors.New("no doorbell sends a request")
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -289,37 +266,37 @@ func (d *pairDemo) asks(ctx context.Context, name string) error {
 	return nil
 }
 
-// compare compares the stream with what the API knows. It reads on for a while, and longer where
-// what was created last has not arrived.
-func (d *pairDemo) compare(ctx context.Context, since time.Time) (leads, lost, doubled int, err error) {
-	until, arrived := time.Now(), map[string]int{}
-	count := func() {
-		leads, lost, doubled = 0, 0, 0
-		for _, c := range d.api.model.Truth().ContactRequests {
-			if c.VisibleFrom.Before(since) || c.VisibleFrom.After(until) {
-				continue
-			}
-			leads++
-			switch n := arrived[c.AgencyID+" "+c.ID]; {
-			case n == 0:
-				lost++
-			case n > 1:
-				doubled++
-			}
+// compare compares the stream with the contact requests that the API showed since a moment. It reads
+// until the last one has arrived.
+func (m *madeUp) compare(ctx context.Context, conn stream.Conn, since time.Time) (leads, lost, doubled int, err error) {
+	arrived := map[string]int{}
+	for _, c := range m.model.Truth().ContactRequests {
+		if c.VisibleFrom.After(since) && c.VisibleFrom.Before(time.Now()) {
+			arrived[c.AgencyID+" "+c.ID] = 0
 		}
 	}
-	ctx, stop := context.WithTimeout(ctx, afterKill+takeoverLimit)
+	lost = len(arrived)
+	ctx, stop := context.WithTimeout(ctx, takeoverLimit)
 	defer stop()
-	err = d.p.tailOf(ctx, d.urls, events.TypeContactRequestCreated, func(e ops.LoggedEvent) error {
+	err = demoTail(ctx, conn, events.TypeContactRequestCreated, func(e ops.LoggedEvent) error {
 		body, err := e.Event.Payload()
 		if c, is := body.(*events.ContactRequestCreated); is {
-			arrived[e.Event.AgencyID+" "+c.ContactRequestID]++
+			name := e.Event.AgencyID + " " + c.ContactRequestID
+			n, counts := arrived[name]
+			switch {
+			case counts && n == 0:
+				lost--
+			case counts:
+				doubled++
+			}
+			if counts {
+				arrived[name]++
+			}
 		}
-		if count(); lost == 0 && time.Since(until) > afterKill {
+		if lost == 0 {
 			stop()
 		}
 		return err
 	})
-	count()
-	return leads, lost, doubled, err
+	return len(arrived), lost, doubled, err
 }

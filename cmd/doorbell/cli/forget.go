@@ -77,7 +77,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, hel
 	if err != nil {
 		return exit.Usage(err.Error(), "")
 	}
-	found, err := held.find(ctx, wanted)
+	found, err := ops.Find.Ask(ctx, held.Client, wanted)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, hel
 	if err := confirmed(c.Yes, "the person in "+requests+" would be erased for good"); err != nil {
 		return err
 	}
-	r, err := held.forget(ctx, ops.ForgetRequest{Wanted: wanted, Requests: found.Requests})
+	r, err := ops.Forget.Ask(ctx, held.Client, ops.ForgetRequest{Wanted: wanted, Requests: found.Requests})
 	if err == nil {
 		err = p.result(c.JSON, r, receiptText(r, cfg.Base.DataDir))
 	}
@@ -160,7 +160,7 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, held *heldData) error {
 	if err != nil {
 		return exit.Usage(err.Error(), "")
 	}
-	list, err := held.export(ctx, wanted)
+	list, err := ops.Export.Ask(ctx, held.Client, wanted)
 	switch {
 	case err != nil:
 		return err

@@ -65,7 +65,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Test {
-		return c.test(ctx, p, cfg, set)
+		return c.test(ctx, p, set)
 	}
 	log := p.logger(cfg.Base)
 	defer flushLog(log)
@@ -132,18 +132,13 @@ type trial struct {
 }
 
 // test sends an event that is marked as a test to every receiver.
-func (c *ForwardCmd) test(ctx context.Context, p *program, cfg *config.Config, set *receivers.Set) error {
+func (c *ForwardCmd) test(ctx context.Context, p *program, set *receivers.Set) error {
 	trials, text, bad := []trial{}, "", false
 	for _, r := range set.Distinct() {
 		t := try(ctx, r)
 		trials = append(trials, t)
 		bad = bad || t.Outcome != "taken"
 		text += t.text() + "\n"
-	}
-	people := map[string]string{"slack": cfg.Forward.SlackPeople, "teams": cfg.Forward.TeamsPeople}[c.To]
-	if !bad && people != "" && people != config.FullPeople {
-		text += "Of a person the message shows the first name and an initial; with DOORBELL_" + strings.ToUpper(c.To) +
-			"_PEOPLE=full it shows e-mail and phone too, and links to write and call.\n"
 	}
 	err := p.result(c.JSON, trials, text)
 	if err == nil && bad {

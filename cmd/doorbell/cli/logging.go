@@ -56,11 +56,10 @@ const (
 	dedupeEvery = 10 * time.Minute
 	dedupeBurst = 2 // warnings and errors
 	infoBurst   = 4
-	// mostDeduped bounds the memory.
-	mostDeduped = 10_000
 )
 
-// sameThing are the attributes that say what a line is about; the others say how it is.
+// sameThing are the attributes that say what a line is about; the others say how it is. Their values
+// are few: agencies, receivers, and what people have begun.
 var sameThing = []string{"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt"}
 
 // toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
@@ -122,11 +121,15 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	burst := dedupeBurst
-	if r.Level < slog.LevelWarn {
-		burst = infoBurst
+	t := h.all.things[about]
+	if t == nil {
+		burst := dedupeBurst
+		if r.Level < slog.LevelWarn {
+			burst = infoBurst
+		}
+		t = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
+		h.all.things[about] = t
 	}
-	t := h.all.thing(about, burst)
 	if t.held == nil {
 		wait := t.limit.ReserveN(r.Time, 1).DelayFrom(r.Time)
 		if wait <= 0 {
@@ -139,17 +142,6 @@ func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	kept := r.Clone()
 	t.held, t.next = &kept, h.Handler
 	return nil
-}
-
-// thing finds what was logged about something, and forgets everything where that is too much.
-func (c *deduped) thing(about string, burst int) *repeatedLine {
-	if c.things[about] == nil {
-		if len(c.things) >= mostDeduped {
-			maps.DeleteFunc(c.things, func(_ string, t *repeatedLine) bool { return t.held == nil })
-		}
-		c.things[about] = &repeatedLine{limit: rate.NewLimiter(rate.Every(dedupeEvery), burst)}
-	}
-	return c.things[about]
 }
 
 // release writes the lines that are kept, if any, at their own time.

@@ -67,7 +67,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	q := c.query()
 	q.Published = true // events that the stream does not have yet are on their way to it
 	q.Unerased = true
-	counts, err := log.CountEvents(ctx, q)
+	counts, err := ops.CountEvents.Ask(ctx, log.Client, q)
 	if err != nil {
 		return err
 	}

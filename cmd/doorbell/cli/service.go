@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 
@@ -22,20 +20,17 @@ import (
 	"doorbell/store"
 )
 
-// eventLog is the log and the store that a command reads: through the daemon of the data directory
-// or, where none runs, in this process, which has then opened the store. The verbs are the same.
+// eventLog asks for the event log and the store: the daemon of the data directory or, where none
+// runs, this process, which has then opened the store.
 type eventLog struct {
-	Events      func(context.Context, ops.EventQuery) iter.Seq2[ops.LoggedEvent, error]
-	CountEvents func(context.Context, ops.EventQuery) (ops.EventCounts, error)
-	copyTo      func(ctx context.Context, w io.Writer, sized func(bytes int64) error) error
-
+	*ops.Client
 	alone bool // no daemon runs, and none can start before the command ends
 }
 
 func (p *program) openLog(ctx context.Context, c *config.Config) (*eventLog, error) {
 	client := options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return &eventLog{Events: client.Events, CountEvents: asked(client, ops.CountEvents), copyTo: client.Backup}, err
+		return &eventLog{client, false}, err
 	}
 	kept, err := readStopped(c.Base)
 	if err != nil {
@@ -43,32 +38,8 @@ func (p *program) openLog(ctx context.Context, c *config.Config) (*eventLog, err
 	}
 	p.opened = append(p.opened, func() { kept.Close() })
 	log := ops.Log{Store: kept}
-	return &eventLog{
-		Events: log.Events, CountEvents: log.CountEvents, alone: true,
-		copyTo: func(ctx context.Context, w io.Writer, sized func(int64) error) error {
-			info, err := os.Stat(filepath.Join(c.Base.DataDir, daemon.StoreFile))
-			if err == nil {
-				err = sized(info.Size())
-			}
-			if err != nil {
-				return err
-			}
-			return kept.Backup(untilDone{ctx, w}, func(int64) {})
-		},
-	}, nil
-}
-
-// untilDone writes until its context ends.
-type untilDone struct {
-	ctx context.Context
-	io.Writer
-}
-
-func (w untilDone) Write(b []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return w.Writer.Write(b)
+	verbs := ops.Verbs{Events: log.Events, CountEvents: log.CountEvents, Backup: kept.Backup}
+	return &eventLog{ops.Local(verbs), true}, nil
 }
 
 // erased reports whether a person was erased from an event since it was read, which may be long ago
@@ -83,37 +54,32 @@ func (l *eventLog) erased(ctx context.Context, e events.Event) (bool, error) {
 	return true, nil
 }
 
-// heldData are the verbs about a person's data, of the daemon or over the opened store.
-type heldData struct {
-	find   func(context.Context, people.Wanted) (people.Found, error)
-	export func(context.Context, people.Wanted) ([]people.Exported, error)
-	forget func(context.Context, ops.ForgetRequest) (people.Receipt, error)
-}
+// heldData asks for a person's data: the daemon, or this process over the opened store.
+type heldData struct{ *ops.Client }
 
 func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, error) {
 	b, client := c.Base, options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return &heldData{asked(client, ops.Find), asked(client, ops.Export), asked(client, ops.Forget)}, err
+		return &heldData{client}, err
 	}
 	kept, err := openStopped(b)
 	if err != nil {
 		return nil, err
 	}
 	places := &people.Places{
-		Store: kept, Prefix: b.SubjectPrefix, Stream: b.Stream(), Embedded: c.NATS.URL == "", Dir: b.DataDir, Version: release,
+		Store: kept, Prefix: b.SubjectPrefix, Stream: b.Stream(), Embedded: c.NATS.URL == "",
+		Dir: b.DataDir, Version: release,
 	}
 	p.opened = append(p.opened, func() { places.Store.Close() })
 	if places.Conn, err = p.openNATS(ctx, c); err != nil {
 		return nil, err
 	}
-	forget := func(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
-		return forgetStopped(ctx, places, q)
-	}
-	return &heldData{places.Search, places.Export, forget}, nil
-}
-
-func asked[Q, A any](client *ops.Client, v ops.Verb[Q, A]) func(context.Context, Q) (A, error) {
-	return func(ctx context.Context, q Q) (A, error) { return v.Ask(ctx, client, q) }
+	return &heldData{ops.Local(ops.Verbs{
+		Find: places.Search, Export: places.Export,
+		Forget: func(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
+			return forgetStopped(ctx, places, q)
+		},
+	})}, nil
 }
 
 // forgetStopped erases without a daemon, first what a daemon or a command before had begun, and

@@ -46,7 +46,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config, fro
 // backup receives a verified copy of the store in a file, unless that would fill its disk.
 func (l *eventLog) backup(ctx context.Context, b config.Base, file string, replace bool) (store.Report, error) {
 	r, err := store.ReceiveBackup(ctx, file, replace, func(w io.Writer) error {
-		return l.copyTo(ctx, w, func(bytes int64) error { return needSpace(filepath.Dir(file), bytes) })
+		return l.Backup(ctx, w, func(bytes int64) error { return needSpace(filepath.Dir(file), bytes) })
 	})
 	var damage *store.DamagedError
 	if errors.As(err, &damage) { // it is that of the store: the copy is gone
@@ -75,16 +75,19 @@ type VerifyCmd struct {
 func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	path := filepath.Join(cfg.Base.DataDir, daemon.StoreFile)
 	advice := exit.AdviceOnDamage(path)
-	var r store.Report
-	var err error
 	if c.File != "" {
+		path = c.File
 		advice = "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
-		r, err = verifyFile(ctx, c.File, advice)
-	} else {
-		r, err = p.verifyStore(ctx, cfg, path)
 	}
-	if err != nil {
-		return err
+	r, err := c.verify(ctx, p, cfg, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Failed(fmt.Errorf("there is no file %s", path),
+			"give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
+	case c.File != "" && errors.Is(err, store.ErrDamaged):
+		return exit.IO(errors.New(err.Error()), advice) // not that of the store
+	case err != nil:
+		return stoppedError(err, filepath.Dir(path))
 	}
 	if n := len(r.Findings); n > 0 {
 		err = exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), advice)
@@ -92,36 +95,25 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	return cmp.Or(p.result(c.JSON, map[string]store.Report{"store": r}, verifiedText(r)), err)
 }
 
-// verifyFile looks at a file that is not the store of the data directory.
-func verifyFile(ctx context.Context, file, advice string) (store.Report, error) {
-	r, err := store.Verify(ctx, file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = exit.Failed(fmt.Errorf("there is no file %s", file), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
-	case errors.Is(err, store.ErrDamaged):
-		err = exit.IO(errors.New(err.Error()), advice) // not that of the store
+// verify looks at the file, or beside a daemon at a copy of its store: others go on to write.
+func (c *VerifyCmd) verify(ctx context.Context, p *program, cfg *config.Config, path string) (store.Report, error) {
+	if c.File != "" {
+		return store.Verify(ctx, path)
 	}
-	return r, stoppedError(err, filepath.Dir(file))
-}
-
-// verifyStore looks at the store of the data directory, beside a daemon at a copy: others go on to
-// write.
-func (p *program) verifyStore(ctx context.Context, cfg *config.Config, path string) (r store.Report, err error) {
 	from, err := p.openLog(ctx, cfg)
 	switch {
 	case err != nil:
-		return r, err
+		return store.Report{}, err
 	case from.alone:
-		r, err = store.Verify(ctx, path)
-	default:
-		copied := filepath.Join(cfg.Base.DataDir, store.CopyFile)
-		defer os.Remove(copied)
-		r, err = from.backup(ctx, cfg.Base, copied, true)
-		if r.Path = path; len(r.Findings) > 0 {
-			err = nil
-		}
+		return store.Verify(ctx, path)
 	}
-	return r, stoppedError(err, cfg.Base.DataDir)
+	copied := filepath.Join(cfg.Base.DataDir, store.CopyFile)
+	defer os.Remove(copied)
+	r, err := from.backup(ctx, cfg.Base, copied, true)
+	if r.Path = path; len(r.Findings) > 0 {
+		err = nil
+	}
+	return r, err
 }
 
 func verifiedText(r store.Report) string {

@@ -79,6 +79,31 @@ func NewClient(path string) *Client {
 	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
+// Local returns a client of verbs that this process serves itself.
+func Local(v Verbs) *Client {
+	handler := Handler(v)
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go http.Serve(&single{conn: theirs}, handler) //nolint:errcheck,gosec // it ends with its connection
+		return ours, nil
+	}
+	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// single is a listener that accepts one connection.
+type single struct{ conn net.Conn }
+
+func (l *single) Accept() (net.Conn, error) {
+	c := l.conn
+	if l.conn = nil; c == nil {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return &net.UnixAddr{} }
+
 // ErrNoAnswer is returned when no daemon answers at the socket.
 var ErrNoAnswer = errors.New("no daemon answers")
 

@@ -25,6 +25,16 @@ func (w *world) deadLetters() *DeadLetters {
 	return d
 }
 
+// letters are all dead letters.
+func (w *world) letters() (all []Letter) {
+	w.t.Helper()
+	for l, err := range w.deadLetters().List(w.t.Context()) {
+		w.must(err)
+		all = append(all, l)
+	}
+	return all
+}
+
 // refuse makes dead letters of so many leads.
 func (w *world) refuse(s *script, n int) {
 	w.t.Helper()
@@ -229,12 +239,9 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 5)
-		d, before := w.deadLetters(), s.called()
-		for l, err := range d.List(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.must(d.Resend(t.Context(), l.Number, w.o.Routes))
+		before := s.called()
+		for _, l := range w.letters() {
+			w.must(w.deadLetters().Resend(t.Context(), l.Number, w.o.Routes))
 		}
 		begun := s.begun[before:]
 		if took := begun[len(begun)-1].Sub(begun[0]); len(begun) != 5 || took < 4*time.Second {
@@ -243,31 +250,22 @@ func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
 	})
 }
 
-// TestAMessageWithoutADeadLetterLetsTheOthersPass refuses one message where no dead letter can be
-// written, as their stream is missing.
-func TestAMessageWithoutADeadLetterLetsTheOthersPass(t *testing.T) {
-	for _, certain := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			s := newScript("a", 1)
-			s.will(func(d Delivery) error {
-				for _, e := range d.Events {
-					if e.Sequence == 1 {
-						return &Refused{Reason: "no", Certain: certain}
-					}
-				}
-				return nil
-			})
-			w := newWorld(t, leadsTo(s))
-			w.o.Manage = false
-			_, stop := w.start()
-			for range 10 {
-				w.lead("A100")
+func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
+	scene(t, 1, func(t *testing.T, w *world, s *script) {
+		s.will(func(d Delivery) error {
+			if d.Events[0].Sequence == 2 {
+				w.erase(1) // at this moment
 			}
-			time.Sleep(24 * time.Hour)
-			if got := len(s.ids()); got != 9 {
-				t.Errorf("certain %t: %d of 9 others were delivered", certain, got)
-			}
-			stop()
+			return &Refused{Reason: "no", Certain: true}
 		})
-	}
+		w.run(time.Minute, func() { w.leads(2, "A100") })
+		if log := w.log.String(); strings.Count(log, "moved to the dead letters") != 1 || strings.Count(log, "was erased before") != 1 {
+			t.Error("the log does not tell of one letter and one erasure")
+		}
+		written, err := w.js.Stream(t.Context(), "LISTINGS_DLQ")
+		w.must(err)
+		if n := written.CachedInfo().State.LastSeq; n != 1 || len(w.letters()) != 1 {
+			t.Errorf("%d letters were written", n)
+		}
+	})
 }

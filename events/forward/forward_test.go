@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,13 +32,10 @@ func TestASecondForwarderOfTheSameNameIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		first := w.forwarder()
-		_, err := New(w.o)
-		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "slack") {
+		if _, err := New(w.o); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "slack") {
 			t.Fatal(err)
 		}
 		first.Close()
-		w.forwarder().Close()
-		w.o.Name = "other"
 		w.forwarder().Close()
 	})
 }
@@ -49,12 +47,11 @@ func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
 		w.must(os.MkdirAll(filepath.Dir(path), 0o700))
 		const rules = `"tables":[{"rules":[]}]`
 		for _, text := range []string{
-			"", "{", "null", "[]", `{"version":3,"name":"slack"}`, `{"version":3,"name":"mail",` + rules + `}`, `{"version":2,"name":"slack",` + rules + `}`,
-			`{"version":4,"name":"slack",` + rules + `}`, `{"version":3,"name":"slack",` + rules + `}x`, `{"version":3,"name":"slack","tables":[]}`,
+			"", "{", "null", `{"version":3,"name":"slack"}`, `{"version":3,"name":"mail",` + rules + `}`,
+			`{"version":2,"name":"slack",` + rules + `}`, `{"version":3,"name":"slack",` + rules + `}x`,
 		} {
 			w.must(os.WriteFile(path, []byte(text), 0o600))
-			_, err := New(w.o)
-			if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) {
+			if _, err := New(w.o); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s: %v", text, err)
 			}
 			if now, _ := os.ReadFile(path); string(now) != text {
@@ -76,113 +73,96 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			o := w.o
 			o.Routes = []Route{leadsTo(newScript("a", 20))}
 			change(&o)
-			if f, err := New(o); !errors.Is(err, ErrOptions) {
+			if _, err := New(o); !errors.Is(err, ErrOptions) {
 				t.Errorf("%s: %v", name, err)
-				if err == nil {
-					f.Close()
-				}
 			}
 		}
 	})
 }
 
-func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
+// TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
+// stream. The second is refused until it has a name of its own.
+func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newScript("a", 0)
-		w := newWorld(t, Route{Receiver: s})
-		w.run(time.Minute, func() {
-			for range 8 {
-				w.lead("A100")
-				w.halt("A100", "k")
-			}
-		})
-		if len(s.begun) != 16 {
-			t.Fatalf("%d sends", len(s.begun))
-		}
-		for n := 1; n < len(s.begun); n++ {
-			if d := s.begun[n].Sub(s.begun[n-1]); d < time.Second {
-				t.Errorf("%s between two", d)
-			}
-		}
-	})
-}
-
-func TestWhatIsSlowIsNotDeliveredTwice(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		s.wait = func(ctx context.Context) { sleep(ctx, 3*time.Minute) }
-		w.run(10*time.Minute, func() { w.lead("A100") })
-		wantIDs(t, s, w.history)
-		if s.called() != 1 {
-			t.Errorf("called %d times", s.called())
-		}
-		if strings.Contains(w.log.String(), "attempts=2") {
-			t.Error("delivered again")
-		}
-	})
-}
-
-func TestASendThatNeverEndsIsCut(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		first := true
-		s.wait = func(ctx context.Context) {
-			if first {
-				<-ctx.Done()
-			}
-		}
-		s.will(func(Delivery) error {
-			if first {
-				first = false
-				return context.DeadlineExceeded
-			}
-			return nil
-		})
-		w.run(5*time.Minute, func() { w.lead("A100") })
-		wantIDs(t, s, w.history)
-		if !strings.Contains(w.log.String(), "no answer in time") {
-			t.Error("not told")
-		}
-	})
-}
-
-func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		cut := false
-		s.wait = func(ctx context.Context) { cut = !sleep(ctx, 4*time.Second) }
-		_, stop := w.start()
+		one, two := newScript("a", 1), newScript("a", 1)
+		w := newWorld(t, leadsTo(one))
+		w.o.Agencies = func() []string { return []string{"A100"} }
+		w.start()
+		w.o.Routes, w.o.Dir = []Route{leadsTo(two)}, t.TempDir()
+		w.o.Agencies = func() []string { return []string{"B 200"} }
+		second, stop := w.start()
 		w.lead("A100")
-		time.Sleep(time.Second)
-		begin := time.Now()
+		time.Sleep(2 * time.Second)
+		if p := second.Status()[0].Problem; !strings.Contains(p, "DOORBELL_INSTANCE") {
+			t.Errorf("the second one says %q", p)
+		}
 		w.must(stop())
-		if d := time.Since(begin); cut || d > 6*time.Second {
-			t.Errorf("cut: %v, after %s", cut, d)
+		w.o.Instance, w.o.Dir = "second", t.TempDir()
+		w.start()
+		of := map[string][]events.Event{"A100": w.history}
+		for range 20 {
+			for _, agency := range []string{"A100", "B 200"} {
+				of[agency] = append(of[agency], w.lead(agency))
+			}
 		}
-		s.wait = nil
-		w.run(time.Minute)
-		wantIDs(t, s, w.history)
-	})
-}
-
-// TestWhatIsNoLiveEventIsPassedOver has messages of strangers in the stream, and events of the past.
-func TestWhatIsNoLiveEventIsPassedOver(t *testing.T) {
-	scene(t, 20, func(t *testing.T, w *world, s *script) {
-		f, stop := w.start()
-		if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("Secretname")); err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
-			w.put(w.stampLead("A100").WithOrigin(o), nil)
-		}
-		w.lead("A100")
 		time.Sleep(time.Minute)
-		if st := f.Status()[0]; st.Events != 1 || st.Waiting != 0 || st.Problem != "" {
-			t.Errorf("%+v", st)
-		}
-		w.must(stop())
-		wantIDs(t, s, w.history)
-		if strings.Contains(w.log.String(), "Secretname") {
-			t.Error("the log quotes it")
-		}
+		wantIDs(t, one, of["A100"])
+		wantIDs(t, two, of["B 200"])
 	})
+}
+
+func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("B200")
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		w.start(func(f *Forwarder) { f.tables.Tables[1].From = time.Now().Add(time.Hour) })
+		time.Sleep(time.Second)
+		w.lead("B200")
+		time.Sleep(time.Minute)
+		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
+	})
+}
+
+// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has
+// sent and the worker never got, as when a connection breaks and is made again. The server offers
+// them again after half a minute, when the worker has delivered more behind them than a checkpoint
+// lists.
+func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T) {
+	for _, digest := range []int{1, 200} {
+		scene(t, digest, func(t *testing.T, w *world, s *script) {
+			s.traits.Pace = 20 * time.Millisecond
+			s.will(func(d Delivery) error {
+				if d.Events[0].Sequence > 1 {
+					return nil
+				}
+				w.leads(3*recent, "A100")
+				c, err := w.js.Consumer(t.Context(), "LISTINGS", consumer("a"))
+				w.must(err)
+				lost, err := c.FetchNoWait(3)
+				w.must(err)
+				n := 0
+				for range lost.Messages() {
+					n++
+				}
+				if n != 3 {
+					t.Errorf("%d messages are lost", n)
+				}
+				return nil
+			})
+			w.run(2*time.Minute, func() { w.lead("A100") })
+			ids := map[string]bool{}
+			for _, id := range s.ids() {
+				ids[id] = true
+			}
+			if len(ids) != len(w.history) || len(s.ids()) != len(ids) {
+				t.Errorf("%d deliveries of %d leads, of %d", len(s.ids()), len(ids), len(w.history))
+			}
+		})
+	}
 }
 
 // TestWhatFailsIsShown has a stream that is missing for minutes, and a receiver that is down.
@@ -203,16 +183,35 @@ func TestWhatFailsIsShown(t *testing.T) {
 		w.leads(2, "A100")
 		time.Sleep(time.Hour)
 		st := f.Status()[0]
-		if st.Waiting != 2 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"] < uint64(st.Attempts) || st.DeadLetters != 0 || time.Since(st.FailingSince) < 55*time.Minute {
-			t.Errorf("%+v", st)
-		}
-		if n := s.called(); n > 60 {
-			t.Errorf("tried %d times in an hour", n)
+		if st.Waiting != 2 || st.LastError != "down" || st.Attempts < 10 || st.Failed["busy"] < uint64(st.Attempts) ||
+			st.DeadLetters != 0 || time.Since(st.FailingSince) < 55*time.Minute || s.called() > 60 {
+			t.Errorf("%+v, called %d times", st, s.called())
 		}
 		s.up()
 		time.Sleep(7 * time.Minute)
 		if st := f.Status()[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 2 || st.Attempts != 0 || !st.FailingSince.IsZero() {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
+	scene(t, 20, func(t *testing.T, w *world, s *script) {
+		s.will(func(Delivery) error { return fmt.Errorf("Post https://hooks.example/s3cret: %w", context.Canceled) })
+		f, stop := w.start()
+		w.lead("A100")
+		time.Sleep(time.Minute)
+		text := fmt.Sprintf("%+v", f.Status())
+		w.must(stop())
+		if strings.Contains(text+w.log.String(), "s3cret") {
+			t.Error("a secret is told")
+		}
+		s.will(func(Delivery) error {
+			return &Refused{Certain: true, Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)}
+		})
+		w.run(10 * time.Minute)
+		if l := w.letters(); len(l) != 1 || strings.ContainsAny(l[0].Reason, "\r\nä") || len(l[0].Reason) > 300 {
+			t.Errorf("%+v", l)
 		}
 	})
 }

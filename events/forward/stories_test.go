@@ -1,7 +1,10 @@
 package forward
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,23 +16,33 @@ import (
 	"time"
 
 	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A story is a forwarder's life in lines. Events are numbered as they are published, from 1.
 //
 //	routes 1:a/A,B email.2:b!X@insertion.>   the table: forwarder, line, receiver, agencies, all but these, types
 //	start, stop                              a forwarder; what it knows is in its files
-//	agencies A B, instance x, untaken        options of the next one
+//	crash sent 2; start; lead A; dead        the next one dies at a step, when it comes to it for the second time
+//	agencies A B, instance x, untaken        options of the next one; since: its routes are read now
 //	behind, on time                          whether events of the past may still be published
 //	lead A [n], halt A, gone A               publishes leads, a halt, an insertion that disappeared
+//	past A, stranger A                       leads that are not live, and what is no event
 //	held A [n], publish, resend              leads that are recorded now, and published later
+//	clock -1h                                of the daemon that records events
 //	wait 1m                                  of virtual time
-//	a: up | down | full | wait 4m | lost | refuses 2 | fails 2 | unfit     what a receiver answers from now on
+//	a: up | down | full | wait 4m | lost | refuses 2 | fails 2 | unfit [2] | wakes 2 | hangs     what a receiver answers from now on
+//	a: slow 3m, a: forgets                   how long it takes; it has lost what it took
 //	digest 20                                that a receiver takes 20 events as one message; pace 20ms
-//	rebuild, no stream, stream, server, no consumer, no files, erase 1     what happens around it
+//	rebuild, no stream, stream, server, no consumer, other consumer, paused 1h, erase 1          what happens around it
+//	no files, save, restore, no disk, disk   what happens to its files
+//	no letters, letters allowed              whether it may make their stream
 //	a took 1-3 5, a has 1-3 5                exactly these, in this order or in any
-//	a called 3, a sent 1 20 20               how often, and how many events each time
+//	a once                                   all, in the order of their agencies, but for one delivery after each crash when it was sent
+//	a called 3, a sent 1 20 20, a tried 8    how often, and how many events each time; paced 1s: never faster
 //	letters 1 2, waiting a 3, untaken 2, lost 1, consumers a b
+//	failing a 20m, alive 1m, says the words  the status: since when, its heartbeat, an error; logged the words
 //	event 3 a:listed b:waits c:done          as Delivered says
 type story struct {
 	*world
@@ -40,13 +53,17 @@ type story struct {
 	pace      time.Duration
 	held      []events.Event
 	behind    atomic.Bool
+	disk      map[string][]byte // that a crash left, or a backup
+	crash     func(*Forwarder)
+	died      atomic.Bool
+	doubles   int // deliveries that a crash may have doubled
 }
 
 // tell plays a story.
 func tell(t *testing.T, text string) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
-		s := &story{world: newWorld(t), receivers: map[string]*script{}, digest: 1, pace: time.Second}
+		s := &story{world: newWorld(t), receivers: map[string]*script{}, digest: 1, pace: time.Second, crash: func(*Forwarder) {}}
 		s.o.Forwarders, s.o.Behind = []string{"slack", "email"}, s.behind.Load
 		for n, line := range strings.Split(strings.TrimSpace(text), "\n") {
 			for _, command := range strings.Split(line, ";") {
@@ -54,6 +71,9 @@ func tell(t *testing.T, text string) {
 					s.do(fmt.Sprintf("line %d, %s", n+1, strings.TrimSpace(command)), words[0], words[1:])
 				}
 			}
+		}
+		if strings.Contains(s.log.String(), "ecret") {
+			t.Error("a person is in the log")
 		}
 	})
 }
@@ -108,48 +128,140 @@ func (s *story) numbers(words []string) (list []int) {
 	return list
 }
 
-func (s *story) events(words []string) (list []events.Event) {
+// ids are those of the events with these numbers.
+func (s *story) ids(words []string) (ids []string) {
 	for _, n := range s.numbers(words) {
-		list = append(list, s.history[n-1])
+		ids = append(ids, s.history[n-1].ID)
 	}
-	return list
+	return ids
+}
+
+func (s *story) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	s.must(err)
+	return d
 }
 
 // answer is what a receiver answers from now on.
 func (s *story) answer(r *script, what string, about []string) {
-	with := func(err error) func(Delivery) error { // of the events at these positions
-		numbers := s.numbers(about)
-		return func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return slices.Contains(numbers, int(e.Sequence)) }) {
+	numbers := s.numbers(nil)
+	if what != "wait" && what != "slow" {
+		numbers = s.numbers(about)
+	}
+	tells := func(d Delivery) bool { // of the events at these positions
+		return slices.ContainsFunc(d.Events, func(e events.Event) bool { return slices.Contains(numbers, int(e.Sequence)) })
+	}
+	with := func(err error) {
+		r.will(func(d Delivery) error {
+			if numbers == nil || tells(d) {
 				return err
 			}
 			return nil
-		}
+		})
 	}
-	always := func(err error) func(Delivery) error { return func(Delivery) error { return err } }
 	switch what {
 	case "up":
 		r.up()
 	case "down":
 		r.down()
 	case "full":
-		r.will(always(&Retry{Receiver: true, Reason: "full"}))
+		with(&Retry{Receiver: true, Reason: "full"})
 	case "wait":
-		after, err := time.ParseDuration(about[0])
-		s.must(err)
-		r.will(always(&Retry{After: after, Reason: "429"}))
+		with(&Retry{After: s.duration(about[0]), Reason: "429"})
 	case "lost":
-		r.will(always(&Retry{Unanswered: true, Reason: "no answer in time"}))
+		with(&Retry{Unanswered: true, Reason: "no answer in time"})
 	case "refuses":
-		r.will(with(&Refused{Reason: "422"}))
+		with(&Refused{Reason: "422"})
 	case "fails":
-		r.will(with(&Retry{Reason: "500"}))
+		with(&Retry{Reason: "500"})
 	case "unfit":
-		r.will(always(&Refused{Certain: true, Reason: "413"}))
+		with(&Refused{Certain: true, Reason: "413"})
+	case "wakes": // when it is sent this event
+		r.will(func(d Delivery) error {
+			if tells(d) {
+				r.answer = nil
+				return nil
+			}
+			return &Retry{Reason: "500"}
+		})
+	case "hangs": // once
+		r.wait = func(ctx context.Context) { <-ctx.Done() }
+		r.will(func(Delivery) error { r.wait, r.answer = nil, nil; return context.DeadlineExceeded })
+	case "slow":
+		r.wait = func(ctx context.Context) {
+			if !sleep(ctx, s.duration(about[0])) {
+				s.t.Error("a send was cut off")
+			}
+		}
+	case "forgets":
+		r.took = nil
 	default:
 		s.t.Fatalf("a receiver cannot be %s", what)
 	}
 }
+
+// crashAt has the next forwarder die when it comes to a step for the n-th time.
+func (s *story) crashAt(step string, n int) {
+	s.died.Store(false)
+	s.crash = func(f *Forwarder) {
+		f.cut = func(at string) error {
+			if at == step {
+				n--
+			}
+			if n != 0 && !s.died.Load() {
+				return nil
+			}
+			if !s.died.Swap(true) {
+				s.disk = s.files()
+				if step == "sent" { // and nobody knows it
+					s.doubles++
+				}
+			}
+			return errCut
+		}
+	}
+}
+
+// dead waits for the crash, for at most 20 minutes, and leaves the disk as it was then.
+func (s *story) dead() {
+	for end := time.Now().Add(20 * time.Minute); !s.died.Load() && time.Now().Before(end); {
+		time.Sleep(10 * time.Second)
+	}
+	err := s.stop()
+	s.crash = func(*Forwarder) {}
+	if !s.died.Load() {
+		s.must(err)
+		return
+	}
+	if !errors.Is(err, errCut) {
+		s.t.Fatal(err)
+	}
+	s.restore()
+}
+
+// files are those of the forwarder, but for its lock.
+func (s *story) files() map[string][]byte {
+	all := map[string][]byte{}
+	paths, err := filepath.Glob(filepath.Join(s.o.Dir, "forward", "*.json"))
+	s.must(err)
+	for _, path := range paths {
+		all[path], err = os.ReadFile(path)
+		s.must(err)
+	}
+	return all
+}
+
+func (s *story) restore() {
+	for path := range s.files() {
+		s.must(os.Remove(path))
+	}
+	for path, text := range s.disk {
+		s.must(os.WriteFile(path, text, 0o600))
+	}
+}
+
+// blocked is in the way of the file of receiver a.
+func (s *story) blocked() string { return filepath.Join(s.o.Dir, "forward", "slack.a.json.new") }
 
 func (s *story) do(where, verb string, words []string) {
 	s.t.Helper()
@@ -160,22 +272,6 @@ func (s *story) do(where, verb string, words []string) {
 	if len(words) > 1 {
 		n, _ = strconv.Atoi(words[1])
 	}
-	check := func(ok bool, got any) {
-		s.t.Helper()
-		if !ok {
-			s.t.Errorf("%s: %+v", where, got)
-		}
-	}
-	status := func(of func(WorkerStatus) uint64, which func(WorkerStatus) bool) (sum uint64) {
-		for _, w := range s.f.Status() {
-			if which(w) {
-				sum += of(w)
-			}
-			check(w.Problem == "", w)
-		}
-		return sum
-	}
-	lost := func(w WorkerStatus) uint64 { return w.Lost }
 	if name, ok := strings.CutSuffix(verb, ":"); ok {
 		s.answer(s.receiver(name), first, words[min(1, len(words)):])
 		return
@@ -184,31 +280,37 @@ func (s *story) do(where, verb string, words []string) {
 	case "routes":
 		s.o.Routes = s.table(words)
 		if s.f != nil {
-			s.reroute(s.f, s.o.Routes...)
+			s.must(s.f.Change(s.o.Routes, time.Now()))
 		}
 	case "start":
-		s.f, s.stop = s.start()
+		s.f, s.stop = s.start(s.crash)
 	case "stop":
+		begin := time.Now()
 		s.must(s.stop())
+		if took := time.Since(begin); took > 6*time.Second {
+			s.t.Errorf("%s: it took %s", where, took)
+		}
 		s.f = nil
 		time.Sleep(100 * time.Millisecond) // the server has forgotten the pull
+	case "crash":
+		s.crashAt(first, n)
+	case "dead":
+		s.dead()
+		s.f = nil
 	case "agencies":
 		s.o.Agencies = func() []string { return words }
 	case "instance":
 		s.o.Instance = first
-	case "untaken":
-		if first == "" {
-			s.o.Untaken = true
-			return
-		}
-		got := status(lost, func(w WorkerStatus) bool { return w.Destination == "" })
-		check(fmt.Sprint(got) == first, got)
+	case "since":
+		s.o.Since = time.Now()
 	case "behind", "on":
 		s.behind.Store(verb == "behind")
 	case "digest":
 		s.digest, _ = strconv.Atoi(first)
 	case "pace":
-		s.pace, _ = time.ParseDuration(first)
+		s.pace = s.duration(first)
+	case "clock":
+		s.clock = s.duration(first)
 	case "lead":
 		s.leads(n, first)
 	case "halt":
@@ -217,6 +319,13 @@ func (s *story) do(where, verb string, words []string) {
 		s.publish(s.stamp(&events.InsertionDisappeared{
 			Common: events.Common{AgencyID: first, ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprint(len(s.history)),
 		}))
+	case "past":
+		for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
+			s.publish(s.stampLead(first).WithOrigin(o))
+		}
+	case "stranger":
+		_, err := s.js.Publish(s.t.Context(), "listings.v1."+first+".contact_request.created", []byte("Secretname"))
+		s.must(err)
 	case "held":
 		for range n {
 			e := s.stampLead(first)
@@ -232,9 +341,7 @@ func (s *story) do(where, verb string, words []string) {
 		}
 		s.held = nil
 	case "wait":
-		d, err := time.ParseDuration(first)
-		s.must(err)
-		time.Sleep(d)
+		time.Sleep(s.duration(first))
 	case "rebuild":
 		s.rebuild()
 	case "stream":
@@ -242,17 +349,16 @@ func (s *story) do(where, verb string, words []string) {
 	case "server":
 		s.must(s.server.Restart(s.t.Context()))
 	case "no":
-		switch first {
-		case "stream":
-			s.must(s.js.DeleteStream(s.t.Context(), "LISTINGS"))
-			time.Sleep(time.Second) // the folder is being removed
-		case "consumer":
-			for _, name := range consumerNames(s.t, s.world) {
-				s.must(s.js.DeleteConsumer(s.t.Context(), "LISTINGS", name))
-			}
-		case "files":
-			s.must(os.RemoveAll(filepath.Join(s.o.Dir, "forward")))
-		}
+		s.no(first)
+	case "other": // a consumer that was made again, by one that died before it wrote its file
+		c := s.consumer()
+		s.must(s.js.DeleteConsumer(s.t.Context(), "LISTINGS", c.Durable))
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverAllPolicy, nil
+		_, err := s.js.CreateConsumer(s.t.Context(), "LISTINGS", c)
+		s.must(err)
+	case "paused":
+		_, err := s.js.PauseConsumer(s.t.Context(), "LISTINGS", consumer("a"), time.Now().Add(s.duration(first)))
+		s.must(err)
 	case "erase":
 		last, _ := strconv.Atoi(first)
 		s.erase(last)
@@ -260,22 +366,90 @@ func (s *story) do(where, verb string, words []string) {
 		s.sequence, _ = strconv.ParseUint(first, 10, 64)
 	case "store":
 		s.store = first
+	case "save":
+		s.disk = s.files()
+	case "restore":
+		s.restore()
+	case "disk":
+		s.must(os.Remove(s.blocked()))
+	default:
+		s.want(where, verb, first, words, n)
+	}
+}
+
+// no takes something away.
+func (s *story) no(what string) {
+	switch what {
+	case "stream":
+		s.must(s.js.DeleteStream(s.t.Context(), "LISTINGS"))
+		time.Sleep(time.Second) // the folder is being removed
+	case "consumer":
+		for _, name := range consumerNames(s.t, s.world) {
+			s.must(s.js.DeleteConsumer(s.t.Context(), "LISTINGS", name))
+		}
+	case "files":
+		s.must(os.RemoveAll(filepath.Join(s.o.Dir, "forward")))
+	case "disk":
+		s.must(os.Mkdir(s.blocked(), 0o700))
 	case "letters":
-		var want []string
-		for _, e := range s.events(words) {
-			want = append(want, e.ID)
+		s.o.Manage = false
+	}
+}
+
+func (s *story) want(where, verb, first string, words []string, n int) {
+	s.t.Helper()
+	check := func(ok bool, got any) {
+		s.t.Helper()
+		if !ok {
+			s.t.Errorf("%s: %+v", where, got)
+		}
+	}
+	status := func(which func(WorkerStatus) bool) (sum WorkerStatus) {
+		for _, w := range s.f.Status() {
+			if which(w) {
+				w.Waiting, w.Lost = w.Waiting+sum.Waiting, w.Lost+sum.Lost
+				sum = w
+			}
+			check(w.Problem == "", w)
+		}
+		return sum
+	}
+	to := func(w WorkerStatus) bool { return w.Destination == first }
+	switch verb {
+	case "untaken":
+		if first == "" {
+			s.o.Untaken = true
+			return
+		}
+		got := status(func(w WorkerStatus) bool { return w.Destination == "" })
+		check(fmt.Sprint(got.Lost) == first, got)
+	case "lost":
+		got := status(func(w WorkerStatus) bool { return w.Destination != "" })
+		check(fmt.Sprint(got.Lost) == first, got)
+	case "waiting":
+		got := status(to)
+		check(got.Waiting == uint64(n) && got.WaitingSince.IsZero() == (n == 0), got)
+	case "failing":
+		got := status(to)
+		check(time.Since(got.FailingSince) >= s.duration(words[1]) && time.Since(got.WaitingSince) >= s.duration(words[1]), got)
+	case "alive":
+		for _, w := range s.f.Status() {
+			check(time.Since(w.Turned) <= s.duration(first), w)
+		}
+	case "says":
+		check(strings.Contains(s.f.Status()[0].LastError, strings.Join(words, " ")), s.f.Status())
+	case "logged":
+		check(strings.Contains(s.log.String(), strings.Join(words, " ")), "it was not")
+	case "letters":
+		if first == "allowed" {
+			s.must(EnsureDeadLetters(s.t.Context(), s.o.Conn, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0), false))
+			return
 		}
 		var got []string
 		for _, l := range s.letters() {
 			got = append(got, l.ID)
 		}
-		check(slices.Equal(got, want), s.letters())
-	case "lost":
-		got := status(lost, func(w WorkerStatus) bool { return w.Destination != "" })
-		check(fmt.Sprint(got) == first, got)
-	case "waiting":
-		got := status(func(w WorkerStatus) uint64 { return w.Waiting }, func(w WorkerStatus) bool { return w.Destination == first })
-		check(got == uint64(n), got)
+		check(slices.Equal(got, s.ids(words)), s.letters())
 	case "consumers":
 		var want []string
 		for _, name := range words {
@@ -306,11 +480,7 @@ func (s *story) heard(where string, r *script, verb string, words []string, chec
 	s.t.Helper()
 	switch verb {
 	case "took", "has":
-		var want []string
-		for _, e := range s.events(words) {
-			want = append(want, e.ID)
-		}
-		got := r.ids()
+		want, got := s.ids(words), r.ids()
 		if verb == "has" {
 			slices.Sort(got)
 			slices.Sort(want)
@@ -320,6 +490,8 @@ func (s *story) heard(where string, r *script, verb string, words []string, chec
 			numbers = append(numbers, 1+slices.IndexFunc(s.history, func(e events.Event) bool { return e.ID == id }))
 		}
 		check(slices.Equal(got, want), numbers)
+	case "once":
+		onceButFor(s.t, r, s.history, s.doubles)
 	case "called":
 		check(fmt.Sprint(r.called()) == words[0], r.called())
 	case "sent":
@@ -328,14 +500,81 @@ func (s *story) heard(where string, r *script, verb string, words []string, chec
 			got = append(got, fmt.Sprint(len(d.Events)))
 		}
 		check(slices.Equal(got, words), got)
+	case "tried":
+		check(fmt.Sprint(slices.Compact(slices.Clone(r.sizes))) == fmt.Sprint(words), r.sizes)
+	case "paced":
+		for n := 1; n < len(r.begun); n++ {
+			check(r.begun[n].Sub(r.begun[n-1]) >= s.duration(words[0]), r.begun[n-1:n+1])
+		}
 	default:
 		s.t.Fatalf("%s: not a line of a story", where)
+	}
+}
+
+// onceButFor wants every event, the first time in the order of its agency, and so many deliveries too many.
+func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
+	t.Helper()
+	seen, order, again := map[string]bool{}, map[string]uint64{}, 0
+	for _, d := range s.deliveries() {
+		repeated := false
+		for _, e := range d.Events {
+			switch {
+			case seen[e.ID]:
+				repeated = true
+			case e.Sequence <= order[e.AgencyID]:
+				t.Errorf("%s: %d comes after %d", e.AgencyID, e.Sequence, order[e.AgencyID])
+			}
+			seen[e.ID], order[e.AgencyID] = true, max(e.Sequence, order[e.AgencyID])
+		}
+		if repeated {
+			again++
+		}
+	}
+	for _, e := range want {
+		if !seen[e.ID] {
+			t.Errorf("event %d did not come", e.Sequence)
+		}
+	}
+	if len(seen) != len(want) || again > doubles {
+		t.Errorf("%d events, want %d; %d deliveries came twice, want at most %d", len(seen), len(want), again, doubles)
 	}
 }
 
 func TestStories(t *testing.T) {
 	for name, text := range stories {
 		t.Run(name, func(t *testing.T) { tell(t, text) })
+	}
+}
+
+func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
+	for _, step := range []string{"sent", "marked", "done"} {
+		for at := 1; at <= 3; at++ {
+			for _, backlog := range []int{3, 30} {
+				t.Run(fmt.Sprintf("%s %d of %d", step, at, backlog), func(t *testing.T) {
+					tell(t, fmt.Sprintf(`digest 10; routes 1:a; start; stop; crash %s %d; start; lead A %d; dead
+						start; wait 5m; stop; a once`, step, at, backlog))
+				})
+			}
+		}
+	}
+}
+
+// TestAnyScheduleOfCrashesLosesNothing lets a receiver, a forwarder, a consumer and the stream fail as a seed decides.
+func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		pick := func(of ...string) string { return of[r.IntN(len(of))] }
+		text := fmt.Sprintf("digest %d; routes 1:a; start; stop\n", []int{0, 10}[seed%2])
+		for range 6 {
+			text += fmt.Sprintf("a: %s; crash %s %d; start", pick("up", "up", "down"), pick("sent", "marked", "done"), 1+r.IntN(4))
+			for range r.IntN(12) {
+				text += fmt.Sprintf("; lead %s; wait %ds", pick("A", "B", "C"), r.IntN(3))
+			}
+			text += "; dead" + pick("; no consumer", "; rebuild", "; server; wait 10s", "") + "\n"
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			tell(t, text+"a: up; start; wait 20m; stop; a once")
+		})
 	}
 }
 
@@ -372,7 +611,45 @@ var stories = map[string]string{
 		routes 1:nora 1:max; start; max: full; lead A 4; wait 1m; nora took 1-4; stop
 		max: up; start; wait 1m; nora took 1-4; max took 1-4`,
 
+	"tried once more after the receiver took another": `routes 1:a; start; a: wakes 2; lead A 2; wait 1h; a has 1 2; letters`,
+	"a delivery that is tried again is the same": `
+		digest 20; routes 1:a; start; stop; lead A 8; a: down; start; wait 1m; lead A 8; wait 5m; a tried 8`,
+	"a dead letter that cannot be written keeps the message": `
+		no letters; routes 1:a; a: unfit; start; lead A; wait 1h; waiting a 1; says no dead letter can be written
+		letters allowed; wait 7m; waiting a 0; letters 1`,
+	"one without a dead letter lets the others pass": `
+		no letters; routes 1:a; a: refuses 1; start; lead A 10; wait 24h; a took 2-10`,
+	"one that is too large and has no dead letter": `
+		no letters; routes 1:a; a: unfit 1; start; lead A 10; wait 24h; a took 2-10`,
+	"a slow send is not repeated":          `routes 1:a; a: slow 55s; start; lead A; wait 10m; a took 1; a called 1`,
+	"a send that never ends is cut":        `routes 1:a; a: hangs; start; lead A; wait 5m; a took 1; logged no answer in time`,
+	"a send under way at the end goes on":  `routes 1:a; a: slow 4s; start; lead A; wait 1s; stop; a: slow 0s; start; wait 1m; a took 1; a called 1`,
+	"a receiver has one pace":              `routes 1:a@>; start; lead A; halt A; lead A; halt A; lead A; halt A; wait 1m; a called 6; a paced 1s`,
+	"what is no live event is passed over": `routes 1:a; start; stranger A; past A; lead A; wait 1m; a took 3; waiting a 0`,
+	"what waits on the server is counted":  `routes 1:a; start; paused 1h; lead A 3; wait 2m; waiting a 3; wait 1h; waiting a 0; a took 1-3`,
+	"a worker lives whatever it waits for": `
+		routes 1:a@>; start; wait 10m; alive 1m; wait 10m; alive 1m; a: wait 60m; lead A; halt A; wait 30m; alive 150m; wait 2h; alive 150m`,
+
+	// Crashes.
+	"killed after a letter":         `routes 1:a; a: unfit; crash dead 1; start; lead A; dead; wait 3h; start; lead A; wait 5m; letters 1 2`,
+	"killed after a letter is done": `routes 1:a; a: unfit; crash done 1; start; lead A; dead; wait 3h; start; lead A; wait 5m; letters 1 2`,
+	"the one in hand comes back within 30 s": `
+		routes 1:a; crash sent 1; start; lead A; dead; a: forgets; start; wait 31s; a took 1`,
+	"a connection breaks with one in hand": `
+		routes 1:a; start; a: down; lead A; wait 20s; lead A 306; stop; server; a: up; start; server; wait 10m; a took 1-307`,
+	"a connection breaks, with digests": `
+		digest 20; routes 1:a; start; a: down; lead A; wait 20s; lead A 306; stop; server; a: up; start; server; wait 10m; a took 1-307`,
+	"killed while a consumer is made again": `
+		digest 20; lead A 50; wait 1s; routes 1:a; start; lead A; wait 1m; stop; other consumer; lead A; start; wait 1m; a took 51 52`,
+	"its file cannot be written": `
+		routes 1:a; start; lead A; wait 1s; stop; start; no disk; lead A 50; wait 5m; stop; disk; start; lead A; wait 5m; a took 1-52`,
+	"its file is that of a backup": `
+		routes 1:a; start; lead A; wait 1s; stop; save; start; lead A 50; wait 5m; stop; restore; start; lead A; wait 5m; a took 1-52`,
+
 	// The stream and the store around it.
+	"the daemon's clock is behind": `routes 1:a; start; clock -1h; lead A 3; wait 1m; a took 1-3`,
+	"what comes after the routes were read is new": `
+		routes 1:a; lead A; wait 1m; since; lead A; wait 8s; start; lead A; wait 1m; a took 2 3`,
 	"a stream that is missing at the start": `
 		routes 1:a; no stream; start; wait 20s; stream; lead A; wait 1m; a took 1`,
 	"a stream that is made again": `
@@ -440,6 +717,11 @@ var stories = map[string]string{
 		routes 1:a; start; lead A; wait 1m; no stream; held A; wait 1s; routes 1:b/A 2:a; wait 10m; stream; held A; publish; wait 2m; a has 1; b has 2 3`,
 	"a table that is read at a start while NATS is away": `
 		routes 1:a; start; lead A; wait 1m; no stream; held A; wait 1s; stop; routes 1:b/A 2:a; start; wait 10m; stream; held A; publish; wait 2m; a has 1; b has 2 3`,
+
+	"Retry-After outlives changes":                   `routes 1:a; start; a: wait 30m; lead A; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1`,
+	"what is perhaps delivered is tried three times": `routes 1:a; start; a: lost; lead A; wait 2s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 3; letters 1`,
+	"a receiver has failed since before the changes": `routes 1:a; start; a: full; lead A; wait 1m; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; failing a 20m`,
+	"a send in hand outlives changes":                `routes 1:a; start; a: slow 50s; lead A; wait 1s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1; a took 1`,
 
 	// Leads that no line takes.
 	"no line takes it any more": `

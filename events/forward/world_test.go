@@ -86,6 +86,7 @@ type script struct {
 	took   []Delivery
 	calls  int
 	begun  []time.Time
+	sizes  []int // of what it was sent
 	inside int
 	wait   func(ctx context.Context)
 }
@@ -103,7 +104,7 @@ func (s *script) Send(ctx context.Context, d Delivery) error {
 		panic("two at a time")
 	}
 	s.calls++
-	s.begun = append(s.begun, time.Now())
+	s.begun, s.sizes = append(s.begun, time.Now()), append(s.sizes, len(d.Events))
 	answer, wait := s.answer, s.wait
 	s.mu.Unlock()
 	if wait != nil {
@@ -165,6 +166,7 @@ type world struct {
 	sequence uint64 // of the last event: its position in the log of the store
 	store    string
 	history  []events.Event
+	clock    time.Duration // how far the daemon's is ahead
 }
 
 func newWorld(t *testing.T, routes ...Route) *world {
@@ -190,6 +192,35 @@ func worldOn(t *testing.T, s *natsd.Server) *world {
 	w := worldWith(t, nc)
 	w.server = s
 	return w
+}
+
+// consumer is the configuration of that of the receiver a.
+func (w *world) consumer() jetstream.ConsumerConfig {
+	w.t.Helper()
+	c, err := w.js.Consumer(w.t.Context(), "LISTINGS", consumer("a"))
+	w.must(err)
+	return c.CachedInfo().Config
+}
+
+func consumerNames(t *testing.T, w *world) (names []string) {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "LISTINGS")
+	w.must(err)
+	for name := range s.ConsumerNames(t.Context()).Name() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// erase erases the n last messages of the stream.
+func (w *world) erase(last int) {
+	w.t.Helper()
+	s, err := w.js.Stream(w.t.Context(), "LISTINGS")
+	w.must(err)
+	for n := range uint64(last) {
+		w.must(s.SecureDeleteMsg(w.t.Context(), s.CachedInfo().State.LastSeq-n))
+	}
 }
 
 // consumer is the name of a receiver's consumer.
@@ -246,7 +277,7 @@ func (w *world) stamp(p events.Payload) events.Event {
 		w.t.Fatal(err)
 	}
 	w.sequence++
-	return e.Stamp(w.sequence, time.Now(), w.store)
+	return e.Stamp(w.sequence, time.Now().Add(w.clock), w.store)
 }
 
 // lead publishes a new contact request of an agency.

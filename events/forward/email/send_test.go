@@ -314,7 +314,7 @@ func TestMailIsAReceiverLikeAnyOther(t *testing.T) {
 			}}
 		},
 		Answers: []forwardtest.Answer{
-			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Waits, After: time.Minute},
+			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Waits, After: setupRetryDelay},
 			{Name: "554 to the content", Open: scripted(".", "554 5.6.0 no"), Want: forwardtest.Refused},
 		},
 		Silent: scripted("", silence),

@@ -16,20 +16,10 @@ import (
 
 // Chat is a chat service under test.
 type Chat struct {
-	New    func(url string) (*forward.Messenger, error)
+	New    func(forward.Hook) (*forward.Messenger, error)
 	Path   string // of its webhook
 	Render func(full bool, d forward.Delivery) []byte
 	Check  func(body []byte) error // fails where the service would not take a message
-}
-
-// At returns the receiver for the webhook at a host.
-func (c Chat) At(t testing.TB, host string) *forward.Messenger {
-	t.Helper()
-	m, err := c.New(host + c.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // Body returns the message of a delivery.
@@ -42,16 +32,69 @@ func (c Chat) Body(t testing.TB, full bool, d forward.Delivery) []byte {
 	return body
 }
 
-// Suite is [HTTP] with the checks of the service.
-func (c Chat) Suite(good Reply, replies []Reply) Suite {
-	s := HTTP(func(t *testing.T, url string) forward.Receiver { return c.At(t, url) }, good, replies)
+// Receiver runs the suite with the checks of the service. The address and these must not be in errors.
+func (c Chat) Receiver(t *testing.T, good Reply, replies []Reply, secrets ...string) {
+	s := HTTP(func(t *testing.T, url string) forward.Receiver {
+		m, err := c.New(forward.Hook{URL: url + c.Path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}, good, replies)
+	s.Secrets = append(secrets, c.Path)
 	s.Check = func(t *testing.T, m string) {
 		_, body, _ := strings.Cut(m, "\r\n\r\n")
 		if err := c.Check([]byte(body)); err != nil {
 			t.Error(err)
 		}
 	}
-	return s
+	Receiver(t, s)
+}
+
+// Addresses wants addresses to be refused with these words, which quote none of them, and others to
+// be taken.
+func (c Chat) Addresses(t *testing.T, refused map[string]string, taken ...forward.Hook) {
+	for url, want := range refused {
+		_, err := c.New(forward.Hook{URL: url})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sEcReT") {
+			t.Errorf("%q: %v, want %s", url, err, want)
+		}
+	}
+	for _, h := range taken {
+		if _, err := c.New(h); err != nil {
+			t.Errorf("%+v: %v", h, err)
+		}
+	}
+}
+
+// Objects visits every object of a JSON text.
+func Objects(body []byte, visit func(map[string]any) error) error {
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		return err
+	}
+	var walk func(any) error
+	walk = func(v any) error {
+		switch v := v.(type) {
+		case map[string]any:
+			if err := visit(v); err != nil {
+				return err
+			}
+			for _, member := range v {
+				if err := walk(member); err != nil {
+					return err
+				}
+			}
+		case []any:
+			for _, member := range v {
+				if err := walk(member); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return walk(value)
 }
 
 // Pinned compares the message of each sample with its file in testdata, or writes the files.
@@ -101,17 +144,12 @@ func Pinned(t *testing.T, update bool, suffix string, made func(Sample) []byte) 
 	}
 }
 
-// Limits checks that the service takes the longest and worst texts, in one event and in many. With
-// more rounds it draws more of them.
-func (c Chat) Limits(t *testing.T, rounds int) {
+// Limits checks that the service takes the longest and worst texts, in one event and in many.
+func (c Chat) Limits(t *testing.T) {
 	for i, piece := range Worst {
-		for k, n := range []int{1, 60, 2, 20}[:2*min(rounds, 2)] {
+		for k, n := range []int{1, 60} {
 			text := strings.Repeat(piece, 20_000/n/len(piece))
-			lists := [][]events.Event{WorstAlerts(t, text, n), WorstRequests(t, text, n, (i+k)%2 == 0)}
-			if rounds > 1 {
-				lists = append(lists, WorstRequests(t, text, n, (i+k)%2 != 0))
-			}
-			for _, list := range lists {
+			for _, list := range [][]events.Event{WorstAlerts(t, text, n), WorstRequests(t, text, n, (i+k)%2 == 0)} {
 				for _, full := range []bool{true, false} {
 					if err := c.Check(c.Render(full, forward.Delivery{Events: list})); err != nil {
 						t.Errorf("%d of %.20q: %v", n, piece, err)
@@ -153,11 +191,6 @@ func (c Chat) Fuzz(f *testing.F, texts ...string) {
 			}
 		}
 	})
-}
-
-// OneLead is a delivery of one contact request.
-func OneLead(t testing.TB) forward.Delivery {
-	return forward.Delivery{Events: []events.Event{Example(t, events.TypeContactRequestCreated)}}
 }
 
 // Crowd are contact requests of 20 people, Person A to T, all with a long text, about one insertion

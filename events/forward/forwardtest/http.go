@@ -3,10 +3,11 @@ package forwardtest
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 
 // Reply is what an HTTP endpoint answers, and what that means.
 type Reply struct {
-	Status int
-	Body   string
-	Header map[string]string
-	Want   Want
-	After  time.Duration
+	Status     int
+	Body       string
+	RetryAfter string
+	Want       Want
+	After      time.Duration
+	Says       string // what the error contains
 }
 
 // HTTP is a suite whose other ends are HTTP servers. Open makes the receiver that sends to a URL.
@@ -28,38 +30,45 @@ type Reply struct {
 func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, replies []Reply) Suite {
 	s := Suite{
 		Works: func(t *testing.T) Place {
-			var took messages
+			var mu sync.Mutex
+			var took []string
 			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				took.add(written(r))
+				mu.Lock()
+				took = append(took, written(r))
+				mu.Unlock()
 				answer(w, good)
 			})
-			return Place{Receiver: open(t, url), Took: took.all}
+			return Place{Receiver: open(t, url), Took: func() []string {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(took)
+			}}
 		},
-		Away: func(t *testing.T) forward.Receiver { return open(t, unreachable(t)) },
+		Away: func(t *testing.T) forward.Receiver {
+			gone := httptest.NewServer(nil)
+			gone.Close()
+			return open(t, gone.URL)
+		},
 		Silent: func(t *testing.T) forward.Receiver {
 			return open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 			}))
 		},
-		Redirects: func(t *testing.T) (forward.Receiver, func() int) {
-			var arrived messages
-			elsewhere := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				arrived.add(r.URL.Path)
-				answer(w, good)
-			})
-			o := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, elsewhere+"/there", http.StatusTemporaryRedirect)
-			}))
-			return o, func() int { return len(arrived.all()) }
-		},
 	}
-	for _, r := range append(replies, endless(good), good) {
+	endless := Reply{Status: http.StatusBadGateway, Body: strings.Repeat("no ", 5<<20), Want: Retry}
+	redirect := Reply{Status: http.StatusTemporaryRedirect, Want: Waits, Says: "redirect"}
+	for _, r := range append(replies, endless, redirect, good) {
 		s.Answers = append(s.Answers, Answer{
-			Name: fmt.Sprintf("%d %.20s %v", r.Status, r.Body, r.Header), Want: r.Want, After: r.After,
+			Name: fmt.Sprintf("%d %.60s %s", r.Status, r.Body, r.RetryAfter), Want: r.Want, After: r.After, Says: r.Says,
 			Open: func(t *testing.T) forward.Receiver {
-				return open(t, serve(t, func(w http.ResponseWriter, req *http.Request) {
-					_, _ = io.Copy(io.Discard, req.Body)
+				asked := 0
+				return open(t, serve(t, func(w http.ResponseWriter, q *http.Request) {
+					if asked++; asked > 1 {
+						t.Error("it was asked again: a redirect was followed")
+					}
+					_, _ = io.Copy(io.Discard, q.Body)
+					w.Header().Set("Location", "/elsewhere")
 					answer(w, r)
 				}))
 			},
@@ -68,14 +77,9 @@ func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, repl
 	return s
 }
 
-// endless is an error page that is too long to be read to its end.
-func endless(good Reply) Reply {
-	return Reply{Status: http.StatusBadGateway, Body: strings.Repeat("no ", 5<<20), Want: Retry, Header: good.Header}
-}
-
 func answer(w http.ResponseWriter, r Reply) {
-	for name, value := range r.Header {
-		w.Header().Set(name, value)
+	if r.RetryAfter != "" {
+		w.Header().Set("Retry-After", r.RetryAfter)
 	}
 	w.WriteHeader(r.Status)
 	_, _ = io.WriteString(w, r.Body)
@@ -99,15 +103,4 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 		s.Close()
 	})
 	return s.URL
-}
-
-// unreachable is a URL at which no server listens.
-func unreachable(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
 }

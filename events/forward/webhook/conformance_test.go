@@ -32,7 +32,7 @@ func conforms(t *testing.T, template *webhook.Template) {
 		407: forwardtest.Waits, 410: forwardtest.Waits, 429: forwardtest.Waits, 408: forwardtest.Retry, 500: forwardtest.Retry,
 		503: forwardtest.Retry, 599: forwardtest.Retry,
 	} {
-		r := forwardtest.Reply{Status: status, Want: want, Header: map[string]string{"Retry-After": "30"}}
+		r := forwardtest.Reply{Status: status, Want: want, RetryAfter: "30"}
 		if status >= 400 && want != forwardtest.Refused {
 			r.After = 30 * time.Second
 		}

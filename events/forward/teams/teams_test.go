@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doorbell/events"
 	"doorbell/events/forward"
@@ -19,20 +21,17 @@ import (
 	"doorbell/schemas/skiptest"
 )
 
+const secretPath = "/workflows/0a1b/triggers/manual/paths/invoke?api-version=2016-06-01" +
+	"&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=sEcReTsEcReT"
+
 var chat = forwardtest.Chat{
-	New: func(url string) (*forward.Messenger, error) {
-		return teams.New(forward.Hook{URL: url}, message.Options{})
+	New: func(h forward.Hook) (*forward.Messenger, error) {
+		return teams.New(h, message.Options{})
 	},
 	Path: secretPath, Render: teams.Render, Check: checkMessage,
 }
 
 var update = flag.Bool("update", false, "write the payloads in testdata again")
-
-func text(t testing.TB, full bool, list ...events.Event) (string, map[string]string) {
-	t.Helper()
-	lines, links := shown(t, chat.Body(t, full, forward.Delivery{Events: list}))
-	return strings.Join(lines, "\n"), links
-}
 
 func TestEveryKindOfMessageLooksAsItIsPinned(t *testing.T) { chat.Pinned(t, *update) }
 
@@ -79,7 +78,42 @@ func TestMicrosoftsLibraryReadsEveryCard(t *testing.T) {
 	}
 }
 
-func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) { chat.Limits(t, 1) }
+func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) { chat.Limits(t) }
+
+// TestItIsAReceiverLikeAllOthers: a status says what a response means, but for the codes of a
+// workflow that takes nothing.
+func TestItIsAReceiverLikeAllOthers(t *testing.T) {
+	coded := func(code string) string {
+		return fmt.Sprintf(`{"error":{"code":%q,"message":"nora.beispiel@example.org"}}`, code)
+	}
+	const off = "WorkflowTriggerIsNotEnabled: the webhook does not work any more; turn the workflow on in Teams, or make a new one"
+	waits, never := forwardtest.Waits, forwardtest.Refused
+	chat.Receiver(t, forwardtest.Reply{Status: 202, Want: forwardtest.Done}, []forwardtest.Reply{
+		{Status: 200, Body: coded("Odd"), Want: forwardtest.Done},
+		{Status: 200, Body: coded("WorkflowTriggerIsNotEnabled"), Want: waits, Says: "status 200, " + off},
+		{Status: 400, Body: coded("WorkflowTriggerIsNotEnabled"), Want: waits, Says: "status 400, " + off},
+		{Status: 400, Body: coded("TriggerInputSchemaMismatch"), Want: waits},
+		{Status: 400, Body: coded("InvalidRequestContent"), Want: never},
+		{Status: 400, Body: coded("nora.beispiel@example.org"), Want: never},
+		{Status: 400, Body: `{"error":"WorkflowTriggerIsNotEnabled"}`, Want: never},
+		{Status: 400, Body: "<html>nora</html>", Want: never},
+		{Status: 401, Body: coded("DirectApiAuthorizationRequired"), Want: waits},
+		{Status: 410, Want: waits, Says: "turn the workflow on"},
+		{Status: 429, Body: coded("RateLimit"), RetryAfter: "30", Want: waits, After: 30 * time.Second},
+		{Status: 504, Body: coded("GatewayTimeout"), Want: forwardtest.Retry},
+	}, "sEcReT", "/workflows/", "nora", "html")
+}
+
+func TestAnAddressThatIsNoWorkflowsIsRefusedAndNotQuoted(t *testing.T) {
+	const azure = "https://prod-01.westeurope.logic.azure.com:443/workflows/sEcReT/triggers/manual/paths/invoke?api-version=2016-06-01"
+	const platform = "https://x.01.environment.api.powerplatform.com:443/powerautomate/automations/direct/workflows/sEcReT/triggers/manual/paths/invoke"
+	chat.Addresses(t, map[string]string{
+		"https://acme.webhook.office.com/webhookb2/sEcReT/IncomingWebhook/a/b": "Microsoft has retired",
+		azure:    "all of it",
+		platform: "all of it",
+	}, forward.Hook{URL: azure + "&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig=x"}, forward.Hook{URL: platform + "?sig=x"},
+		forward.Hook{URL: "https://gateway.example/teams/7"})
+}
 
 // hostile are texts that a client of Adaptive Cards might take for more than text.
 var hostile = []string{
@@ -103,7 +137,7 @@ func TestHostileTextIsText(t *testing.T) {
 						t.Errorf("%q became a link: %s %s", evil, title, url)
 					}
 				}
-				if !strings.ContainsAny(evil, "{\r\x00") && !strings.Contains(strings.Join(all, "\n"), strings.Fields(evil)[0]) {
+				if !strings.ContainsAny(evil, "{\r\x00") && !strings.Contains(all, strings.Fields(evil)[0]) {
 					t.Errorf("%q is not shown: %q", evil, all)
 				}
 			}
@@ -112,19 +146,23 @@ func TestHostileTextIsText(t *testing.T) {
 }
 
 func TestFullHasButtonsToWriteToCallAndToThePage(t *testing.T) {
-	all, links := text(t, true, forwardtest.Request(t, func(p *events.ContactRequestCreated) { p.Insertion.URL = "https://www.portal.example/d/1?a=1&b=2" }))
+	look := func(change func(*events.ContactRequestCreated)) (string, map[string]string) {
+		e := forwardtest.Request(t, change)
+		return shown(t, chat.Body(t, true, forward.Delivery{Events: []events.Event{e}}))
+	}
+	all, links := look(func(p *events.ContactRequestCreated) { p.Insertion.URL = "https://www.portal.example/d/1?a=1&b=2" })
 	for _, want := range []string{"Frau Nora Beispiel", "E-mail: nora.beispiel@example.org", "Phone: 079 000 01 23"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s is missing: %s", want, all)
 		}
 	}
-	if len(links) != 3 || !strings.HasPrefix(links["✉️ Write a mail"], "mailto:nora.beispiel@example.org?subject=Helle%203.5-") || links["📞 Call"] != "tel:+41790000123" ||
-		links["🔗 portal.example"] != "https://www.portal.example/d/1?a=1&b=2" {
+	if len(links) != 3 || !strings.HasPrefix(links["✉️ Write a mail"], "mailto:nora.beispiel@example.org?subject=Helle%203.5-") ||
+		links["📞 Call"] != "tel:+41790000123" || links["🔗 portal.example"] != "https://www.portal.example/d/1?a=1&b=2" {
 		t.Errorf("%v", links)
 	}
-	all, links = text(t, true, forwardtest.Request(t, func(p *events.ContactRequestCreated) {
+	all, links = look(func(p *events.ContactRequestCreated) {
 		p.Contact.Email, p.Contact.Phone, p.Contact.PhoneRaw, p.Insertion.URL = "a@b.ch?bcc=all@evil.example", "", "call me", "javascript:alert(1)"
-	}))
+	})
 	if len(links) != 0 || !strings.Contains(all, "Phone: call me") {
 		t.Errorf("%v %s", links, all)
 	}

@@ -21,10 +21,6 @@ import (
 	"doorbell/poller/watch"
 )
 
-// MaxFurther is the maximum number of requests beside the first one of each agency: smaller pages
-// where the size is refused, and the contact requests of two insertions.
-const MaxFurther = 7
-
 // connect makes the client of the API. It keeps to the configured rate, and beside a daemon, whose
 // own requests are not counted here, to at most one request a second.
 func (c *checker) connect() (err error) {
@@ -99,7 +95,7 @@ var endings = []watch.Class{watch.ClassBusy, watch.ClassDown, watch.ClassCancele
 
 // firstPage requests the first page of an agency's list, with smaller sizes where one is refused.
 func (c *checker) firstPage(ctx context.Context, a poller.AgencyKeys) (*listings.InsertionsPage, error) {
-	o := listings.WalkOptions{Filter: c.poll.Filter, Place: c.places[a.ID], MaxPages: 1}
+	o := listings.WalkOptions{Filter: c.poll.Filter, MaxPages: 1}
 	for page, err := range c.client.Walk(a.Key, a.ID, o).Pages(ctx) {
 		return page, err
 	}

@@ -73,9 +73,8 @@ type checker struct {
 	poll       poller.Options
 	client     *listings.Client
 	report     *Report
-	halts      map[string]*store.Halt    // by agency: of all of it or of its contact requests
-	places     map[string]listings.Place // by agency: where its list stood before
-	insertions int                       // of all agencies
+	halts      map[string]*store.Halt // by agency: of all of it or of its contact requests
+	insertions int                    // of all agencies
 	limit      *rate.Limiter
 	request    listings.Request // that was begun last
 }
@@ -83,7 +82,7 @@ type checker struct {
 func newChecker(cfg *config.Config, version string) *checker {
 	return &checker{
 		config: cfg, poll: options.Poller(cfg, version), report: &Report{},
-		halts: map[string]*store.Halt{}, places: map[string]listings.Place{},
+		halts: map[string]*store.Halt{},
 	}
 }
 
@@ -115,9 +114,6 @@ func (c *checker) findDaemon(ctx context.Context) error {
 		c.report.fail(SectionNATS, "the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"), "see doorbell status")
 	}
 	for _, a := range s.Watch.Agencies {
-		if path, known := a.Places[listings.OperationInsertions]; known {
-			c.places[a.AgencyID] = listings.Place{Known: true, Path: path}
-		}
 		for _, h := range a.Halts {
 			if h.Scope != events.ScopeInsertion {
 				c.halts[a.AgencyID] = &store.Halt{
@@ -136,8 +132,7 @@ func (c *checker) readStore() error {
 		defer kept.Close()
 		err = kept.View(func(tx *store.Tx) error {
 			for _, k := range c.poll.Agencies {
-				access := poller.RememberedAccess(tx, k)
-				c.places[k.ID], c.halts[k.ID] = access.Place, access.Halt
+				c.halts[k.ID] = poller.RememberedAccess(tx, k).Halt
 			}
 			return nil
 		})

@@ -81,100 +81,108 @@ func unchanging(t *testing.T, dir string) map[string]string {
 	return doorbelltest.Tree(t, dir)
 }
 
-// faced is a scene with a server of one's own before the API.
-func faced(t *testing.T, s doorbelltest.Scene, h http.HandlerFunc) []string {
-	t.Helper()
-	l := httptest.NewServer(h)
-	t.Cleanup(l.Close)
-	return s.With("DOORBELL_BASE_URL=" + l.URL)
-}
-
-func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
-	fresh := filepath.Join(s.Dir, "data")
-	r := checked(t, s, exit.Done, "", s.With("DOORBELL_DATA_DIR="+fresh), "Nothing stands in the way. 3 requests to the API.",
-		"A100: access, 4 insertions", "insertions are at /results", "their id is /id", "the creation time of the first is rfc3339",
-		"8 insertions at 1000 requests/s: a round of polls takes 100ms", "after 50ms on average", "is free", fresh+" can be written")
-	if n := s.Asked("A100") + s.Asked("B200"); n != 2*r.Requests || r.Requests > 2+check.MaxFurther || s.Asked("B200") > 2 {
-		t.Errorf("%d requests for two reports, %d reported", n, r.Requests)
-	}
-	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s was made", fresh)
-	}
-	for _, l := range r.Lines {
-		if l.Level != check.LevelOK {
-			t.Errorf("%s: %s", l.Level, l.Text)
+// answers is an API that answers lists with three elements, of which one cannot be read, and
+// contact requests with a status and a body.
+func answers(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/insertions") {
+			_, _ = io.WriteString(w, `{"results":[{"propertyReferenceId":"geheim#1##"},{"propertyReferenceId":"geheim#2##"},{}],"total":3}`)
+			return
 		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
 	}
 }
 
-func TestCheckRefusesWhatRunWouldRefuse(t *testing.T) {
+// aLead is a response with one contact request of a creation time.
+func aLead(createdAt string) string {
+	return `{"leads":[{"id":"7","createdAt":` + createdAt + `,"name":"` + sandbox.Marker + `"}],"total":1}`
+}
+
+func TestCheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { taken.Close() })
+	address, file := taken.Addr().String(), write(t, "file", "none", 0o600)
+	api, responses, done, failed := check.SectionAPI, check.SectionResponses, exit.Done, exit.CodeFailed
 	for _, tt := range []struct {
-		setting string
-		code    int
-		section string
-		words   []string
+		setting        string
+		api            http.HandlerFunc // instead of the sandbox
+		section        string           // in which something fails
+		code, requests int
+		words          []string
 	}{
-		{"NATS_LISTEN=" + taken.Addr().String(), exit.CodeConfig, check.SectionNATS, []string{"is in use by another program", "A100: access"}},
-		{"HTTP_LISTEN=" + taken.Addr().String(), exit.CodeConfig, check.SectionPage, []string{"set DOORBELL_HTTP_LISTEN to a free address"}},
-		{"DATA_DIR=" + write(t, "file", "none", 0o600), exit.CodeConfig, check.SectionDisk, []string{"DOORBELL_DATA_DIR", "choose another directory"}},
-		{"DATA_DIR=" + s.Dir + strings.Repeat("/deep", 30), exit.CodeConfig, check.SectionDisk, []string{"choose a shorter data directory"}},
-		{"API_KEY=" + doorbelltest.OtherKey, exit.CodeFailed, check.SectionAPI, []string{
+		{"", nil, "", done, 3, []string{
+			"Nothing stands in the way. 3 requests to the API.", "A100: access, 4 insertions", "insertions are at /results",
+			"their id is /id", "the creation time of the first is rfc3339", "is free", "can be written",
+			"8 insertions at 1000 requests/s: a round of polls takes 100ms", "after 50ms on average",
+		}},
+		{"NATS_LISTEN=" + address, nil, check.SectionNATS, exit.CodeConfig, 3, []string{"is in use by another program", "A100: access"}},
+		{"HTTP_LISTEN=" + address, nil, check.SectionPage, exit.CodeConfig, 3, []string{"set DOORBELL_HTTP_LISTEN to a free address"}},
+		{"DATA_DIR=" + file, nil, check.SectionDisk, exit.CodeConfig, 3, []string{"DOORBELL_DATA_DIR", "choose another directory"}},
+		{"DATA_DIR=/" + strings.Repeat("deep/", 30), nil, check.SectionDisk, exit.CodeConfig, 3, []string{"choose a shorter data directory"}},
+		{"API_KEY=" + doorbelltest.OtherKey, nil, api, failed, 2, []string{
 			"A100: the API refuses the key; run would halt there → The API refuses this key for every agency",
 			"B200: the API refuses the key", "check again", "2 checks failed",
 		}},
+		{"", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html><title>Login "+sandbox.Marker+"</title></html>")
+		}, api, failed, 2, []string{"found HTML", "is DOORBELL_BASE_URL the API's own?"}},
+		{"", http.NotFound, api, failed, 2, []string{"status 404 Not Found", "is DOORBELL_BASE_URL the API's own?"}},
+		{"", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, api, failed, 1, []string{"B200: not checked"}},
+		{"BASE_URL=http://127.0.0.1:1", nil, api, failed, 1, []string{"B200: not checked"}},
+
+		{"", answers(200, aLead(`"2025-10-09 10:00:00"`)), "", done, 3, []string{
+			"insertions are at /results", "elements of the list without a propertyReferenceId: 1", "contact requests are at /leads",
+			"their id is /id", "it is read as Europe/Zurich (DOORBELL_TIMEZONE)",
+		}},
+		{"", answers(200, aLead(`1760000000`)), "", done, 3, []string{"the creation time of the first is seconds"}},
+		{"", answers(200, aLead(`"heute"`)), "", done, 3, []string{"is unreadable", "ask the provider for createdAt as RFC 3339"}},
+		{"", answers(200, `[{"createdAt":null,"name":"`+sandbox.Marker+`"}]`), "", done, 3, []string{
+			"are at the top of the response; no known member tells them apart", "name one in DOORBELL_CONTACT_ID_FIELDS", "is absent",
+		}},
+		{"", answers(204, ""), "", done, 4, []string{"no contact request was seen"}},
+		{"", answers(404, ""), "", done, 4, []string{"no contact request was seen"}},
+		{"", answers(403, ""), responses, failed, 3, []string{"contact requests: status 403 Forbidden"}},
+		{"", answers(429, ""), responses, failed, 3, []string{"contact requests: status 429 Too Many Requests"}},
 	} {
-		checked(t, s, tt.code, tt.section, s.With("DOORBELL_"+tt.setting), tt.words...)
+		t.Run(tt.words[0], func(t *testing.T) {
+			t.Parallel()
+			s := doorbelltest.NewScene(t, "A100", "B200")
+			fresh := filepath.Join(s.Dir, "data")
+			environ := s.With("DOORBELL_DATA_DIR="+fresh, "DOORBELL_"+tt.setting)
+			if tt.api != nil {
+				behind := httptest.NewServer(tt.api)
+				t.Cleanup(behind.Close)
+				environ = append(environ, "DOORBELL_BASE_URL="+behind.URL)
+			}
+			r := checked(t, s, tt.code, tt.section, environ, tt.words...)
+			if r.Requests != tt.requests {
+				t.Errorf("%d requests", r.Requests)
+			}
+			if n := s.Asked("A100") + s.Asked("B200"); n != 0 && n != 2*r.Requests {
+				t.Errorf("%d requests for two reports, %d reported", n, r.Requests)
+			}
+			if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s was made", fresh)
+			}
+		})
 	}
-	both := s.With("DOORBELL_NATS_URL=nats://127.0.0.1:1", "DOORBELL_HTTP_LISTEN="+taken.Addr().String())
-	if got := doorbelltest.Run(t, both, "check"); got.Code != exit.CodeConfig { // as run, which NATS does not end
+}
+
+// TestCheckEndsAsRunWould has two problems: NATS, for which run would wait, and an address.
+func TestCheckEndsAsRunWould(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	both := s.With("DOORBELL_NATS_URL=nats://127.0.0.1:1", "DOORBELL_HTTP_LISTEN="+strings.TrimPrefix(s.URL, "http://"))
+	if got := doorbelltest.Run(t, both, "check"); got.Code != exit.CodeConfig {
 		t.Errorf("exit code %d", got.Code)
-	}
-	before := s.Asked("A100")
-	bad := s.With("DOORBELL_POLL_INTERVAL=often")
-	got, object := doorbelltest.Run(t, bad, "check"), doorbelltest.Run(t, bad, "check", "--json")
-	doorbelltest.Has(t, got.Stderr, "DOORBELL_POLL_INTERVAL", "write it like 30s")
-	doorbelltest.Has(t, object.Stdout, "DOORBELL_POLL_INTERVAL", `"exitCode": 78`)
-	if got.Code != exit.CodeConfig || object.Code != exit.CodeConfig || s.Asked("A100") != before {
-		t.Errorf("exit codes %d and %d", got.Code, object.Code)
-	}
-}
-
-func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
-	checked(t, s, exit.CodeFailed, check.SectionAPI, s.Environ,
-		"A100: the key may not read this agency; run", "B200: access, 4 insertions", "insertions are at")
-	if n := s.Asked("A100"); n != 2 {
-		t.Errorf("A100 was asked %d times for two reports", n)
-	}
-}
-
-func TestCheckSaysWhatIsWrongWithTheBaseURL(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
-	html := faced(t, s, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<html><title>Login " + sandbox.Marker + "</title></html>"))
-	})
-	checked(t, s, exit.CodeFailed, check.SectionAPI, html, "found HTML", "is DOORBELL_BASE_URL the API's own?")
-	checked(t, s, exit.CodeFailed, check.SectionAPI, faced(t, s, http.NotFound), "status 404 Not Found", "is DOORBELL_BASE_URL the API's own?")
-	throttled := faced(t, s, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	for _, environ := range [][]string{throttled, s.With("DOORBELL_BASE_URL=http://127.0.0.1:1")} {
-		if r := checked(t, s, exit.CodeFailed, check.SectionAPI, environ, "B200: not checked"); r.Requests != 1 {
-			t.Errorf("%d requests", r.Requests)
-		}
 	}
 }
 
@@ -233,8 +241,10 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 		t.Errorf("it was asked %d times", s.Asked("A100")-asked)
 	}
 	checked(t, s, exit.Done, "", s.Environ, "A100: access") // another key would end the halt
-	moved := faced(t, s, sandbox.New(s.Model, sandbox.Flat()).ServeHTTP)
-	if r := checked(t, s, exit.CodeConfig, check.SectionDisk, moved, "remembers the API at"); r.Requests == 0 {
+	moved := httptest.NewServer(sandbox.New(s.Model, sandbox.Flat()))
+	t.Cleanup(moved.Close)
+	environ := s.With("DOORBELL_BASE_URL=" + moved.URL)
+	if r := checked(t, s, exit.CodeConfig, check.SectionDisk, environ, "remembers the API at"); r.Requests == 0 {
 		t.Error("nothing else was checked")
 	}
 	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})
@@ -368,84 +378,5 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 		"nats://guest:" + doorbelltest.Sentinel + "@127.0.0.1:1": {"nats://127.0.0.1:1 does not answer within"},
 	} {
 		checked(t, s, exit.CodeFailed, check.SectionNATS, s.With("NATS_URL="+url, "NATS_TOKEN="+doorbelltest.Sentinel), words...)
-	}
-}
-
-func TestCheckShowsWhatOneResponseIsLike(t *testing.T) {
-	t.Parallel()
-	const leads = `{"leads":[{"id":"7","createdAt":%,"name":"` + sandbox.Marker + `"}],"total":1}`
-	for _, tt := range []struct {
-		status, code, requests int
-		body                   string
-		words                  []string
-	}{
-		{200, exit.Done, 2, strings.Replace(leads, "%", `"2025-10-09 10:00:00"`, 1), []string{
-			"insertions are at /results", "elements of the list without a propertyReferenceId: 1", "contact requests are at /leads",
-			"their id is /id", "it is read as Europe/Zurich (DOORBELL_TIMEZONE)",
-		}},
-		{200, exit.Done, 2, strings.Replace(leads, "%", `1760000000`, 1), []string{"the creation time of the first is seconds"}},
-		{200, exit.Done, 2, strings.Replace(leads, "%", `"heute"`, 1), []string{"is unreadable", "ask the provider for createdAt as RFC 3339"}},
-		{200, exit.Done, 2, `[{"createdAt":null,"name":"` + sandbox.Marker + `"}]`, []string{
-			"are at the top of the response; no known member tells them apart", "name one in DOORBELL_CONTACT_ID_FIELDS", "is absent",
-		}},
-		{204, exit.Done, 3, "", []string{"no contact request was seen"}},
-		{404, exit.Done, 3, "", []string{"no contact request was seen"}},
-		{403, exit.CodeFailed, 2, "", []string{"contact requests: status 403 Forbidden"}},
-		{429, exit.CodeFailed, 2, "", []string{"contact requests: status 429 Too Many Requests"}},
-	} {
-		t.Run(strings.Join(tt.words[:1], ""), func(t *testing.T) {
-			t.Parallel()
-			s := doorbelltest.NewScene(t, "A100")
-			environ := faced(t, s, func(w http.ResponseWriter, r *http.Request) {
-				if strings.Contains(r.URL.Path, "/insertions") {
-					_, _ = io.WriteString(w, `{"results":[{"propertyReferenceId":"geheim#1##"},{"propertyReferenceId":"geheim#2##"},{}],"total":3}`)
-					return
-				}
-				w.WriteHeader(tt.status)
-				_, _ = io.WriteString(w, tt.body)
-			})
-			if r := checked(t, s, tt.code, check.SectionResponses, environ, tt.words...); r.Requests != tt.requests {
-				t.Errorf("%d requests", r.Requests)
-			}
-		})
-	}
-}
-
-func TestCheckAsksForSmallerPagesWhereTheSizeIsRefused(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.SceneOf(t, 70, []string{"A100"})
-	behind := sandbox.New(s.Model, sandbox.Nested())
-	r := checked(t, s, exit.Done, "", faced(t, s, func(w http.ResponseWriter, r *http.Request) {
-		if size := r.URL.Query().Get("pageSize"); size != "" && size != "20" {
-			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-			return
-		}
-		behind.ServeHTTP(w, r)
-	}), "A100: access, 70 insertions")
-	if r.Requests > 1+check.MaxFurther {
-		t.Errorf("%d requests", r.Requests)
-	}
-}
-
-// TestCheckKnowsAnEmptyListWhereRecordsWereBefore has an API whose list has an unusual name, and becomes empty.
-func TestCheckKnowsAnEmptyListWhereRecordsWereBefore(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	body := func(text string) {
-		s.Model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationInsertions {
-				return &sandbox.Fault{Body: []byte(text)}
-			}
-			return nil
-		})
-	}
-	body(`{"elsewhere":[{"propertyReferenceId":"` + s.Model.Truth().Insertions[0].Reference + `"}],"meta":[],"total":1}`)
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
-	d.Stop(t)
-	body(`{"elsewhere":[],"meta":[]}`)
-	checked(t, s, exit.Done, "", s.Environ, "A100: access, but no insertion", "right if none is published")
-	if got := doorbelltest.Run(t, s.With("DOORBELL_DATA_DIR="+t.TempDir()), "check"); got.Code != exit.CodeFailed {
-		t.Errorf("an empty list of an unknown name is taken for none:\n%s", got.Stdout)
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,26 +97,4 @@ func settingOf(environ []string, name string) (value string) {
 		}
 	}
 	return value
-}
-
-func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
-	t.Parallel()
-	environ := logged(t, 9, false)
-	got := doorbelltest.Run(t, environ, "events", "ls", "--json", "--agency", "A100")
-	list := doorbelltest.Lines(got.Stdout)
-	if got.Code != 0 || len(list) != 5 {
-		t.Fatalf("got %+v", got)
-	}
-	for n, text := range list {
-		var e events.Event
-		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Sequence != uint64(2*n+1) {
-			t.Fatalf("line %d: %v", n, err)
-		}
-		doorbelltest.Has(t, text, `"record":{"id":"id-`+fmt.Sprint(2*n)+`","`, "9007199254740993", "Muster"+sandbox.Marker, "Ruhig & <zentral>")
-		one := doorbelltest.Run(t, environ, "events", "show", e.ID, "--json")
-		two := doorbelltest.Run(t, environ, "events", "show", fmt.Sprint(2*n+1), "--json")
-		if one.Stdout != text+"\n" || two.Stdout != text+"\n" || one.Code != 0 || one.Stderr+two.Stderr != "" {
-			t.Errorf("event %d is shown as another one: %s%s", n+1, one.Stderr, two.Stderr)
-		}
-	}
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/schemas"
@@ -30,12 +34,14 @@ import (
 // interop is where the foreign programs and the examples for them are.
 const interop = "../../../schemas/interop"
 
-// judges are the tests that look at one talker with programs that are not ours.
+// judges are the tests that look at one talker: with programs that are not ours, and by the text of
+// the contract.
 var judges = map[string]func(*testing.T, *talker){
 	"the CloudEvents library and Ajv": judgedByLibraries,
 	"the example in Go":               judgedByLeads,
 	"the examples in JavaScript":      judgedByMirror,
 	"the nats command":                judgedByNATS,
+	"the contract":                    judgedByContract,
 }
 
 // TestForeignProgramsUnderstandWhatWeSay runs the real program once, lets much happen, and gives what it says to programs that
@@ -63,6 +69,9 @@ type talker struct {
 	stream jetstream.MessagesContext
 	heard  []doorbelltest.Message // of the stream, as far as it was read
 }
+
+// oddReference has everything in it that a path or a header cannot bear.
+const oddReference = `Haus am See#12 "b"#EG#50%ä/`
 
 // oddAgency has in it what a token cannot bear.
 const oddAgency = "C.300"
@@ -113,7 +122,11 @@ func (b *talker) happen(t *testing.T) {
 // live is the whole life of an insertion and of two contact requests.
 func (b *talker) live(t *testing.T) {
 	t.Helper()
-	insertion := map[string]any{"propertyReferenceId": oddReference, "offerType": "RENT", "address": map[string]any{"locality": "Zürich"}}
+	insertion := map[string]any{
+		"propertyReferenceId": oddReference, "offerType": "RENT", "address": map[string]any{"locality": "Zürich"},
+		"prices": map[string]any{"currency": "CHF", "rent": map[string]any{"gross": 2890, "interval": "MONTH"}},
+	}
+	cheaper := map[string]any{"prices": map[string]any{"rent": map[string]any{"gross": 2790}}}
 	which := map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference}
 	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
 	b.event(t, "insertion.appeared", "A100")
@@ -125,12 +138,19 @@ func (b *talker) live(t *testing.T) {
 	b.await(t, "the second contact request", func(m doorbelltest.Message) bool { return m.Body.ContactRequestID == b.erased })
 	b.api.Change(t, "/contact-requests/redact", map[string]any{"id": b.erased})
 	b.event(t, "contact_request.redacted", "A100")
-	b.api.Change(t, "/insertions/edit", join(which, map[string]any{"patch": map[string]any{"rankType": "TOP"}}))
+	b.api.Change(t, "/insertions/edit", join(which, map[string]any{"patch": cheaper}))
 	b.event(t, "insertion.changed", "A100")
 	b.api.Change(t, "/insertions/withdraw", which)
 	b.event(t, "insertion.disappeared", "A100")
 	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
 	b.event(t, "insertion.reappeared", "A100")
+}
+
+// join unites two JSON objects.
+func join(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
 }
 
 // vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still, so that no walk sees a part of it.
@@ -159,7 +179,8 @@ func (b *talker) vanish(t *testing.T, agency string) {
 func (b *talker) ring(t *testing.T) string {
 	t.Helper()
 	id, _ := b.api.Change(t, "/contact-requests", map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference, "contactRequest": map[string]any{
-		"firstName": "Nora", "lastName": "Beispiel" + sandbox.Marker, "email": "nora@example.org", "message": "Guten Tag", "score": 72.5,
+		"firstName": "Nora", "lastName": "Beispiel" + sandbox.Marker, "email": "nora@example.org", "phone": "079 000 01 23",
+		"language": "de", "message": "Guten Tag,\r\nist sie noch frei?", "score": 72.5,
 	}})["id"].(string)
 	return id
 }
@@ -221,6 +242,105 @@ func npm(t *testing.T, name string) string {
 		skiptest.Skipf(t, "nats.js is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
 	}
 	return path
+}
+
+// judgedByContract holds what is said of an insertion and its leads against sections 2 and 3 of the
+// contract: the order, subjects, every header, and the payload of a contact request.
+func judgedByContract(t *testing.T, b *talker) {
+	asked := b.api.Asked(t, "A100") // several more looks at everything find nothing to tell
+	doorbelltest.Eventually(t, "the API is asked on", func() bool { return b.api.Asked(t, "A100") > asked+60 })
+	of := map[string]doorbelltest.Arrival{}
+	var kinds []string
+	for _, m := range doorbelltest.MustBeWhole(t, b.url) {
+		if m.Body.PropertyReferenceID != oddReference || m.Body.ContactRequestID == b.erased {
+			continue
+		}
+		if m.Subject != "listings.v1.A100."+m.Kind() || m.Body.Origin != "live" {
+			t.Errorf("%s is on %s, from %s", m.Kind(), m.Subject, m.Body.Origin)
+		}
+		of[m.Kind()] = doorbelltest.Arrival{Message: m, Subject: m.Subject}
+		if kinds = append(kinds, m.Kind()); len(kinds) == 6 {
+			break // what the other judges make happen
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "insertion.appeared contact_request.created contact_request.changed "+
+		"insertion.changed insertion.disappeared insertion.reappeared" {
+		t.Fatalf("the stream says %s", got)
+	}
+	want := []any{map[string]any{"path": "/prices/rent/gross", "before": 2890.0, "after": 2790.0}}
+	if got := of["insertion.changed"].Member(t, "changes"); !reflect.DeepEqual(got, want) {
+		t.Errorf("changes are %v", got)
+	}
+	for kind, want := range map[string]int{"insertion.appeared": 1, "insertion.disappeared": 1, "insertion.reappeared": 2} {
+		if got := of[kind].Body.Episode; got != want {
+			t.Errorf("%s has episode %d", kind, got)
+		}
+	}
+	mustBeAsPinned(t, of["contact_request.created"], b)
+}
+
+// mustBeAsPinned holds a contact_request.created against the contract: subject, every header, the payload.
+func mustBeAsPinned(t *testing.T, a doorbelltest.Arrival, b *talker) {
+	t.Helper()
+	var truth sandbox.Truth
+	b.api.Read(t, "/truth", &truth)
+	made, ok := truth.ContactRequest(b.lead)
+	if !ok || a.Body.ContactRequestID != b.lead {
+		t.Fatalf("contact request %q, want %q", a.Body.ContactRequestID, b.lead)
+	}
+	status, err := ops.NewClient(filepath.Join(b.dir, daemon.SocketFile)).Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const moment = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`
+	literally := regexp.QuoteMeta
+	pinned := map[string]string{
+		"Nats-Msg-Id": `[a-z2-7]{26}`, "ce-id": `[a-z2-7]{26}`, "ce-specversion": literally("1.0"), "ce-source": "/agencies/A100",
+		"ce-type": literally("contact_request.created"), "ce-subject": literally(`Haus%20am%20See#12%20%22b%22#EG#50%25%C3%A4/`),
+		"ce-time": moment, "ce-recordedtime": moment, "ce-sequence": `\d{20}`, "ce-partitionkey": "A100",
+		"ce-datacontenttype": "application/json", "ce-dataschema": literally("urn:doorbell:schema:contact_request.created:v1"),
+		"ce-origin": "live", "ce-storeid": literally(status.StoreID), "Nats-Expected-Stream": "LISTINGS",
+	}
+	for name, pattern := range pinned {
+		values := a.Header[name]
+		if len(values) != 1 || !regexp.MustCompile("^"+pattern+"$").MatchString(values[0]) {
+			t.Errorf("header %s is %q, want %s", name, values, pattern)
+		}
+	}
+	for name := range a.Header {
+		if _, ok := pinned[name]; !ok {
+			t.Errorf("header %s is not pinned", name)
+		}
+	}
+	if a.Header.Get("ce-id") != a.Header.Get("Nats-Msg-Id") {
+		t.Error("ce-id and Nats-Msg-Id differ")
+	}
+	at, err := time.Parse(time.RFC3339Nano, a.Header.Get("ce-time"))
+	if err != nil || !at.Equal(a.Body.CreatedAt) || made.CreatedAt.Sub(at).Abs() > time.Second {
+		t.Errorf("ce-time %s, payload %s, made %s: %v", at, a.Body.CreatedAt, made.CreatedAt, err)
+	}
+	mustHoldThePerson(t, a)
+}
+
+func mustHoldThePerson(t *testing.T, a doorbelltest.Arrival) {
+	t.Helper()
+	want := map[string]any{
+		"firstName": "Nora", "lastName": "Beispiel" + sandbox.Marker, "email": "nora@example.org", "phone": "+41790000123",
+		"phoneRaw": "079 000 01 23", "language": "de", "message": "Guten Tag,\r\nist sie noch frei?",
+	}
+	if got := a.Member(t, "contact"); !reflect.DeepEqual(got, want) {
+		t.Errorf("contact is %v", got)
+	}
+	if a.Member(t, "identity") != "id" || a.Member(t, "score") != 72.5 || a.Body.Origin != "live" {
+		t.Errorf("identity %v, score %v, origin %s", a.Member(t, "identity"), a.Member(t, "score"), a.Body.Origin)
+	}
+	var raw struct{ Record json.RawMessage }
+	if err := json.Unmarshal(a.Data, &raw); err != nil || !strings.Contains(string(raw.Record), a.Body.ContactRequestID) {
+		t.Error("record is not the API's")
+	}
+	if slices.Contains([]byte(raw.Record), '\n') {
+		t.Error("record is not compact")
+	}
 }
 
 // judgedByLibraries has the CloudEvents library read every message, and Ajv hold it and all examples

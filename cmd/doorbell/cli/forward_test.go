@@ -181,19 +181,6 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	})
 }
 
-func TestForwardSaysWhatIsMissing(t *testing.T) {
-	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "teams": "DOORBELL_TEAMS_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
-		got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t)}, "forward", kind)
-		if got.Code != exit.CodeConfig || !strings.HasPrefix(got.Stderr, "doorbell: "+needed+" is not set\n") {
-			t.Errorf("%s: %+v", kind, got)
-		}
-	}
-	got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + doorbelltest.ShortDir(t), "DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_NATS_LISTEN=off"}, "forward", "webhook")
-	if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "DOORBELL_NATS_LISTEN is off") {
-		t.Errorf("without a way to NATS: %+v", got)
-	}
-}
-
 func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	p := doorbelltest.NewPlace(t)

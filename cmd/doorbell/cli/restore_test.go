@@ -8,7 +8,6 @@ import (
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/store"
 )
 
 // blocks are the shell commands of a section of the page on operating, with another directory for the backups.
@@ -68,23 +67,4 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	if got := doorbelltest.Run(t, s.Environ, "verify"); got.Code != exit.Done {
 		t.Errorf("%+v", got)
 	}
-}
-
-func TestRunTakesAnAPIAtANewAddressOnlyWithItsFlag(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
-	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: "https://old.example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept.Close()
-	got := doorbelltest.Run(t, s.Environ, "run")
-	if got.Code != exit.CodeConfig || !strings.Contains(got.Stderr, "run --moved") || !strings.Contains(got.Stderr, "mv "+kept.Path()) {
-		t.Errorf("%+v", got)
-	}
-	d := doorbelltest.Launch(t, s.Environ, "run", "--moved")
-	doorbelltest.NatsURL(t, s.Dir)
-	d.Stop(t)
-	doorbelltest.Has(t, d.Stderr.String(), "--moved: the store remembers the API at this address", `"to":"`+s.URL)
-	doorbelltest.Has(t, doorbelltest.Run(t, s.Environ, "verify").Stdout, "of "+s.URL+", is sound: 1 agency")
 }

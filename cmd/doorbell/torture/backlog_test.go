@@ -12,10 +12,9 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // waitingInARound is how many events wait in the end.
@@ -68,6 +67,7 @@ type backlogMarks struct {
 // backlog is a daemon that polls one agency, and whose store holds waiting events of others.
 type backlog struct {
 	doorbelltest.Scene
+	far     *doorbelltest.FarServer
 	daemon  *doorbelltest.Child
 	client  *ops.Client
 	waiting uint64          // events of the store that are in no stream
@@ -76,14 +76,12 @@ type backlog struct {
 
 func measureBacklog(t *testing.T, waiting int) (m backlogMarks) {
 	t.Helper()
-	b := backlog{Scene: doorbelltest.NewScene(t, "A100"), rung: map[string]bool{}}
+	b := backlog{Scene: doorbelltest.NewScene(t, "A100"), far: doorbelltest.StartFar(t), rung: map[string]bool{}}
 	b.Watched(t, "A100")
 	b.fill(t, waiting)
-	far := doorbelltest.StartFar(t)
-	far.Stop()
-	far.Sync = true
-	b.daemon = doorbelltest.Launch(t, b.With("NATS_URL="+far.URL(), "DOORBELL_STREAM_MAX=16GiB",
-		"DOORBELL_STORE_MAX=16GiB"), "run")
+	b.far.Stop()
+	b.far.Sync = true
+	b.daemon = doorbelltest.Launch(t, b.With("NATS_URL="+b.far.URL(), "DOORBELL_STREAM_MAX=16GiB", "DOORBELL_STORE_MAX=16GiB"), "run")
 	b.client = ops.NewClient(filepath.Join(b.Dir, daemon.SocketFile))
 	b.reach(t, uint64(waiting)+1) // the baseline of A100
 
@@ -91,28 +89,32 @@ func measureBacklog(t *testing.T, waiting int) (m backlogMarks) {
 	asked := b.Asked("A100")
 	time.Sleep(window) // what is counted in it is the measure
 	m.polls = float64(b.Asked("A100")-asked) / window.Seconds()
-	m.found = longest(5, func() {
+	for range 5 {
+		began := time.Now()
 		b.rung[b.Ring(t, "A100")] = false
 		b.reach(t, b.waiting+1)
-	})
-	m.status = longest(5, func() { b.reach(t, 0) })
-	m.anon = b.memory(t)["RssAnon"]
+		m.found = max(m.found, time.Since(began))
+		began = time.Now()
+		b.reach(t, 0)
+		m.status = max(m.status, time.Since(began))
+	}
+	m.anon = memoryOf(t, b.daemon)["RssAnon"]
 
 	began := time.Now()
-	far.Start(t)
+	b.far.Start(t)
 	quick := min(b.waiting, drainFirst)
-	doorbelltest.Within(t, 30*time.Minute, "the stream holds the first", func() bool { return b.held(t, far) >= quick })
+	doorbelltest.Within(t, 30*time.Minute, "the stream holds the first", func() bool { return b.held(t) >= quick })
 	m.first = time.Since(began)
 	b.rung[b.Ring(t, "A100")] = false
-	doorbelltest.Within(t, 30*time.Minute, "the stream holds all", func() bool { return b.held(t, far) > b.waiting })
+	doorbelltest.Within(t, 30*time.Minute, "the stream holds all", func() bool { return b.held(t) > b.waiting })
 	took := time.Since(began)
 	file, err := os.Stat(filepath.Join(b.Dir, daemon.StoreFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.resident = b.memory(t)["VmHWM"] - float64(file.Size())/1e6
+	m.resident = memoryOf(t, b.daemon)["VmHWM"] - float64(file.Size())/1e6
 	b.daemon.Stop(t)
-	b.judge(t, far, waiting)
+	b.judge(t, waiting)
 	t.Logf("%d wait: %+v; drained at %.0f a second, with fsync", waiting, m, float64(waiting)/took.Seconds())
 	return m
 }
@@ -147,11 +149,11 @@ func inventedRequest(agency string, number int) (events.Event, error) {
 	now := time.Now()
 	return events.New(&events.ContactRequestCreated{
 		Common:              events.Common{AgencyID: agency, ObservedAt: now, ObservedAfter: now.Add(-time.Minute)},
-		PropertyReferenceID: fmt.Sprintf("seefeld#%d#H2#0305", number%2000),
+		PropertyReferenceID: listingstest.MarketReference(number % 2000),
 		ContactRequestID:    fmt.Sprint("invented-", number), Identity: events.IdentityID, CreatedAt: now.Add(-time.Minute),
 		Contact:   events.Contact{Salutation: "Frau", FirstName: "Nora", LastName: "Beispiel" + sandbox.Marker, Language: "de"},
 		Insertion: events.InsertionSummary{Title: "Helle 3.5-Zimmerwohnung im Seefeld", PostalCode: "8008"},
-		Record:    fmt.Appendf(nil, growingContactRequest, number, number, number, now.Format(time.RFC3339)),
+		Record:    []byte(listingstest.MarketRequest(number, 0, now)),
 	})
 }
 
@@ -165,28 +167,10 @@ func (b *backlog) reach(t *testing.T, want uint64) {
 	})
 }
 
-func longest(times int, do func()) (most time.Duration) {
-	for range times {
-		began := time.Now()
-		do()
-		most = max(most, time.Since(began))
-	}
-	return most
-}
-
-// memory is what /proc says of the daemon, in MB; nothing where there is none.
-func (b *backlog) memory(t *testing.T) map[string]float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.daemon.Cmd.Process.Pid))
-	if err != nil {
-		t.Log("there is no /proc here")
-	}
-	return megabytes(string(text))
-}
-
 // held is how many messages the stream has; 0 also if there is none yet.
-func (b *backlog) held(t *testing.T, far *doorbelltest.FarServer) uint64 {
+func (b *backlog) held(t *testing.T) uint64 {
 	t.Helper()
-	nc, js := doorbelltest.Connected(t, far.URL())
+	nc, js := doorbelltest.Connected(t, b.far.URL())
 	defer nc.Close()
 	s, err := js.Stream(t.Context(), "LISTINGS")
 	if err != nil {
@@ -196,37 +180,23 @@ func (b *backlog) held(t *testing.T, far *doorbelltest.FarServer) uint64 {
 }
 
 // judge reads the stream from its beginning: each id once, positions rising, and all that waited.
-func (b *backlog) judge(t *testing.T, far *doorbelltest.FarServer, invented int) {
+func (b *backlog) judge(t *testing.T, invented int) {
 	t.Helper()
-	_, js := doorbelltest.Connected(t, far.URL())
-	stream := doorbelltest.StreamOf(t, js)
-	c, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	all, err := doorbelltest.ReadStream(t.Context(), b.far.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := int(stream.CachedInfo().State.Msgs)
 	ids, last := map[string]bool{}, ""
-	for left > 0 {
-		batch, err := c.Fetch(min(2000, left))
-		if err != nil {
-			t.Fatal(err)
+	for _, m := range all {
+		id, position := m.Header.Get("ce-id"), m.Header.Get("ce-sequence")
+		if ids[id] || id != m.Header.Get("Nats-Msg-Id") || position <= last {
+			t.Fatalf("id %q stands twice, or position %s follows %s", id, position, last)
 		}
-		for msg := range batch.Messages() {
-			left--
-			m := doorbelltest.Received(t, msg)
-			id, position := m.Header.Get("ce-id"), m.Header.Get("ce-sequence")
-			if ids[id] || id != m.Header.Get("Nats-Msg-Id") || position <= last {
-				t.Fatalf("id %q stands twice, or position %s follows %s", id, position, last)
-			}
-			ids[id], last = true, position
-			if _, ours := b.rung[m.Body.ContactRequestID]; ours {
-				b.rung[m.Body.ContactRequestID] = true
-			} else if m.Kind() == string(events.TypeContactRequestCreated) {
-				invented--
-			}
-		}
-		if batch.Error() != nil {
-			t.Fatal(batch.Error())
+		ids[id], last = true, position
+		if _, ours := b.rung[m.Body.ContactRequestID]; ours {
+			b.rung[m.Body.ContactRequestID] = true
+		} else if m.Kind() == string(events.TypeContactRequestCreated) {
+			invented--
 		}
 	}
 	if invented != 0 {

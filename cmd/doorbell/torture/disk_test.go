@@ -1,13 +1,10 @@
 package torture
 
 import (
-	"context"
 	"errors"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +37,7 @@ func smallDisk(t *testing.T, dir, size string) {
 func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	ballast := filepath.Join(dir, "ballast")
-	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.Create(ballast)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,49 +57,23 @@ func fill(t *testing.T, dir string) (empty func()) {
 	}
 }
 
-// busy is an API in this process where much happens, a daemon that watches it, and the oracle that judges.
-type busy struct {
-	t       *testing.T
-	dir     string
-	environ []string
-	daemon  *doorbelltest.Child
-	oracle  doorbelltest.Oracle
-	rest    func() // ends what happens at the API
-}
-
-func newBusy(t *testing.T, dir string) *busy {
+// newBusy is an API where much happens and a daemon that watches it from a small disk. Fifty
+// requests a second poll the 60 insertions as often as is needed.
+func newBusy(t *testing.T, dir string) *restless {
 	t.Helper()
-	model := sandbox.NewModel(sandbox.Options{Seed: 1})
-	agencies := []string{"A100", "B200"}
-	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
-		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 1500, ChangesPerMinute: 150,
-	})
-	g.Seed()
-	model.AddKey(doorbelltest.TestKey, agencies...)
-	api := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
-	t.Cleanup(api.Close)
-	// After minutes of a full disk so much has changed that it is held as too large to believe. Fifty requests a second poll the 60
-	// insertions as often as is needed.
-	environ := append(doorbelltest.RunEnviron(dir, api.URL, doorbelltest.TestKey, agencies...), "DOORBELL_HOLD_FOR=2s", "DOORBELL_REQUESTS_PER_SECOND=50")
-	b := &busy{t: t, dir: dir, environ: environ, oracle: doorbelltest.Oracle{Model: model, From: time.Now().Truncate(time.Second)}}
-	b.launch()
-	doorbelltest.NatsURL(t, dir)
-	b.oracle.Until = time.Now()
-	moving, stop := context.WithCancel(t.Context())
-	var world sync.WaitGroup
-	world.Go(func() { g.Run(moving) })
-	b.rest = func() { stop(); world.Wait() }
-	t.Cleanup(b.rest)
+	b := newRestless(t, 1, sandbox.Flat(), dir, 1500, 150)
+	b.environ = append(b.environ, "DOORBELL_REQUESTS_PER_SECOND=50")
+	b.launch(0)
+	doorbelltest.SubscribeTo(t, b.up(0)).Baselined(t, "A100", "B200")
 	return b
 }
 
-func (b *busy) launch() { b.daemon = doorbelltest.Launch(b.t, b.environ, "run") }
-
-func (b *busy) status() ops.Status {
+// mustAnswer is the status of a doorbell that works.
+func (b *restless) mustAnswer() ops.Status {
 	b.t.Helper()
-	s, err := ops.NewClient(filepath.Join(b.dir, daemon.SocketFile)).Status(b.t.Context())
+	s, err := ops.NewClient(filepath.Join(b.dirs[0], daemon.SocketFile)).Status(b.t.Context())
 	if err != nil {
-		b.t.Fatalf("%v\n%s", err, b.daemon.Stderr.String())
+		b.t.Fatalf("%v\n%s", err, b.doorbells[0].Stderr.String())
 	}
 	return s
 }
@@ -115,16 +86,6 @@ func waiting(s ops.Status) (n uint64) {
 	return n
 }
 
-// keepsItsPromises brings the API to rest and judges the stream. The guest connects anew: the server was restarted.
-func (b *busy) keepsItsPromises() {
-	b.t.Helper()
-	b.rest()
-	all := b.oracle.MustKeepItsPromises(b.t, doorbelltest.NatsURL(b.t, b.dir), doorbelltest.Patience)
-	b.daemon.Stop(b.t)
-	doorbelltest.HoldsNobody(b.t, b.daemon.Stderr.String())
-	b.t.Logf("%d events", len(all))
-}
-
 // TestAFullDiskLosesAndDoublesNothing lets supervisors start it again until there is space.
 func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	runsByName(t)
@@ -132,57 +93,55 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	dir := doorbelltest.ShortDir(t)
 	smallDisk(t, dir, "48m")
 	b := newBusy(t, dir)
-	sub := doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, dir))
-	sub.Baselined(t, "A100", "B200")
 	empty := fill(t, dir)
-	if code := b.daemon.Exit(t); code != exit.CodeIO {
+	if code := b.doorbells[0].Exit(t); code != exit.CodeIO {
 		t.Errorf("it ends with %d", code)
 	}
-	doorbelltest.Has(t, b.daemon.Stderr.String(), "no space left", "make space on the disk")
-	asked := b.oracle.Model.Requests(sandbox.Filter{})
+	doorbelltest.Has(t, b.doorbells[0].Stderr.String(), "no space left", "make space on the disk")
+	asked := b.asked()
 	for range 3 {
-		b.launch()
-		if code := b.daemon.Exit(t); code != exit.CodeIO {
+		b.launch(0)
+		if code := b.doorbells[0].Exit(t); code != exit.CodeIO {
 			t.Errorf("a start on a full disk ends with %d", code)
 		}
-		doorbelltest.HoldsNobody(t, b.daemon.Stderr.String())
 	}
-	if n := b.oracle.Model.Requests(sandbox.Filter{}) - asked; n > 0 {
+	if n := b.asked() - asked; n > 0 {
 		t.Errorf("%d requests on a full disk", n)
 	}
 	empty()
-	b.launch()
+	b.launch(0)
 	doorbelltest.Within(t, 90*time.Second, "polling goes on and everything is published", func() bool {
-		return b.oracle.Model.Requests(sandbox.Filter{}) > asked+20 && waiting(b.status()) < 200
+		return b.asked() > asked+20 && waiting(b.mustAnswer()) < 200
 	})
-	b.keepsItsPromises()
+	b.judge(0)
 }
 
 func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
 	runsByName(t)
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
-	smallDisk(t, filepath.Join(dir, daemon.StreamFolder), "16m")
+	folder := filepath.Join(dir, daemon.StreamFolder)
+	smallDisk(t, folder, "16m")
 	b := newBusy(t, dir)
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, dir)).Baselined(t, "A100", "B200")
-	empty := fill(t, filepath.Join(dir, daemon.StreamFolder))
+	empty := fill(t, folder)
 	doorbelltest.Within(t, time.Minute, "the stream's disk is said to be full", func() bool {
-		return strings.Contains(b.status().NATS.Problem, "no space left")
+		return strings.Contains(b.mustAnswer().NATS.Problem, "no space left")
 	})
-	from := b.status()
+	from := b.mustAnswer()
 	doorbelltest.Within(t, time.Minute, "polling goes on and the log grows", func() bool {
-		s := b.status()
+		s := b.mustAnswer()
 		return waiting(s) > waiting(from)+100 && s.Watch.Requests > from.Watch.Requests+200
 	})
 	empty()
 	doorbelltest.Within(t, 90*time.Second, "what waited is published", func() bool {
-		s := b.status()
+		s := b.mustAnswer()
 		return s.NATS.Problem == "" && waiting(s) < 50
 	})
-	b.keepsItsPromises()
+	b.judge(0)
+	log := b.doorbells[0].Stderr.String()
 	for line, most := range map[string]int{"takes no events": 1, "failed to store a msg": 2, "is restarted": 1} {
-		if n := strings.Count(b.daemon.Stderr.String(), line); n > most {
-			t.Errorf("%q is said %d times:\n%s", line, n, b.daemon.Stderr.String())
+		if n := strings.Count(log, line); n > most {
+			t.Errorf("%q is said %d times:\n%s", line, n, log)
 		}
 	}
 }

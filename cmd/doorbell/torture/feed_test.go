@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,15 +13,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/events/natsd/natsdtest"
-	"doorbell/poller/sandbox"
 	"doorbell/schemas/skiptest"
 )
 
@@ -41,35 +40,31 @@ type reader interface {
 	heard(t *testing.T) []heard // in all its lives
 }
 
-// TestTheFeedMissesNothing kills the daemon and those who read its feed, in turn and together, and loses the store, while leads go
-// on. Each reader then has every event of the stream, whatever it got twice. The long form is
+// TestTheFeedMissesNothing kills the daemon and those who read its feed, in turn and together, and
+// loses the store, while leads go on. Each reader then has every event of the stream, whatever it
+// got twice. The long form is
 // `go test ./cmd/doorbell/torture -run TestTheFeedMissesNothing -rounds 10 -v`.
 func TestTheFeedMissesNothing(t *testing.T) {
 	t.Parallel()
-	far := doorbelltest.StartFar(t)
-	b := doorbelltest.NewLeads(t, 1, sandbox.Flat(), doorbelltest.ShortDir(t), 900)
+	b := newLeads(t, 900)
 	listen := freeAddress(t)
 	feed := "http://" + listen + "/v1/events"
-	b.Environ = append(b.Environ, "NATS_URL="+far.URL(), "DOORBELL_HTTP_LISTEN="+listen, "DOORBELL_FEED_TOKEN="+feedToken)
-	readers := map[string]reader{"an HTTP client": &client{feed: feed}}
-	if _, err := exec.LookPath("python3"); err == nil {
-		readers["Python"] = &script{feed: feed, dir: t.TempDir(), program: []string{"python3", "../../../schemas/feed.py"}}
-	}
-	_, noCurl := exec.LookPath("curl")
-	if _, err := exec.LookPath("jq"); err == nil && noCurl == nil {
-		readers["a shell"] = &script{feed: feed, dir: t.TempDir(), program: []string{"sh", "../../../schemas/feed.sh"}}
+	b.environ = append(b.environ, "DOORBELL_HTTP_LISTEN="+listen, "DOORBELL_FEED_TOKEN="+feedToken)
+	readers := map[string]reader{
+		"an HTTP client": &client{feed: feed},
+		"Python":         scriptOf(t, feed, "python3", "../../../schemas/feed.py"),
+		"a shell":        scriptOf(t, feed, "sh", "../../../schemas/feed.sh", "curl", "jq"),
 	}
 	for _, r := range readers {
 		r.start(t)
 		t.Cleanup(r.kill)
 	}
-	p := doorbelltest.Launch(t, b.Environ, "run")
-	doorbelltest.NatsURL(t, b.Dir)
-	b.Begun()
-	happenings := []string{"kill reader", "kill", "kill reader", "lose", "kill both", "kill reader", "NATS away", "kill both", "lose", "kill"}
-	for n := range len(happenings) * *rounds {
-		b.GoesOn(t, 20+rand.N(80)) // the moment is the point of the test
-		what := happenings[n%len(happenings)]
+	b.launch(0)
+	b.up(0)
+	b.happen([]string{
+		"kill reader", "kill", "kill reader", "lose", "kill both", "kill reader", "NATS away", "kill both", "lose", "kill",
+	}, func(what string) {
+		b.goesOn(20 + rand.N(80)) // the moment is the point of the test
 		if what == "kill reader" || what == "kill both" {
 			for _, r := range readers {
 				r.kill()
@@ -78,65 +73,66 @@ func TestTheFeedMissesNothing(t *testing.T) {
 		}
 		switch what {
 		case "NATS away":
-			far.Stop()
-			b.GoesOn(t, 50)
-			far.Start(t)
+			b.far.Stop()
+			b.goesOn(50)
+			b.far.Start(t)
 		case "kill", "kill both", "lose":
-			p.End(t, syscall.SIGKILL)
-			if err := suffer(what, filepath.Join(b.Dir, daemon.StoreFile), ""); err != nil {
-				t.Fatal(err)
-			}
-			p = doorbelltest.Launch(t, b.Environ, "run")
-			doorbelltest.NatsURL(t, b.Dir)
+			b.kill(0)
+			b.suffer(what, "")
+			b.launch(0)
+			b.up(0)
 		}
-	}
-	events := b.Judge(t, p, far.URL())
-	last := doorbelltest.Launch(t, b.Environ, "run") // the readers catch up
-	doorbelltest.NatsURL(t, b.Dir)
-	defer logIfFailed(t, last)
-	want := map[string]any{}
-	list, err := doorbelltest.ReadStream(t.Context(), far.URL())
+	})
+	b.judge(0)
+	b.launch(0) // the readers catch up
+	b.up(0)
+	list, err := doorbelltest.ReadStream(t.Context(), b.far.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := map[string]any{}
 	for _, m := range list {
-		want[m.Header.Get("ce-id")] = parsed(t, m.Data)
+		var data any
+		if err := json.Unmarshal(m.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		want[m.Header.Get("ce-id")] = data
 	}
-	for _, name := range []string{"an HTTP client", "Python", "a shell"} {
-		t.Run(name, func(t *testing.T) {
-			r := readers[name]
-			if r == nil {
-				skiptest.Skipf(t, "python3, or curl and jq, are not installed")
-			}
-			got := map[string]any{}
-			all := []heard(nil)
-			doorbelltest.Within(t, 60*time.Second, "all events of the stream", func() bool {
-				all = r.heard(t)
-				for _, e := range all {
-					got[e.ID] = e.Data
-				}
-				for id := range want {
-					if _, have := got[id]; !have {
-						return false
-					}
-				}
-				return true
-			})
-			for id, data := range want {
-				if !reflect.DeepEqual(got[id], data) {
-					t.Errorf("event %s has other data", id)
-				}
-			}
-			t.Logf("%d events of %d, %d of them again", len(got), events, len(all)-len(got))
-		})
-	}
-	for _, r := range readers {
+	for name, r := range readers {
+		t.Run(name, func(t *testing.T) { mustHaveHeard(t, r, want) })
 		r.kill()
 	}
-	last.Stop(t)
+	b.doorbells[0].Stop(t)
 }
 
-// freeAddress is one that a daemon can take again and again: no connection to elsewhere begins at its host.
+func mustHaveHeard(t *testing.T, r reader, want map[string]any) {
+	if s, ok := r.(*script); ok && s.missing {
+		skiptest.Skipf(t, "%s is not installed, or what it needs", s.program[0])
+	}
+	got, times := map[string]any{}, 0
+	doorbelltest.Within(t, 60*time.Second, "all events of the stream", func() bool {
+		all := r.heard(t)
+		times = len(all)
+		for _, e := range all {
+			got[e.ID] = e.Data
+		}
+		for id := range want {
+			if _, have := got[id]; !have {
+				return false
+			}
+		}
+		return true
+	})
+	for id, data := range want {
+		if !reflect.DeepEqual(got[id], data) {
+			t.Errorf("event %s has other data", id)
+		}
+	}
+	t.Logf("%d events, %d of them again", len(got), times-len(got))
+}
+
+// freeAddress is one that a daemon can take again and again: no connection to elsewhere begins at
+// its host.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", natsdtest.Loopback()+":0")
@@ -147,31 +143,37 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func parsed(t *testing.T, text []byte) (v any) {
-	t.Helper()
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// script is a program in a process group of its own. Each of its lives writes to a file of its own, whose last line may be cut.
+// script is a program in a process group of its own. Each of its lives writes to a file of its own,
+// whose last line may be cut.
 type script struct {
 	feed, dir string
 	program   []string
 	lives     int
 	running   *exec.Cmd
+	missing   bool // it, or what it needs
+}
+
+func scriptOf(t *testing.T, feed, interpreter, path string, needs ...string) *script {
+	s := &script{feed: feed, dir: t.TempDir(), program: []string{interpreter, path}}
+	s.missing = slices.ContainsFunc(append(needs, interpreter), func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err != nil
+	})
+	return s
 }
 
 func (s *script) start(t *testing.T) {
 	t.Helper()
+	if s.missing {
+		return
+	}
 	s.lives++
 	out, err := os.Create(filepath.Join(s.dir, fmt.Sprint(s.lives, ".jsonl")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	cmd := exec.Command(s.program[0], append(s.program[1:len(s.program):len(s.program)], filepath.Join(s.dir, "cursor"))...)
+	cmd := exec.Command(s.program[0], s.program[1], filepath.Join(s.dir, "cursor"))
 	cmd.Env = append(os.Environ(), "FEED="+s.feed, "TOKEN="+feedToken, "PAUSE=0.05", "TMPDIR="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = out
@@ -192,18 +194,16 @@ func (s *script) kill() {
 func (s *script) heard(t *testing.T) (all []heard) {
 	t.Helper()
 	for n := range s.lives {
-		f, err := os.Open(filepath.Join(s.dir, fmt.Sprint(n+1, ".jsonl")))
+		text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(n+1, ".jsonl")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		for r := bufio.NewReader(f); ; {
-			line, err := r.ReadBytes('\n')
-			if err != nil { // the end, or a line that was cut
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasSuffix(line, "\n") { // it was cut
 				break
 			}
 			var e heard
-			if err := json.Unmarshal(line, &e); err != nil {
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatalf("a line of %d bytes: %v", len(line), err)
 			}
 			all = append(all, e)
@@ -217,12 +217,13 @@ type client struct {
 	feed string
 	stop func()
 
-	mu     sync.Mutex
 	cursor string
-	all    []heard
+
+	mu  sync.Mutex
+	all []heard
 }
 
-func (c *client) start(t *testing.T) {
+func (c *client) start(*testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var life sync.WaitGroup
 	life.Go(func() {
@@ -241,9 +242,7 @@ func (c *client) start(t *testing.T) {
 func (c *client) kill() { c.stop() }
 
 func (c *client) ask(ctx context.Context) error {
-	c.mu.Lock()
 	q := url.Values{"timeout": {"10s"}, "limit": {"20"}, "after": {c.cursor}}
-	c.mu.Unlock()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.feed+"?"+q.Encode(), nil)
 	if err != nil {
 		return err

@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,14 +17,8 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/cli"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller/sandbox"
-
-	"github.com/nats-io/nats-server/v2/server/ats"
 )
-
-// inOutage says to a process of the test that it is to live through the outages; see TestAnySchedule… for why it is one of its own.
-const inOutage = "DOORBELL_TEST_OUTAGES"
 
 // outage is something that fails for long.
 type outage struct {
@@ -100,28 +92,17 @@ func (d *day) fill() {
 
 func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(inOutage) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), inOutage+"=1", "GOMAXPROCS=1")
-		out, err := cmd.CombinedOutput()
+	if os.Getenv(orders) == "" {
+		out, err := again(t, "outages")
 		if err != nil || strings.Count(string(out), "--- PASS: "+t.Name()+"/") != len(outages) {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return
 	}
-	ats.Register()
-	defer ats.Unregister()
 	for n, o := range outages {
 		t.Run(strings.ReplaceAll(o.name, " ", "_"), func(t *testing.T) {
-			dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			synctest.Test(t, func(t *testing.T) { o.live(t, uint64(n+1), dir) })
+			inBubble(t, func(t *testing.T, dir string) { o.live(t, uint64(n+1), dir) })
 		})
-		runtime.GC()
-		runtime.GC() // what was kept for the next is gone after the second
 	}
 }
 

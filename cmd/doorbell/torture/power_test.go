@@ -107,26 +107,23 @@ func TestAPowerFailureOfBothStoresLosesAndDoublesNothing(t *testing.T) {
 
 func cutThePower(t *testing.T, cuts int) {
 	d := newDisk(t)
-	b := doorbelltest.NewRestless(t, rand.Uint64(), sandbox.Flat(), filepath.Join(d.dir, "data"), 600)
+	b := newRestless(t, rand.Uint64(), sandbox.Flat(), filepath.Join(d.dir, "data"), 600, 60)
 	for n := range cuts {
-		p := doorbelltest.Launch(t, b.Environ, "run")
+		b.launch(0)
 		if n > 0 || cuts == 1 {
-			doorbelltest.NatsURL(t, b.Dir)
-			b.Begun()
+			b.up(0)
 		}
 		time.Sleep(rand.N(time.Second)) // the moment is the point of the test
 		if err := d.cut(); errors.Is(err, syscall.ENOTTY) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) {
-			p.End(t, syscall.SIGKILL)
+			b.kill(0)
 			skiptest.Skipf(t, "the power of this file system cannot be cut: %v", err)
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		_ = p.Cmd.Process.Kill() // it may have noticed
-		<-p.Gone
+		_ = b.doorbells[0].Cmd.Process.Kill() // it may have noticed
+		<-b.doorbells[0].Gone
 		d.comeBack(t, journals[n%len(journals)])
 	}
-	last := doorbelltest.Launch(t, b.Environ, "run")
-	url := doorbelltest.NatsURL(t, b.Dir)
-	b.Begun()
-	t.Logf("%d cuts, %d events", cuts, b.Judge(t, last, url))
+	b.launch(0)
+	b.judge(0)
 }

@@ -3,10 +3,8 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,23 +16,15 @@ import (
 	"doorbell/cmd/doorbell/report"
 	"doorbell/events"
 	"doorbell/events/forward"
-	"doorbell/events/natsd/natsdtest"
-
-	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// weekVariable tells a process of the test to live the days of a report.
-const weekVariable = "TORTURE_REPORT"
-
-// TestTheReportSaysWhatBecameOfEachLead lives through a Sunday of faults, of the API, NATS, the process and
-// the receivers, until the Monday on which a report is mailed; with -rounds through more days. It holds
-// the report of each day against what the API was told, and what the receivers took.
+// TestTheReportSaysWhatBecameOfEachLead lives through a Sunday of faults, of the API, NATS, the
+// process and the receivers, until the Monday on which a report is mailed; with -rounds through more
+// days. It holds the report of each day against what the API was told, and what the receivers took.
 func TestTheReportSaysWhatBecameOfEachLead(t *testing.T) {
-	if os.Getenv(weekVariable) == "" { // a process of its own; see TestAnyScheduleOfFaultsLosesAndDoublesNothing
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.timeout", "0",
-			"-test.v", "-rounds", fmt.Sprint(*rounds), "-only", *only)
-		cmd.Env = append(os.Environ(), "GOGC=400", weekVariable+"=1")
-		out, err := cmd.CombinedOutput()
+	t.Parallel()
+	if os.Getenv(orders) == "" {
+		out, err := again(t, "a week")
 		if err != nil || *only != "" {
 			t.Logf("%s", out)
 		}
@@ -43,14 +33,7 @@ func TestTheReportSaysWhatBecameOfEachLead(t *testing.T) {
 		}
 		return
 	}
-	ats.Register()
-	defer ats.Unregister()
-	dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, dir string) {
 		time.Sleep(31 * time.Hour) // it is Saturday
 		d := newDay(t, 3, dir)
 		defer d.end()

@@ -2,21 +2,18 @@ package torture
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,113 +22,70 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/poller"
 	"doorbell/poller/listings"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // daysInARound is how many days are lived, from seed 1. With -only SEED one day is lived, and the log says what happens in it.
 const daysInARound = 2
 
-// daysVariable tells a process of the test which days to live: the first seed, the last one, and the step between two.
-const daysVariable = "TORTURE_DAYS"
-
 // mostRequests is what a day may ask at most.
 const mostRequests = 5000
 
-// TestAnyScheduleOfFaultsLosesAndDoublesNothing lets the whole daemon but its socket live through days in which the API,
-// its NATS server, the stream and the process itself fail as a seed decides; store, server and HTTP are real, time is not.
-// The long form is `go test ./cmd/doorbell/torture -run TestAnySchedule -rounds 1000 -timeout 2h -v`.
-//
-// The NATS client keeps timers for the next one who needs some, also across bubbles, which the runtime does not bear. So
-// days are lived in processes of their own, one after the other, with nothing kept from one to the next.
+// TestAnyScheduleOfFaultsLosesAndDoublesNothing lets the whole daemon but its socket live through
+// days in which the API, its NATS server, the stream and the process itself fail as a seed decides;
+// store, server and HTTP are real, time is not. The long form is
+// `go test ./cmd/doorbell/torture -run TestAnySchedule -rounds 1000 -timeout 2h -v`.
 func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
-	if days := os.Getenv(daysVariable); days != "" {
-		var first, last, step uint64
-		if _, err := fmt.Sscan(days, &first, &last, &step); err != nil {
-			t.Fatal(err)
-		}
-		liveDays(t, first, last, step)
-		return
-	}
-	if *only != "" {
-		seed, err := strconv.ParseUint(*only, 10, 64)
-		if err != nil {
+	t.Parallel()
+	var seed, last, step uint64
+	if order := cmp.Or(os.Getenv(orders), *only); order != "" { // the first seed, the last one, and the step between two
+		if n, err := fmt.Sscan(order, &seed, &last, &step); n == 0 {
 			t.Fatalf("-only is not the seed of a day: %v", err)
 		}
-		liveDays(t, seed, seed, 1)
+		for last = max(last, seed); seed <= last; seed += max(step, 1) {
+			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, dir string) { liveADay(t, seed, dir) })
+			})
+		}
 		return
 	}
 	begin, days := time.Now(), daysInARound**rounds
-	workers := uint64(min(2*runtime.GOMAXPROCS(0), days)) // each waits for the server's disk half of the time
-	var failed, requests, events atomic.Int64
-	first := make([]uint64, workers)
-	for n := range first {
-		first[n] = 1 + uint64(n)
+	workers := make([]int, min(2*runtime.GOMAXPROCS(0), days)) // each waits for the server's disk half of the time
+	for n := range workers {
+		workers[n] = 1 + n
 	}
-	atOnce(len(first), first, func(seed uint64) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0")
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d", daysVariable, seed, days, workers))
-		out, err := cmd.CombinedOutput()
-		for _, m := range regexp.MustCompile(`(\d+) days with (\d+) requests and (\d+) events`).FindAllSubmatch(out, -1) {
-			r, _ := strconv.ParseInt(string(m[2]), 10, 64)
-			e, _ := strconv.ParseInt(string(m[3]), 10, 64)
-			requests.Add(r)
-			events.Add(e)
-		}
+	var lived atomic.Int64
+	atOnce(len(workers), workers, func(first int) {
+		out, err := again(t, fmt.Sprint(first, days, len(workers)))
+		lived.Add(int64(bytes.Count(out, []byte("    --- PASS: "+t.Name()+"/"))))
 		if err != nil {
-			failed.Add(int64(max(1, bytes.Count(out, []byte("--- FAIL: "+t.Name()+"/")))))
-			t.Errorf("%v\n%s", err, withoutPasses(out))
+			t.Errorf("%v\n%s", err, passes.ReplaceAll(out, nil))
 		}
 	})
-	t.Logf("%d days, %d of them failed, %d requests, %d events, %.0f days a minute", days, failed.Load(), requests.Load(), events.Load(),
-		float64(days)/time.Since(begin).Minutes())
+	t.Logf("%d days, nothing wrong on %d of them, %.0f days a minute", days, lived.Load(), float64(days)/time.Since(begin).Minutes())
+	if lived.Load() != int64(days) {
+		t.Errorf("of %d days %d were lived without a fault", days, lived.Load())
+	}
 }
 
-// withoutPasses leaves out the lines about days on which nothing was wrong.
-func withoutPasses(out []byte) string {
-	var b strings.Builder
-	for line := range strings.Lines(string(out)) {
-		if !strings.Contains(line, "=== ") && !strings.Contains(line, "--- PASS") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
-}
+// passes are the lines about days on which nothing was wrong.
+var passes = regexp.MustCompile(`(?m)^.*(=== |--- PASS).*\n`)
 
-// liveDays lives every step-th day from a seed to the last one.
-func liveDays(t *testing.T, seed, last, step uint64) {
-	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
-	defer ats.Unregister()
-	days, requests, events := 0, 0, 0
-	for ; seed <= last; seed += step {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r, e := liveADay(t, seed)
-			days, requests, events = days+1, requests+r, events+e
-		})
-		runtime.GC()
-		runtime.GC() // what was kept for the next is gone after the second
-	}
-	t.Logf("%d days with %d requests and %d events", days, requests, events)
-}
-
-// liveADay returns how many requests and events there were.
-func liveADay(t *testing.T, seed uint64) (requests, events int) {
-	dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, seed, dir)
-		defer d.end()
-		requests, events = d.live()
-	})
-	return requests, events
+func liveADay(t *testing.T, seed uint64, dir string) {
+	d := newDay(t, seed, dir)
+	defer d.end()
+	d.begin()
+	time.Sleep(time.Minute)
+	d.model.SetFault(d.fault(nil))
+	d.oracle.Until = time.Now()
+	d.suffer()
+	requests, events := d.drain()
+	t.Logf("%d requests, %d events", requests, events)
 }
 
 // day is an API, a daemon and what happens to both, in virtual time.
@@ -147,11 +101,10 @@ type day struct {
 	key       string
 	log       doorbelltest.Transcript
 
-	daemon  *daemon.Daemon
-	stop    context.CancelFunc
-	ended   chan error
-	keys    chan []poller.AgencyKeys // read again
-	release []func()
+	daemon *daemon.Daemon
+	stop   context.CancelFunc
+	ended  chan error
+	keys   chan []poller.AgencyKeys // read again
 
 	asked       int // requests of earlier days
 	faultsUntil time.Time
@@ -176,7 +129,8 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	rendering := d.rendering()
 	d.oracle.Zoneless = rendering.TimeLayout == sandbox.TimeZoneless
 	d.say("rendering %s", rendering.Name)
-	transport := d.serve(rendering)
+	transport := &http.Transport{DialContext: listingstest.Serve(t, sandbox.New(d.model, rendering)).Dial, DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	d.options = daemon.Options{
 		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
@@ -200,21 +154,6 @@ func (d *day) rendering() sandbox.Rendering {
 	return all[d.random.IntN(len(all))]
 }
 
-// serve brings the API up on pipes.
-func (d *day) serve(r sandbox.Rendering) http.RoundTripper {
-	l := newPipes()
-	server := &http.Server{Handler: sandbox.New(d.model, r)}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(l) })
-	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
-	d.release = append(d.release, func() {
-		transport.CloseIdleConnections()
-		server.Close()
-		serving.Wait()
-	})
-	return transport
-}
-
 func (d *day) say(format string, args ...any) {
 	if *only != "" {
 		d.t.Logf("%s "+format, append([]any{time.Now().UTC().Format("02 15:04:05")}, args...)...)
@@ -225,7 +164,7 @@ func (d *day) say(format string, args ...any) {
 func (d *day) begin() {
 	d.t.Helper()
 	o := d.options
-	o.DataDir, o.Socket = filepath.Join(d.dir, fmt.Sprint(d.lives)), newPipes()
+	o.DataDir, o.Socket = filepath.Join(d.dir, fmt.Sprint(d.lives)), listingstest.NewPipes()
 	o.Poller.Agencies = d.agencyKeys()
 	keys := make(chan []poller.AgencyKeys)
 	o.Keys = func(ctx context.Context, set func([]poller.AgencyKeys) error) error {
@@ -271,9 +210,6 @@ func (d *day) end() {
 	if d.daemon != nil {
 		d.halt(true)
 	}
-	for _, f := range d.release {
-		f()
-	}
 	doorbelltest.HoldsNobody(d.t, d.log.String())
 	if d.t.Failed() && *only != "" {
 		d.t.Log(d.log.String())
@@ -289,15 +225,6 @@ func (d *day) pass(most time.Duration) {
 			d.t.Errorf("%s: it is not alive: %+v", time.Now().UTC().Format("02 15:04:05"), h.Checks)
 		}
 	}
-}
-
-func (d *day) live() (requests, events int) {
-	d.begin()
-	time.Sleep(time.Minute)
-	d.model.SetFault(d.fault(nil))
-	d.oracle.Until = time.Now()
-	d.suffer()
-	return d.drain()
 }
 
 // suffer is a day of faults.
@@ -595,40 +522,3 @@ func (d *day) must(err error) {
 		d.t.Fatal(err)
 	}
 }
-
-// pipes is a listener without a network, so that waiting for it counts as waiting in a bubble.
-type pipes struct {
-	accepted chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
-}
-
-func newPipes() *pipes { return &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.accepted <- there:
-		return here, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.accepted:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

@@ -175,7 +175,7 @@ func shapedAPI(path string, agencies []string) (http.Handler, error) {
 	if err != nil {
 		return nil, exit.Failed(fmt.Errorf("%s: %w", path, err), "write it with doorbell check --shape")
 	}
-	return f.Handler(shape.Options{Key: madeUpKey, Agencies: agencies})
+	return f.Handler(shape.Options{Key: madeUpKey, Agencies: agencies}), nil
 }
 
 // scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.

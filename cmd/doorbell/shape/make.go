@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"doorbell/poller/listings"
 )
 
 // Options of a Handler.
@@ -25,40 +23,38 @@ type Options struct {
 
 // Handler serves made-up responses in the form of the file, always the same ones. A list that
 // counts more records than it shows has further pages.
-func (f File) Handler(o Options) (http.Handler, error) {
-	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute), bodies: map[*Response]value{}}
+func (f File) Handler(o Options) http.Handler {
+	h := &handler{o: o, now: time.Now().UTC().Truncate(time.Minute)}
 	for n := range f.Responses {
 		r := &f.Responses[n]
-		if r.Kind == kindJSON {
-			body, err := parse(r.Body)
-			if err != nil {
-				return nil, err
-			}
-			h.bodies[r] = body
-		}
 		if r.Operation == Insertions {
 			h.insertions = append(h.insertions, r)
-		} else {
+		} else if r.Status == http.StatusOK {
 			h.contacts = append(h.contacts, r)
+		} else {
+			h.refusals = append(h.refusals, r)
 		}
+	}
+	if len(h.contacts) == 0 {
+		h.contacts = h.refusals
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /insertion-funnel/integration/{agency}/insertions", h.list)
 	mux.HandleFunc("GET /ubm-contact-request/property/{reference}", h.window)
-	return mux, nil
+	return mux
 }
 
 type handler struct {
-	o                    Options
-	now                  time.Time
-	insertions, contacts []*Response
-	bodies               map[*Response]value
+	o          Options
+	now        time.Time
+	insertions []*Response
+	contacts   []*Response // good ones, otherwise the refusals
+	refusals   []*Response // of contact requests
 }
 
 // maker makes up one response.
 type maker struct {
 	*Response
-	body              value
 	agency, reference string
 	now               time.Time // later than all times
 	salt              string    // of the values: page and reference
@@ -89,16 +85,15 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, agency := r.URL.Query(), r.PathValue("agency")
-	page := atoi(q.Get("page"))
-	first, second := pick(h.insertions, atoi(q.Get("pageSize")))
-	if q.Has("page") && (second == nil || second.Status != http.StatusOK || second.Same) {
+	page, size := atoi(q.Get("page")), atoi(q.Get("pageSize"))
+	first, later := pick(h.insertions, size, false), pick(h.insertions, size, true)
+	if q.Has("page") && (later == nil || later.Status != http.StatusOK || later.Same) {
 		page = max(0, page-1)
 	}
 	m := h.maker(first, agency, "")
-	if page >= m.pages && second != nil && !second.Same { // behind the last page
-		if behind := h.maker(second, agency, ""); second.Status != http.StatusOK || behind.shown == 0 {
-			m = behind
-		}
+	behind := later != nil && !later.Same && (later.Status != http.StatusOK || later.Records == 0)
+	if page >= m.pages && behind {
+		m = h.maker(later, agency, "")
 	}
 	m.page, m.salt = page, agency+strconv.Itoa(page)
 	m.shown = max(0, min(m.shown, m.total-page*m.shown))
@@ -107,11 +102,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 
 // window serves contact requests: those of a reference have always the same form.
 func (h *handler) window(w http.ResponseWriter, r *http.Request) {
-	all := slices.DeleteFunc(slices.Clone(h.contacts), func(c *Response) bool { return c.Status != http.StatusOK })
-	if len(all) == 0 {
-		all = h.contacts
-	}
-	if h.refuses(w, r, all) {
+	if h.refuses(w, r, h.contacts) {
 		return
 	}
 	agency, reference, q := "A100", r.PathValue("reference"), r.URL.Query()
@@ -120,32 +111,28 @@ func (h *handler) window(w http.ResponseWriter, r *http.Request) {
 	}
 	hash := fnv.New32a()
 	fmt.Fprint(hash, reference)
-	m := h.maker(all[int(hash.Sum32())%len(all)], agency, reference)
+	m := h.maker(h.contacts[int(hash.Sum32())%len(h.contacts)], agency, reference)
 	m.reversed = q.Get("sortBy") == "createdAt" && q.Get("sortOrder") == "asc"
 	m.write(w)
 }
 
-// pick returns the response to a request of a size without a page and with one: otherwise a good
-// one, otherwise any.
-func pick(all []*Response, size int) (first, second *Response) {
-	best := [2]int{-1, -1}
-	found := [2]*Response{}
+// pick returns the response to a request of a size, for a page or without one; otherwise a good
+// one, otherwise any, nil if there is none.
+func pick(all []*Response, size int, paged bool) (best *Response) {
+	most := -1
 	for _, r := range all {
-		score, later := 0, 0
+		score := 0
 		if r.Size == size {
 			score += 2
 		}
 		if r.Status == http.StatusOK {
 			score++
 		}
-		if r.Page > 0 {
-			later = 1
-		}
-		if score > best[later] {
-			best[later], found[later] = score, r
+		if r.Page > 0 == paged && score > most {
+			best, most = r, score
 		}
 	}
-	return found[0], found[1]
+	return best
 }
 
 // maker returns one for the first page, with as many records as the original showed. There are two
@@ -154,14 +141,9 @@ func (h *handler) maker(r *Response, agency, reference string) *maker {
 	if r == nil {
 		return &maker{Response: &Response{Status: http.StatusNotFound}, pages: 1}
 	}
-	m := &maker{Response: r, body: h.bodies[r], now: h.now, pages: 1, agency: agency, reference: reference, salt: reference}
-	m.shown = max(0, r.Records)
-	m.total = m.shown
-	more := saysMore("", m.body)
-	for name, form := range r.Headers {
-		more = more || saysMore(name, value{kind: '"', text: form}) || form == "{next}"
-	}
-	if r.Operation == Insertions && m.shown > 0 && more {
+	m := &maker{Response: r, now: h.now, pages: 1, agency: agency, reference: reference, salt: reference}
+	m.shown, m.total = r.Records, r.Records
+	if r.Operation == Insertions && m.shown > 0 && r.More {
 		m.total, m.pages = 2*m.shown+(m.shown+1)/2, 3
 	}
 	return m
@@ -169,38 +151,6 @@ func (h *handler) maker(r *Response, agency, reference string) *maker {
 
 // isMarked reports whether a value is the list of records.
 func (v value) isMarked() bool { return len(v.inner) > 0 && v.inner[0].text == marker }
-
-var (
-	endNames  = []string{"last", "isLast", "lastPage", "isLastPage", "end", "isEnd"}
-	moreNames = []string{"hasMore", "hasNext", "hasNextPage", "hasMorePages", "more", "morePages", "next"}
-	nextNames = []string{"next", "nextPage", "nextLink", "nextUrl", "nextPageUrl", "nextCursor", "nextPageToken", "nextToken", "@odata.nextLink"}
-)
-
-// isTotal reports whether a member or header counts all records instead of those of a page.
-func isTotal(name string) bool {
-	return listings.CountsRecords(name) || strings.EqualFold(name, "value") ||
-		strings.Contains(name, "Total-Count") || name == "X-Total" || name == "Content-Range"
-}
-
-// saysMore reports whether an envelope says that there are more records than those shown.
-func saysMore(name string, v value) bool {
-	switch {
-	case v.isMarked():
-		return false
-	case v.kind == '"':
-		return strings.HasSuffix(v.text, "{more}") && isTotal(name) || v.text == "{number more}" && isTotal(name) ||
-			v.text == "{boolean more}" || v.text == "{boolean last}" ||
-			v.text != "" && isNamed(name, nextNames) && !strings.HasPrefix(v.text, "{boolean")
-	case v.kind == '[':
-		name = ""
-	}
-	return slices.ContainsFunc(v.inner, func(inner value) bool {
-		if v.kind == '{' {
-			return saysMore(inner.name, inner)
-		}
-		return saysMore(name, inner)
-	})
-}
 
 // append appends a value. Of the list of records what is on the page is written.
 func (m *maker) append(b []byte, name string, v value, inRecord bool) []byte {
@@ -261,7 +211,7 @@ func (m *maker) scalar(b []byte, name, text string, inRecord bool) []byte {
 		all := []int{at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0}
 		return append(append(append(b, '['), strings.Trim(strings.ReplaceAll(fmt.Sprint(all[:count]), " ", ","), "[]")...), ']')
 	}
-	made := m.made(form, name, n)
+	made := m.made(form, n)
 	if parts[1] != "" {
 		return append(b, made...)
 	}
@@ -271,8 +221,8 @@ func (m *maker) scalar(b []byte, name, text string, inRecord bool) []byte {
 
 // made is the text of a form: for different numbers different ones, on every page and of every
 // reference.
-func (m *maker) made(form, name string, n int) string {
-	if count, is := m.count(form, name); is {
+func (m *maker) made(form string, n int) string {
+	if count, is := m.count(form); is {
 		return strconv.Itoa(count)
 	}
 	if layout, isTime := strings.CutPrefix(form, "time "); isTime {
@@ -330,18 +280,16 @@ func (m *maker) numberOf(form string, n int) string {
 	})
 }
 
-// count is a number of the envelope.
-func (m *maker) count(form, name string) (n int, is bool) {
+// count is a number of the envelope, by its form.
+func (m *maker) count(form string) (n int, is bool) {
 	switch form {
 	case "all":
-		if m.page == 0 || strings.Contains(strings.ToLower(name), "total") {
-			return m.total, true
-		}
 		return m.shown, true
+	case "total":
+		return m.total, true
+	case "larger total":
+		return max(m.total, m.shown+1), true
 	case "more":
-		if isTotal(name) {
-			return max(m.total, m.shown+1), true
-		}
 		return m.shown + 20, true
 	case "fewer":
 		return max(m.shown-1, min(m.pages, 2)), true
@@ -382,7 +330,7 @@ func (m *maker) write(w http.ResponseWriter) {
 	}
 	body := []byte(bodies[m.Kind])
 	if m.Kind == kindJSON {
-		body = m.append(nil, "", m.body, false)
+		body = m.append(nil, "", m.root, false)
 	}
 	w.WriteHeader(m.Status)
 	_, _ = w.Write(body) // refused with a status that has no body
@@ -393,10 +341,8 @@ func (m *maker) header(name, form string) string {
 	parts := token.FindStringSubmatch(strings.TrimPrefix(form, "items "))
 	switch {
 	case name == "Content-Range" && parts != nil:
-		if total, is := m.count(parts[3], name); is {
-			return fmt.Sprintf("items 0-%d/%d", max(0, m.shown-1), total)
-		}
-		return ""
+		total, _ := m.count(parts[3])
+		return fmt.Sprintf("items 0-%d/%d", max(0, m.shown-1), total)
 	case parts == nil:
 		return form
 	case parts[3] == "next" && !m.isLast():
@@ -408,5 +354,5 @@ func (m *maker) header(name, form string) string {
 	case strings.HasPrefix(parts[3], "time "):
 		return m.now.Format(strings.TrimPrefix(parts[3], "time "))
 	}
-	return m.made(parts[3], name, 1)
+	return m.made(parts[3], 1)
 }

@@ -43,6 +43,7 @@ func Describe(a Asked, status int, h http.Header, body []byte) Response {
 			r.Headers[name] = m.header(name, strings.Join(values, ", "))
 		}
 	}
+	r.More = m.more
 	return r
 }
 
@@ -70,6 +71,7 @@ type masker struct {
 	records int            // in the longest list of objects; -1: there is none
 	numbers map[string]int // of different values, by form and value
 	moments []time.Time    // of all times in the response, the newest first
+	more    bool           // the response says that there are more records than it shows
 }
 
 // marker is the first element of the list of records.
@@ -248,9 +250,27 @@ func (m *masker) scalar(p place, v *value) {
 	case '"':
 		text = m.text(p, *v)
 	}
-	if text != "" && text != v.text || v.kind == '"' {
-		*v = value{kind: '"', name: v.name, text: text}
+	if v.kind != '"' && (text == "" || text == v.text) {
+		return
 	}
+	isLink := v.kind == '"' || v.kind == '0'
+	m.more = m.more || isLink && text != "" && !p.inRecord && isNamed(p.name, nextNames)
+	*v = value{kind: '"', name: v.name, text: text}
+}
+
+var (
+	endNames  = []string{"last", "isLast", "lastPage", "isLastPage", "end", "isEnd"}
+	moreNames = []string{"hasMore", "hasNext", "hasNextPage", "hasMorePages", "more", "morePages", "next"}
+	nextNames = []string{
+		"next", "nextPage", "nextLink", "nextUrl", "nextPageUrl", "nextCursor", "nextPageToken",
+		"nextToken", "@odata.nextLink",
+	}
+)
+
+// isTotal reports whether a member or header counts all records instead of those of a page.
+func isTotal(name string) bool {
+	return listings.CountsRecords(name) || strings.EqualFold(name, "value") ||
+		strings.Contains(name, "Total-Count") || name == "X-Total" || name == "Content-Range"
 }
 
 func (m *masker) boolean(p place, is bool) string {
@@ -258,8 +278,10 @@ func (m *masker) boolean(p place, is bool) string {
 	case p.inRecord || !p.speaks:
 		return "{boolean}"
 	case is && isNamed(p.name, moreNames):
+		m.more = true
 		return "{boolean more}"
 	case !is && isNamed(p.name, endNames):
+		m.more = true
 		return "{boolean last}"
 	}
 	return strconv.FormatBool(is) // what a response says of itself
@@ -274,10 +296,15 @@ func (m *masker) count(p place, text string) string {
 		return ""
 	case n >= 400 && n <= 599 && p.speaks:
 		return "{failure}"
+	case n == m.records && isTotal(p.name):
+		return "{total}"
 	case n == m.records:
 		return "{all}"
 	case n == 0, n == 1, n == m.size:
 		return text
+	case n > m.records && isTotal(p.name):
+		m.more = true
+		return "{larger total}"
 	case n > m.records:
 		return "{more}"
 	}
@@ -395,17 +422,18 @@ func (m *masker) header(name, text string) string {
 		return media
 	case "Link":
 		if listings.LinksToNext(text) {
+			m.more = true
 			return "{next}"
 		}
 		return "{1 text}"
 	case "Content-Range":
 		if _, total, _ := strings.Cut(text, "/"); isNatural(total) {
-			return "items " + m.count(place{}, total)
+			return "items " + m.count(place{name: name}, total)
 		}
 		return "{1 text}"
 	}
 	if isCount := strings.Contains(name, "Total"); isCount && isNatural(text) {
-		return m.count(place{}, text)
+		return m.count(place{name: name}, text)
 	}
 	return cmp.Or(m.time(text), "{1 "+textForm(text)+"}")
 }

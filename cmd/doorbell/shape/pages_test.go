@@ -50,10 +50,7 @@ func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 				}
 				responses[1].Same = base == 1
 				f, _ := written(t, responses...)
-				h, err := f.Handler(Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				h := f.Handler(Options{})
 				madeUp := httptest.NewServer(h)
 				defer madeUp.Close()
 				want, got := walk(t, original.URL), walk(t, madeUp.URL)
@@ -87,10 +84,7 @@ func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
 	f, _ := written(t, Describe(Asked{Operation: ContactRequests, Reference: "a#b##"}, 200, http.Header{"Content-Type": {"application/json"}}, []byte(
 		`{"leads":[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07Z"},{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c12","createdAt":"2026-11-19T10:41:07Z"},
 		{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c13","createdAt":"2026-11-18T10:41:07Z"}],"total":3}`)))
-	h, err := f.Handler(Options{Key: testKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := f.Handler(Options{Key: testKey})
 	server := httptest.NewServer(h)
 	defer server.Close()
 	c, err := listings.New(listings.Options{BaseURL: server.URL})

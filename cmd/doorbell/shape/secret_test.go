@@ -140,7 +140,7 @@ func TestNamesOfTheTradeAreWritten(t *testing.T) {
 	r := Describe(Asked{Operation: Insertions, Agency: "A100"}, 200, http.Header{"Content-Type": {"application/json; charset=UTF-8"}},
 		[]byte(`{"paging":{"total":163,"hasNext":true},"results":[{"propertyReferenceId":"a#b##","RoomCount":3,"price":{"amount":2890},"petsAllowed":true},
 		{"propertyReferenceId":"c#d##","RoomCount":4,"price":{"amount":1200},"petsAllowed":null}]}`))
-	const want = `{"paging":{"total":"{number more}","hasNext":"{boolean more}"},"results":["{records}",` +
+	const want = `{"paging":{"total":"{number larger total}","hasNext":"{boolean more}"},"results":["{records}",` +
 		`{"propertyReferenceId":"{1 x#x##}","RoomCount":"{number 1 9}","price":{"amount":"{number 1 9999}"},"petsAllowed":"{boolean}"},` +
 		`{"propertyReferenceId":"{2 x#x##}","RoomCount":"{number 2 9}","price":{"amount":"{number 2 9999}"},"petsAllowed":null}]}`
 	if string(r.Body) != want || r.Headers["Content-Type"] != "application/json; charset=utf-8" {

@@ -166,10 +166,7 @@ func TestWhatIsServedAgainReadsAsTheOriginal(t *testing.T) {
 				return
 			}
 			file, text := written(t, response)
-			h, err := file.Handler(Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := file.Handler(Options{})
 			madeUp := httptest.NewServer(h)
 			defer madeUp.Close()
 			transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}

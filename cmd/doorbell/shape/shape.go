@@ -31,8 +31,8 @@ type File struct {
 }
 
 // Note is what a reader of the file sees first.
-const Note = "The form of the API's responses. No value of a response is in this file: each is replaced by {its form}, " +
-	"where 9 is any digit, x any text, and equal values have equal numbers."
+const Note = "The form of the API's responses. No value of a response is in this file: " +
+	"each is replaced by {its form}, where 9 is any digit, x any text, and equal values have equal numbers."
 
 // Operations, as listings names them.
 const (
@@ -49,11 +49,14 @@ type Response struct {
 	Size      int               `json:"size,omitempty"` // records asked for; 0: left to the API
 	Page      int               `json:"page,omitempty"` // asked for; 0: none
 	Same      bool              `json:"same,omitempty"` // the page shows the records that the request without a page showed
+	More      bool              `json:"more,omitempty"` // it says that there are more records than it shows
 	Status    int               `json:"status"`
 	Headers   map[string]string `json:"headers"`
 	Records   int               `json:"records,omitempty"` // in the longest list of the body
 	Kind      string            `json:"kind"`              // of the body: json, none, html, challenge, other
 	Body      json.RawMessage   `json:"body,omitempty"`
+
+	root value // of Body, once it was read
 }
 
 // Write writes a file for people, with a line for each record.
@@ -83,12 +86,14 @@ func Read(r io.Reader) (File, error) {
 	case len(f.Responses) == 0:
 		return f, errors.New("it describes no response")
 	}
-	for n, resp := range f.Responses {
-		known := resp.Operation == Insertions || resp.Operation == ContactRequests
-		if !known || resp.Status < 200 || resp.Status > 599 {
+	for n := range f.Responses {
+		r := &f.Responses[n]
+		known := r.Operation == Insertions || r.Operation == ContactRequests
+		if !known || r.Status < 200 || r.Status > 599 {
 			return f, fmt.Errorf("response %d: unknown operation, or a status that cannot be served", n+1)
 		}
-		if _, err := parse(resp.Body); resp.Kind == kindJSON && err != nil {
+		var err error
+		if r.root, err = parse(r.Body); r.Kind == kindJSON && err != nil {
 			return f, fmt.Errorf("response %d: its body is missing or no JSON", n+1)
 		}
 	}

@@ -109,17 +109,10 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options, set *rec
 
 // DaemonOptions says in the daemon's words what is configured.
 func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
-	b := c.Base
-	o := daemon.Options{
-		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen,
-		Instance: b.Instance, SubjectPrefix: b.SubjectPrefix, Stream: b.Stream(), ManageStream: b.StreamManage == "auto", Retention: b.Retention,
-		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
-		Zone: c.Poll.Zone(), HTTPToken: b.HTTPToken.Reveal(), FeedToken: b.FeedToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
+	return daemon.Options{
+		Base: c.Base, Version: release, Log: log, Poller: options.Poller(c, release),
+		NATS: options.NATS(c.NATS), Zone: c.Poll.Zone(),
 	}
-	if b.HasHTTP() {
-		o.HTTPListen = b.HTTPListen
-	}
-	return o
 }
 
 // readKeysEvery is how often the configuration is read again. What two readings in a row say alike

@@ -47,6 +47,9 @@ type Base struct {
 // no dots.
 func (b Base) Stream() string { return strings.ToUpper(strings.ReplaceAll(b.SubjectPrefix, ".", "_")) }
 
+// ManagesStream reports whether a missing stream is made.
+func (b Base) ManagesStream() bool { return b.StreamManage != "off" }
+
 // HasHTTP says whether an address for HTTP is configured.
 func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
 

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/report"
@@ -47,7 +48,7 @@ const (
 // Options are the settings of a Daemon, from the configuration or of a demo or test. They hold
 // secrets and are printed nowhere.
 type Options struct {
-	DataDir string
+	config.Base
 	Version string
 	Log     *slog.Logger
 	Poller  poller.Options // Store, Logger and the version of its API client are set by the Daemon
@@ -56,23 +57,11 @@ type Options struct {
 
 	// NATS is the external server. Without a URL a server is embedded, and user, password and token
 	// are what it demands from guests.
-	NATS       natsd.Dial
-	NATSListen string // address of the embedded server, or off
+	NATS natsd.Dial
 
-	Instance              string // name of this installation, shown in the status and part of the names of its consumers
-	SubjectPrefix, Stream string
-	ManageStream          bool // make the stream where it is missing
-	Retention             time.Duration
-	StoreMax, StreamMax   int64 // bytes
-
-	HTTPListen string // empty: no status page, health and metrics
-	HTTPToken  string
-	FeedToken  string // opens the feed alone
-	ShowPeople bool
 	// AgencyName is what people call an agency, for the page; may be nil, and empty for one that
 	// has no other name than its id.
 	AgencyName func(agencyID string) string
-	PingURL    string
 
 	Notify Notifier
 
@@ -91,13 +80,13 @@ type Options struct {
 	// The rest is for tests in which time or connections are not the system's.
 
 	// Drain is how long a stop may take to publish what is already in the event log; 0: 10 s.
-	Drain time.Duration
-	// CountEvery is how often dead letters are counted; 0: 10 s.
-	CountEvery time.Duration
-
+	Drain      time.Duration
 	Socket     net.Listener  // instead of the one in DataDir
 	CheckEvery time.Duration // of the embedded server; 0: its default
 }
+
+// path returns the path of a file in the data directory.
+func (o Options) path(name string) string { return filepath.Join(o.DataDir, name) }
 
 // Daemon is the program as a value: New takes everything it needs, Run works until its context
 // ends, Close gives it back. Several can live in one process.
@@ -128,13 +117,13 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	o.Poller.API.Version = o.Version
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
 	o.Zone = cmp.Or(o.Zone, time.UTC)
-	o.Drain, o.CountEvery = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.CountEvery, 10*time.Second)
+	o.Drain = cmp.Or(o.Drain, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), configured: make(chan []poller.AgencyKeys)}
 	if o.Receivers != nil {
 		a.forwarding.routes, a.forwarding.read = o.Receivers.Routes(), a.started
 	}
 	for _, open := range []func(context.Context) error{
-		a.checkSocket, a.tryAddresses, a.openStore, a.eraseAgain, a.startServer, a.openRelay, a.openPoller, a.openSocket, a.openHTTP,
+		a.tryAddresses, a.openStore, a.startServer, a.openRelay, a.openPoller, a.openSocket, a.openHTTP,
 	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
@@ -212,8 +201,9 @@ func (a *Daemon) parts() []func(context.Context) error {
 	if a.o.Turn != nil {
 		all = append(all, func(ctx context.Context) error { return a.o.Turn.Copy(ctx, a.store) })
 	}
-	if a.o.PingURL != "" {
-		all = append(all, (&ops.Ping{URL: a.o.PingURL, Well: a.well, Log: a.o.Log.With("part", "ping")}).Run)
+	if !a.o.PingURL.IsZero() {
+		ping := &ops.Ping{URL: a.o.PingURL.Reveal(), Well: a.well, Log: a.o.Log.With("part", "ping")}
+		all = append(all, ping.Run)
 	}
 	return all
 }
@@ -251,7 +241,10 @@ func (a *Daemon) Store() *store.Store { return a.store }
 func (a *Daemon) Server() *natsd.Server { return a.server }
 
 func (a *Daemon) openStore(context.Context) error {
-	s, err := store.Open(store.Options{Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Max: a.o.StoreMax})
+	limit := int64(a.o.StoreMax)
+	s, err := store.Open(store.Options{
+		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Moved: a.o.Moved, Max: limit,
+	})
 	if err != nil {
 		return err
 	}
@@ -260,12 +253,14 @@ func (a *Daemon) openStore(context.Context) error {
 		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
 	}
 	if a.o.Moved {
-		a.o.Log.Info("--moved: the store remembers the API at this address; leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
+		a.o.Log.Info("--moved: the store remembers the API at this address; "+
+			"leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
 	}
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
-		Store: s, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.logSpace,
+		Store: s, Retention: a.o.Retention, Max: limit, Changed: a.logSpace,
 	})
-	return a.housekeeping.Look() // a store that is full already stops polls from the beginning
+	// A store that is full already stops polls from the beginning.
+	return cmp.Or(a.housekeeping.Look(), a.eraseAgain())
 }
 
 // logSpace logs that the store has become too full, or is so no more.
@@ -317,30 +312,10 @@ func (a *Daemon) ended(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, natsd.ErrWillNotEnd):
-		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))
+		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", a.o.path(StreamFolder)))
 	}
 	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
-
-// retry runs a part of the daemon whose failure must not end the others, until it returns nil or
-// ctx ends. It calls failed before each pause; the log suppresses repetitions.
-func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
-	for {
-		err := run(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		failed(err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryAfter):
-		}
-	}
-}
-
-// retryAfter is the pause before retry runs a part again.
-const retryAfter = 10 * time.Second
 
 // every calls do immediately and then at each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) {

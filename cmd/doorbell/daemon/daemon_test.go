@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/events/natsd/natsdtest"
@@ -45,7 +46,10 @@ func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d, err := New(t.Context(), Options{
-		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StoreMax: 8 << 20, StreamMax: 1 << 30,
+		Base: config.Base{
+			DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Retention: time.Hour,
+			StoreMax: 8 << 20, StreamMax: 1 << 30,
+		},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: server.URL}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,

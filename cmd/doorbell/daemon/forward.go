@@ -83,13 +83,21 @@ func (a *Daemon) forward(ctx context.Context) error {
 			f.change(a.o.Log.With("part", "forward"), routes, problem)
 		})
 	})
-	retry(ctx, a.forwardOnce, func(err error) {
+	for {
+		err := a.forwardOnce(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		f.mu.Lock()
 		f.now, f.problem = nil, err.Error()
 		f.mu.Unlock()
-		a.o.Log.Error("forwarders failed; retrying", "err", err.Error())
-	})
-	return nil
+		a.o.Log.Error("forwarders failed; retrying", "err", err.Error()) // the log suppresses repetitions
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(10 * time.Second):
+		}
+	}
 }
 
 // forwardOnce runs a forwarder on a connection of its own.
@@ -123,8 +131,8 @@ func (a *Daemon) publishesLate() bool {
 // ForwardOptions returns the options that the daemon's forwarder and a separate one have in common.
 func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	return forward.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Instance: o.Instance,
-		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream(), Dir: o.DataDir, Instance: o.Instance,
+		Retention: o.Retention, Manage: o.ManagesStream(), Log: o.Log.With("part", "forward"),
 	}
 }
 
@@ -133,9 +141,9 @@ func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 // they are guests there, and guests may not create streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 	o, made := a.o, a.server == nil
-	every(ctx, o.CountEvery, func() {
+	every(ctx, 10*time.Second, func() {
 		if !made {
-			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax)
+			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream(), o.Retention, int64(o.StreamMax))
 			err := forward.EnsureDeadLetters(ctx, a.conn, c, true)
 			if made = err == nil; !made && ctx.Err() == nil {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())
@@ -154,7 +162,7 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 
 // letters are the dead letters.
 func (a *Daemon) letters() (*forward.DeadLetters, error) {
-	return forward.OpenDeadLetters(a.conn, a.o.SubjectPrefix, a.o.Stream)
+	return forward.OpenDeadLetters(a.conn, a.o.SubjectPrefix, a.o.Stream())
 }
 
 // dropLetter erases a dead letter for commands whose user of NATS may not do so.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -28,23 +27,13 @@ func (a *Daemon) Verbs() ops.Verbs {
 	}
 }
 
-// checkSocket refuses a data directory whose path is too long for a socket, before it is made.
-func (a *Daemon) checkSocket(context.Context) error {
-	if err := ops.CheckPath(filepath.Join(a.o.DataDir, SocketFile)); err != nil && a.o.Socket == nil {
-		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
-	}
-	return nil
-}
-
 // openSocket takes the socket. It is served by run.
 func (a *Daemon) openSocket(context.Context) (err error) {
 	if a.socket = a.o.Socket; a.socket != nil {
 		return nil
 	}
-	if a.socket, err = ops.Listen(filepath.Join(a.o.DataDir, SocketFile)); err != nil {
-		return fmt.Errorf("socket of the commands: %w", err)
-	}
-	return nil
+	a.socket, err = ops.Listen(a.o.path(SocketFile))
+	return err
 }
 
 // serveSocket answers the commands on this machine.
@@ -54,7 +43,7 @@ func (a *Daemon) serveSocket(ctx context.Context) error {
 
 // openHTTP takes the address. It is served by run.
 func (a *Daemon) openHTTP(context.Context) error {
-	if a.o.HTTPListen == "" {
+	if !a.o.HasHTTP() {
 		return nil
 	}
 	l, err := listenHTTP(a.o.HTTPListen)
@@ -79,10 +68,12 @@ func listenHTTP(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
-			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
+			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, "+
+				"or to off for no status page, health and metrics")
 	}
 	if err != nil {
-		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err),
+			"use 127.0.0.1:3667, or another address of this machine")
 	}
 	return l, nil
 }
@@ -111,19 +102,22 @@ func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
 		Page: page.Handler(shown), Feed: feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}),
 		Metrics: metrics.Handler(ops.Shared(shown.Status)), Schemas: ops.Schemas(), Health: health, Verbs: verbs,
-		Token: a.o.HTTPToken, FeedToken: a.o.FeedToken, Log: a.o.Log.With("part", "http"),
+		Token: a.o.HTTPToken.Reveal(), FeedToken: a.o.FeedToken.Reveal(), Log: a.o.Log.With("part", "http"),
 	})
 }
 
 // events is a client of the stream of events, over the connection as it is now.
 func (a *Daemon) events() stream.Client {
-	return stream.Client{Conn: a.conn, Stream: a.o.Stream, Wait: 5 * time.Second}
+	return stream.Client{Conn: a.conn, Stream: a.o.Stream(), Wait: 5 * time.Second}
 }
 
 // tryAddresses keeps a start that cannot listen from making a data directory. Where there is a
 // store, the lock on it comes first: a doorbell that holds it has the addresses, too.
 func (a *Daemon) tryAddresses(context.Context) error {
-	if _, err := os.Stat(filepath.Join(a.o.DataDir, StoreFile)); err == nil {
+	if err := ops.CheckPath(a.o.path(SocketFile)); err != nil && a.o.Socket == nil {
+		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	}
+	if _, err := os.Stat(a.o.path(StoreFile)); err == nil {
 		return nil
 	}
 	if a.o.NATS.URL == "" {
@@ -131,7 +125,7 @@ func (a *Daemon) tryAddresses(context.Context) error {
 			return err
 		}
 	}
-	if a.o.HTTPListen == "" {
+	if !a.o.HasHTTP() {
 		return nil
 	}
 	return TryHTTP(a.o.HTTPListen)

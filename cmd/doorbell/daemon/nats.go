@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
@@ -49,9 +48,9 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return nil
 	}
 	s, err := natsd.Start(ctx, natsd.Options{
-		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
+		StoreDir: o.path(StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
-		Stream:    o.Stream,
+		Stream:    o.Stream(),
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})
@@ -59,7 +58,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return refused
 	}
 	if err != nil {
-		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
+		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+o.path(StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
 	o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
@@ -73,8 +72,8 @@ func (a *Daemon) openRelay(context.Context) (err error) {
 	}
 	o := a.o
 	a.relay, err = relay.New(relay.Options{
-		Log: a.store, Conn: a.conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
-		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: o.Log.With("part", "relay"),
+		Log: a.store, Conn: a.conn, Prefix: o.SubjectPrefix, Stream: o.Stream(), MaxAge: o.Retention, MaxBytes: int64(o.StreamMax),
+		Manage: o.ManagesStream(), Embedded: a.server != nil, StoreID: a.store.ID(), Logger: o.Log.With("part", "relay"),
 		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
 	})
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 // places are where people's data is.
 func (a *Daemon) places() *people.Places {
 	return &people.Places{
-		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream,
+		Store: a.store, Conn: a.conn, Prefix: a.o.SubjectPrefix, Stream: a.o.Stream(),
 		Embedded: a.server != nil, Dir: a.o.DataDir, Version: a.o.Version,
 	}
 }
 
 // eraseAgain takes people out of the log who were erased before, if the store is older than that.
 // Nothing has read the log by then. What cannot be read or written is no reason not to start.
-func (a *Daemon) eraseAgain(context.Context) error {
+func (a *Daemon) eraseAgain() error {
 	restored, err := a.places().EraseAgain()
 	if failure := a.store.Failure(); failure != nil {
 		return failure

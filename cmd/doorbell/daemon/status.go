@@ -41,7 +41,7 @@ func (a *Daemon) status() (ops.Status, error) {
 		DataDir: a.o.DataDir, Page: a.httpURL(), Ready: &ready,
 		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
 		NATS: ops.NATSStatus{
-			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream, URL: a.natsURL(),
+			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream(), URL: a.natsURL(),
 			Problem: r.Problem, Restarts: a.serverStatus().Restarts,
 		},
 		PublishFailures: r.Failures,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +22,7 @@ import (
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
 func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
 	w := &waiting{Daemon: &Daemon{o: o, started: time.Now(), conn: conn}, pair: pair, working: working}
-	for _, open := range []func(context.Context) error{w.checkSocket, w.checkDirectory, w.openSocket, w.openHTTP} {
+	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
 			w.release()
 			return err
@@ -56,7 +55,7 @@ func (w *waiting) checkDirectory(ctx context.Context) error {
 	if err := os.MkdirAll(w.o.DataDir, 0o700); err != nil {
 		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}
-	if _, err := ops.NewClient(filepath.Join(w.o.DataDir, SocketFile)).Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+	if _, err := ops.NewClient(w.o.path(SocketFile)).Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
 		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: another doorbell uses %s", w.o.DataDir),
 			"give each doorbell of a pair a data directory of its own")
 	}
@@ -68,7 +67,7 @@ func (w *waiting) status() (ops.Status, error) {
 	s := ops.Status{
 		Version: w.o.Version, Instance: w.o.Instance, Started: w.started.UTC(), DataDir: w.o.DataDir, Page: w.httpURL(),
 		Standby: &ops.StandbyStatus{Pair: w.pair, Holder: h.Name, Since: h.Since},
-		NATS:    ops.NATSStatus{URL: w.natsURL(), Stream: w.o.Stream},
+		NATS:    ops.NATSStatus{URL: w.natsURL(), Stream: w.o.Stream()},
 	}
 	s.Watch.At = time.Now().UTC()
 	return s, nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
@@ -94,8 +95,10 @@ func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Opti
 	log := &Transcript{Grown: make(chan struct{}, 1)}
 	t.Cleanup(func() { HoldsNobody(t, log.String()) })
 	o := daemon.Options{
-		DataDir: s.Dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true,
-		Retention: time.Hour, StreamMax: 1 << 30,
+		Base: config.Base{
+			DataDir: s.Dir, NATSListen: natsListen, SubjectPrefix: "listings",
+			Retention: time.Hour, StreamMax: 1 << 30,
+		},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.URL}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/ops"
@@ -133,7 +134,9 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	t.Cleanup(transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	d.options = daemon.Options{
-		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
+		Base: config.Base{
+			NATSListen: "off", SubjectPrefix: "listings", Retention: 720 * time.Hour, StreamMax: 1 << 30,
+		},
 		CheckEvery: 2 * time.Minute, // most of what happens in a day would be checks
 		Log:        log,
 		Poller: poller.Options{

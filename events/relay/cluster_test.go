@@ -134,7 +134,10 @@ func (b *bell) consumerElsewhere(c *natsdtest.Cluster) (at int) {
 	b.t.Helper()
 	eventually(b.t, "a consumer elsewhere", func() bool {
 		for info := range b.stream().ListConsumers(b.t.Context()).Info() {
-			if at = c.ConsumerLeader("LISTINGS", info.Name); strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
+			if at = c.ConsumerLeader("LISTINGS", info.Name); at < 0 {
+				continue
+			}
+			if strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
 				return true
 			}
 			err := b.stream().DeleteConsumer(b.t.Context(), info.Name)

@@ -2,6 +2,7 @@ package natsdtest
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -93,10 +94,12 @@ func (c *Cluster) Leader(stream string) int {
 	return c.find(stream, func(s *server.Server) bool { return s.JetStreamIsStreamLeader("$G", stream) })
 }
 
-// ConsumerLeader is the server that leads a consumer.
+// ConsumerLeader is the server that leads a consumer now, or -1: a consumer that was deleted may
+// still be listed.
 func (c *Cluster) ConsumerLeader(stream, consumer string) int {
-	c.t.Helper()
-	return c.find(consumer, func(s *server.Server) bool { return s.JetStreamIsConsumerLeader("$G", stream, consumer) })
+	return slices.IndexFunc(c.servers[:], func(s *server.Server) bool {
+		return s != nil && s.JetStreamIsConsumerLeader("$G", stream, consumer)
+	})
 }
 
 // find waits for a server of which something is true. It polls: servers give no signal.

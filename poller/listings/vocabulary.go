@@ -51,7 +51,7 @@ func Remark(text string) string {
 var speakingNames = wordsOf(
 	errorNames, errorPrefixes, failureNames, successNames, codeNames, wordCodes, kindNames, moreNames,
 	endNames, nextNames, partialNames, completeNames,
-	[]string{"status", "state", "completeness", "shards", "incomplete", "isincomplete", "incompleteresults"},
+	words(`status state completeness shards incomplete isincomplete incompleteresults`),
 )
 
 var knownNames = wordsOf(
@@ -60,20 +60,21 @@ var knownNames = wordsOf(
 	slices.Collect(maps.Keys(personWords)), slices.Collect(maps.Keys(speakingNames)),
 	messageLists,
 	// Of envelopes and of times as libraries write them.
-	[]string{
-		"size", "pagesize", "limit", "offset", "skip", "first", "prev", "previous", "self", "href", "rel", "url", "uri", "cursor", "return", "body", "envelope", "embedded",
-		"number", "numberofelements", "numberofitemsperpage", "itemsperpage", "perpage", "currentpage", "from", "to", "relation", "response",
-		"sorted", "unsorted", "pageable", "paged", "unpaged", "success", "details", "detail", "path", "version", "@odata.context", "odata.context",
-		"$date", "$numberlong", "$oid", "date", "datetime", "timezone", "timezonetype", "time", "seconds", "nanos", "nanoseconds", "nano", "epochsecond",
-		"year", "month", "monthvalue", "dayofmonth", "dayofweek", "dayofyear", "day", "hour", "minute", "second", "chronology", "calendartype",
-		"updatedat", "modifiedat", "lastmodified", "publishedat", "instance", "@context", "@id", "@type", "hydra:view", "_links", "_embedded", "@graph",
-	},
+	words(`
+		size pagesize limit offset skip first prev previous self href rel url uri cursor return
+		body envelope embedded number numberofelements numberofitemsperpage itemsperpage perpage
+		currentpage from to relation response sorted unsorted pageable paged unpaged success
+		details detail path version @odata.context odata.context $date $numberlong $oid date
+		datetime timezone timezonetype time seconds nanos nanoseconds nano epochsecond year
+		month monthvalue dayofmonth dayofweek dayofyear day hour minute second chronology
+		calendartype updatedat modifiedat lastmodified publishedat instance @context @id @type
+		hydra:view _links _embedded @graph`),
 	// Of insertions.
-	[]string{
-		"title", "titel", "titre", "titolo", "description", "beschreibung", "offertype", "ranktype", "rank", "rooms", "numberofrooms", "zimmer", "livingspace",
-		"surface", "area", "floor", "price", "prices", "rent", "buy", "gross", "net", "extra", "amount", "currency", "interval", "grossrent", "netrent",
-		"purchaseprice", "images", "pictures", "documents", "attachments", "characteristics", "categories", "category", "type", "localization",
-		"location", "coordinates", "latitude", "longitude", "lat", "lon", "lng", "availablefrom", "yearbuilt", "externalid", "agency", "lister", "customerid",
-		"listerid", "views", "clicks", "viewingtimes", "read", "tags", "index", "key", "primary", "de", "fr", "it", "en", "rm",
-	},
+	words(`
+		title titel titre titolo description beschreibung offertype ranktype rank rooms
+		numberofrooms zimmer livingspace surface area floor price prices rent buy gross net
+		extra amount currency interval grossrent netrent purchaseprice images pictures documents
+		attachments characteristics categories category type localization location coordinates
+		latitude longitude lat lon lng availablefrom yearbuilt externalid agency lister
+		customerid listerid views clicks viewingtimes read tags index key primary de fr it en rm`),
 )

@@ -171,23 +171,26 @@ func (w *walk) scheduleFound() {
 
 // settledPage is a page of the list that changed nothing and would change nothing again.
 type settledPage struct {
-	listings.SettledPage
-	version uint64 // of its insertions in the store
+	*listings.InsertionsPage        // without records
+	version                  uint64 // of its insertions in the store
 }
 
 // maxSettled bounds the settled pages that are remembered of an agency.
 const maxSettled = 256
 
-// settledPage returns the settled page with a sum, if it would change nothing now either.
-func (a *agency) settledPage(sum listings.Sum) (listings.SettledPage, bool) {
+// settledPage returns the settled page with a sum if it would change nothing now either, else nil.
+func (a *agency) settledPage(sum listings.Sum) *listings.InsertionsPage {
 	s, known := a.settled[sum]
-	return s.SettledPage, known && s.version == a.version(s.References) && !watch.Unsettled(a.published().state)
+	if !known || s.version != a.version(s.InsertionsPage) || watch.Unsettled(a.published().state) {
+		return nil
+	}
+	return s.InsertionsPage
 }
 
-// version returns a number that changes with any of the insertions in the store.
-func (a *agency) version(references []string) (sum uint64) {
-	for _, reference := range references {
-		sum += a.p.store.Version(a.id, reference)
+// version returns a number that changes with any of a page's insertions in the store.
+func (a *agency) version(page *listings.InsertionsPage) (sum uint64) {
+	for _, i := range page.Insertions {
+		sum += a.p.store.Version(a.id, i.Reference)
 	}
 	return sum
 }
@@ -206,12 +209,11 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.settled[page.Sum] = w.a.settled[page.Sum]
 		return nil
 	}
-	now := settledPage{SettledPage: page.Settle()}
-	now.version = w.a.version(now.References) // of before: what is written meanwhile lets it be read again
+	version := w.a.version(page) // of before: what is written meanwhile lets it be read again
 	changes, err := w.take(listed)
 	settled := !changes && len(listed) == len(page.Insertions) && !watch.Unsettled(w.a.published().state)
 	if err == nil && settled && len(w.settled) < maxSettled {
-		w.settled[page.Sum] = now
+		w.settled[page.Sum] = settledPage{page.Bare(), version}
 	}
 	return err
 }

@@ -66,8 +66,8 @@ func (c ContactRequest) HasZone() bool { return c.CreatedForm != FormZoneless }
 
 func (c ContactRequest) value() value {
 	if c.decoded.raw == nil {
-		d, _ := decode(c.Record)
-		return d.value
+		v, _ := decode(c.Record)
+		return v
 	}
 	return c.decoded
 }
@@ -85,7 +85,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	}
 	defer x.drop()
 	if q.Settled != nil && q.Settled(x.sum) {
-		page := &ContactRequestsPage{Envelope: x.envelope(found{total: -1})}
+		page := &ContactRequestsPage{Envelope: x.envelope()}
 		page.Settled = true
 		return page, nil
 	}
@@ -93,24 +93,23 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 }
 
 func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) {
-	if n := headerTotal(x.header); n <= 0 && x.saysNothing() {
-		return &ContactRequestsPage{Envelope: x.envelope(found{total: n})}, nil
+	if e := x.envelope(); e.Total <= 0 && x.saysNothing() {
+		return &ContactRequestsPage{Envelope: e}, nil
 	}
-	l, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
+	e, elements, err := x.find(contactNames, c.idNames, c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
-	page := &ContactRequestsPage{Envelope: x.envelope(l)}
+	page := &ContactRequestsPage{Envelope: e}
 	strangers, other := 0, ""
-	page.ContactRequests = make([]ContactRequest, 0, len(l.elements))
-	for _, element := range l.elements {
-		r, stranger := c.contactRequest(element, l.flawed, x.request)
+	for _, element := range elements {
+		r, stranger := c.contactRequest(element, x.request)
 		if stranger != "" {
 			strangers, other = strangers+1, stranger
 		}
 		page.ContactRequests = append(page.ContactRequests, r)
 	}
-	if 2*strangers > len(page.ContactRequests) {
+	if 2*strangers > len(elements) {
 		return nil, x.drift("contact requests of what was asked for", other)
 	}
 	return page, nil
@@ -126,8 +125,8 @@ func (x *exchange) saysNothing() bool {
 // contactRequest reads an element of the list. stranger says that it names something else than what
 // was asked for: one such record is odd, and is read all the same; most of them are the response to
 // another question.
-func (c *Client) contactRequest(element value, flawed bool, asked Request) (r ContactRequest, stranger string) {
-	r.decoded, r.Record, r.Defects = compact(element, flawed)
+func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
+	r.decoded, r.Record, r.Defects = compact(element)
 	o := r.object()
 	isAsked := func(s string) bool { return sameReference(s, asked.Reference) }
 	if named := r.decoded.references(); len(named) > 0 && !slices.ContainsFunc(named, isAsked) {
@@ -239,17 +238,19 @@ var otherThings = regexp.MustCompile(`^(?:propertyreference|property|listing|ins
 // contact requests apart all the same.
 type OtherID struct{ Name, Value string }
 
+// likeID fits names that end in a word for an id, as in leadId, lead_id and lead-ref.
+var likeID = regexp.MustCompile(`[_-](?i:(?:uu)?id|guid|ref(?:erence)?|key)$|` +
+	`[a-z0-9](?:(?:UU)?I[dD]|Uuid|G(?:uid|UID)|R(?:ef|EF)(?:erence)?|K(?:ey|EY))$`)
+
 // OtherIDs lists them by name, of the record and of what it is wrapped in.
 func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
+	candidates = plainNames(candidates)
 	for scope := range c.object().scopes() {
 		for _, m := range scope {
-			name := m.name
-			if !endsLikeID(name.text) || otherThings.MatchString(name.plain) ||
-				slices.ContainsFunc(candidates, func(c string) bool { return SameName(c, name.text) }) {
-				continue
-			}
-			if s, ok := m.scalar(); ok && s != "" {
-				list = append(list, OtherID{name.plain, s})
+			s, ok := m.scalar()
+			if ok && s != "" && likeID.MatchString(m.name.text) &&
+				!otherThings.MatchString(m.name.plain) && !m.isCalled(candidates) {
+				list = append(list, OtherID{m.name.plain, s})
 			}
 		}
 	}
@@ -259,34 +260,9 @@ func (c ContactRequest) OtherIDs(candidates []string) (list []OtherID) {
 	return list
 }
 
-// endsLikeID reports whether a name ends in a word for an id, as in leadId, lead_id and lead-ref.
-func endsLikeID(name string) bool {
-	for _, word := range []string{"id", "uuid", "guid", "ref", "reference", "key"} {
-		before, ends := cutSuffixFold(name, word)
-		if !ends || before == "" {
-			continue
-		}
-		switch last, first := before[len(before)-1], name[len(before)]; {
-		case last == '_' || last == '-':
-			return true
-		case first < 'a' && ('a' <= last && last <= 'z' || '0' <= last && last <= '9'):
-			return true
-		}
-	}
-	return false
-}
-
-func cutSuffixFold(s, suffix string) (before string, found bool) {
-	n := len(s) - len(suffix)
-	if n < 0 || !strings.EqualFold(s[n:], suffix) {
-		return s, false
-	}
-	return s[:n], true
-}
-
 // Digest is that of the record without what is outside.
 func (c ContactRequest) Digest(o Outside) [32]byte {
-	return c.value().digest(o.ignored, o.ids, outsideLevels)
+	return sha256.Sum256(c.value().canonical(o.ignored, o.ids, outsideLevels))
 }
 
 // Prints are two hashes by which a contact request is recognised, whatever its id, its score, and

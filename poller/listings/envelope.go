@@ -7,12 +7,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // What a response says around its records: whose they are, that it failed, how many there are, and
 // whether these are all.
+
+// Envelope is what is common to the pages of both operations.
+type Envelope struct {
+	Total    int       // how many records there are, as the API says; -1 if it does not
+	Path     string    // JSON pointer to the list of records; "" is the root
+	Received time.Time // our clock, after the last byte
+	Sum      Sum       // of the response
+	Settled  bool      // it was not read: what it says is known
+	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so
+	// that a page with one of them does not show all that is there.
+	Unreadable int
+
+	Claims
+
+	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no
+	// records.
+	Found bool
+
+	pastEnd bool // nothing stands in place of the list of insertions, past the first page
+}
+
+// envelope is what a response says without its body.
+func (x *exchange) envelope() Envelope {
+	return Envelope{Total: headerTotal(x.header), Received: x.received, Sum: x.sum}
+}
 
 // Claims is what a response says about its own completeness. A claim can disprove that a walk is
 // complete, never prove it.
@@ -34,7 +60,7 @@ const (
 
 // decode reads the body. wrong says why it cannot be the response to what was asked for: it is no
 // JSON, declares its own failure, or something on the way has mixed up two responses.
-func (x *exchange) decode() (root document, wrong string) {
+func (x *exchange) decode() (root value, wrong string) {
 	if x.declaresFailure() {
 		return root, "a response that declares its own failure by its content type"
 	}
@@ -156,20 +182,6 @@ func (v value) isFailureCode() bool {
 	return n >= 400 && n <= 599
 }
 
-// totalOf is how many records there are, as the response says beside the list, further out, or in a
-// header; -1 if it does not say.
-func totalOf(scopes []object, records int, h http.Header) int {
-	for _, o := range slices.Backward(scopes) {
-		if totals := o.counts(totalNames); len(totals) > 0 {
-			return totals[0]
-		}
-		if counts := o.counts(countNames); len(counts) > 0 && counts[0] > records {
-			return counts[0]
-		}
-	}
-	return headerTotal(h)
-}
-
 func headerTotal(h http.Header) int {
 	for _, name := range totalHeaders {
 		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok {
@@ -217,22 +229,28 @@ func natural(digits string) (n int, ok bool) {
 	return int(read), err == nil && read <= 1<<40
 }
 
-// claimsOf reads what the objects around a list say of its completeness, the metadata in them, and
-// the header Link.
-func (x *exchange) claimsOf(scopes []object, records int) (all Claims) {
+// readClaims reads what the objects around a list say of the number of records and of its
+// completeness, the metadata in them too. What stands beside the list precedes what stands further
+// out, and headers come last.
+func (x *exchange) readClaims(e *Envelope, scopes []object, records int) {
 	for _, scope := range scopes {
+		if counts := scope.counts(countNames); len(counts) > 0 && counts[0] > records {
+			e.Total = counts[0]
+		}
+		if totals := scope.counts(totalNames); len(totals) > 0 {
+			e.Total = totals[0]
+		}
 		for _, m := range scope.heads(1) {
-			all.More = max(all.More, x.claimOfMore(m))
+			e.More = max(e.More, x.claimOfMore(m))
 			if n, ok := m.count(); ok && m.isCalled(pagesNames) && n != records {
-				all.Pages = max(all.Pages, n)
+				e.Pages = max(e.Pages, n)
 			}
-			all.Incomplete = all.Incomplete || m.saysIncomplete()
+			e.Incomplete = e.Incomplete || m.saysIncomplete()
 		}
 	}
 	if parts := nextLink.FindStringSubmatch(strings.Join(x.header.Values("Link"), ",")); parts != nil {
-		all.More = max(all.More, x.claimOfLink(parts[1]))
+		e.More = max(e.More, x.claimOfLink(parts[1]))
 	}
-	return all
 }
 
 var nextLink = regexp.MustCompile(`<([^<>]*)> *;[^<>]*rel="?next"?`)

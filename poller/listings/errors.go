@@ -92,7 +92,6 @@ type DriftError struct {
 	Expected string // paths and JSON types, never values
 	Found    string
 	Status   int
-	PastEnd  bool // "", {} or nothing stands where the list was, past the first page
 }
 
 func (e *DriftError) Error() string {

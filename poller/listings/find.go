@@ -32,33 +32,23 @@ type place struct {
 	up    *place // nil: the root
 	depth int
 
+	records  []value // the elements in their order, or the one record in place of a list
+	isList   bool
 	grade    grade // the highest of its records
-	lone     bool  // it is one record in place of a list
 	inRecord bool  // it is inside of what looks like a record
 	inDated  bool  // it is inside of what has a creation time, so that it may be of a record
 }
 
 // finder looks for the records of one response.
 type finder struct {
-	operation Operation
-	names     []string // of the list
-	idFields  []string // of contact requests, plain
-	known     bool     // there is a place where records were found before
-	expected  value    // what stands there; absent: nothing does
-	places    []*place
-	none      bool // nothing is counted, and no list holds what may be a contact request
-	vague     bool // a member is named like a list and is none
-}
-
-// found is the list of records of a response. Without raw the response says that there are none,
-// and shows no list.
-type found struct {
-	place
-	elements []value // that hold a record
-	flawed   bool    // the document is
-	total    int     // how many records there are, as the response says; -1 if it does not
-	ended    bool    // null stands in place of the list, past the first page
-	Claims
+	contacts bool     // are looked for, not insertions
+	names    []string // of the list
+	idFields []string // of contact requests, plain
+	known    bool     // records were found before, or their place is configured
+	expected value    // what stands there; absent: nothing does
+	places   []*place
+	none     bool // nothing is counted, and no list holds what may be a contact request
+	vague    bool // a member is named like a list and is none
 }
 
 // Place is where the records of an operation stood in earlier responses.
@@ -84,62 +74,65 @@ func (p Place) Printable() string {
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
 
-// find returns the list of records in a body. It is the one place that decides what a response
-// holds: a list, none, or something else. A configured place is the only one.
-func (x *exchange) find(names, idFields []string, configured string) (found, error) {
+// find returns the records of a body, and what the response says around them. It is the one place
+// that decides what a response holds: a list, none, or something else. A configured place is the
+// only one.
+func (x *exchange) find(names, idFields []string, configured string) (Envelope, []value, error) {
 	what := "an array of objects with propertyReferenceId"
 	if x.asksContacts() {
 		what = "an array of contact requests"
 	}
 	root, wrong := x.decode()
 	if wrong != "" {
-		return found{}, x.drift(what, wrong)
+		return Envelope{}, nil, x.drift(what, wrong)
 	}
-	f := &finder{operation: x.request.Operation, names: names, idFields: idFields}
+	f := &finder{contacts: x.asksContacts(), names: names, idFields: idFields}
 	expected := x.place
 	if configured != "" {
 		expected = Place{Path: configured, Known: true}
 	}
-	at := f.expect(root.value, expected)
-	f.explore(&place{value: root.value})
+	last := f.expect(root, expected)
+	f.explore(&place{value: root})
 	if f.expected.raw != nil && !slices.ContainsFunc(f.places, f.isExpected) {
-		f.add(at)
+		f.add(last)
 	}
-	f.none = f.asksContacts() && root.object().highest() <= 0 &&
+	f.none = f.contacts && root.object().highest() <= 0 &&
 		!slices.ContainsFunc(f.places, (*place).holdsSomething)
-	l := found{flawed: root.flawed, place: place{up: at}}
+	e, list := x.envelope(), place{up: last}
 	switch best := f.best(configured != ""); {
 	case len(best) > 1:
-		return found{}, x.drift(what, "several lists that may be it")
-	case len(best) == 1 && !best[0].isList() && best[0].isEmpty():
-		l.up = best[0].up
+		return e, nil, x.drift(what, "several lists that may be it")
 	case len(best) == 1:
-		l.place = *best[0]
-	case f.countsNone(root.object(), at, headerTotal(x.header)),
-		f.showsNone(root.object(), at, configured != ""):
-	case x.isPastEnd(root.object(), at):
-		if l.ended = at.kind() == jsontext.KindNull; !l.ended {
-			drift := x.drift(what, "none")
-			drift.PastEnd = true
-			return found{}, drift
+		if e.Found = best[0].isList || !best[0].isEmpty(); e.Found {
+			e.Path = string(best[0].path())
 		}
+		list = *best[0]
+	case f.countsNone(root.object(), last, e.Total),
+		f.showsNone(root.object(), last, configured != ""):
+	case x.isPastEnd(root.object(), last):
+		e.pastEnd, e.Found, e.Path = true, true, x.place.Path
 	case f.known:
-		return found{}, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
+		return e, nil, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:
-		return found{}, x.drift(what, root.typeName())
+		return e, nil, x.drift(what, root.typeName())
 	}
-	scopes := append([]object{root.object()}, l.around()...)
-	records := len(l.records())
-	for _, e := range l.records() {
-		if g := f.gradeOf(e); g == gradeSure || g > gradeNone && f.asksContacts() {
-			l.elements = append(l.elements, e)
+	scopes := append([]object{root.object()}, list.around()...)
+	if len(list.records) == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
+		return e, nil, x.drift(what, "an error beside an empty list")
+	}
+	x.readClaims(&e, scopes, len(list.records))
+	return e, f.elementsOf(list, &e), nil
+}
+
+// elementsOf returns the elements of a list that hold a record.
+func (f *finder) elementsOf(list place, e *Envelope) (elements []value) {
+	for _, record := range list.records {
+		if g := f.gradeOf(record); g == gradeSure || g > gradeNone && f.contacts {
+			elements = append(elements, record)
 		}
 	}
-	if records == 0 && slices.ContainsFunc(scopes, object.speaksOfError) {
-		return found{}, x.drift(what, "an error beside an empty list")
-	}
-	l.total, l.Claims = totalOf(scopes, records, x.header), x.claimsOf(scopes, records)
-	return l, nil
+	e.Unreadable = len(list.records) - len(elements)
+	return elements
 }
 
 // expect notes what stands at the place where records were found before or are configured to be. It
@@ -170,7 +163,7 @@ func (f *finder) isExpected(p *place) bool {
 func (f *finder) explore(p *place) {
 	f.add(p)
 	isRecord := f.isRecord(p.object())
-	if p.depth == maxListDepth || p.isIndexed() || isRecord && p.grade == gradeSure {
+	if p.depth == maxListDepth || p.isList || isRecord && p.grade == gradeSure {
 		return
 	}
 	isDated := p.object().has(surest)
@@ -190,41 +183,47 @@ func (f *finder) explore(p *place) {
 
 // add grades a place by what it holds.
 func (f *finder) add(p *place) {
-	for _, e := range p.records() {
+	if p.records, p.isList = p.elements(); !p.isList && p.isObject() && !p.isEmpty() {
+		p.records = []value{p.value}
+	}
+	for _, e := range p.records {
 		if p.grade = max(p.grade, f.gradeOf(e)); p.grade == gradeSure {
 			break
 		}
 	}
-	p.lone = p.isObject() && !p.isIndexed() && len(p.inner) > 0
 	f.places = append(f.places, p)
 }
 
-func (f *finder) asksContacts() bool { return f.operation == OperationContactRequests }
-
 // gradeOf grades what may be a record.
 func (f *finder) gradeOf(element value) grade {
-	if _, reference := referenced(element); reference != "" && !f.asksContacts() {
+	_, reference := referenced(element)
+	switch {
+	case len(element.object()) == 0:
+		return gradeNone
+	case !f.contacts && reference != "":
 		return gradeSure
+	case !f.contacts:
+		return gradeObject
 	}
 	var isDated, hasPerson, isWritten, hasID, failed bool
-	for _, m := range element.object().unwrapped() {
-		switch {
-		case m.isCalled(surest):
-			isDated = true
-		case m.isCalled(personal):
-			hasPerson = hasPerson || !m.isEmpty()
-			isWritten = isWritten || m.name.plain != "message"
-		case m.isCalled(f.idFields):
-			hasID = true
-		case m.isCalled(errorNames), m.name.plain == "errorcode":
-			failed = failed || !m.isEmpty()
+	for scope := range element.object().scopes() {
+		for _, m := range scope {
+			switch {
+			case m.isCalled(surest):
+				isDated = true
+			case m.isCalled(personal):
+				hasPerson = hasPerson || !m.isEmpty()
+				isWritten = isWritten || m.name.plain != "message"
+			case m.isCalled(f.idFields):
+				hasID = true
+			case m.isCalled(errorNames), m.name.plain == "errorcode":
+				failed = failed || !m.isEmpty()
+			}
 		}
 	}
 	switch {
-	case len(element.object()) == 0, failed && !isDated && !isWritten:
+	case failed && !isDated && !isWritten:
 		return gradeNone
-	case !f.asksContacts():
-		return gradeObject
 	case isDated && hasPerson:
 		return gradeSure
 	case isDated:
@@ -235,63 +234,49 @@ func (f *finder) gradeOf(element value) grade {
 	return gradeObject
 }
 
-// unwrapped are the members of an object and of those in it that may hold what others have at the
-// top.
-func (o object) unwrapped() object {
-	all := slices.Clip(o)
-	for _, m := range o {
-		if m.isCalled(wrapperNames) {
-			all = append(all, m.object()...)
-		}
-	}
-	return all
-}
-
 // best returns the places that rank first: none, the one, or several between which there is no
 // choice. Of empty lists either says the same.
 func (f *finder) best(onlyExpected bool) (best []*place) {
-	var highest rank
+	var highest []int
 	for _, p := range f.places {
 		if onlyExpected && !f.isExpected(p) || !f.mayHold(p) {
 			continue
 		}
-		r := f.rank(p)
-		switch order := slices.Compare(r[:], highest[:]); {
-		case len(best) == 0 || order > 0:
-			highest, best = r, []*place{p}
+		rank := f.rank(p)
+		switch order := slices.Compare(rank, highest); {
+		case order > 0:
+			highest, best = rank, []*place{p}
 		case order == 0 && !p.isEmpty():
 			best = append(best, p)
 		}
 	}
-	if len(best) > 0 && !f.asksContacts() && !best[0].isEmpty() && best[0].grade < gradeSure {
+	if len(best) > 0 && !f.contacts && !best[0].isEmpty() && best[0].grade < gradeSure {
 		return nil // what stands where the insertions belong is something else
 	}
 	return best
 }
 
 // rank is by what a place precedes another one, the most important first.
-type rank [9]int
-
-func (f *finder) rank(p *place) rank {
+func (f *finder) rank(p *place) []int {
 	own, generic, expected := p.isNamed(f.names), p.isNamed(genericNames), f.isExpected(p)
 	g, depth := p.grade, 0
-	if !p.lone && (own || generic) {
+	if p.isList && (own || generic) || p.isEmpty() {
 		depth = p.depth // further out is better, where that says anything
 	}
-	if !f.asksContacts() {
-		return rank{
+	if !f.contacts {
+		return []int{
 			number(expected), number(g == gradeSure), number(own), number(generic),
-			int(g), -depth, countReferences(p),
+			int(g), -depth, countReferences(p.records),
 		}
 	}
 	if p.isCalled(sideNames) || p.isInside(insertionMembers) {
 		g = min(g, gradeLikely) // theirs have times and addresses too
 	}
-	if p.lone && !f.isListed(p) {
+	if !p.isList && !f.isListed(p) {
 		g = min(g, gradeHinted)
 	}
 	isSure := g == gradeSure
-	return rank{
+	return []int{
 		// A list of its own name comes before what may be something else, even if it is empty, as
 		// agents have times and addresses too.
 		number(own && (expected || g >= gradeLikely) || isSure && generic),
@@ -314,28 +299,37 @@ func number(is bool) int {
 func (f *finder) mayHold(p *place) bool {
 	isExpected, isOwn := f.isExpected(p), p.isNamed(f.names)
 	isNamed := isOwn || p.isNamed(genericNames)
-	isNear := isExpected || p.depth <= nearby || p.up.isCalled(f.names)
 	switch {
-	case p.lone && f.asksContacts():
+	case p.isEmpty(): // which means "none" where the place is known or unmistakable
+		return f.saysNone(p) && (isExpected || !f.known && f.isUsual(p))
+	case !p.isList && f.contacts:
 		isWrapper := !f.known && p.depth <= nearby && p.isCalled(wrapperNames)
 		return !p.inRecord && f.isRecord(p.object()) && (f.isListed(p) || p.depth == 0 || isWrapper)
-	case p.lone:
-		isWrapped := p.depth > 0 && len(p.inner) > 1 && countReferencesIn(p.inner) == 1
+	case !p.isList:
+		isWrapped := p.depth > 0 && len(p.inner) > 1 && countReferences(p.inner) == 1
 		return (f.isListed(p) || p.depth == 0) && (p.reference() != "" || isWrapped)
-	case p.isEmpty(): // which means "none" where the place is known or unmistakable
-		isList := p.isList() || f.none && p.depth > 0 && !p.inDated
-		return isList && isNear && (isExpected || !f.known && (isNamed || p.depth == 0))
-	case !p.isList(), p.grade == gradeNone, p.inRecord && p.grade < gradeSure:
+	case p.grade == gradeNone, p.inRecord && p.grade < gradeSure:
 		return false
 	case isExpected:
-		return f.asksContacts() || p.grade == gradeSure
+		return f.contacts || p.grade == gradeSure
 	case f.known && p.grade < gradeLikely:
 		// Records were elsewhere, and this may be anything.
-		return f.asksContacts() && (isOwn || p.depth == 0)
+		return f.contacts && (isOwn || p.depth == 0)
 	case !isNamed && p.depth > 0:
 		return p.grade >= gradeLikely || !f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
 	}
 	return true
+}
+
+// saysNone reports whether something empty is a list of none, or stands in place of one.
+func (f *finder) saysNone(p *place) bool {
+	return p.isEmpty() && (p.isList || f.none && p.depth > 0 && !p.inDated)
+}
+
+// isUsual reports whether a place is one that lists have where nothing is known of them.
+func (f *finder) isUsual(p *place) bool {
+	isNear := p.depth <= nearby || p.up.isCalled(f.names)
+	return isNear && (p.depth == 0 || p.isNamed(f.names) || p.isNamed(genericNames))
 }
 
 // isListed reports whether a list belongs where a place is.
@@ -346,22 +340,13 @@ func (f *finder) isListed(p *place) bool {
 // isRecord reports whether an object is unmistakably a contact request: it has a creation time or a
 // score, an id or a person as well, and no member that an envelope would have.
 func (f *finder) isRecord(o object) bool {
-	var isDated, isSomeones bool
-	for _, m := range o {
-		switch {
-		case m.isCalled(totalNames), m.isCalled(errorNames), m.isCalled(successNames):
-			return false
-		case (m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames)):
-			if m.name.plain != "emails" { // which may be addresses
-				return false
-			}
-		case m.isCalled(surest):
-			isDated = true
-		case m.isCalled(personal), m.isCalled(f.idFields):
-			isSomeones = true
-		}
+	isOfEnvelope := func(m value) bool {
+		isList := (m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames))
+		return isList && m.name.plain != "emails" || // which may be addresses
+			m.isCalled(totalNames) || m.isCalled(errorNames) || m.isCalled(successNames)
 	}
-	return f.asksContacts() && isDated && isSomeones
+	return f.contacts && o.has(surest) && (o.has(personal) || o.has(f.idFields)) &&
+		!slices.ContainsFunc(o, isOfEnvelope)
 }
 
 // countsNone reports whether a response counts none, and no list contradicts it.
@@ -370,32 +355,22 @@ func (f *finder) countsNone(root object, at *place, header int) bool {
 	for ; at != nil; at = at.up {
 		highest = max(highest, at.object().highest())
 	}
-	isFilled := func(p *place) bool { return p.isList() && len(p.inner) > 0 }
+	isFilled := func(p *place) bool { return p.isList && len(p.inner) > 0 }
 	return highest == 0 && !slices.ContainsFunc(f.places, isFilled)
 }
 
-// showsNone reports whether a response has nothing where contact requests were before, or a list of
-// none in another place that is unmistakable.
+// showsNone reports whether a response has nothing where contact requests were before, or something
+// empty in another place that is unmistakable.
 func (f *finder) showsNone(root object, at *place, configured bool) bool {
-	if !f.asksContacts() || root.highest() > 0 {
-		return false
-	}
 	isBare := len(root) == 1 && root[0].name.text == "_links" // as HAL leaves out a list
-	if f.none && (isBare || at != nil && at.up != nil && at.isEmpty()) {
-		return true
-	}
-	if configured {
-		return false
-	}
-	anywhere := *f
-	anywhere.known, anywhere.expected = false, value{}
-	best := anywhere.best(false)
-	return len(best) == 1 && best[0].isEmpty()
+	isEmptyHere := at != nil && at.up != nil && at.isEmpty()
+	isUsual := func(p *place) bool { return f.saysNone(p) && f.isUsual(p) }
+	return f.none && (isBare || isEmptyHere || !configured && slices.ContainsFunc(f.places, isUsual))
 }
 
 // holdsSomething reports whether a place is a list of what may be contact requests.
 func (p *place) holdsSomething() bool {
-	return p.isList() && p.grade > gradeNone && !p.isCalled(sideNames)
+	return p.isList && p.grade > gradeNone && !p.isCalled(sideNames)
 }
 
 // isPastEnd reports whether a response leaves out the list of insertions because it has ended: past
@@ -408,9 +383,7 @@ func (x *exchange) isPastEnd(root object, at *place) bool {
 	return at.kind() == jsontext.KindNull || at.up != nil && at.isEmpty() || at.up == nil && isBare
 }
 
-func countReferences(p *place) int { return countReferencesIn(p.records()) }
-
-func countReferencesIn(list []value) (n int) {
+func countReferences(list []value) (n int) {
 	for _, e := range list {
 		if _, reference := referenced(e); reference != "" {
 			n++
@@ -427,12 +400,11 @@ func (p *place) path() jsontext.Pointer {
 }
 
 // around are the objects that hold a place, but for the root, outermost first.
-func (p *place) around() (list []object) {
-	for p = p.up; p != nil && p.up != nil; p = p.up {
-		list = append(list, p.object())
+func (p *place) around() []object {
+	if p.up == nil || p.up.up == nil {
+		return nil
 	}
-	slices.Reverse(list)
-	return list
+	return append(p.up.around(), p.up.object())
 }
 
 // isNamed reports whether a place has one of the names, or is all that stands in what has.
@@ -450,38 +422,25 @@ func (p *place) isInside(names []string) bool {
 	return p.up != nil && (p.up.isCalled(names) || p.up.isInside(names))
 }
 
-// isList reports whether a place is an array or an object with index keys.
-func (p *place) isList() bool { return p.isArray() || p.isIndexed() }
-
-// isIndexed reports whether an object has objects under the keys "0", "1" and so on, as a list has
-// in languages whose lists are maps. Beside them may stand how many they are.
-func (v value) isIndexed() bool {
-	elements := 0
+// elements are those of an array, or of an object that has objects under the keys "0", "1" and so
+// on, as a list has in languages whose lists are maps. Beside them may stand how many they are.
+func (v value) elements() (list []value, isList bool) {
+	if v.isArray() {
+		return v.inner, true
+	}
 	for _, m := range v.object() {
 		_, isIndex := natural(m.name.text)
 		switch {
 		case isIndex && m.isObject():
-			elements++
+			list = append(list, m)
 		case isIndex, m.isObject(), m.isArray():
-			return false
+			return nil, false
 		}
 	}
-	return elements > 0
-}
-
-// records are the elements of a list in their order, or the one record in place of it.
-func (p *place) records() []value {
-	switch {
-	case p.isIndexed():
-		list := slices.DeleteFunc(slices.Clone(p.inner), func(m value) bool { return !m.isObject() })
-		slices.SortFunc(list, func(a, b value) int {
-			return cmp.Or(len(a.name.text)-len(b.name.text), strings.Compare(a.name.text, b.name.text))
-		})
-		return list
-	case p.isObject() && len(p.inner) > 0:
-		return []value{p.value}
-	}
-	return p.array()
+	slices.SortFunc(list, func(a, b value) int {
+		return cmp.Or(len(a.name.text)-len(b.name.text), strings.Compare(a.name.text, b.name.text))
+	})
+	return list, len(list) > 0
 }
 
 // referenced is the record in an element of the list: the element, or the first direct member of it

@@ -119,7 +119,7 @@ func valueOf(raw string) value {
 	if wrong != "" {
 		panic(wrong)
 	}
-	return v.value
+	return v
 }
 
 // hooks are a gate of which a test wants to know a part.

@@ -3,41 +3,14 @@ package listings
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
-
-// Envelope is what is common to the pages of both operations.
-type Envelope struct {
-	Total    int       // how many records there are, as the API says; -1 if it does not
-	Path     string    // JSON pointer to the list of records; "" is the root
-	Received time.Time // our clock, after the last byte
-	Sum      Sum       // of the response
-	Settled  bool      // it was not read: what it says is known
-	// Unreadable counts elements of the list that are no record: what they stand for is unknown, so
-	// that a page with one of them does not show all that is there.
-	Unreadable int
-
-	Claims
-
-	// Found: Path leads to a list. Otherwise the response says by its total alone that there are no
-	// records.
-	Found bool
-}
-
-func (x *exchange) envelope(l found) Envelope {
-	e := Envelope{Total: l.total, Received: x.received, Sum: x.sum, Claims: l.Claims}
-	e.Unreadable = len(l.records()) - len(l.elements)
-	if e.Found = l.raw != nil; e.Found {
-		e.Path = string(l.path())
-	}
-	return e
-}
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.
 type InsertionsQuery struct {
@@ -46,8 +19,8 @@ type InsertionsQuery struct {
 	Other    url.Values // the API's filters, sent as they are; the fields above win
 	Place    Place      // of earlier responses; it is no parameter, nor is the next one
 
-	// Settled is asked with the sum of a response. What it knows is not read.
-	Settled func(Sum) (SettledPage, bool)
+	// Settled returns the page with a sum that need not be read again, without records; nil: none.
+	Settled func(Sum) *InsertionsPage
 }
 
 func (q InsertionsQuery) values() url.Values {
@@ -69,8 +42,6 @@ func setNumber(v url.Values, name string, n int) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
-
-	pastEnd bool // null stands in place of the list
 }
 
 // Insertion is one published property.
@@ -90,68 +61,44 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	}
 	defer x.drop()
 	if q.Settled != nil {
-		if before, settled := q.Settled(x.sum); settled {
-			return before.again(x), nil
+		if before := q.Settled(x.sum); before != nil {
+			page := *before
+			page.Settled, page.Received = true, x.received
+			return &page, nil
 		}
 	}
 	x.page = q.Page
 	return c.insertionsPage(x)
 }
 
-// SettledPage is what a page said that need not be read again.
-type SettledPage struct {
-	page       InsertionsPage // without insertions
-	References []string
-}
-
-// Settle takes of a page what SettledPage keeps.
-func (p *InsertionsPage) Settle() SettledPage {
-	s := SettledPage{page: *p, References: make([]string, len(p.Insertions))}
-	s.page.Insertions = nil
+// Bare returns the page with nothing of its insertions but the references.
+func (p InsertionsPage) Bare() *InsertionsPage {
+	p.Insertions = slices.Clone(p.Insertions)
 	for n, i := range p.Insertions {
-		s.References[n] = i.Reference
+		p.Insertions[n] = Insertion{Reference: i.Reference}
 	}
-	return s
-}
-
-// again is the page as it was, in another response of the same sum.
-func (s SettledPage) again(x *exchange) *InsertionsPage {
-	page := s.page
-	page.Settled, page.Received = true, x.received
-	page.Insertions = make([]Insertion, len(s.References))
-	for n, reference := range s.References {
-		page.Insertions[n].Reference = reference
-	}
-	return &page
+	return &p
 }
 
 func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
-	l, err := x.find(insertionNames, nil, c.o.InsertionsPath)
+	e, elements, err := x.find(insertionNames, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
 	}
-	page := &InsertionsPage{Envelope: x.envelope(l)}
-	if page.pastEnd = l.ended; l.ended {
-		page.Path, page.Found = x.place.Path, true
-	}
-	var records []value
+	page := &InsertionsPage{Envelope: e, Insertions: make([]Insertion, len(elements))}
 	strangers := 0
-	for _, element := range l.elements {
+	for n, element := range elements {
 		v, reference := referenced(element)
 		if element.object().isForeign(x.request.AgencyID) || v.object().isForeign(x.request.AgencyID) {
 			strangers++ // one such record is odd, most of them are the response to another question
 		}
-		records = append(records, v)
-		page.Insertions = append(page.Insertions, Insertion{Reference: reference})
-	}
-	if 2*strangers > len(page.Insertions) {
-		return nil, x.drift("insertions of the agency that was asked for", "those of another")
-	}
-	for n, v := range records {
 		i := &page.Insertions[n]
-		v, i.Record, i.Defects = compact(v, l.flawed)
-		i.Reference = cmp.Or(v.reference(), i.Reference) // of a name that stands twice, the last one counts
-		i.Digest = v.digest(c.ignored, nil, 0)
+		v, i.Record, i.Defects = compact(v)
+		i.Reference = cmp.Or(v.reference(), reference) // of a name that stands twice, the last one counts
+		i.Digest = sha256.Sum256(v.canonical(c.ignored, nil, 0))
+	}
+	if 2*strangers > len(elements) {
+		return nil, x.drift("insertions of the agency that was asked for", "those of another")
 	}
 	return page, nil
 }

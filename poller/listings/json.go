@@ -10,8 +10,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,56 +23,41 @@ type value struct {
 	inner []value        // elements in their order, members by name, those of one name in their order
 }
 
-// document is the value of a whole text. It is flawed if a string may be no text, a name stands
-// twice in an object, or something is nested too deep for a record.
-type document struct {
-	value
-	flawed bool
-}
-
 // name is the name of a member.
 type name struct {
-	text  string
-	plain string // without what differs by style only
-
-	canonical string // as RFC 8785 writes it
-	broken    bool   // it is no text
-	outside   bool   // of the digest of every contact request
+	text    string
+	plain   string // without what differs by style only
+	outside bool   // of the digest of every contact request
 }
 
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
 const maxValues = 2_000_000
 
+// lenient takes names that repeat and strings that are no text.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
 // decode reads a copy of one JSON value and no more. wrong says what is wrong without quoting the
 // text; it is empty if nothing is.
-func decode(text []byte) (d document, wrong string) {
+func decode(text []byte) (v value, wrong string) {
 	text = bytes.Trim(text, " \t\r\n")
 	compacted := jsontext.Value(bytes.Clone(text))
-	err := compacted.Compact() // takes names that repeat, and strings that are no text
+	err := compacted.Compact(lenient...)
 	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case len(text) == 0:
-		return d, "an empty body"
+		return v, "an empty body"
 	case text[0] == '<':
-		return d, "HTML"
+		return v, "HTML"
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return d, fmt.Sprintf("JSON that is cut off after %d bytes", len(text))
+		return v, fmt.Sprintf("JSON that is cut off after %d bytes", len(text))
 	case isSyntax:
-		return d, fmt.Sprintf("no JSON at byte %d", syntax.ByteOffset)
+		return v, fmt.Sprintf("no JSON at byte %d", syntax.ByteOffset)
 	case countValues(text) > maxValues:
-		return d, "more values than fit any page"
+		return v, "more values than fit any page"
 	}
-	r := readers.Get().(*reader)
-	defer readers.Put(r)
-	if r.named > maxNamed { // those of one API are few
-		clear(r.names)
-		r.named = 0
-	}
-	r.text, r.at, r.flawed = compacted, 0, isBroken(compacted)
-	d.value = r.value(nil, 0)
-	d.flawed = r.flawed
-	r.text = nil
-	return d, ""
+	r := reader{text: compacted, names: map[string]*name{}}
+	r.Decoder = jsontext.NewDecoder(bytes.NewBuffer(compacted), lenient...)
+	return r.value(nil), ""
 }
 
 // countValues is at least the number of values in a text.
@@ -82,105 +65,61 @@ func countValues(text []byte) int {
 	return 1 + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
 }
 
-// readers are those that are not used, with what they have allocated.
-var readers = sync.Pool{New: func() any { return &reader{names: map[string]*name{}} }}
-
-// maxNamed is how many bytes of names a reader keeps from one body to the next.
-const maxNamed = 16 << 10
-
 // reader divides a text, which is known to be JSON without white space, into values.
 type reader struct {
-	text   []byte
-	at     int
-	flawed bool             // as of the document
-	names  map[string]*name // by how they are written
-	named  int              // bytes of them
-	stack  []value          // of the objects and arrays that are open
+	*jsontext.Decoder
+	text  jsontext.Value
+	names map[string]*name // by how they are written
+	stack []value          // of the objects and arrays that are open
 }
 
 // value reads the next value and everything in it.
-func (r *reader) value(called *name, depth int) value {
-	v, from := value{name: called}, r.at
-	switch c := r.text[r.at]; c {
-	case '"':
-		r.skipString()
-	case '{', '[':
-		v.inner = r.inside(c == '{', depth+1)
-	default:
-		for r.at < len(r.text) && r.text[r.at] != ',' && r.text[r.at] != ']' && r.text[r.at] != '}' {
-			r.at++
-		}
+func (r *reader) value(called *name) value {
+	v := value{name: called}
+	kind := r.PeekKind()
+	if kind != jsontext.KindBeginObject && kind != jsontext.KindBeginArray {
+		v.raw = r.next()
+		return v
 	}
-	v.raw = r.text[from:r.at:r.at]
+	_, _ = r.ReadToken()
+	from, first := int(r.InputOffset())-1, len(r.stack)
+	for end := r.PeekKind(); end != jsontext.KindEndObject && end != jsontext.KindEndArray; end = r.PeekKind() {
+		var called *name
+		if kind == jsontext.KindBeginObject {
+			called = r.intern(r.next())
+		}
+		inner := r.value(called)
+		r.stack = append(r.stack, inner)
+	}
+	_, _ = r.ReadToken()
+	v.inner, v.raw = slices.Clone(r.stack[first:]), r.text[from:r.InputOffset():r.InputOffset()]
+	r.stack = r.stack[:first]
+	if kind == jsontext.KindBeginObject {
+		slices.SortStableFunc(v.inner, func(a, b value) int { return strings.Compare(a.name.text, b.name.text) })
+	}
 	return v
 }
 
-// inside reads the members of an object or the elements of an array.
-func (r *reader) inside(isObject bool, depth int) []value {
-	r.flawed = r.flawed || depth > maxRecordDepth
-	first := len(r.stack)
-	for r.at++; r.text[r.at] != ']' && r.text[r.at] != '}'; {
-		var called *name
-		if isObject {
-			from := r.at
-			r.skipString()
-			called = r.intern(r.text[from:r.at])
-			r.at++
-		}
-		v := r.value(called, depth)
-		r.stack = append(r.stack, v)
-		if r.text[r.at] == ',' {
-			r.at++
-		}
-	}
-	r.at++
-	list := slices.Clone(r.stack[first:])
-	r.stack = r.stack[:first]
-	if isObject {
-		slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.name.text, b.name.text) })
-	}
-	for n := range list {
-		r.flawed = r.flawed || isObject && object(list).isShadowed(n)
-	}
-	return list
-}
-
-// skipString goes from one quote to the next, unless that one is escaped.
-func (r *reader) skipString() {
-	r.at++
-	quote := bytes.IndexByte(r.text[r.at:], '"')
-	escape := bytes.IndexByte(r.text[r.at:r.at+quote], '\\')
-	if escape < 0 {
-		r.at += quote + 1
-		return
-	}
-	for r.at += escape; r.text[r.at] != '"'; r.at++ {
-		if r.text[r.at] == '\\' {
-			r.at++
-		}
-	}
-	r.at++
+// next reads a value that holds no others.
+func (r *reader) next() jsontext.Value {
+	raw, _ := r.ReadValue()
+	end := int(r.InputOffset())
+	return r.text[end-len(raw) : end : end]
 }
 
 // intern returns the name that is written so, which most records repeat.
 func (r *reader) intern(quoted []byte) *name {
 	n := r.names[string(quoted)]
 	if n == nil {
-		n = &name{text: unquote(quoted)}
-		n.plain = plain(n.text)
-		n.canonical, n.broken = string(appendCanonicalString(nil, quoted)), isBroken(quoted)
-		n.outside = usuallyOutside[n.plain]
+		text := unquote(quoted)
+		n = &name{text: text, plain: plain(text), outside: usuallyOutside[plain(text)]}
 		r.names[string(quoted)] = n
-		r.named += len(quoted)
 	}
 	return n
 }
 
 // unquote is the content of a JSON string. What is no text in it becomes U+FFFD.
 func unquote(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1 : len(quoted)-1])
-	}
 	text, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(text)
 }

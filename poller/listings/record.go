@@ -1,15 +1,11 @@
 package listings
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,68 +21,42 @@ const (
 const maxRecordDepth = 64
 
 // compact is a record without white space, everything else as it was written. One with defects is
-// written in canonical form, in which they are mended; record is what it then says. flawed is that
-// of the document.
-func compact(v value, flawed bool) (record value, text json.RawMessage, defects []string) {
-	if flawed {
-		defects = v.inspect(nil, 1)
+// written in canonical form, in which they are mended; record is what it then says.
+func compact(v value) (record value, text json.RawMessage, defects []string) {
+	if defects = v.defects(); len(defects) > 0 {
+		v, _ = decode(v.canonical(nil, nil, 0))
 	}
-	if len(defects) > 0 {
-		slices.Sort(defects)
-		mended, _ := decode(v.appendCanonical(nil, nil, nil, 0, 1))
-		v = mended.value
-	}
-	return v, json.RawMessage(v.raw), slices.Compact(defects)
+	return v, json.RawMessage(v.raw), defects
 }
 
-// inspect appends what is wrong in a value.
-func (v value) inspect(defects []string, depth int) []string {
-	switch {
-	case v.kind() == jsontext.KindString && isBroken(v.raw):
-		return append(defects, DefectUTF8)
-	case len(v.inner) > 0 && depth > maxRecordDepth:
-		return append(defects, DefectTooDeep)
+// defects are sorted.
+func (v value) defects() (list []string) {
+	tooDeep := v.depth() > maxRecordDepth
+	if !tooDeep && v.raw.IsValid() {
+		return nil
 	}
-	for n, m := range v.inner {
-		switch {
-		case v.object().isShadowed(n):
-			defects = append(defects, DefectDuplicateName)
-			continue
-		case v.isObject() && m.name.broken:
-			defects = append(defects, DefectUTF8)
-		}
-		defects = m.inspect(defects, depth+1)
+	if !v.raw.IsValid(jsontext.AllowInvalidUTF8(true)) {
+		list = append(list, DefectDuplicateName)
 	}
-	return defects
+	if !v.raw.IsValid(jsontext.AllowDuplicateNames(true)) {
+		list = append(list, DefectUTF8)
+	}
+	if tooDeep {
+		list = append(list, DefectTooDeep)
+	}
+	slices.Sort(list)
+	return list
 }
 
-// isShadowed reports whether a member is followed by another one with its name, which counts.
-func (o object) isShadowed(n int) bool { return n+1 < len(o) && o[n].name.text == o[n+1].name.text }
-
-// compareUTF16 orders names as RFC 8785 does. That differs from their order in bytes only between
-// characters above U+FFFF, whose surrogates come earlier, and those from U+E000 on.
-func compareUTF16(a, b string) int {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
+// depth is how many objects and arrays that hold something are nested.
+func (v value) depth() (levels int) {
+	for _, m := range v.inner {
+		levels = max(levels, m.depth())
 	}
-	if i < len(a) && i < len(b) && min(a[i], b[i]) >= 0xEE && (a[i] >= 0xF0) != (b[i] >= 0xF0) {
-		return cmp.Compare(b[i], a[i])
+	if len(v.inner) > 0 {
+		levels++
 	}
-	return cmp.Compare(a[i:], b[i:])
-}
-
-// isBroken reports whether a JSON string, or any string in a text, may hold bytes or half
-// surrogates that are no text.
-func isBroken(quoted []byte) bool {
-	if !utf8.Valid(quoted) {
-		return true
-	}
-	if !bytes.Contains(quoted, []byte(`\u`)) {
-		return false
-	}
-	_, err := jsontext.AppendUnquote(nil, quoted)
-	return err != nil
+	return levels
 }
 
 var errNoJSON = errors.New("digest: not one proper JSON value")
@@ -97,10 +67,10 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
 	root, wrong := decode(record)
-	if wrong != "" || root.flawed && len(root.inspect(nil, 1)) > 0 {
+	if wrong != "" || len(root.defects()) > 0 {
 		return digest, errNoJSON
 	}
-	return root.digest(tokens(ignore), nil, 0), nil
+	return sha256.Sum256(root.canonical(tokens(ignore), nil, 0)), nil
 }
 
 // outsideLevels is how many levels of a contact request's objects lack what is outside of its
@@ -126,68 +96,47 @@ func NewOutside(ignore, ids []string) Outside {
 	return o
 }
 
-// digest is that of a record; of a contact request's, levels of its objects lack what is outside.
-func (v value) digest(ignore [][]string, outside []string, levels int) [32]byte {
-	room := canonicals.Get().(*[]byte)
-	defer canonicals.Put(room)
-	*room = v.appendCanonical((*room)[:0], ignore, outside, levels, 1)
-	return sha256.Sum256(*room)
+// canonical is the form of RFC 8785, but for numbers, without what is ignored. The first levels of
+// objects lack the members outside, too.
+func (v value) canonical(ignore [][]string, outside []string, levels int) jsontext.Value {
+	c := jsontext.Value(v.appendMended(nil, ignore, outside, levels, 1))
+	_ = c.Canonicalize(jsontext.AllowInvalidUTF8(true),
+		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return c
 }
 
-// canonicals are rooms for canonical forms.
-var canonicals = sync.Pool{New: func() any { return new([]byte) }}
-
-// appendCanonical appends the canonical form without what is ignored. The first levels of objects
-// lack the members outside, too. What is nested too deep is null.
-func (v value) appendCanonical(b []byte, ignore [][]string, outside []string, levels, depth int) []byte {
-	if len(v.inner) > 0 && depth > maxRecordDepth {
+// appendMended appends a value as it is written, but what is left out: of members of one name all
+// but the last. What is nested too deep is null.
+func (v value) appendMended(b []byte, ignore [][]string, outside []string, levels, depth int) []byte {
+	switch {
+	case len(v.inner) == 0:
+		return append(b, v.raw...)
+	case depth > maxRecordDepth:
 		return append(b, "null"...)
 	}
-	separate := func(b []byte) []byte {
-		if last := b[len(b)-1]; last == '{' || last == '[' {
-			return b
+	b = append(b, v.raw[0])
+	first := len(b)
+	for n, m := range v.inner {
+		called := strconv.Itoa(n)
+		if m.name != nil {
+			called = m.name.text
 		}
-		return append(b, ',')
+		deeper, drop := below(ignore, called)
+		isOutside := m.name != nil && levels > 0 && (m.name.outside || m.isCalled(outside))
+		isShadowed := m.name != nil && n+1 < len(v.inner) && v.inner[n+1].name.text == called
+		if drop || isOutside || isShadowed {
+			continue
+		}
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		if m.name != nil {
+			b, _ = jsontext.AppendQuote(b, called)
+			b = append(b, ':')
+		}
+		b = m.appendMended(b, deeper, outside, levels-1, depth+1)
 	}
-	switch v.kind() {
-	case jsontext.KindBeginObject:
-		b = append(b, '{')
-		for n, m := range v.inner {
-			deeper, drop := below(ignore, m.name.text)
-			if drop || v.object().isShadowed(n) || levels > 0 && (m.name.outside || slices.Contains(outside, m.name.plain)) {
-				continue
-			}
-			b = append(append(separate(b), m.name.canonical...), ':')
-			b = m.appendCanonical(b, deeper, outside, levels-1, depth+1)
-		}
-		return append(b, '}')
-	case jsontext.KindBeginArray:
-		b = append(b, '[')
-		for n, e := range v.inner {
-			if deeper, drop := below(ignore, strconv.Itoa(n)); !drop {
-				b = e.appendCanonical(separate(b), deeper, nil, 0, depth+1)
-			}
-		}
-		return append(b, ']')
-	case jsontext.KindString:
-		if raw := v.raw; mayBeRewritten(raw) || !utf8.Valid(raw) {
-			return appendCanonicalString(b, raw)
-		}
-	}
-	return append(b, v.raw...)
-}
-
-// appendCanonicalString appends a JSON string in the one form that RFC 8785 has for it.
-func appendCanonicalString(b, quoted []byte) []byte {
-	text, _ := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
-	b, _ = jsontext.AppendQuote(b, text)
-	return b
-}
-
-// mayBeRewritten reports whether something may be escaped in a JSON string that RFC 8785 writes in
-// another way.
-func mayBeRewritten(quoted []byte) bool {
-	return bytes.Contains(quoted, []byte(`\u`)) || bytes.Contains(quoted, []byte(`\/`))
+	return append(b, v.raw[len(v.raw)-1])
 }
 
 func tokens(pointers []string) [][]string {

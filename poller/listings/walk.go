@@ -18,7 +18,7 @@ type WalkOptions struct {
 	MaxPages int        // 10,000
 	Place    Place      // where the records stood before
 
-	Settled func(Sum) (SettledPage, bool) // as [InsertionsQuery] has it
+	Settled func(Sum) *InsertionsPage // as [InsertionsQuery] has it
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
@@ -320,9 +320,6 @@ func IsRefusedSize(err error) bool {
 // isPastEnd says whether a page may have been refused, or shows no list, because there is none of
 // that number.
 func isPastEnd(err error) bool {
-	if drift, ok := errors.AsType[*DriftError](err); ok {
-		return drift.PastEnd
-	}
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))

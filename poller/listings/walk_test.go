@@ -463,7 +463,7 @@ func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
 				p.ServeHTTP(w, r)
 			}), WalkOptions{Size: 5})
 			lost := missing(list, refs)
-			if v.Complete && len(lost) > 0 || v.Complete != (hole > 6) || v.Complete != (err == nil) {
+			if v.Complete && len(lost) > 0 || v.Complete != (hole > 6) || err != nil {
 				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
 			}
 		}

@@ -65,23 +65,31 @@ func (n node) follows(t *testing.T) {
 	}
 }
 
+// TestTheFeedbackFollowsTheOrderOfOpenImmo also wants one with a new contact request, and no other event.
 func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 	o := newReceiver(t, nil)
-	var all []forward.Delivery
+	all := []forward.Delivery{{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated).Erase()}}}
 	for _, s := range forwardtest.Samples(t) {
 		all = append(all, s.Delivery)
 	}
 	for _, text := range forwardtest.Hostile {
 		all = append(all, forwardtest.Everywhere(t, text, events.TypeContactRequestCreated))
 	}
-	for _, d := range all {
-		var n node
-		if file := composed(t, o, d).file; len(file) > 0 {
-			if err := xml.Unmarshal(file, &n); err != nil {
-				t.Fatalf("%v\n%.500s", err, file)
-			}
-			n.follows(t)
+	for i, d := range all {
+		file := composed(t, o, d).file
+		is := i > 0 && len(d.Events) == 1 && d.Events[0].Type == events.TypeContactRequestCreated
+		if is != (len(file) > 0) {
+			t.Errorf("%d events of %s: a feedback of %d bytes", len(d.Events), d.Events[0].Type, len(file))
 		}
+		var n node
+		if err := xml.Unmarshal(file, &n); is && err != nil {
+			t.Fatalf("%v\n%.500s", err, file)
+		}
+		n.follows(t)
+	}
+	o.OpenImmo = false
+	if len(composed(t, o, delivery(t)).file) > 0 {
+		t.Error("a feedback that nobody asked for")
 	}
 }
 
@@ -97,22 +105,5 @@ func TestThePreferredWayIsOneThatExists(t *testing.T) {
 		if i.Bevorzugt != row.want || i.Tel != row.tel || i.Mobil != row.mobil || i.Wunsch != "DETAIL" {
 			t.Errorf("%+v: %+v", row, i)
 		}
-	}
-}
-
-func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
-	o := newReceiver(t, nil)
-	for _, kind := range events.Types {
-		if file := composed(t, o, sample(t, string(kind))).file; (kind == events.TypeContactRequestCreated) != (len(file) > 0) {
-			t.Errorf("%s: a feedback of %d bytes", kind, len(file))
-		}
-	}
-	erased := forward.Delivery{Events: []events.Event{forwardtest.Example(t, events.TypeContactRequestCreated).Erase()}}
-	if len(composed(t, o, erased).file) > 0 {
-		t.Error("an erased person has a feedback")
-	}
-	o.OpenImmo = false
-	if len(composed(t, o, delivery(t)).file) > 0 {
-		t.Error("a feedback that nobody asked for")
 	}
 }

@@ -4,21 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
-
-	"github.com/emersion/go-sasl"
-	"github.com/emersion/go-smtp"
 )
 
 // TestEveryAnswerHasItsMeaning: what a server may say at any step, what it means until the content
@@ -91,147 +86,15 @@ func TestACancelEndsASend(t *testing.T) {
 	})
 }
 
-// post is a real SMTP server of another library, on a real port, with TLS and authentication. Its
-// certificate is for example.com.
-type post struct {
-	address string
-	ca      *x509.CertPool
-	users   map[string]string
-	methods []string
-
-	mu    sync.Mutex
-	mails []mailed
-}
-
-type mailed struct {
-	from, user string
-	to         []string
-	text       string
-	underTLS   bool
-}
-
-type postSession struct {
-	p    *post
-	conn *smtp.Conn
-	m    mailed
-}
-
-func (p *post) NewSession(c *smtp.Conn) (smtp.Session, error) {
-	return &postSession{p: p, conn: c}, nil
-}
-
-func (s *postSession) AuthMechanisms() []string { return s.p.methods }
-
-func (s *postSession) Auth(method string) (sasl.Server, error) {
-	check := func(user, password string) error {
-		if s.p.users[user] != password || password == "" {
-			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: "no such user as " + user}
-		}
-		s.m.user = user
-		return nil
-	}
-	switch method {
-	case sasl.Plain:
-		return sasl.NewPlainServer(func(_, user, password string) error { return check(user, password) }), nil
-	case sasl.Login:
-		return &loginServer{check: check}, nil
-	}
-	return nil, smtp.ErrAuthUnknownMechanism
-}
-
-// loginServer is the LOGIN of old servers.
-type loginServer struct {
-	answers []string
-	check   func(user, password string) error
-}
-
-func (l *loginServer) Next(answer []byte) (challenge []byte, done bool, err error) {
-	l.answers = append(l.answers, string(answer))
-	if n := len(l.answers); n < 3 {
-		return []byte([]string{"Username:", "Password:"}[n-1]), false, nil
-	}
-	return nil, true, l.check(l.answers[1], l.answers[2])
-}
-
-func (s *postSession) Mail(from string, _ *smtp.MailOptions) error {
-	if len(s.p.users) > 0 && s.m.user == "" {
-		return &smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}, Message: "who are you"}
-	}
-	s.m.from = from
-	return nil
-}
-
-func (s *postSession) Rcpt(to string, _ *smtp.RcptOptions) error {
-	s.m.to = append(s.m.to, to)
-	return nil
-}
-
-func (s *postSession) Data(r io.Reader) error {
-	text, err := io.ReadAll(r)
-	s.m.text = string(text)
-	_, s.m.underTLS = s.conn.TLSConnectionState()
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	s.p.mails = append(s.p.mails, s.m)
-	return err
-}
-
-func (s *postSession) Reset()        { s.m = mailed{user: s.m.user} }
-func (s *postSession) Logout() error { return nil }
-
-func (p *post) taken() []mailed {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.mails)
-}
-
-// open starts the server: with TLS from the first byte, on request, or without.
-func (p *post) open(t *testing.T, implicit, offerTLS bool) *post {
+// withTLS gives a server a certificate for example.com, and a receiver its authority.
+func (s *script) withTLS(t *testing.T) *x509.CertPool {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
-	p.ca = x509.NewCertPool()
-	p.ca.AddCert(certified.Certificate())
-	config := &tls.Config{Certificates: certified.TLS.Certificates}
-	server := smtp.NewServer(p)
-	server.Domain, server.AllowInsecureAuth, server.ErrorLog = "example.com", true, silent{}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.address = l.Addr().String()
-	if offerTLS {
-		server.TLSConfig = config
-	}
-	if implicit {
-		l = tls.NewListener(l, config)
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		_ = l.Close() // a server that was closed before it served knows no listener
-		<-done
-	})
-	return p
-}
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-func (silent) Println(...any)        {}
-
-// receiver reaches the server under a name, as if it were elsewhere.
-func (p *post) receiver(t *testing.T, change func(*Options)) *Receiver {
-	return newReceiver(t, func(o *Options) {
-		o.SMTP, o.RootCAs = "smtp://example.com", p.ca
-		o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, p.address)
-		}
-		if change != nil {
-			change(o)
-		}
-	})
+	s.tls = &tls.Config{Certificates: certified.TLS.Certificates}
+	authority := x509.NewCertPool()
+	authority.AddCert(certified.Certificate())
+	return authority
 }
 
 // TestMailAndPasswordTravelUnderTLS: the server has a certificate for example.com of an authority
@@ -266,25 +129,21 @@ func TestMailAndPasswordTravelUnderTLS(t *testing.T) {
 		"no TLS on this host":          {address: "smtp://" + user + "localhost:2525", methods: []string{"PLAIN"}, want: taken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &post{methods: row.methods}
-			if row.methods != nil {
-				p.users = map[string]string{"leads-user": "hunter2"}
-			}
-			p.open(t, row.implicit, row.offers)
-			err := p.receiver(t, func(o *Options) {
+			s := &script{methods: row.methods, implicit: row.implicit, offersTLS: row.offers}
+			authority := s.withTLS(t)
+			err := s.receiver(t, func(o *Options) {
 				o.SMTP, o.Password, o.AllowPlaintext = row.address, "hunter2", []string{row.allowed}
-				if row.stranger {
+				if o.RootCAs = authority; row.stranger {
 					o.RootCAs = x509.NewCertPool()
 				}
 			}).Send(t.Context(), delivery(t))
-			m := p.taken()
-			if outcome(err) != row.want || err != nil && !strings.Contains(err.Error(), row.words) || (len(m) == 1) != (err == nil) {
-				t.Fatalf("%v, %d mails", err, len(m))
+			if outcome(err) != row.want || err != nil && !strings.Contains(err.Error(), row.words) || (len(s.mails) == 1) != (err == nil) {
+				t.Fatalf("%v, %d mails", err, len(s.mails))
 			}
 			tellsNothing(t, err)
-			if err == nil && (row.offers && !m[0].underTLS || row.methods != nil && m[0].user != "leads-user" ||
-				m[0].from != "doorbell@agency.example" || !slices.Equal(m[0].to, []string{"office@agency.example"})) {
-				t.Errorf("%+v", m[0])
+			want := []string{"MAIL FROM:<doorbell@agency.example>", "RCPT TO:<office@agency.example>"}
+			if err == nil && (row.offers || row.implicit) != s.underTLS || err == nil && !slices.Equal(s.envelope, want) {
+				t.Errorf("under TLS: %t, %q", s.underTLS, s.envelope)
 			}
 		})
 	}
@@ -300,10 +159,10 @@ func scripted(step, says string) func(t *testing.T) forward.Receiver {
 func TestMailIsAReceiverLikeAnyOther(t *testing.T) {
 	forwardtest.Receiver(t, forwardtest.Suite{
 		Works: func(t *testing.T) forwardtest.Place {
-			p := new(post).open(t, false, true)
-			return forwardtest.Place{Receiver: p.receiver(t, nil), Took: func() (all []string) {
-				for _, m := range p.taken() {
-					h, parts := read(t, []byte(m.text))
+			s := new(script)
+			return forwardtest.Place{Receiver: s.receiver(t, nil), Took: func() (all []string) {
+				for _, m := range s.mails {
+					h, parts := read(t, []byte(m))
 					all = append(all, "Message-ID: "+h.Get("Message-ID")+"\n"+h.Get("Subject")+"\n"+
 						parts["text/plain"]+parts["text/html"]+parts["application/xml"])
 				}

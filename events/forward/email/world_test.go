@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
-	"mime/quotedprintable"
 	"net"
 	"net/mail"
 	"strings"
@@ -152,7 +152,7 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 	}
 	r := multipart.NewReader(body, parameters["boundary"])
 	for {
-		p, err := r.NextRawPart()
+		p, err := r.NextPart()
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -164,7 +164,7 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 			readParts(t, p.Header.Get("Content-Type"), p, parts)
 			continue
 		}
-		content := io.Reader(quotedprintable.NewReader(p))
+		content := io.Reader(p) // without its quoted-printable
 		if p.Header.Get("Content-Transfer-Encoding") == "base64" {
 			content = base64.NewDecoder(base64.StdEncoding, p)
 		}
@@ -177,10 +177,15 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 }
 
 // script is a server that says at each step what it was told to, and otherwise what a good server
-// says. It runs on one end of a pipe, in virtual time.
+// says. Without TLS it runs on one end of a pipe, also in virtual time. With methods it wants the password.
 type script struct {
 	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, "." after the content
 	mails []string          // contents that were taken
+
+	tls                           *tls.Config
+	implicit, offersTLS, underTLS bool
+	methods                       []string
+	envelope                      []string // what was said of the last mail
 }
 
 const (
@@ -190,40 +195,108 @@ const (
 )
 
 func (s *script) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	go s.serve(theirs)
-	return ours, nil
+	serve := func(c net.Conn) {
+		defer c.Close()
+		s.serve(c)
+	}
+	if s.tls == nil {
+		ours, theirs := net.Pipe()
+		go serve(theirs)
+		return ours, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // where TLS meets none, both may write first
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer l.Close()
+		if c, err := l.Accept(); err == nil {
+			serve(c)
+		}
+	}()
+	return net.Dial("tcp", l.Addr().String())
 }
 
+// serve is a conversation, which may become one under TLS.
 func (s *script) serve(c net.Conn) {
-	defer c.Close()
-	good := map[string]string{
-		"": "220 mail.agency.example", "EHLO": "250-mail.agency.example\r\n250 ENHANCEDSTATUSCODES",
-		"DATA": "354 go on", "QUIT": "221 bye",
+	s.underTLS, s.envelope = s.implicit, nil
+	if s.implicit {
+		c = tls.Server(c, s.tls)
 	}
-	for r, verb := bufio.NewReader(c), ""; s.say(c, verb, good[verb]); {
-		if verb == "DATA" && s.says["DATA"] == "" {
+	known := len(s.methods) == 0
+	r := bufio.NewReader(c)
+	line := func() string {
+		text, err := r.ReadString('\n')
+		if err != nil {
+			return "" // no verb either
+		}
+		return text
+	}
+	decoded := func(text string) string {
+		raw, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		return string(raw)
+	}
+	for ok := s.say(c, "", "220 mail.agency.example"); ok; {
+		text := line()
+		verb, _, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(text)), " ")
+		verb = strings.Replace(verb, "HELO", "EHLO", 1)
+		good := "250 2.0.0 fine"
+		switch verb {
+		case "":
+			return
+		case "EHLO":
+			good = "250-mail.agency.example\r\n"
+			if s.offersTLS && !s.underTLS {
+				good += "250-STARTTLS\r\n"
+			}
+			if s.methods != nil {
+				good += "250-AUTH " + strings.Join(s.methods, " ") + "\r\n"
+			}
+			good += "250 ENHANCEDSTATUSCODES"
+		case "AUTH":
+			user, password := "", ""
+			if _, first, plain := strings.Cut(text, "PLAIN "); plain {
+				if parts := strings.Split(decoded(first), "\x00"); len(parts) == 3 {
+					user, password = parts[1], parts[2]
+				}
+			} else if s.say(c, "LOGIN", "334 VXNlcm5hbWU6") {
+				user = decoded(line())
+				s.say(c, "LOGIN", "334 UGFzc3dvcmQ6")
+				password = decoded(line())
+			}
+			known = user == "leads-user" && password == "hunter2"
+			if good = "235 2.7.0 welcome"; !known {
+				good = "535 5.7.8 no such user as " + user
+			}
+		case "MAIL", "RCPT":
+			s.envelope = append(s.envelope, strings.TrimSpace(text))
+			if !known {
+				good = "530 5.7.0 who are you"
+			}
+		case "STARTTLS":
+			good = "220 2.0.0 go on"
+		case "DATA":
+			good = "354 go on"
+		case "QUIT":
+			good = "221 bye"
+		}
+		ok = s.say(c, verb, good)
+		switch {
+		case verb == "STARTTLS":
+			c = tls.Server(c, s.tls)
+			r, s.underTLS = bufio.NewReader(c), true
+		case ok && verb == "DATA" && s.says["DATA"] == "":
 			content := ""
 			for !strings.HasSuffix(content, "\r\n.\r\n") {
-				text, err := r.ReadString('\n')
-				if err != nil {
+				if text = line(); text == "" {
 					return
 				}
 				content += text
 			}
-			if !s.say(c, ".", "") {
-				return
-			}
-			if s.says["."] == "" {
+			if ok = s.say(c, ".", "250 2.0.0 fine"); s.says["."] == "" {
 				s.mails = append(s.mails, content)
 			}
 		}
-		text, err := r.ReadString('\n')
-		if err != nil {
-			return
-		}
-		verb, _, _ = strings.Cut(strings.ToUpper(strings.TrimSpace(text)), " ")
-		verb = strings.Replace(verb, "HELO", "EHLO", 1)
 	}
 }
 
@@ -233,9 +306,6 @@ func (s *script) say(c net.Conn, step, good string) bool {
 	switch answer {
 	case "":
 		answer = good
-		if answer == "" {
-			answer = "250 2.0.0 fine"
-		}
 	case cutOff:
 		return false
 	case silence:

@@ -23,11 +23,6 @@ import (
 
 var lastNovember = time.Date(2026, 11, 20, 9, 41, 43, 0, time.UTC)
 
-// record is a server that answers everything with one status.
-func record(t *testing.T, status int) *receiver {
-	return receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-}
-
 func parsed(t interface{ Fatal(...any) }, text string) *webhook.Template {
 	p, err := webhook.ParseTemplate(text)
 	if err != nil {
@@ -53,7 +48,7 @@ func leadOf(t interface{ Fatal(...any) }, c events.Contact, title string) events
 // posted sends an event with a template and returns what arrived.
 func posted(t *testing.T, text string, e events.Event) (http.Header, string) {
 	t.Helper()
-	r := record(t, http.StatusOK)
+	r := receive(t, taken)
 	if err := open(t, webhook.Options{URL: r.URL, Template: parsed(t, text)}).Send(t.Context(), one(e)); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +105,7 @@ func TestALeafIsTextOrKeepsItsTypeOrIsDropped(t *testing.T) {
 }
 
 func TestWhatCannotBeRenderedIsRefusedAlone(t *testing.T) {
-	r := record(t, http.StatusOK)
+	r := receive(t, taken)
 	w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":{"m":"{{index .contact.message 99}}"}}`)})
 	err := w.Send(t.Context(), one(leadOf(t, events.Contact{Message: person}, "")))
 	var refused *forward.Refused
@@ -131,7 +126,7 @@ func TestWhatCannotBeRenderedIsRefusedAlone(t *testing.T) {
 
 func TestStatusesThatAreDoneAreAccepted(t *testing.T) {
 	for status, want := range map[int]string{200: "done", 409: "done", 413: "certainly never", 422: "never", 401: "waits", 500: "later"} {
-		r := record(t, status)
+		r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":"x","done":[409]}`)})
 		if got := outcome(w.Send(t.Context(), one(lead(t)))); got != want {
 			t.Errorf("%d is %s, want %s", status, got, want)

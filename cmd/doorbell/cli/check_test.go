@@ -278,8 +278,7 @@ func TestCheckBesideADaemonSendsOneRequestASecond(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	label := s.Model.AddKey(doorbelltest.OtherKey, "A100")
-	d := doorbelltest.Launch(t, s.Environ, "run")
-	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100", "B200")
+	d, _, _ := running(t, s)
 	for _, args := range [][]string{{"--api-key-file", write(t, "new", doorbelltest.OtherKey, 0o600)}, {}} {
 		s.Model.KeepLog()
 		began := time.Now()

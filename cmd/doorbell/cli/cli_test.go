@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
 )
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
@@ -38,4 +41,25 @@ func commands(t *testing.T) (all []string) {
 		all = append(all, leaf.Path())
 	}
 	return all
+}
+
+func TestEventsTailThatIsEndedBeforeItIsConnectedHasNotFailed(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	var said bytes.Buffer
+	if code := Main(ctx, []string{"events", "tail"}, nil, &said, &said, doorbelltest.NewScene(t, "A100").Environ); code != exit.Done || said.Len() > 0 {
+		t.Errorf("exit code %d, and it says: %s", code, &said)
+	}
+}
+
+// running starts `doorbell run`, and returns it with a subscriber once all agencies of the scene are
+// learned, and the URL of its NATS.
+func running(t *testing.T, s doorbelltest.Scene, more ...string) (*doorbelltest.Child, *doorbelltest.Subscriber, string) {
+	t.Helper()
+	d := doorbelltest.Launch(t, s.With(more...), "run")
+	url := doorbelltest.NatsURL(t, s.Dir)
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, s.Model.Truth().Agencies...)
+	return d, sub, url
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"doorbell/events/forward"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
+	"doorbell/schemas"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -30,45 +32,77 @@ var streamFiles = map[string]string{
 // consumerFile is the one for `nats consumer add LISTINGS --config`.
 const consumerFile = natsDir + "/consumer.json"
 
-// definitions are what stands in these files, made from the code and the defaults of the configuration.
+// definitions are what stands in these files, made from the code and the defaults of the
+// configuration.
 func definitions(t *testing.T) map[string]string {
 	t.Helper()
 	c, err := config.Read(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := c.Base
-	return map[string]string{
-		"listings.json":     definition(t, relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax)}.StreamConfig()),
-		"dead-letters.json": definition(t, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream(), b.Retention, int64(b.StreamMax))),
-		"replay.json":       definition(t, relay.ReplayOptions{Prefix: b.SubjectPrefix, Stream: b.Stream() + "_REPLAY", MaxBytes: int64(b.StreamMax)}.Config()),
-		"consumer.json": definition(t, jetstream.ConsumerConfig{
+	b, limit := c.Base, int64(c.Base.StreamMax)
+	all := map[string]string{}
+	for name, v := range map[string]any{
+		"listings.json":     relay.Options{Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: limit}.StreamConfig(),
+		"dead-letters.json": forward.DeadLetterConfig(b.SubjectPrefix, b.Stream(), b.Retention, limit),
+		"replay.json":       relay.ReplayOptions{Prefix: b.SubjectPrefix, Stream: b.Stream() + "_REPLAY", MaxBytes: limit}.Config(),
+		"consumer.json": jetstream.ConsumerConfig{
 			Durable: "crm", Name: "crm", Description: "every contact request, once", FilterSubject: b.SubjectPrefix + ".v1.*.contact_request.created",
 			DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxDeliver: -1, MaxAckPending: 1000, MaxWaiting: 512,
-		}),
+		},
+	} {
+		var text strings.Builder
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = text.String()
 	}
-}
-
-func definition(t *testing.T, v any) string {
-	t.Helper()
-	var text strings.Builder
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	return text.String()
+	return all
 }
 
 func TestTheDefinitionsForNATSAreThoseOfTheCode(t *testing.T) {
 	for name, want := range definitions(t) {
 		path := filepath.Join(natsDir, name)
-		have, err := os.ReadFile(path)
-		if err != nil && !*update {
+		hold(t, path, readText(t, path), want)
+	}
+}
+
+// TestAsyncAPIDescribesTheStreamsThatAreMade compares what the tests of its package cannot see.
+func TestAsyncAPIDescribesTheStreamsThatAreMade(t *testing.T) {
+	var d struct {
+		Channels map[string]struct {
+			Stream struct{ Stream string } `json:"x-jetstream"`
+		}
+		JetStream struct {
+			Streams  map[string]jetstream.StreamConfig
+			Consumer jetstream.ConsumerConfig
+		} `json:"x-jetstream"`
+	}
+	if text, ok := schemas.AsyncAPI(); !ok || json.Unmarshal(text, &d) != nil {
+		t.Fatal("it cannot be read")
+	}
+	made := map[string]jetstream.StreamConfig{}
+	for file, name := range streamFiles {
+		var c jetstream.StreamConfig
+		if err := json.Unmarshal([]byte(definitions(t)[file]), &c); err != nil {
 			t.Fatal(err)
 		}
-		hold(t, path, string(have), want)
+		c.MaxBytes = d.JetStream.Streams[name].MaxBytes // a setting
+		made[name] = c
+	}
+	if !reflect.DeepEqual(d.JetStream.Streams, made) {
+		t.Errorf("they are described as\n%+v\nand made as\n%+v", d.JetStream.Streams, made)
+	}
+	for name, channel := range d.Channels {
+		if in := channel.Stream.Stream; in != "" && made[in].Name == "" {
+			t.Errorf("%s is in a stream %s that is not made", name, in)
+		}
+	}
+	if filter := d.JetStream.Consumer.FilterSubject; filter != "listings.v1.*.contact_request.created" {
+		t.Errorf("the consumer filters %s", filter)
 	}
 }
 
@@ -111,14 +145,9 @@ func startConfigured(t *testing.T) string {
 	for _, name := range []string{"nats-server.conf", "accounts.conf"} {
 		text := strings.NewReplacer("0.0.0.0:4222", "127.0.0.1:-1", "127.0.0.1:8222", "127.0.0.1:-1", "/data/jetstream", filepath.Join(dir, "js")).
 			Replace(readText(t, filepath.Join(natsDir, name)))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, filepath.Join(dir, name), text)
 	}
-	passwords := "RELAY_PASSWORD: \"relay-secret\"\nGUEST_PASSWORD: \"5e12guest\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "passwords.conf"), []byte(passwords), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, filepath.Join(dir, "passwords.conf"), "RELAY_PASSWORD: \"relay-secret\"\nGUEST_PASSWORD: \"5e12guest\"\n")
 	o, err := server.ProcessConfigFile(filepath.Join(dir, "nats-server.conf"))
 	if err != nil {
 		t.Fatal(err)

@@ -89,29 +89,22 @@ func secretNames() (names []string) {
 	return names
 }
 
-// wantTaken fails the test if run would refuse the environment or warn about it.
+// wantTaken fails the test if run would refuse the environment, and secrets in a folder like
+// /run/secrets, or warn about them.
 func wantTaken(t *testing.T, what string, environ []string, secrets map[string]string) *config.Config {
 	t.Helper()
-	c, err := config.Read(append(environ, "CREDENTIALS_DIRECTORY="+writeSecrets(t, secrets)), config.GroupPoll, config.GroupForward)
+	dir := t.TempDir()
+	for name, text := range secrets {
+		if !slices.Contains(secretNames(), name) {
+			t.Errorf("doorbell reads no secret %s", name)
+		}
+		rewrite(t, filepath.Join(dir, name), text)
+	}
+	c, err := config.Read(append(environ, "CREDENTIALS_DIRECTORY="+dir), config.GroupPoll, config.GroupForward)
 	if err != nil || len(c.Warnings) > 0 {
 		t.Errorf("%s: %v, %q", what, err, c.Warnings)
 	}
 	return c
-}
-
-// writeSecrets makes a folder like /run/secrets.
-func writeSecrets(t *testing.T, texts map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range texts {
-		if !slices.Contains(secretNames(), name) {
-			t.Errorf("doorbell reads no secret %s", name)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 type composed struct {
@@ -150,9 +143,7 @@ func TestComposeIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
 			if strings.Contains(value, "${") { // the user's
 				value = values[name]
 			}
-			if name != "CREDENTIALS_DIRECTORY" {
-				environ = append(environ, name+"="+value)
-			}
+			environ = append(environ, name+"="+value)
 		}
 		if got := wantTaken(t, file, environ, secrets); len(got.Agencies) != 1 || got.Poll.BaseURL == "" {
 			t.Errorf("%s watches %v", file, got.Agencies)
@@ -220,13 +211,12 @@ type manifest struct {
 }
 
 type container struct {
-	Name           string
-	Ports          []struct{ Name string }
-	Env            []struct{ Name, Value string }
-	StartupProbe   *probe `yaml:"startupProbe"`
-	LivenessProbe  *probe `yaml:"livenessProbe"`
-	ReadinessProbe *probe `yaml:"readinessProbe"`
-
+	Name            string
+	Ports           []struct{ Name string }
+	Env             []struct{ Name, Value string }
+	StartupProbe    probe  `yaml:"startupProbe"`
+	LivenessProbe   probe  `yaml:"livenessProbe"`
+	ReadinessProbe  *probe `yaml:"readinessProbe"`
 	SecurityContext struct {
 		ReadOnlyRootFilesystem bool `yaml:"readOnlyRootFilesystem"`
 	} `yaml:"securityContext"`
@@ -239,12 +229,12 @@ type probe struct {
 // rendered are the objects of a kustomization, by kind.
 func rendered(t *testing.T, name string) map[string]manifest {
 	t.Helper()
-	program, args := foreignProgram(t, "DOORBELL_TEST_KUSTOMIZE", "kubectl", "no kustomization is built"), []string{"kustomize"}
+	cmd := exec.Command(foreignProgram(t, "DOORBELL_TEST_KUSTOMIZE", "kubectl", "no kustomization is built"), "kustomize")
 	if os.Getenv("DOORBELL_TEST_KUSTOMIZE") != "" {
-		args = []string{"build"}
+		cmd.Args[1] = "build"
 	}
+	cmd.Args = append(cmd.Args, filepath.Join(deployDir, "kubernetes", name))
 	var complaints strings.Builder
-	cmd := exec.Command(program, append(args, filepath.Join(deployDir, "kubernetes", name))...)
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil || complaints.Len() > 0 {
@@ -258,7 +248,8 @@ func rendered(t *testing.T, name string) map[string]manifest {
 	return objects
 }
 
-// TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken has doorbell read what the pod would give it.
+// TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken has doorbell read what the pod would
+// give it.
 func TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
 	t.Parallel()
 	example := parsed[struct {
@@ -273,7 +264,7 @@ func TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
 		if _, secret := objects["Secret"]; secret || set.Replicas != replicas || !pod.SecurityContext.RunAsNonRoot {
 			t.Errorf("%s: %d replicas, or a secret of ours", name, set.Replicas)
 		}
-		found := false
+		found := 0
 		for _, c := range append(pod.Containers, pod.InitContainers...) {
 			if !c.SecurityContext.ReadOnlyRootFilesystem {
 				t.Errorf("%s: %s is not confined", name, c.Name)
@@ -281,10 +272,11 @@ func TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
 			if c.Name != "doorbell" {
 				continue
 			}
-			found = true
-			if c.LivenessProbe.HTTPGet.Path != "/livez" || c.LivenessProbe.HTTPGet.Port != c.Ports[0].Name || c.StartupProbe.HTTPGet.Path != "/livez" ||
-				c.ReadinessProbe != nil && c.ReadinessProbe.HTTPGet.Path != "/readyz" { // that of a native sidecar counts for the whole pod
-				t.Errorf("%s: it is probed at %+v, %+v", name, c.LivenessProbe, c.ReadinessProbe)
+			found++
+			live, start, ready := c.LivenessProbe.HTTPGet, c.StartupProbe.HTTPGet, c.ReadinessProbe
+			if live.Path != "/livez" || live.Port != c.Ports[0].Name || start.Path != "/livez" ||
+				ready != nil && ready.HTTPGet.Path != "/readyz" { // that of a native sidecar counts for the whole pod
+				t.Errorf("%s: it is probed at %+v, %+v", name, live, ready)
 			}
 			secrets, environ := maps.Clone(example.StringData), strings.Fields(dockerfile(t)["ENV"][0])
 			for setting, value := range objects["ConfigMap"].Data {
@@ -295,17 +287,15 @@ func TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
 				}
 			}
 			for _, e := range c.Env {
-				if e.Name != "CREDENTIALS_DIRECTORY" {
-					environ = append(environ, e.Name+"="+e.Value)
-				}
+				environ = append(environ, e.Name+"="+e.Value)
 			}
 			got := wantTaken(t, name, environ, secrets)
 			if got.Base.HTTPListen != "0.0.0.0:3667" || got.Base.DataDir != "/data/doorbell" || got.Base.HTTPToken.IsZero() {
 				t.Errorf("%s: it listens on %s, keeps its data in %s", name, got.Base.HTTPListen, got.Base.DataDir)
 			}
 		}
-		if !found {
-			t.Errorf("%s has no doorbell", name)
+		if found != 1 {
+			t.Errorf("%s has %d doorbells", name, found)
 		}
 	}
 }
@@ -328,10 +318,7 @@ func TestTheUnitIsStrictAndHandsOverEverySecret(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"doorbell.service", "doorbell@-staging.service"} {
 		file := filepath.Join(dir, name)
-		text := strings.ReplaceAll(unit, "/usr/local/bin/doorbell", doorbelltest.Binary(t)) // it has to be there
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rewrite(t, file, strings.ReplaceAll(unit, "/usr/local/bin/doorbell", doorbelltest.Binary(t))) // it has to be there
 		if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%v\n%s", err, out)
 		}

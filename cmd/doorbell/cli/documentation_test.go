@@ -3,15 +3,14 @@ package cli
 import (
 	"cmp"
 	"flag"
-	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/doorbelltest"
@@ -24,7 +23,6 @@ var update = flag.Bool("update", false, "write the tables made from the code int
 const (
 	settingsPage = "../../../deploy/settings.md"
 	commandsPage = "../README.md"
-	operatePage  = "../../../deploy/operate.md"
 	envExample   = "../../../deploy/doorbell.env.example"
 )
 
@@ -36,7 +34,7 @@ func TestThePageOfSettingsListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("settings.md has no place for the table between %q and %q", begin, end)
 	}
-	hold(t, settingsPage, have, before+begin+configurationTable()+end+after)
+	hold(t, settingsPage, have, before+begin+filled(settingsTable)+end+after)
 }
 
 func TestThePageOfCommandsListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
@@ -81,29 +79,27 @@ func pages(t *testing.T) map[string]string {
 }
 
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+	link, heading := regexp.MustCompile(`\]\(([^)#\s]*)#?([^)\s]*)\)`), regexp.MustCompile(`(?m)^#+ (.+)$`)
 	notInAnchors := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for path, text := range pages(t) {
-		for _, link := range regexp.MustCompile(`\]\(([^)#\s]*)#?([^)\s]*)\)`).FindAllStringSubmatch(text, -1) {
-			if strings.Contains(link[1], "://") {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
 				continue
 			}
-			target := filepath.Join(filepath.Dir(path), link[1])
-			if link[1] == "" {
+			target := filepath.Join(filepath.Dir(path), m[1])
+			if m[1] == "" {
 				target = path
 			}
-			info, err := os.Stat(target)
-			if err != nil {
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: %v", path, err)
+			}
+			if m[2] == "" || filepath.Ext(target) != ".md" {
 				continue
 			}
-			var anchors []string
-			if link[2] != "" && !info.IsDir() {
-				for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(readText(t, target), -1) {
-					anchors = append(anchors, strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
-				}
-				if !slices.Contains(anchors, link[2]) {
-					t.Errorf("%s: %s has no heading #%s", path, target, link[2])
-				}
+			if !slices.ContainsFunc(heading.FindAllStringSubmatch(readText(t, target), -1), func(h []string) bool {
+				return m[2] == strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")
+			}) {
+				t.Errorf("%s: %s has no heading #%s", path, target, m[2])
 			}
 		}
 	}
@@ -150,7 +146,7 @@ func TestEveryCommandInDeployExists(t *testing.T) {
 }
 
 func TestTheEnvironmentExampleListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
-	hold(t, envExample, readText(t, envExample), environmentExample())
+	hold(t, envExample, readText(t, envExample), filled(environmentFile))
 }
 
 func TestTheEnvironmentExampleIsTaken(t *testing.T) {
@@ -177,52 +173,55 @@ var mostUsed = []string{
 	"DOORBELL_REQUESTS_PER_SECOND",
 }
 
-// settings are those that matter most, and then the others by group, each with its title.
-func settings() iter.Seq2[string, *config.Setting] {
-	return func(yield func(string, *config.Setting) bool) {
-		all := config.All()
-		for _, name := range mostUsed {
-			at := slices.IndexFunc(all, func(s *config.Setting) bool { return s.Name == name })
-			if !yield("The seven that matter", all[at]) {
-				return
-			}
-		}
-		for _, s := range all {
-			if !slices.Contains(mostUsed, s.Name) && !yield(string(s.Group), s) {
-				return
-			}
-		}
-	}
+// section is a part of the page of settings.
+type section struct {
+	Title    string
+	Settings []*config.Setting
 }
 
-func configurationTable() string {
-	var b strings.Builder
-	title := ""
-	for group, s := range settings() {
-		if group != title {
-			title = group
-			fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", title)
-		}
-		standard := "–"
-		if s.Default != "" {
-			standard = "`" + s.Default + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, strings.ReplaceAll(s.Meaning(), "|", `\|`))
+// sections are the settings that matter most, and then the others by group.
+func sections() []section {
+	all := []section{{Title: "The seven that matter"}}
+	for _, name := range mostUsed {
+		at := slices.IndexFunc(config.All(), func(s *config.Setting) bool { return s.Name == name })
+		all[0].Settings = append(all[0].Settings, config.All()[at])
 	}
-	return b.String() + "\n"
+	for _, s := range config.All() {
+		if slices.Contains(mostUsed, s.Name) {
+			continue
+		}
+		if title := string(s.Group); title != all[len(all)-1].Title {
+			all = append(all, section{Title: title})
+		}
+		last := &all[len(all)-1]
+		last.Settings = append(last.Settings, s)
+	}
+	return all
 }
 
-func environmentExample() string {
+const settingsTable = `{{range .}}
+| {{.Title}} | default | meaning |
+|---|---|---|
+{{range .Settings}}| ${{.Name}}$ | {{with .Default}}${{.}}${{else}}–{{end}} | {{cell .Meaning}} |
+{{end}}{{end}}
+`
+
+const environmentFile = `# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.
+# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.
+{{range .}}
+# --- {{.Title}} ---
+{{range .Settings}}
+# {{.Meaning}}
+{{assignment .}}
+{{end}}{{end}}`
+
+// filled fills a template, whose $ are backquotes, with the settings.
+func filled(text string) string {
+	functions := template.FuncMap{"assignment": assignment, "cell": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }}
 	var b strings.Builder
-	b.WriteString("# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.\n" +
-		"# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.\n")
-	title := ""
-	for group, s := range settings() {
-		if group != title {
-			title = group
-			fmt.Fprintf(&b, "\n# --- %s ---\n", title)
-		}
-		fmt.Fprintf(&b, "\n# %s\n%s\n", s.Meaning(), assignment(s))
+	t := template.Must(template.New("").Funcs(functions).Parse(strings.ReplaceAll(text, "$", "`")))
+	if err := t.Execute(&b, sections()); err != nil {
+		panic(err)
 	}
 	return b.String()
 }
@@ -295,11 +294,7 @@ func readText(t testing.TB, path string) string {
 }
 
 func TestTheChangelogBeginsWithTheVersionThatTheProgramSays(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(top, "deploy", "changelog.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, newest, _ := strings.Cut(string(text), "\n## ")
+	_, newest, _ := strings.Cut(readText(t, filepath.Join(top, "deploy", "changelog.md")), "\n## ")
 	newest, _, _ = strings.Cut(newest, "\n")
 	if got := doorbelltest.Run(t, nil, "version"); newest != release || !strings.HasPrefix(got.Stdout, "doorbell "+newest+" (") {
 		t.Errorf("the changelog begins with %q, the program says %q", newest, got.Stdout)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,20 +13,18 @@ import (
 	"doorbell/poller"
 )
 
-// rereading is a reader of a key file in virtual time, and what it told.
+// rereading is a reader of a key file in virtual time, and what it passed on.
 type rereading struct {
-	t    *testing.T
+	*testing.T
 	file string
 	hup  chan os.Signal
 	log  doorbelltest.Transcript
-
-	mutex sync.Mutex
-	told  []string
+	told chan string
 }
 
 func reread(t *testing.T, text string, test func(*rereading)) {
 	t.Helper()
-	r := &rereading{t: t, file: write(t, "keys", text, 0o600)}
+	r := &rereading{T: t, file: write(t, "keys", text, 0o600)}
 	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + r.file}
 	c, err := config.Read(environ, config.GroupPoll)
 	if err != nil {
@@ -35,11 +32,20 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	}
 	log := NewLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, Terminal{})
 	synctest.Test(t, func(t *testing.T) {
-		r.hup = make(chan os.Signal, 1)
+		r.hup, r.told = make(chan os.Signal, 1), make(chan string, 10)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		reader := newKeyReader(environ, c, r.hup, log)
-		go func() { ended <- reader.run(ctx, r.set) }()
+		go func() {
+			ended <- reader.run(ctx, func(list []poller.AgencyKeys) error {
+				text := ""
+				for _, a := range list {
+					text += a.ID + " " + a.Key.Fingerprint() + ", "
+				}
+				r.told <- text
+				return nil
+			})
+		}()
 		test(r)
 		stop()
 		if err := <-ended; err != nil {
@@ -51,58 +57,48 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	})
 }
 
-func (r *rereading) set(list []poller.AgencyKeys) error {
-	var all []string
-	for _, a := range list {
-		all = append(all, a.ID+" "+a.Key.Fingerprint())
-	}
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.told = append(r.told, strings.Join(all, ", "))
-	return nil
-}
-
-func (r *rereading) write(text string) {
-	r.t.Helper()
-	if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	stamp := time.Unix(1e9, 0) // of every text the same
-	if err := os.Chtimes(r.file, stamp, stamp); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// change writes the file and lets half a minute pass.
-func (r *rereading) change(text string) {
-	r.t.Helper()
+// after writes the file and wants what comes of it.
+func (r *rereading) after(text string, wait time.Duration, agencies ...string) {
+	r.Helper()
 	r.write(text)
-	time.Sleep(30 * time.Second)
-	synctest.Wait()
+	r.wants(wait, agencies...)
 }
 
-// wants fails unless the poller was told exactly this since the last time.
-func (r *rereading) wants(want ...string) {
-	r.t.Helper()
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if strings.Join(r.told, "; ") != strings.Join(want, "; ") {
-		r.t.Errorf("told %q, want %q", r.told, want)
+// write keeps the time of the last change.
+func (r *rereading) write(text string) {
+	r.Helper()
+	rewrite(r.T, r.file, text)
+	stamp := time.Unix(1e9, 0)
+	if err := os.Chtimes(r.file, stamp, stamp); err != nil {
+		r.Fatal(err)
 	}
-	r.told = nil
 }
 
-func agencyLine(id, key string) string { return id + " " + config.NewSecret(key).Fingerprint() }
+// wants lets time pass, and fails unless the poller was told these agencies with these keys since the
+// last time; nothing without any.
+func (r *rereading) wants(wait time.Duration, agencies ...string) {
+	r.Helper()
+	time.Sleep(wait)
+	synctest.Wait()
+	want := ""
+	for _, a := range agencies {
+		id, key, _ := strings.Cut(a, "=")
+		want += id + " " + config.NewSecret(key).Fingerprint() + ", "
+	}
+	got := ""
+	for len(r.told) > 0 {
+		got += <-r.told
+	}
+	if got != want {
+		r.Errorf("the poller was told %q, want %q", got, want)
+	}
+}
 
 func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {
 	t.Parallel()
 	reread(t, "A100=first-key\nB200=b-key\n", func(r *rereading) {
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		r.wants()
 		for _, bad := range []string{"", "\n# nothing\n", "A100=\n", "A100=second-key\nB200", "A100=a-key,A100=b-key"} {
-			r.change(bad)
-			r.wants()
+			r.after(bad, 30*time.Second)
 		}
 		if n := strings.Count(r.log.String(), "is refused"); n != dedupeBurst {
 			t.Errorf("%d lines about five bad files:\n%s", n, r.log.String())
@@ -111,12 +107,9 @@ func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *t
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		r.change("B200=b-key\nA100=second-key\n")
-		r.wants(agencyLine("B200", "b-key") + ", " + agencyLine("A100", "second-key"))
-		r.change("C300=c-key\n")
-		r.wants(agencyLine("C300", "c-key"))
-		time.Sleep(time.Hour)
-		r.wants()
+		r.after("B200=b-key\nA100=second-key\n", 30*time.Second, "B200=b-key", "A100=second-key")
+		r.after("C300=c-key\n", 30*time.Second, "C300=c-key")
+		r.after("C300=c-key\n", time.Hour)
 	})
 }
 
@@ -125,8 +118,7 @@ func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.write("A100=second-key\n")
 		r.hup <- os.Interrupt // whichever it is
-		synctest.Wait()
-		r.wants(agencyLine("A100", "second-key"))
+		r.wants(0, "A100=second-key")
 	})
 }
 
@@ -134,12 +126,8 @@ func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 	reread(t, "A100=a-key\nB200=b-key\n", func(r *rereading) {
 		time.Sleep(readKeysEvery / 2)
 		for _, text := range []string{"A", "A100=c-key\n", "A100=c-key\nB2"} {
-			r.write(text)
-			time.Sleep(readKeysEvery)
-			synctest.Wait()
-			r.wants()
+			r.after(text, readKeysEvery)
 		}
-		r.change("A100=c-key\nB200=b-key\n")
-		r.wants(agencyLine("A100", "c-key") + ", " + agencyLine("B200", "b-key"))
+		r.after("A100=c-key\nB200=b-key\n", 30*time.Second, "A100=c-key", "B200=b-key")
 	})
 }

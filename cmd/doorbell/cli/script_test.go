@@ -23,30 +23,31 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-const scriptFolder = "testdata/script"
-
-// scriptPatience is how long a script waits for anything. It is not a measure of speed: machines are busy.
+// scriptPatience is how long a script waits for anything. It is not a measure of speed: machines are
+// busy.
 const scriptPatience = 2 * time.Minute
 
-// TestScripts runs the transcripts in testdata/script, each with a data directory of its own and nothing from the environment. Beside
-// what https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript has, they say
+// TestScripts runs the transcripts in testdata/script, each with a data directory of its own and
+// nothing from the environment. Beside what
+// https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript has, they say
 //
 //	doorbell ARGS             it must exit with 0
 //	exits CODE doorbell ARGS  it must exit with this code
 //	sandbox ARGS              start a made-up API, and set the variables to watch it with; $control changes it
 //	daemon                    start doorbell run, and wait until it has learned what is there
 //	start NAME doorbell ARGS  start it beside the script; it writes to NAME.out and NAME.err
-//	end NAME [SIGNAL]         stop it, which must give exit code 0
+//	end NAME [INT]            stop it, which must give exit code 0
 //	wait-for FILE REGEXP      wait until a file has it
 //	until REGEXP doorbell …   do it again until it has printed it
 //	post PATH JSON            change the made-up API
+//	receiver VARIABLE STATUS  start a receiver that answers with this status; its URL is in the variable
 //	json PATH [REGEXP]        what was printed is one JSON value with this in it: .agencies.0.state
 //	jsonl PATH [REGEXP]       the same of each line
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	program := filepath.Dir(doorbelltest.Binary(t))
 	testscript.Run(t, testscript.Params{
-		Dir: scriptFolder, RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", program+string(os.PathListSeparator)+os.Getenv("PATH"))
 			e.Setenv("program", program)
@@ -57,8 +58,15 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"doorbell": scriptDoorbell, "exits": scriptExits, "sandbox": scriptSandbox, "daemon": scriptDaemon, "start": scriptStart,
-			"end": scriptEnd, "wait-for": scriptWaitFor, "until": scriptUntil, "post": scriptPost, "receiver": scriptReceiver, "json": scriptJSON, "jsonl": scriptJSONLines,
+			"doorbell": takes(0, func(ts *testscript.TestScript, args []string) { mustExit(ts, exit.Done, args) }),
+			"exits":    takes(2, scriptExits), "sandbox": takes(0, scriptSandbox), "daemon": takes(0, scriptDaemon),
+			"start": takes(2, scriptStart), "end": takes(1, scriptEnd),
+			"wait-for": takes(2, scriptWaitFor), "until": takes(2, scriptUntil),
+			"post": takes(2, scriptPost), "receiver": takes(2, scriptReceiver),
+			"json": takes(1, func(ts *testscript.TestScript, args []string) { holdJSON(ts, args, ts.ReadFile("stdout")) }),
+			"jsonl": takes(1, func(ts *testscript.TestScript, args []string) {
+				holdJSON(ts, args, doorbelltest.Lines(ts.ReadFile("stdout"))...)
+			}),
 		},
 	})
 }
@@ -67,17 +75,18 @@ type scriptKey string
 
 const started scriptKey = "processes"
 
-func wants(ts *testscript.TestScript, neg, ok bool, usage string) {
-	if neg || !ok {
-		ts.Fatalf("usage: %s", usage)
+// takes makes a command that needs so many arguments.
+func takes(n int, do func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < n {
+			ts.Fatalf("TestScripts says how this is used")
+		}
+		do(ts, args)
 	}
 }
 
-func scriptDoorbell(ts *testscript.TestScript, _ bool, args []string) { mustExit(ts, exit.Done, args) }
-
-// scriptReceiver starts a receiver that answers with one status, and puts its URL into a variable.
-func scriptReceiver(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 2, "receiver VARIABLE STATUS")
+// scriptReceiver starts a receiver that answers with one status.
+func scriptReceiver(ts *testscript.TestScript, args []string) {
 	status, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -85,8 +94,7 @@ func scriptReceiver(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], s.URL)
 }
 
-func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "exits CODE doorbell ARGS")
+func scriptExits(ts *testscript.TestScript, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	mustExit(ts, code, args[2:])
@@ -101,45 +109,47 @@ func mustExit(ts *testscript.TestScript, want int, args []string) {
 	} else {
 		ts.Check(err)
 	}
-	if found := append(doorbelltest.Leaks(ts.ReadFile("stderr")), doorbelltest.Leaks(ts.ReadFile("stdout"), doorbelltest.Tells(args)...)...); len(found) > 0 {
-		ts.Fatalf("%s", strings.Join(found, "\n"))
-	}
+	tellNobody(ts, args, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
 
-func scriptSandbox(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, true, "sandbox ARGS")
+// tellNobody wants no person and no key in what a command has printed, but what it is for.
+func tellNobody(ts *testscript.TestScript, args []string, stdout, stderr string) {
+	found := append(doorbelltest.Leaks(stderr), doorbelltest.Leaks(stdout, doorbelltest.Tells(args)...)...)
+	if len(found) > 0 {
+		ts.Fatalf("%s", strings.Join(found, "\n"))
+	}
+}
+
+func scriptSandbox(ts *testscript.TestScript, args []string) {
 	quiet := []string{"--contact-requests-per-minute=0", "--changes-per-minute=0", "--listen=127.0.0.1:0", "--control=127.0.0.1:0", "--json"}
-	scriptStart(ts, false, slices.Concat([]string{"api", "doorbell", "sandbox"}, quiet, args))
-	scriptWaitFor(ts, false, []string{"api.out", `(?s)^\{.*\n\}\n`})
+	scriptStart(ts, slices.Concat([]string{"api", "doorbell", "sandbox"}, quiet, args))
+	scriptWaitFor(ts, []string{"api.out", `(?s)^\{.*\n\}\n`})
 	var o madeUp
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("api.out")), &o))
 	for name, value := range o.Settings {
 		ts.Setenv(name, value)
 	}
-	for name, value := range map[string]string{
-		"control": o.Control, "DOORBELL_REQUESTS_PER_SECOND": "100", "DOORBELL_POLL_INTERVAL": "1s", "DOORBELL_WALK_INTERVAL": "1s",
-	} {
-		ts.Setenv(name, value)
-	}
+	ts.Setenv("control", o.Control)
+	ts.Setenv("DOORBELL_REQUESTS_PER_SECOND", "100")
+	ts.Setenv("DOORBELL_POLL_INTERVAL", "1s")
+	ts.Setenv("DOORBELL_WALK_INTERVAL", "1s")
 }
 
-func scriptDaemon(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 0, "daemon")
-	scriptStart(ts, false, []string{"run", "doorbell", "run"})
+func scriptDaemon(ts *testscript.TestScript, _ []string) {
+	scriptStart(ts, []string{"run", "doorbell", "run"})
 	agencies := strings.Count(ts.Getenv("DOORBELL_AGENCIES"), ",") + 1
-	scriptWaitFor(ts, false, []string{"run.err", fmt.Sprintf(`(?s)("msg":"baselined.*){%d}`, agencies)})
+	scriptWaitFor(ts, []string{"run.err", fmt.Sprintf(`(?s)("msg":"baselined.*){%d}`, agencies)})
 }
 
-func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "start NAME doorbell ARGS")
+func scriptStart(ts *testscript.TestScript, args []string) {
 	name, flags := args[0], args[2:]
 	ts.Check(ts.Exec("env", "-0"))
-	environ := strings.Split(strings.TrimRight(ts.ReadFile("stdout"), "\x00"), "\x00")
 	cmd := exec.Command(filepath.Join(ts.Getenv("program"), "doorbell"), flags...)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr = environ, ts.MkAbs("."), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = strings.Split(strings.TrimRight(ts.ReadFile("stdout"), "\x00"), "\x00")
+	cmd.Dir, cmd.SysProcAttr = ts.MkAbs("."), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(ts.MkAbs(name + ".out"))
 	ts.Check(err)
 	defer out.Close()
@@ -154,11 +164,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}
-		out, _ := os.ReadFile(filepath.Join(cmd.Dir, name+".out"))
-		log, _ := os.ReadFile(filepath.Join(cmd.Dir, name+".err"))
-		if found := append(doorbelltest.Leaks(string(log)), doorbelltest.Leaks(string(out), doorbelltest.Tells(flags)...)...); len(found) > 0 {
-			ts.Fatalf("%s", strings.Join(found, "\n"))
-		}
+		tellNobody(ts, flags, ts.ReadFile(out.Name()), ts.ReadFile(log.Name()))
 	})
 }
 
@@ -166,13 +172,15 @@ func processes(ts *testscript.TestScript) map[string]*exec.Cmd {
 	return ts.Value(started).(map[string]*exec.Cmd)
 }
 
-func scriptEnd(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 1 || len(args) == 2, "end NAME [SIGNAL]")
+func scriptEnd(ts *testscript.TestScript, args []string) {
 	cmd := processes(ts)[args[0]]
 	if cmd == nil {
 		ts.Fatalf("%s was not started", args[0])
 	}
-	signal := map[string]syscall.Signal{"": syscall.SIGTERM, "INT": syscall.SIGINT}[strings.Join(args[1:], "")]
+	signal := syscall.SIGTERM
+	if slices.Contains(args, "INT") {
+		signal = syscall.SIGINT
+	}
 	ts.Check(cmd.Process.Signal(signal))
 	delete(processes(ts), args[0])
 	if err := cmd.Wait(); err != nil {
@@ -195,21 +203,18 @@ func await(ts *testscript.TestScript, pattern, what string, do func() string) {
 	}
 }
 
-func scriptWaitFor(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 2, "wait-for FILE REGEXP")
+func scriptWaitFor(ts *testscript.TestScript, args []string) {
 	await(ts, args[1], args[0], func() string { return ts.ReadFile(args[0]) })
 }
 
-func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) >= 2 && args[1] == "doorbell", "until REGEXP doorbell ARGS")
+func scriptUntil(ts *testscript.TestScript, args []string) {
 	await(ts, args[0], "what it prints", func() string {
 		_ = ts.Exec("doorbell", args[2:]...) // what it says counts
 		return ts.ReadFile("stdout")
 	})
 }
 
-func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 2, "post PATH JSON")
+func scriptPost(ts *testscript.TestScript, args []string) {
 	answer, err := http.Post(ts.Getenv("control")+args[0], "application/json", strings.NewReader(args[1]))
 	ts.Check(err)
 	defer answer.Body.Close()
@@ -218,41 +223,29 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
-	wants(ts, neg, len(args) == 1 || len(args) == 2, "json PATH [REGEXP]")
-	holdsJSON(ts, ts.ReadFile("stdout"), args)
-}
-
-func scriptJSONLines(ts *testscript.TestScript, neg bool, args []string) {
-	lines := doorbelltest.Lines(ts.ReadFile("stdout"))
-	wants(ts, neg, len(lines) > 0, "jsonl PATH [REGEXP], after something was printed")
-	for _, line := range lines {
-		holdsJSON(ts, line, args)
+// holdJSON wants each text to be one JSON value, with something at a path in it.
+func holdJSON(ts *testscript.TestScript, args []string, texts ...string) {
+	if len(texts) == 0 {
+		ts.Fatalf("nothing was printed")
 	}
-}
-
-// holdsJSON wants a text that is one JSON value, with something at a path in it.
-func holdsJSON(ts *testscript.TestScript, text string, args []string) {
-	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		ts.Fatalf("it is not one JSON value: %v", err)
-	}
-	for name := range strings.SplitSeq(strings.Trim(args[0], "."), ".") {
-		var there bool
-		switch in := v.(type) {
-		case map[string]any:
-			v, there = in[name]
-		case []any:
+	for _, text := range texts {
+		var v any
+		ts.Check(json.Unmarshal([]byte(text), &v))
+		for name := range strings.FieldsFuncSeq(args[0], func(r rune) bool { return r == '.' }) {
+			in, isObject := v.(map[string]any)
+			list, _ := v.([]any)
 			n, err := strconv.Atoi(name)
-			if there = err == nil && n < len(in); there {
-				v = in[n]
+			switch {
+			case isObject && in[name] != nil:
+				v = in[name]
+			case err == nil && n < len(list):
+				v = list[n]
+			default:
+				ts.Fatalf("there is no %s", args[0])
 			}
 		}
-		if name != "" && !there {
-			ts.Fatalf("there is no %s", args[0])
+		if len(args) == 2 && !regexp.MustCompile(args[1]).MatchString(fmt.Sprint(v)) {
+			ts.Fatalf("%s is %v", args[0], v)
 		}
-	}
-	if len(args) == 2 && !regexp.MustCompile(args[1]).MatchString(fmt.Sprint(v)) {
-		ts.Fatalf("%s is %v", args[0], v)
 	}
 }

@@ -1,8 +1,6 @@
-package cli_test
+package cli
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,25 +14,44 @@ import (
 	"doorbell/events/relay"
 )
 
-func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
-	t.Parallel()
-	far := doorbelltest.StartFar(t)
-	_, js := doorbelltest.Connected(t, far.URL())
+// lease is that of a pair of doorbells, of which the test plays the other one, machine-one.
+type lease struct {
+	*testing.T
+	jetstream.KeyValue
+}
+
+func leaseOf(t *testing.T, js jetstream.JetStream) lease {
+	t.Helper()
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return lease{t, kv}
+}
+
+func (l lease) take() {
+	l.Helper()
+	if _, err := l.PutString(l.Context(), "pair", `{"name":"machine-one","id":"1"}`); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l lease) giveBack() {
+	l.Helper()
+	if err := l.Delete(l.Context(), "pair"); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
+	t.Parallel()
+	s, far := doorbelltest.NewScene(t, "A100"), doorbelltest.StartFar(t)
+	_, js := doorbelltest.Connected(t, far.URL())
+	other := leaseOf(t, js)
 	if _, err := js.CreateStream(t.Context(), relay.Options{Prefix: "listings", Stream: "LISTINGS"}.StreamConfig()); err != nil {
 		t.Fatal(err)
 	}
-	other, err := json.Marshal(standby.Holder{Name: "machine-one", ID: "1", Since: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kv.Put(t.Context(), "pair", other); err != nil {
-		t.Fatal(err)
-	}
-	s := doorbelltest.NewScene(t, "A100")
+	other.take()
 	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_FEED_TOKEN=a-token-of-the-feed")
 	p := doorbelltest.Launch(t, environ, "run")
 	p.Stderr.Await(t, "another doorbell works")
@@ -50,33 +67,14 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", command, got.Code, got.Stderr)
 		}
 	}
-	var status struct{ Page string }
-	if err := json.Unmarshal([]byte(doorbelltest.Run(t, environ, "status", "--json").Stdout), &status); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{"": "machine-one works for pair", "readyz": "ok", "livez": "ok", "v1/status": `"works":false`} {
-		response, err := http.Get(status.Page + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("/%s: %s\n%s", path, response.Status, body)
+	page := pageURL(t, s.Dir)
+	for path, want := range map[string]string{"/": "machine-one works for pair", "/readyz": "ok", "/livez": "ok", "/v1/status": `"works":false`} {
+		if code, text := get(t, page+path); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d\n%s", path, code, text)
 		}
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, status.Page+"v1/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer a-token-of-the-feed")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK || response.Header.Get("doorbell-feed-cursor") == "" {
-		t.Errorf("a reader of the feed gets %s", response.Status)
+	if code, text := get(t, strings.Replace(page, "://", "://reader:a-token-of-the-feed@", 1)+"/v1/events"); code != http.StatusOK || strings.TrimSpace(text) != "[]" {
+		t.Errorf("a reader of the feed gets %d %s", code, text)
 	}
 	if n := s.Asked("A100"); n > 0 {
 		t.Errorf("it has sent %d requests", n)
@@ -84,16 +82,42 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	if got := doorbelltest.Launch(t, environ, "run").Exit(t); got != exit.CodeConfig {
 		t.Errorf("a second doorbell with the same data directory: exit %d", got)
 	}
-
-	if err := kv.Delete(t.Context(), "pair"); err != nil {
-		t.Fatal(err)
-	}
+	other.giveBack()
 	s.GoesOn(t, "A100", 5)
 	doorbelltest.Eventually(t, "the status says that it works", func() bool {
 		return strings.Contains(doorbelltest.Run(t, environ, "status", "--json").Stdout, `"works": true`)
 	})
 	p.Stop(t)
-	if _, err := kv.Get(t.Context(), "pair"); err == nil {
+	if _, err := other.Get(t.Context(), "pair"); err == nil {
 		t.Error("the lease was not given back")
 	}
+}
+
+// TestEachTurnOfAPairBeginsWithTheKeysOfItsTime replaces the key while the doorbell waits. It may not
+// send the one that its process has begun with, in no turn.
+func TestEachTurnOfAPairBeginsWithTheKeysOfItsTime(t *testing.T) {
+	t.Parallel()
+	s, file := rotation(t, "A100="+doorbelltest.TestKey+"\n")
+	far := doorbelltest.StartFar(t)
+	_, js := doorbelltest.Connected(t, far.URL())
+	other := leaseOf(t, js)
+	other.take()
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair"), "run")
+	d.Stderr.Await(t, "another doorbell works")
+	s.Model.AddKey(doorbelltest.OtherKey, "A100", "B200")
+	if err := s.Model.DeactivateKey(doorbelltest.TestKey); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, file, "A100="+doorbelltest.OtherKey+"\n")
+	other.giveBack()
+	s.GoesOn(t, "A100", 5)
+	other.take()
+	d.Stderr.Await(t, "the lease is lost")
+	other.giveBack()
+	s.GoesOn(t, "A100", 5)
+	doorbelltest.SubscribeTo(t, far.URL()).Request(t, s.Ring(t, "A100"))
+	if k := doorbelltest.Kinds(doorbelltest.MustBeWhole(t, far.URL()), "A100"); doorbelltest.Count(k, "access.halted") > 0 {
+		t.Errorf("the stream says %v", k)
+	}
+	d.Stop(t)
 }

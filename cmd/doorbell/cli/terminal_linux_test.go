@@ -7,48 +7,44 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"unicode/utf8"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"doorbell/cmd/doorbell/doorbelltest"
 )
 
-// openTerminal makes a terminal of the given size: what is written to the one end a person would read at the other.
-func openTerminal(t *testing.T, width, height uint16) (screen, inside *os.File) {
+// openTerminal makes a terminal of the given width: what is written to the one end a person would read at the other.
+func openTerminal(t *testing.T, width uint16) (screen, inside *os.File) {
 	t.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var number, unlocked uint32
-	for request, argument := range map[uintptr]unsafe.Pointer{syscall.TIOCSPTLCK: unsafe.Pointer(&unlocked), syscall.TIOCGPTN: unsafe.Pointer(&number)} {
-		if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), request, uintptr(argument)); failure != 0 {
-			t.Fatal(failure)
-		}
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	inside, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resize(t, screen, width, height)
+	inside, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := unix.Winsize{Col: width}
+	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+		t.Fatal(err)
+	}
 	return screen, inside
-}
-
-func resize(t *testing.T, screen *os.File, width, height uint16) {
-	t.Helper()
-	size := [4]uint16{height, width}
-	if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); failure != 0 {
-		t.Fatal(failure)
-	}
 }
 
 func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
 	if p := (&program{}); p.terminalOf(&bytes.Buffer{}) != (Terminal{}) {
 		t.Error("a buffer is a terminal")
 	}
-	terminal, inside := openTerminal(t, 90, 20)
+	terminal, inside := openTerminal(t, 90)
 	defer terminal.Close()
 	defer inside.Close()
 	for environ, want := range map[string]bool{"TERM=xterm": true, "NO_COLOR=1": false, "TERM=dumb": false} {
@@ -66,7 +62,7 @@ func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
 	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Event(t, "access.halted", "A100")
 	const width = 70
 	for _, args := range []string{"status", "check", "events ls"} {
-		screen, inside := openTerminal(t, width, 30)
+		screen, inside := openTerminal(t, width)
 		seen := make(chan string)
 		go func() {
 			text, _ := io.ReadAll(screen) // ends with an error where the other end is closed

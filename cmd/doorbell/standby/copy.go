@@ -30,8 +30,10 @@ const (
 	chunkLimit = time.Minute
 	// slowest is the rate in bytes per second at which a copy is read at least.
 	slowest = 64 << 10
-	// tidyLimit is how long the removal of a copy may take that is broken off.
-	tidyLimit = 2 * time.Second
+	// tidyLimit is how long the removal of an interrupted copy may take. The server first confirms
+	// the parts that are on their way, which took longer than 2 s on a busy machine. The limit stays
+	// below the 10 s in which a service manager expects a stop.
+	tidyLimit = 8 * time.Second
 )
 
 // beside are copied with the store: the forwarders' checkpoints and the receipts of erasures. Other

@@ -17,9 +17,7 @@ import (
 // Without TMPDIR the tests of this package keep their files in memory.
 func BenchmarkDrain(b *testing.B) {
 	s, err := store.Open(store.Options{Dir: b.TempDir(), BaseURL: "http://127.0.0.1:1"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { s.Close() })
 	err = s.Update(func(tx *store.Tx) error {
 		if err := tx.PutAgency("A100", store.Agency{WatchStart: time.Now()}); err != nil {
@@ -32,16 +30,12 @@ func BenchmarkDrain(b *testing.B) {
 		}
 		return nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	bell := newBell(b)
 	bell.o.Log, bell.o.StoreID, bell.o.Logger = s, s.ID(), slog.New(slog.DiscardHandler)
 	r := bell.relay()
 	b.ResetTimer()
-	if err := r.Drain(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must(b, r.Drain(b.Context()))
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	if n := r.Status().Published[events.TypeContactRequestCreated]; n != uint64(b.N) {
 		b.Fatalf("%d of %d events were published", n, b.N)

@@ -17,9 +17,7 @@ import (
 func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
 	t.Helper()
 	nc, err := natsd.Connect(natsd.Dial{URL: c.URL()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := bellOn(t, nc)
 	b.o.Replicas = 3
 	return b

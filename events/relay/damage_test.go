@@ -47,9 +47,7 @@ func damageable(t *testing.T) (b *bell, folders [2]string) {
 	if _, err := b.stream().CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Join(folders[0], "jetstream"), os.DirFS(filepath.Join(folders[1], "jetstream"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(folders[0], "jetstream"), os.DirFS(filepath.Join(folders[1], "jetstream"))))
 	b.nc.Close()
 	b.server.Shutdown()
 	return b, folders
@@ -74,9 +72,7 @@ func damage(t *testing.T, r *rand.Rand, dir string) string {
 	}
 	path := files[r.IntN(len(files))]
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	what := "empty"
 	if len(data) > 0 {
 		at := r.IntN(len(data))
@@ -95,9 +91,7 @@ func damage(t *testing.T, r *rand.Rand, dir string) string {
 	if err = os.WriteFile(path, data, 0o600); r.IntN(20) == 0 {
 		err, what = os.Remove(path), "removed"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path) + ": " + what
 }
 
@@ -106,6 +100,7 @@ func damage(t *testing.T, r *rand.Rand, dir string) string {
 func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
 	t.Parallel()
 	b, folders := damageable(t)
+	log := b.log.backup()
 	t.Run("seeds", func(t *testing.T) { // each mostly waits for servers
 		for seed := uint64(1); seed <= uint64(12**rounds); seed++ {
 			if *damageSeed != 0 && seed != *damageSeed {
@@ -115,11 +110,9 @@ func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(seed, 0))
 				dir := filepath.Join(t.TempDir(), "data")
-				if err := os.CopyFS(dir, os.DirFS(folders[r.IntN(2)])); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.CopyFS(dir, os.DirFS(folders[r.IntN(2)])))
 				what := damage(t, r, dir)
-				if err := afterDamage(t, b, dir); err != nil {
+				if err := afterDamage(t, b, log, dir); err != nil {
 					t.Errorf("-damage-seed %d: %s: %v", seed, what, err)
 				}
 			})
@@ -128,7 +121,7 @@ func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
 }
 
 // afterDamage starts a server on a damaged folder, as often as it takes, and a relay at it.
-func afterDamage(t *testing.T, template *bell, dir string) error {
+func afterDamage(t *testing.T, template *bell, log []byte, dir string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for n := 1; ; n++ { // damage may be the end of the process that starts it first
@@ -153,13 +146,14 @@ func afterDamage(t *testing.T, template *bell, dir string) error {
 	}
 	defer s.Shutdown()
 	b := *template
-	b.t, b.server, b.log = t, s, template.log.copyOf()
+	b.t, b.server, b.log = t, s, newLog(t)
+	b.log.setBack(log)
 	b.nc = b.connect()
 	defer b.nc.Close()
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		return err
 	}
-	b.o.Conn.Conn, b.o.Log, b.o.Restart = b.nc, b.log, s.Restart
+	b.o.Conn.Conn, b.o.Log, b.o.StoreID, b.o.Restart = b.nc, b.log, b.log.ID(), s.Restart
 	r := b.relay()
 	eventually(t, "a connection", func() bool { // the server may be restarted
 		err = r.RunOnce(ctx)
@@ -270,9 +264,7 @@ func TestADamagedMessageIsReplaced(t *testing.T) {
 			if _, err := spy.Subscribe("$JS.API.STREAM.MSG.DELETE.LISTINGS", func(*nats.Msg) { cancel() }); err != nil {
 				t.Fatal(err)
 			}
-			if err := spy.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spy.Flush())
 			if err := r.RunOnce(ctx); err == nil {
 				t.Fatal("it was not interrupted")
 			}

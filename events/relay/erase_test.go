@@ -42,9 +42,7 @@ func TestWhatWasErasedIsNotOfferedAgain(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 3)
 	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	b.log.erase(1, 2, 3)
 	wantErased(t, r, 3)
 	wantErased(t, r, 0)
@@ -62,9 +60,7 @@ func TestAnEventWithoutAnAcknowledgementIsErased(t *testing.T) {
 			b.o.Embedded = false
 			b.log.ring(t, "A100", 2)
 			r := b.relay()
-			if err := r.RunOnce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.RunOnce(t.Context()))
 			b.log.ring(t, "A100", 1)
 			late := b.log.list("A100")[2]
 			r.session.doubt = map[uint64]bool{3: true} // it was sent, and the connection broke
@@ -104,8 +100,6 @@ func TestNothingIsPublishedBeforeWhatIsPendingIsDone(t *testing.T) {
 	if err := r.RunOnce(t.Context()); err == nil || len(held(t, b.js, "listings.v1.>")) > 0 {
 		t.Fatalf("published: %v", err)
 	}
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

@@ -16,9 +16,7 @@ func (p *process) dialled(d natsd.Dial) *bell {
 	p.t.Helper()
 	d.URL = "nats://127.0.0.1:" + strconv.Itoa(p.port)
 	nc, err := natsd.Connect(d, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return bellOn(p.t, nc)
 }
 
@@ -29,9 +27,7 @@ func ways(t *testing.T) map[string]struct {
 } {
 	fixture := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	const ca, cert, key = "testdata/cert.pem", "testdata/cert.pem", "testdata/key.pem" // the server runs in this folder, too

@@ -16,9 +16,7 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 			b.o.Embedded = embedded
 			b.log.ring(t, "A100", 5)
 			r := b.relay()
-			if err := r.RunOnce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.RunOnce(t.Context()))
 			last := b.log.list("A100")[4].ID
 			b.log.erase(5)
 			if n, err := r.erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {
@@ -26,11 +24,11 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 			}
 			p.kill()
 			p.start()
-			b.log.cursor = events.Cursor{} // as of a store that was set back
+			must(t, b.log.Acknowledge(events.Cursor{}, nil)) // as of a store that was set back
 			eventually(t, "offered again", func() bool { return b.relay().RunOnce(t.Context()) == nil })
 			b.log.ring(t, "A100", 1)
 			b.deliver()
-			b.log.cursor = events.Cursor{}
+			must(t, b.log.Acknowledge(events.Cursor{}, nil))
 			b.deliver()
 			seen := map[string]int{}
 			for _, m := range held(t, b.js, "listings.v1.>") {
@@ -51,18 +49,14 @@ func TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t)
 	b := p.bell()
-	b.o.StoreID = "s1"
 	b.log.ring(t, "A100", 1)
 	b.deliver()
 	other, found := p.bell(), contactRequest(t, "A100", 9, "Guten Tag")
-	other.o.StoreID, other.log.storeID = "s2", "s2"
 	other.log.append(found)
 	other.deliver()
 	b.log.ring(t, "A100", 2)
 	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	last := b.log.list("A100")[2].ID
 	b.log.erase(3)
 	if n, err := r.erase(t.Context(), "A100", func(e events.Event) bool { return e.ID == last }); n != 1 || err != nil {

@@ -28,9 +28,7 @@ func TestAnEventTooLargeForTheServerIsShortenedAndHoldsNothingUp(t *testing.T) {
 			Truncated bool            `json:"truncated"`
 			Record    json.RawMessage `json:"record"`
 		}
-		if err := json.Unmarshal(m.Data, &p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(m.Data, &p))
 		if large := i == 1 || i == 2; p.Truncated != large || (p.Record == nil) != large {
 			t.Errorf("event %d: truncated %v", i+1, p.Truncated)
 		}
@@ -62,20 +60,12 @@ func TestTheHeartbeatIsWhatTheContractSays(t *testing.T) {
 	b.log.ring(t, "C#300", 3)
 	b.deliver()
 	sub, err := b.nc.SubscribeSync("listings.heartbeat.*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.relay().Heartbeat("C#300", "watching"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, b.relay().Heartbeat("C#300", "watching"))
 	m, err := sub.NextMsg(time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var beat map[string]any
-	if err := json.Unmarshal(m.Data, &beat); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(m.Data, &beat))
 	at, err := time.Parse(time.RFC3339, fmt.Sprint(beat["at"]))
 	if m.Subject != "listings.heartbeat.C=23300" || len(beat) != 4 || beat["agencyId"] != "C#300" ||
 		beat["lastSequence"] != 3.0 || beat["state"] != "watching" || err != nil || time.Since(at) > time.Minute {
@@ -165,9 +155,7 @@ func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	s, err := b.js.Stream(t.Context(), "OTHER")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := s.CachedInfo().State.Msgs; n != 0 {
 		t.Fatalf("the other stream holds %d messages", n)
 	}

@@ -1,170 +1,127 @@
 package relay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
-	"sort"
-	"sync"
 	"testing"
 	"time"
 
 	"doorbell/events"
 	"doorbell/schemas/schematest"
+	"doorbell/store"
 )
 
-// memLog is an event log that forgets nothing and can be made to fail.
-type memLog struct {
-	mu       sync.Mutex
-	events   []events.Event // in the order of their positions, which have gaps behind a reserved one
-	last     uint64
-	cursor   events.Cursor
-	newest   map[string]uint64
-	onAppend func()
-	storeID  string
-	broken   error // of Acknowledge
-	commits  int   // of the cursor
+// eventLog is a store that can be set back and made to fail.
+type eventLog struct {
+	*store.Store
+	t      testing.TB
+	dir    string
+	wake   func()
+	at     time.Time // when what is appended is recorded; zero: now
+	broken error     // of Acknowledge
 }
 
-func newMemLog() *memLog { return &memLog{newest: map[string]uint64{}, storeID: "s1"} }
+func newLog(t testing.TB) *eventLog {
+	t.Helper()
+	l := &eventLog{t: t, dir: t.TempDir()}
+	l.open()
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l
+}
 
-func (l *memLog) Agencies() ([]string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []string
-	for _, e := range l.events {
-		if !slices.Contains(all, e.AgencyID) {
-			all = append(all, e.AgencyID)
+func (l *eventLog) open() {
+	l.t.Helper()
+	now := func() time.Time {
+		if l.at.IsZero() {
+			return time.Now()
 		}
+		return l.at
 	}
-	sort.Strings(all)
-	return all, nil
-}
-
-func (l *memLog) Events(after uint64, limit, maxBytes int) ([]events.Event, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := sort.Search(len(l.events), func(i int) bool { return l.events[i].Sequence > after })
-	size := 0
-	var found []events.Event
-	for _, e := range l.events[next:] {
-		if size += len(e.Data); len(found) > 0 && (len(found) >= limit || size > maxBytes) {
-			break
-		}
-		found = append(found, e)
+	var err error
+	l.Store, err = store.Open(store.Options{Dir: l.dir, BaseURL: "https://api.example.org", Now: now})
+	must(l.t, err)
+	if l.wake != nil {
+		l.Store.OnAppend(l.wake)
 	}
-	return found, nil
 }
 
-func (l *memLog) Lookup(position uint64) (events.Event, bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if e.Sequence == position {
-			return e, true, nil
-		}
+func (l *eventLog) OnAppend(wake func()) {
+	l.wake = wake
+	l.Store.OnAppend(wake)
+}
+
+// Agencies are those with events: nothing else is remembered of them.
+func (l *eventLog) Agencies() ([]string, error) {
+	all, err := l.Events(0, 1<<30, 1<<40)
+	found := map[string]bool{}
+	for _, e := range all {
+		found[e.AgencyID] = true
 	}
-	return events.Event{}, false, nil
+	return slices.Sorted(maps.Keys(found)), err
 }
 
-func (l *memLog) LastPosition() (uint64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last, nil
-}
-
-func (l *memLog) Reserve(position uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = max(l.last, position)
-	return nil
-}
-
-func (l *memLog) Cursor() (events.Cursor, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cursor, nil
-}
-
-func (l *memLog) Acknowledge(c events.Cursor, newest map[string]uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *eventLog) Acknowledge(c events.Cursor, newest map[string]uint64) error {
 	if l.broken != nil {
 		return l.broken
 	}
-	c.Highest = max(c.Highest, c.Position, l.cursor.Highest)
-	l.cursor = c
-	l.commits++
-	for agency, position := range newest {
-		l.newest[agency] = max(l.newest[agency], position)
-	}
-	return nil
+	return l.Store.Acknowledge(c, newest)
 }
 
-func (l *memLog) Last(agency string) (uint64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.newest[agency], nil
-}
-
-func (l *memLog) OnAppend(wake func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onAppend = wake
+// cursor is how far the log is published.
+func (l *eventLog) cursor() events.Cursor {
+	l.t.Helper()
+	c, err := l.Cursor()
+	must(l.t, err)
+	return c
 }
 
 // erase takes the person out of the events with these positions.
-func (l *memLog) erase(positions ...uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, e := range l.events {
-		if slices.Contains(positions, e.Sequence) {
-			l.events[i] = e.Erase()
+func (l *eventLog) erase(positions ...uint64) {
+	l.t.Helper()
+	for _, position := range positions {
+		e, _, err := l.Lookup(position)
+		must(l.t, err)
+		_, err = l.Erase(e.AgencyID, []store.Request{store.RequestOf(e)})
+		must(l.t, err)
+	}
+}
+
+// append adds events made by events.New, in one commit.
+func (l *eventLog) append(list ...events.Event) {
+	l.t.Helper()
+	must(l.t, l.Update(func(tx *store.Tx) error {
+		for _, e := range list {
+			schematest.Validate(l.t, string(e.Type), e.Data) // a test appends nothing that no doorbell would
+			if _, err := tx.Append(e); err != nil {
+				return err
+			}
 		}
-	}
+		return nil
+	}))
 }
 
-// append adds an event made by events.New.
-func (l *memLog) append(e events.Event) {
-	l.mu.Lock()
-	l.add(e, time.Now())
-	l.mu.Unlock()
-	l.tell()
-}
-
-func (l *memLog) add(e events.Event, recorded time.Time) {
-	if err := schematest.Check(string(e.Type), e.Data); err != nil {
-		panic(err) // a test appends what no doorbell would
-	}
-	l.last++
-	l.events = append(l.events, e.Stamp(l.last, recorded, l.storeID))
-}
-
-// tell says that the log has grown.
-func (l *memLog) tell() {
-	l.mu.Lock()
-	wake := l.onAppend
-	l.mu.Unlock()
-	if wake != nil {
-		wake()
-	}
-}
-
-// ring appends n contact requests of an agency, in one commit.
-func (l *memLog) ring(t testing.TB, agency string, n int) {
+// ring appends n contact requests of an agency.
+func (l *eventLog) ring(t testing.TB, agency string, n int) {
 	t.Helper()
-	l.ringAt(t, agency, n, time.Now())
-}
-
-func (l *memLog) ringAt(t testing.TB, agency string, n int, recorded time.Time) {
-	t.Helper()
+	number := len(l.list(agency))
+	var all []events.Event
 	for range n {
-		number := len(l.list(agency)) + 1
-		l.mu.Lock()
-		l.add(contactRequest(t, agency, number, "Guten Tag"), recorded)
-		l.mu.Unlock()
+		number++
+		all = append(all, contactRequest(t, agency, number, "Guten Tag"))
 	}
-	l.tell()
+	l.append(all...)
+}
+
+func (l *eventLog) ringAt(t testing.TB, agency string, n int, recorded time.Time) {
+	t.Helper()
+	l.at = recorded
+	l.ring(t, agency, n)
+	l.at = time.Time{}
 }
 
 func contactRequest(t testing.TB, agency string, number int, message string) events.Event {
@@ -177,41 +134,33 @@ func contactRequest(t testing.TB, agency string, number int, message string) eve
 		Contact:             events.Contact{LastName: "Beispiel", Message: message},
 		Record:              []byte(`{"id":1}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
-// copyOf is the log as another process with a copy of the store would see it.
-func (l *memLog) copyOf() *memLog {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := newMemLog()
-	c.events, c.last, c.cursor, c.storeID = slices.Clone(l.events), l.last, l.cursor, l.storeID
-	return c
+// backup is a copy of the store.
+func (l *eventLog) backup() []byte {
+	l.t.Helper()
+	var b bytes.Buffer
+	must(l.t, l.Backup(&b, func(int64) {}))
+	return b.Bytes()
 }
 
-// setBack takes the log back to what a copy of it was.
-func (l *memLog) setBack(to *memLog) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events, l.last, l.cursor = slices.Clone(to.events), to.last, to.cursor
-}
-
-func (l *memLog) list(agency string) (all []events.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if e.AgencyID == agency {
-			all = append(all, e)
-		}
+// setBack puts a backup in the place of the store; nil: it is lost.
+func (l *eventLog) setBack(to []byte) {
+	l.t.Helper()
+	path := filepath.Join(l.dir, "doorbell.db")
+	err := errors.Join(l.Close(), os.Remove(path))
+	if to != nil {
+		err = errors.Join(err, os.WriteFile(path, to, 0o600))
 	}
-	return all
+	must(l.t, err)
+	l.open()
 }
 
-func (l *memLog) breakCommits() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = errors.New("commit: input/output error")
+func (l *eventLog) list(agency string) []events.Event {
+	l.t.Helper()
+	all, _, err := l.EventsAfter(agency, 0, 1<<30, 1<<40)
+	must(l.t, err)
+	return all
 }

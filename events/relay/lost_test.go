@@ -28,9 +28,9 @@ func newFolderBell(t testing.TB) (b *bell, folder string) {
 }
 
 // newBellOn is a second doorbell at the server of the first.
-func newBellOn(b *bell, log *memLog) *bell {
+func newBellOn(b *bell, log *eventLog) *bell {
 	twin := *b
-	twin.log, twin.o.Log, twin.o.StoreID = log, log, log.storeID
+	twin.log, twin.o.Log, twin.o.StoreID = log, log, log.ID()
 	twin.o.Conn.Conn = b.connect()
 	return &twin
 }
@@ -39,12 +39,8 @@ func (b *bell) whileDown(do func() error) {
 	b.t.Helper()
 	b.server.Shutdown()
 	eventually(b.t, "the end noticed", func() bool { return !b.nc.IsConnected() })
-	if err := do(); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := b.server.Restart(context.Background()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, do())
+	must(b.t, b.server.Restart(context.Background()))
 	eventually(b.t, "connected again", func() bool { return b.nc.IsConnected() })
 }
 
@@ -61,9 +57,7 @@ func (b *bell) backup(folder string) (restore func()) {
 
 func (b *bell) makeAnew() {
 	b.t.Helper()
-	if err := b.js.DeleteStream(b.t.Context(), "LISTINGS"); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.js.DeleteStream(b.t.Context(), "LISTINGS"))
 	eventually(b.t, "a new stream", func() bool {
 		_, err := b.js.CreateStream(b.t.Context(), b.o.StreamConfig())
 		return err == nil
@@ -85,23 +79,17 @@ func TestAStreamThatIsMadeAnewIsFilledFromTheLog(t *testing.T) {
 			b.o.Embedded = c.embeds
 			b.log.ring(t, "A100", 10)
 			r := b.relay()
-			if err := r.RunOnce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.RunOnce(t.Context()))
 			b.makeAnew()
 			for range c.strays {
 				b.stray("listings.v1.A100.test")
 			}
-			if err := b.stream().Purge(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.stream().Purge(t.Context()))
 			b.log.ring(t, "A100", 2)
 			if !c.running {
 				r = b.relay()
 			}
-			if err := r.RunOnce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.RunOnce(t.Context()))
 			exactlyOnce(t, b.js, b.log, "A100", 0)
 			if n := b.resent(); n != 10 {
 				t.Errorf("%d are marked as offered again", n)
@@ -121,8 +109,7 @@ func TestALostTailIsOfferedAgain(t *testing.T) {
 			b.log.ring(t, "A100", 8)
 			b.deliver()
 			restore()
-			other := newMemLog()
-			other.storeID = "s2"
+			other := newLog(t)
 			other.ring(t, "B200", behind)
 			newBellOn(b, other).deliver()
 			b.deliver()
@@ -145,18 +132,13 @@ func TestALostTailIsNoticedBehindAReconnect(t *testing.T) {
 	restore := b.backup(folder)
 	b.log.ring(t, "A100", 8)
 	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	restore()
-	other := newMemLog()
-	other.storeID = "s2"
+	other := newLog(t)
 	other.ring(t, "B200", 12)
 	newBellOn(b, other).deliver()
 	b.log.ring(t, "A100", 1)
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
@@ -165,17 +147,13 @@ func TestWhatWasPurgedOrDeletedStaysSo(t *testing.T) {
 	b.log.ring(t, "A100", 6)
 	b.deliver()
 	s := b.stream()
-	if err := s.DeleteMsg(t.Context(), 6); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.DeleteMsg(t.Context(), 6))
 	b.log.ring(t, "A100", 1)
 	b.deliver()
 	if got := held(t, b.js, ">"); len(got) != 6 {
 		t.Errorf("%d messages, 1 of 7 was deleted", len(got))
 	}
-	if err := s.Purge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Purge(t.Context()))
 	b.log.ring(t, "A100", 2)
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 7)
@@ -206,10 +184,8 @@ func TestWhatMayHaveBeenSentBeforeTheWindowIsLookedFor(t *testing.T) {
 		}
 		b.log.ring(t, "A100", 3)
 		b.deliver()
-		saved := b.log.copyOf()
 		b.log.ring(t, "A100", 3)
-		saved.events = b.log.list("A100")
-		saved.last = 6
+		saved := b.log.backup()
 		b.deliver()
 		b.log.setBack(saved)
 		time.Sleep(100 * time.Hour)
@@ -223,7 +199,7 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 5)
 	b.deliver()
-	backup := b.log.copyOf()
+	backup := b.log.backup()
 	b.log.ring(t, "A100", 5)
 	b.deliver()
 	b.log.setBack(backup)
@@ -233,9 +209,7 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 		return nil
 	}
 	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	if !slices.Equal(setBack, []string{"A100"}) {
 		t.Errorf("set back: %v", setBack)
 	}
@@ -243,9 +217,7 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	if all := b.log.list("A100"); all[5].Sequence != 11 {
 		t.Errorf("the log goes on with position %d", all[5].Sequence)
 	}
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
@@ -256,9 +228,7 @@ func redacted(t *testing.T) events.Event {
 		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "seefeld#1#H2#", ContactRequestID: "A100-1",
 		Identity: events.IdentityID, RedactedFields: []string{"email"}, Revision: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -266,7 +236,7 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
 	b.deliver()
-	backup := b.log.copyOf()
+	backup := b.log.backup()
 	b.log.append(redacted(t))
 	b.deliver()
 	var got []string
@@ -282,9 +252,11 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 	}
 	b.log.setBack(backup)
 	b.deliver()
-	b.log.setBack(newMemLog())
+	first := b.log.list("A100")[0]
+	b.log.setBack(nil)
+	b.o.StoreID = b.log.ID()
 	since, err := b.relay().WatchedSince(t.Context(), "A100")
-	if err != nil || !since.Equal(backup.list("A100")[0].RecordedTime) {
+	if err != nil || !since.Equal(first.RecordedTime) {
 		t.Errorf("watched since %s, %v", since, err)
 	}
 	if want := []string{"A100 seefeld#1#H2#", "A100 seefeld#1#H2#"}; !slices.Equal(got, want) {
@@ -296,7 +268,7 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
-	backup := b.log.copyOf()
+	backup := b.log.backup()
 	b.log.append(redacted(t))
 	b.deliver()
 	b.log.setBack(backup)
@@ -324,9 +296,7 @@ func TestAStoreThatNeverWatchedAnAgencyAsksSinceWhen(t *testing.T) {
 	since := func() time.Time {
 		t.Helper()
 		at, err := r.WatchedSince(t.Context(), "A100")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return at
 	}
 	if at := since(); !at.IsZero() {
@@ -334,23 +304,16 @@ func TestAStoreThatNeverWatchedAnAgencyAsksSinceWhen(t *testing.T) {
 	}
 	now := time.Now()
 	gone, err := events.New(&events.WatchStale{Common: events.Common{AgencyID: "A100", ObservedAt: now}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.log.ringAt(t, "B200", 1, now.Add(-9*24*time.Hour))
-	b.log.mu.Lock()
-	b.log.add(gone, now.Add(-8*24*time.Hour))
-	b.log.mu.Unlock()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b.log.at = now.Add(-8 * 24 * time.Hour)
+	b.log.append(gone)
+	must(t, r.RunOnce(t.Context()))
 	if at := since(); now.Sub(at).Round(time.Hour) != 8*24*time.Hour {
 		t.Errorf("without a contact request: %s ago", now.Sub(at))
 	}
 	b.log.ringAt(t, "A100", 1, now.Add(-time.Hour))
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	if at := since(); now.Sub(at).Round(time.Hour) != 49*time.Hour {
 		t.Errorf("with one: %s ago", now.Sub(at))
 	}
@@ -359,8 +322,7 @@ func TestAStoreThatNeverWatchedAnAgencyAsksSinceWhen(t *testing.T) {
 func TestASecondDoorbellIsWarnedAboutAndDoublesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBell(t)
-		other := b.log.copyOf()
-		other.storeID = "s2"
+		other := newLog(t)
 		twin := newBellOn(b, other)
 		first, second := b.relay(), twin.relay()
 		stopFirst, stopSecond := b.start(first), twin.start(second)
@@ -386,14 +348,13 @@ func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	b, folder := newFolderBell(t)
-	other := newMemLog()
-	other.storeID = "s2"
+	other := newLog(t)
 	twin := newBellOn(b, other)
 	stop, stopTwin := b.start(b.relay()), twin.start(twin.relay())
 	agencies := []string{"A100", "B200"}
 	count := map[string]int{}
 	for range 10 * *rounds {
-		backup := b.log.copyOf()
+		backup := b.log.backup()
 		for _, a := range agencies {
 			n := random.IntN(30)
 			b.log.ring(t, a, n)
@@ -410,9 +371,9 @@ func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
 			count["restarted"]++
 		case 2: // the process ends, and its store is put back
 			stop()
-			lost := len(b.log.list("A100")) - len(backup.list("A100"))
-			lostB := len(b.log.list("B200")) - len(backup.list("B200"))
+			lost, lostB := len(b.log.list("A100")), len(b.log.list("B200"))
 			b.log.setBack(backup)
+			lost, lostB = lost-len(b.log.list("A100")), lostB-len(b.log.list("B200"))
 			stop = b.start(b.relay())
 			b.log.ring(t, "A100", lost)
 			b.log.ring(t, "B200", lostB)
@@ -454,16 +415,14 @@ func TestIDsAreKnownForAsLongAsTheStreamKeepsMessages(t *testing.T) {
 		b := newBell(t)
 		b.o.MaxAge = 30 * 24 * time.Hour
 		b.log.ring(t, "A100", 20)
-		never := b.log.copyOf() // its cursor was lost
+		never := b.log.backup() // its cursor was lost
 		b.deliver()
 		b.log.setBack(never)
 		b.deliver()
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 		b.server.Shutdown()
 		time.Sleep(29 * 24 * time.Hour)
-		if err := b.server.Restart(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.server.Restart(context.Background()))
 		within(t, 10*time.Second, "connected", b.nc.IsConnected)
 		b.log.setBack(never)
 		b.deliver()

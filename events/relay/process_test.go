@@ -57,16 +57,12 @@ type process struct {
 func startProcess(t testing.TB, settings ...string) *process {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &process{t: t, folder: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
 	l.Close()
 	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream { store_dir: %q, sync_interval: always }\n%s",
 		p.port, filepath.Join(p.folder, "js"), strings.Join(settings, "\n"))
-	if err := os.WriteFile(filepath.Join(p.folder, "server.conf"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.folder, "server.conf"), []byte(text), 0o600))
 	t.Cleanup(p.kill)
 	p.start()
 	return p
@@ -75,18 +71,14 @@ func startProcess(t testing.TB, settings ...string) *process {
 // start starts the server again where it was.
 func (p *process) start() {
 	p.t.Helper()
-	if err := natsdtest.AwaitPort("127.0.0.1", p.port); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, natsdtest.AwaitPort("127.0.0.1", p.port))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverConfig+"="+filepath.Join(p.folder, "server.conf"))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // ends with us, should we be killed
 		p.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, cmd.Start())
 	eventually(p.t, "the server listens", func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
 		if err == nil {
@@ -158,9 +150,7 @@ func (p *process) bell() *bell {
 	nc, err := nats.Connect("nats://127.0.0.1:"+strconv.Itoa(p.port), nats.SetCustomDialer(p), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // broken pipes are what this is about
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return bellOn(p.t, nc)
 }
 
@@ -204,9 +194,7 @@ func TestAnExternalStreamIsMadeWhenMissingAndNeverChanged(t *testing.T) {
 	b.deliver()
 	b.o.MaxAge = time.Hour
 	r := b.relay()
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RunOnce(t.Context()))
 	if age := b.stream().CachedInfo().Config.MaxAge; age != 0 {
 		t.Fatalf("the external stream was changed: max age %s", age)
 	}

@@ -57,7 +57,7 @@ type bell struct {
 	server *natsd.Server
 	nc     *nats.Conn
 	js     jetstream.JetStream
-	log    *memLog
+	log    *eventLog
 	o      Options
 }
 
@@ -68,19 +68,15 @@ func newBell(t testing.TB, change ...func(*natsd.Options)) *bell {
 		c(&o)
 	}
 	s, err := natsd.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
-	b := &bell{t: t, server: s, log: newMemLog()}
+	b := &bell{t: t, server: s, log: newLog(t)}
 	b.nc = b.connect()
 	b.js, err = jetstream.New(b.nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.o = Options{
 		Log: b.log, Conn: stream.Conn{Conn: b.nc}, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Manage: true,
-		StoreID: "s1", Logger: slog.New(slog.NewTextHandler(logTo(t), nil)),
+		StoreID: b.log.ID(), Logger: slog.New(slog.NewTextHandler(logTo(t), nil)),
 	}
 	return b
 }
@@ -90,12 +86,10 @@ func bellOn(t testing.TB, nc *nats.Conn) *bell {
 	t.Helper()
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bell{t: t, nc: nc, js: js, log: newMemLog()}
+	must(t, err)
+	b := &bell{t: t, nc: nc, js: js, log: newLog(t)}
 	b.o = Options{
-		Log: b.log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, StoreID: "s1",
+		Log: b.log, Conn: stream.Conn{Conn: nc}, Prefix: "listings", Stream: "LISTINGS", Manage: true, StoreID: b.log.ID(),
 		AckWait: 2 * time.Second,
 	}
 	return b
@@ -111,9 +105,7 @@ func logTo(t testing.TB) io.Writer {
 func (b *bell) connect(opts ...nats.Option) *nats.Conn {
 	b.t.Helper()
 	nc, err := b.server.Connect("test", opts...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(nc.Close)
 	return nc
 }
@@ -121,27 +113,21 @@ func (b *bell) connect(opts ...nats.Option) *nats.Conn {
 func (b *bell) relay() *Relay {
 	b.t.Helper()
 	r, err := New(b.o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return r
 }
 
 // deliver runs a new relay, as after a restart, until all is published.
 func (b *bell) deliver() {
 	b.t.Helper()
-	if err := b.relay().RunOnce(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.relay().RunOnce(b.t.Context()))
 }
 
 // stream is the stream as it is.
 func (b *bell) stream() jetstream.Stream {
 	b.t.Helper()
 	s, err := b.js.Stream(b.t.Context(), "LISTINGS")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return s
 }
 
@@ -168,9 +154,7 @@ func (b *bell) resent() (n int) {
 func held(t testing.TB, js jetstream.JetStream, filter string) []*jetstream.RawStreamMsg {
 	t.Helper()
 	all, err := read(t.Context(), js, filter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -190,7 +174,7 @@ func read(ctx context.Context, js jetstream.JetStream, filter string) (all []*je
 
 // compared is how messages of an agency differ from its log, from one event on: the events that they lack, those that are
 // there twice or of nobody, and those in another order that were not offered again.
-func compared(all []*jetstream.RawStreamMsg, log *memLog, agency string, from int) (missing, wrong, disordered []string) {
+func compared(all []*jetstream.RawStreamMsg, log *eventLog, agency string, from int) (missing, wrong, disordered []string) {
 	want, last := map[string]bool{}, ""
 	for _, e := range log.list(agency)[from:] {
 		want[e.ID] = true
@@ -214,7 +198,7 @@ func compared(all []*jetstream.RawStreamMsg, log *memLog, agency string, from in
 	return slices.Collect(maps.Keys(want)), wrong, disordered
 }
 
-func exactlyOnce(t testing.TB, js jetstream.JetStream, log *memLog, agency string, from int) {
+func exactlyOnce(t testing.TB, js jetstream.JetStream, log *eventLog, agency string, from int) {
 	t.Helper()
 	all := held(t, js, events.AgencyFilter("listings", agency))
 	if missing, wrong, disordered := compared(all, log, agency, from); len(missing)+len(wrong)+len(disordered) > 0 {
@@ -292,9 +276,7 @@ func TestEventsOfThreeAgenciesArriveOnceAndInOrder(t *testing.T) {
 		t.Fatalf("cursor %+v", c)
 	}
 	info, err := b.js.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := info.CachedInfo().State.Msgs; n != 500 {
 		t.Fatalf("the stream holds %d messages", n)
 	}
@@ -326,7 +308,7 @@ func TestAMessageHasTheHeadersOfTheContract(t *testing.T) {
 func TestACommitOfTheCursorThatFailsEndsTheRelay(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
-	b.log.breakCommits()
+	b.log.broken = errors.New("commit: input/output error")
 	if err := b.relay().Run(t.Context()); !errors.Is(err, ErrLog) {
 		t.Fatalf("Run: %v", err)
 	}
@@ -339,9 +321,7 @@ func TestDrainPublishesWhatIsThereOrGivesUpWithItsContext(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 250) // three reads of the log
 	r := b.relay()
-	if err := r.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Drain(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	b.server.Shutdown()
 	if err := r.Drain(t.Context()); err != nil {
@@ -357,5 +337,12 @@ func TestDrainPublishesWhatIsThereOrGivesUpWithItsContext(t *testing.T) {
 	s := r.Status()
 	if n := s.Published[events.TypeContactRequestCreated]; n != 250 || s.Failures[reasonGone] == 0 || s.Open {
 		t.Errorf("status %+v", s)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,9 +62,7 @@ func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
 		b.log.ring(t, "A100", 3)
 		stop := b.start(b.relay())
 		within(t, time.Second, "published", func() bool { return b.published("A100") })
-		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.js.DeleteStream(t.Context(), "LISTINGS"))
 		within(t, 61*time.Minute, "offered again", func() bool { return b.holdsAll("A100") })
 		stop()
 		exactlyOnce(t, b.js, b.log, "A100", 0)
@@ -92,8 +90,8 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 		if s := r.Status(); s.Problem == "" || !s.Open || s.Failures[reasonFull] == 0 || time.Since(s.Turned) > time.Minute {
 			t.Errorf("status %+v", s)
 		}
-		if n := len(held(t, b.js, ">")); b.log.cursor.Highest != uint64(n) {
-			t.Errorf("the cursor says %d, the stream holds %d", b.log.cursor.Highest, n)
+		if n := len(held(t, b.js, ">")); b.log.cursor().Highest != uint64(n) {
+			t.Errorf("the cursor says %d, the stream holds %d", b.log.cursor().Highest, n)
 		}
 		c := b.o.StreamConfig()
 		c.MaxBytes = 1 << 20
@@ -122,9 +120,7 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 		if n := log.count("level=ERROR") + log.count("level=WARN"); n < 1 || n > 6 {
 			t.Errorf("%d lines about an outage of 72 hours:\n%s", n, &log)
 		}
-		if err := b.server.Restart(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.server.Restart(context.Background()))
 		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
 		stop()
 		exactlyOnce(t, b.js, b.log, "A100", 0)

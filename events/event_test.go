@@ -28,17 +28,13 @@ func example(t testing.TB, kind events.Type) (map[string][]string, []byte) {
 		t.Fatalf("%s has no example", kind)
 	}
 	var flat map[string]string
-	if err := json.Unmarshal(headerFile, &flat); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(headerFile, &flat))
 	header := map[string][]string{}
 	for name, value := range flat {
 		header[name] = []string{value}
 	}
 	var data bytes.Buffer
-	if err := json.Compact(&data, dataFile); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Compact(&data, dataFile))
 	return header, data.Bytes()
 }
 
@@ -54,18 +50,14 @@ func exampleEvent(t testing.TB, kind events.Type) events.Event {
 func exampleOf[P events.Payload](t testing.TB, kind events.Type) P {
 	t.Helper()
 	p, err := exampleEvent(t, kind).Payload()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.(P)
 }
 
 func newEvent(t testing.TB, p events.Payload) events.Event {
 	t.Helper()
 	e, err := events.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -97,9 +89,7 @@ func TestAPinnedExampleIsWrittenAsItWasRead(t *testing.T) {
 				t.Errorf("header\n%v\nwant\n%v", got, header)
 			}
 			p, err := e.Payload()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			again := newEvent(t, p).Stamp(e.Sequence, e.RecordedTime, e.StoreID)
 			if string(again.Data) != string(data) {
 				t.Errorf("payload\n%s\nwant\n%s", again.Data, data)
@@ -175,5 +165,12 @@ func TestTwoEqualHaltsHaveTwoIDsAndAStampedOneKeepsItsOwn(t *testing.T) {
 	scoped.Scope = events.ScopeContactRequests
 	if newEvent(t, scoped).Stamp(1, halted.Time, "s").ID == first.ID {
 		t.Error("two scopes have one id")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -51,15 +51,11 @@ func TestFromTwoKiBOnEveryEventFitsAndIsStillValid(t *testing.T) {
 		for _, text := range []string{"", "a", strings.Repeat("ä", 20), strings.Repeat("\x01", 300), strings.Repeat(`"\`, 2_000), strings.Repeat("😀", 3_000)} {
 			e := exampleEvent(t, kind)
 			var payload node
-			if err := json.Unmarshal(e.Data, &payload); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(e.Data, &payload))
 			fill("", payload, text)
 			for _, payload["agencyId"] = range agencies {
 				data, err := json.Marshal(payload)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				e.AgencyID, e.StoreID, e.Data = payload["agencyId"].(string), strings.Repeat("s", 64), data
 				e.Reference, _ = payload["propertyReferenceId"].(string)
 				for _, most := range limits {

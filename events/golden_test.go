@@ -26,9 +26,7 @@ func TestTheBytesOfAnEventNeverChange(t *testing.T) {
 		pinned[file] = true
 		t.Run(name, func(t *testing.T) {
 			line, err := e.AppendJSON(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got bytes.Buffer
 			header := e.Header()
 			for _, key := range slices.Sorted(maps.Keys(header)) {
@@ -36,14 +34,10 @@ func TestTheBytesOfAnEventNeverChange(t *testing.T) {
 			}
 			got.WriteString("\n" + string(e.Data) + "\n\n" + string(line) + "\n")
 			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, got.Bytes(), 0o600))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !bytes.Equal(got.Bytes(), want) {
 				t.Errorf("published as\n%s\nwant\n%s", got.Bytes(), want)
 			}
@@ -51,9 +45,7 @@ func TestTheBytesOfAnEventNeverChange(t *testing.T) {
 		})
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if !pinned[file] {
 			t.Errorf("%s pins no event any more", file)

@@ -115,9 +115,7 @@ func TestALaterTypeIsDecodedButHasNoPayloadHere(t *testing.T) {
 	header, data := example(t, events.TypeInsertionAppeared)
 	header["ce-type"] = []string{"insertion.merged"}
 	e, err := events.Decode(header, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p, err := e.Payload(); err == nil {
 		t.Errorf("payload %T", p)
 	}

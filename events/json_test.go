@@ -14,9 +14,7 @@ import (
 func checkRoundTrips(t testing.TB, e events.Event) {
 	t.Helper()
 	line, err := e.AppendJSON(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if bytes.ContainsAny(line, "\n\r") {
 		t.Fatalf("more than one line: %q", line)
 	}
@@ -29,9 +27,7 @@ func checkRoundTrips(t testing.TB, e events.Event) {
 		t.Fatalf("the line\n%s\ncame back as\n%s\n%v", line, again, err)
 	}
 	fromHeader, err := events.Decode(fromLine.Header(), fromLine.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(fromLine.Header()["ce-subject"]) == 0 {
 		fromHeader.Reference = fromLine.Reference // too long for a header
 	}
@@ -52,9 +48,7 @@ func TestDataThatIsNoJSONCannotBeALine(t *testing.T) {
 func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
 	const secret = "nora.beispiel"
 	line, err := exampleEvent(t, events.TypeWatchStale).AppendJSON(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole := string(line)
 	for _, line := range []string{
 		``, `null`, `[]`, `{}`, secret, `{"id":{"` + secret + `":1}}`,

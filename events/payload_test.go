@@ -39,13 +39,9 @@ func TestStructsAndSchemasHaveTheSameMembers(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			file, _ := schemas.Schema(string(kind))
 			var schema node
-			if err := json.Unmarshal(file, &schema); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(file, &schema))
 			p, err := exampleEvent(t, kind).Payload()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			compare(t, "", reflect.TypeOf(p).Elem(), schema, schema["$defs"].(node))
 		})
 	}

@@ -48,9 +48,7 @@ func TestABackupHoldsWhatTheStoreHeldAtItsBeginning(t *testing.T) {
 func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 	s := open(t, t.TempDir())
 	var whole bytes.Buffer
-	if err := into(s)(&whole); err != nil {
-		t.Fatal(err)
-	}
+	must(t, into(s)(&whole))
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		copy func(io.Writer) error
@@ -121,9 +119,7 @@ func TestAStartCompactsAFileOfWhichHalfIsFree(t *testing.T) {
 	dir := filepath.Dir(furnished(t))
 	path := filepath.Join(dir, "doorbell.db")
 	was, err := store.Verify(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := open(t, dir)
 	update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "large", bytes.Repeat([]byte("1"), 32<<20)) })
 	update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "large", []byte("1")) })
@@ -162,9 +158,7 @@ func TestACompactedStoreHasTwoHeadsThatLeadToAllOfIt(t *testing.T) {
 			t.Fatalf("it was not compacted: %v", err)
 		}
 		want, err := everything(s)
-		if err := errors.Join(err, s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, s.Close()))
 		path := filepath.Join(dir, "doorbell.db")
 		b := []byte(contents(t, dir)["doorbell.db"])
 		b[at] ^= 0x7f
@@ -174,9 +168,7 @@ func TestACompactedStoreHasTwoHeadsThatLeadToAllOfIt(t *testing.T) {
 			t.Fatalf("byte %d: %v", at, err)
 		}
 		got, err := everything(s)
-		if err := errors.Join(err, s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, s.Close()))
 		if !maps.Equal(got, want) {
 			t.Fatalf("byte %d: it holds something else", at)
 		}

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,9 +22,7 @@ func BenchmarkRemember(b *testing.B) {
 		b.StopTimer()
 		dir := b.TempDir()
 		s, err := store.Open(store.Options{Dir: dir, BaseURL: "http://127.0.0.1:1"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.StartTimer()
 		random := rand.New(rand.NewPCG(1, 2))
 		order := random.Perm(insertions)
@@ -43,18 +40,12 @@ func BenchmarkRemember(b *testing.B) {
 		}
 		b.StopTimer()
 		info, err := os.Stat(s.Path())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		used, err := s.InUse()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.ReportMetric(float64(info.Size())/float64(count), "file-B/contact-request")
 		b.ReportMetric(float64(used)/float64(count), "used-B/contact-request")
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Close())
 	}
 }
 
@@ -77,9 +68,7 @@ func remember(b *testing.B, s *store.Store, insertions []int, history int) {
 		}
 		return nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 }
 
 // remembered is a contact request with the fields of the contract's example.
@@ -96,50 +85,4 @@ func remembered(insertion, n int) store.ContactRequest {
 		c.Fields = append(c.Fields, store.Field{Name: name})
 	}
 	return c
-}
-
-// BenchmarkReadContactRequests measures what each poll reads: the 20 contact requests of an insertion.
-func BenchmarkReadContactRequests(b *testing.B) {
-	s := open(b, b.TempDir())
-	remember(b, s, []int{1}, 20)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := s.View(func(tx *store.Tx) error {
-			if n := len(tx.ContactRequests("A100", "seefeld#0#H2#0001")); n != 20 {
-				b.Fatal(n)
-			}
-			return nil
-		}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkReadInsertions measures what a start reads of an agency with 100,000 insertions.
-func BenchmarkReadInsertions(b *testing.B) {
-	s := open(b, b.TempDir())
-	const count, together = 100_000, 1000
-	for from := 0; from < count; from += together {
-		update(b, s, func(tx *store.Tx) (err error) {
-			for n := from; n < from+together; n++ {
-				at := era.Add(time.Duration(n) * time.Millisecond)
-				err = errors.Join(err, tx.PutInsertion("A100", store.Insertion{
-					Reference: fmt.Sprintf("seefeld#%d#H2#%04d", n/7, n), Digest: sha256.Sum256(fmt.Append(nil, n)), Rules: 0xdeadbeef,
-					Episode: 1, Revision: 2, FirstSeen: at, Start: at, Polled: true, Listed: true, Baseline: true, LastPoll: at, Epoch: 3,
-				}))
-			}
-			return err
-		})
-	}
-	for b.Loop() {
-		n := 0
-		if err := s.View(func(tx *store.Tx) error {
-			for range tx.Insertions("A100") {
-				n++
-			}
-			return nil
-		}); err != nil || n != count {
-			b.Fatal(n, err)
-		}
-	}
 }

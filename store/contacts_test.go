@@ -46,9 +46,7 @@ func contactRequests(t *testing.T, s *store.Store, agency, reference string) (al
 		all = tx.ContactRequests(agency, reference)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -30,9 +30,7 @@ func smallDisk(t *testing.T, size string) (dir string, fill, free func()) {
 	ballast := filepath.Join(dir, "ballast")
 	fill = func() {
 		f, err := os.Create(ballast)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		for {
 			if _, err := f.Write(make([]byte, 4096)); err != nil {
@@ -48,9 +46,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 	dir, now := filepath.Join(disk, "data"), era
 	s := openAt(t, dir, &now)
 	for range 40 {
-		if err := large(t, s, 100<<10); err != nil {
-			t.Fatal(err)
-		}
+		must(t, large(t, s, 100<<10))
 		now = now.Add(time.Minute)
 	}
 	publish(t, s, 40)
@@ -98,9 +94,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		if f.Type().IsRegular() {
 			names = append(names, f.Name())
@@ -111,7 +105,5 @@ func filesIn(t *testing.T, dir string) (names []string) {
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 }

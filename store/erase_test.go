@@ -39,18 +39,14 @@ func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Eve
 		}
 	}
 	e, err := events.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
 func erases(t testing.TB, s *store.Store, requests ...store.Request) (erased int) {
 	t.Helper()
 	erased, err := s.Erase("A100", requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return erased
 }
 
@@ -72,9 +68,7 @@ func holding(t testing.TB, s *store.Store) (ids []string) {
 func idOf(t testing.TB, e events.Event) string {
 	t.Helper()
 	var p struct{ ContactRequestID string }
-	if err := json.Unmarshal(e.Data, &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(e.Data, &p))
 	return p.ContactRequestID
 }
 
@@ -231,9 +225,7 @@ func copied(t testing.TB, s *store.Store) (dir string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "doorbell.db"), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -278,9 +270,7 @@ func TestAStoreFromBeforeAnErasureIsKnown(t *testing.T) {
 // TestAllThatBearAnIdAreErased has two people of whom the second got the id of the first.
 func TestAllThatBearAnIdAreErased(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email"}}}
 	if err := s.Update(func(tx *store.Tx) error {

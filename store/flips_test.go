@@ -311,21 +311,15 @@ func everything(s *store.Store) (map[string]string, error) {
 
 func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := furnishInto(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, furnishInto(s))
 	select {
 	case <-s.Failed():
 		t.Error("it is damaged from the beginning")
 	default:
 	}
 	text, err := os.ReadFile(s.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for at := 8192; at < len(text); at += 4096 { // as it was seen from outside: the high byte of the size of a key
 		if binary.NativeEndian.Uint16(text[at+8:]) == 2 {
 			text[at+16+8+3] ^= 0x7f
@@ -335,9 +329,7 @@ func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	if err == nil {
 		_, err = f.WriteAt(text[8192:], 8192)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 	insertions := func(tx *store.Tx) error {
 		for range tx.Insertions("A100") {
 		}

@@ -23,27 +23,17 @@ func TestACopyHoldsTheSnapshotAndTheEventsBeyondTheCursor(t *testing.T) {
 		}
 		return tx.PutAgency("A100", store.Agency{Baselined: true})
 	})
-	if err := s.Acknowledge(events.Cursor{Position: 2, ID: "second"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Acknowledge(events.Cursor{Position: 2, ID: "second"}, nil))
 	dir := t.TempDir()
 	path := filepath.Join(dir, "doorbell.db")
 	for range 2 { // a file that a killed process left is replaced
-		if err := s.CopyUnpublished(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.CopyUnpublished(path))
 	}
-	if err := store.Adopt(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Adopt(path))
 	copied := open(t, dir)
-	if err := s.Acknowledge(events.Cursor{Position: 3, ID: "third"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Acknowledge(events.Cursor{Position: 3, ID: "third"}, nil))
 	other := t.TempDir()
-	if err := s.CopyUnpublished(filepath.Join(other, "doorbell.db")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.CopyUnpublished(filepath.Join(other, "doorbell.db")))
 	if last, err := open(t, other).LastPosition(); err != nil || last != 3 {
 		t.Errorf("positions of a copy without events go on behind %d, %v", last, err)
 	}

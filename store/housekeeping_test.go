@@ -40,9 +40,7 @@ func large(t *testing.T, s *store.Store, size int) error {
 	e, err := events.New(&events.InsertionAppeared{
 		Common: events.Common{AgencyID: "A100", ObservedAt: era}, PropertyReferenceID: "a#b##", Episode: 1, Record: record,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.Update(func(tx *store.Tx) error { _, err := tx.Append(e); return err })
 }
 
@@ -77,9 +75,7 @@ func TestASizeThatIsNearlyReachedIsTold(t *testing.T) {
 			Store: s, Retention: time.Hour, Max: 4 << 20, Changed: func(is store.Space) { told = append(told, is) },
 		})
 		for n := 0; n < 33; n++ { // 33 × 104 kB
-			if err := large(t, s, 100<<10); err != nil {
-				t.Fatal(err)
-			}
+			must(t, large(t, s, 100<<10))
 			pass(time.Minute)
 		}
 		if len(told) != 1 || !told[0].Alarm || told[0].Full || !h.Space().Alarm || h.Space().InUse < 32*(4<<20)/40 {
@@ -100,9 +96,7 @@ func TestAFullStoreLosesItsOldestAcknowledgedEventsFirst(t *testing.T) {
 		s := open(t, dir)
 		h, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 4 << 20})
 		for n := range uint64(100) {
-			if err := large(t, s, 100<<10); err != nil {
-				t.Fatal(err)
-			}
+			must(t, large(t, s, 100<<10))
 			publish(t, s, n+1)
 			pass(time.Minute)
 			if is := h.Space(); is.Full || is.InUse > 4<<20 {
@@ -124,9 +118,7 @@ func TestAFullStoreSaysSoUntilThereIsRoom(t *testing.T) {
 		h, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 4 << 20})
 		written := uint64(0)
 		for ; !s.Full() && written < 100; written++ {
-			if err := large(t, s, 100<<10); err != nil {
-				t.Fatal(err)
-			}
+			must(t, large(t, s, 100<<10))
 			pass(time.Minute)
 		}
 		if !h.Space().Full || written < 30 || written == 100 {
@@ -161,9 +153,7 @@ func TestAFileHasALimitBeyondWhatItMayHold(t *testing.T) {
 	dir := t.TempDir()
 	bounded := func() *store.Store {
 		s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, Max: 4 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s
 	}
 	s := bounded()

@@ -122,9 +122,7 @@ func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T)
 		if err == nil {
 			err = c.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kill := sync.OnceFunc(func() {
 			time.AfterFunc(20*time.Millisecond+rand.N(400*time.Millisecond), func() { c.Process.Kill() })
 		})

@@ -60,9 +60,7 @@ func TestAPositionIsNotUsedAgain(t *testing.T) {
 	publish(t, s, 3)
 	trim(t, s, now.Add(time.Hour), 100, 2)
 	for _, reserved := range []uint64{9, 4} {
-		if err := s.Reserve(reserved); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Reserve(reserved))
 	}
 	s.Close()
 	s = openAt(t, dir, &now)
@@ -84,9 +82,7 @@ func TestTheCursorMayGoBackAndTheHighestPositionStays(t *testing.T) {
 	s := openAt(t, t.TempDir(), &now)
 	ring(t, s, "A100", 5, &now)
 	for _, c := range []events.Cursor{{Position: 4, ID: "x", StreamSequence: 9, StreamCreated: era}, {StreamCreated: now}, {Position: 2, ID: "y", StreamSequence: 1}} {
-		if err := s.Acknowledge(c, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Acknowledge(c, nil))
 		c.Highest = 4
 		if got, err := s.Cursor(); err != nil || got != c {
 			t.Errorf("%+v, %v, want %+v", got, err, c)
@@ -101,9 +97,7 @@ func TestProgressSaysWhatIsUnsentAndSinceWhen(t *testing.T) {
 	ring(t, s, "A100", 3, &now)
 	err := errors.Join(s.Acknowledge(events.Cursor{Position: 2}, map[string]uint64{"B200": 1, "A100": 2}),
 		s.Acknowledge(events.Cursor{Position: 2}, map[string]uint64{"A100": 1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := s.Progress()
 	want := map[string]store.Progress{"B200": {Acknowledged: 1}, "A100": {Acknowledged: 2, Unsent: 2, Oldest: era.Add(3 * time.Minute)}}
 	if err != nil || !reflect.DeepEqual(got, want) {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -7,48 +7,40 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"doorbell/store"
 )
 
 func TestAStoreIsReadWithoutBeingTouched(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Dir: dir, BaseURL: "https://api.example.com", LockTimeout: 50 * time.Millisecond}
-	if _, err := OpenReadOnly(o); !errors.Is(err, fs.ErrNotExist) {
+	o := store.Options{Dir: dir, BaseURL: "https://api.example.com", LockTimeout: 50 * time.Millisecond}
+	if _, err := store.OpenReadOnly(o); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a store: %v", err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
 		t.Errorf("%v was made: %v", files, err)
 	}
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var locked *LockedError
-	if _, err := OpenReadOnly(o); !errors.As(err, &locked) {
+	s, err := store.Open(o)
+	must(t, err)
+	var locked *store.LockedError
+	if _, err := store.OpenReadOnly(o); !errors.As(err, &locked) {
 		t.Errorf("while it is written: %v", err)
 	}
 	id := s.ID()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(filepath.Join(dir, fileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
+	before, err := os.ReadFile(filepath.Join(dir, "doorbell.db"))
+	must(t, err)
 
-	r, err := OpenReadOnly(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := store.OpenReadOnly(o)
+	must(t, err)
 	if r.ID() != id || r.BaseURL() != o.BaseURL {
 		t.Errorf("store %s of %s", r.ID(), r.BaseURL())
 	}
-	if err := r.Update(func(*Tx) error { return nil }); err == nil {
+	if err := r.Update(func(*store.Tx) error { return nil }); err == nil {
 		t.Error("it can be written")
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.ReadFile(filepath.Join(dir, fileName))
+	must(t, r.Close())
+	after, err := os.ReadFile(filepath.Join(dir, "doorbell.db"))
 	if err != nil || string(after) != string(before) {
 		t.Errorf("it was changed: %v", err)
 	}
@@ -56,7 +48,7 @@ func TestAStoreIsReadWithoutBeingTouched(t *testing.T) {
 		t.Errorf("%v lie there: %v", files, err)
 	}
 	o.BaseURL = "https://other.example.com"
-	if _, err := OpenReadOnly(o); !errors.Is(err, ErrForeign) {
+	if _, err := store.OpenReadOnly(o); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("of another API: %v", err)
 	}
 }

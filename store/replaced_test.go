@@ -25,9 +25,7 @@ func replaced(t *testing.T, wait store.Options) (old *store.Store, opened chan e
 	}()
 	time.Sleep(200 * time.Millisecond) // it waits now
 	write(t, path+".new", contents(t, wait.Dir)["doorbell.db"])
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".new", path))
 	return old, opened
 }
 
@@ -35,9 +33,7 @@ func TestWhoWaitsForAStoreThatIsReplacedOpensTheOneThatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	old, opened := replaced(t, store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 10 * time.Second})
 	old.Close()
-	if err := <-opened; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-opened)
 	if err := open(t, dir).View(func(tx *store.Tx) error {
 		if r := tx.Record("A100", "after"); string(r) != `"kept"` {
 			t.Errorf("what was written is lost: %q", r)

@@ -21,9 +21,7 @@ const baseURL = "https://api.example.org"
 func open(t testing.TB, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -46,9 +44,7 @@ func check(t testing.TB, path string) {
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx) error) {
 	t.Helper()
-	if err := s.Update(fn); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Update(fn))
 }
 
 func event(t testing.TB, agency string) events.Event {
@@ -57,9 +53,7 @@ func event(t testing.TB, agency string) events.Event {
 		Common:    events.Common{AgencyID: agency, ObservedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)},
 		Operation: "insertions", Reason: "walk_incomplete", Reached: 3,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -89,9 +83,7 @@ func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if woken != 0 {
 		t.Error("a failed transaction has woken")
 	}
@@ -132,9 +124,7 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 		"nothing beyond": {5, 10, 1 << 20, nil},
 	} {
 		read, err := s.Events(c.after, c.events, c.bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []uint64
 		for _, e := range read {
 			got = append(got, e.Sequence)
@@ -148,9 +138,7 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 func TestEverythingSurvivesAReopen(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC)
 	agency := store.Agency{WatchStart: now, Held: &store.Held{Reason: "empty_list", Until: now}}
 	insertion := store.Insertion{
@@ -172,9 +160,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
 			tx.PutContactRequests("A100", "a#b##", request), tx.PutHalt("A100", halt))
 	})
-	if err := errors.Join(s.Acknowledge(cursor, nil), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.Acknowledge(cursor, nil), s.Close()))
 	again := open(t, dir)
 	if again.ID() != s.ID() || again.BaseURL() != baseURL {
 		t.Errorf("store %s of %s came back as %s of %s", s.ID(), baseURL, again.ID(), again.BaseURL())
@@ -191,9 +177,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestASecondProcessIsRefusedInTime(t *testing.T) {
@@ -250,23 +234,17 @@ func TestTheStoreIsItsOwnersAlone(t *testing.T) {
 
 func write(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]string{}
 	for _, f := range files {
 		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[f.Name()] = string(b)
 	}
 	return all
@@ -276,10 +254,13 @@ func contents(t testing.TB, dir string) map[string]string {
 func beOfSchema(t *testing.T, path string, schema int) {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: filepath.Dir(path), BaseURL: baseURL})
+	must(t, err)
+	must(t, errors.Join(store.SetSchema(s, schema), s.Close()))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(store.SetSchema(s, schema), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

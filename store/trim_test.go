@@ -16,9 +16,7 @@ var era = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 func openAt(t testing.TB, dir string, now *time.Time) *store.Store {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, Now: func() time.Time { return *now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -44,9 +42,7 @@ func publish(t testing.TB, s *store.Store, upTo uint64) {
 	if err == nil {
 		err = s.Acknowledge(events.Cursor{Position: upTo, ID: e.ID, StreamSequence: upTo, StreamCreated: era}, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // whole is the log, of an agency or of all if it is empty.
@@ -54,9 +50,7 @@ func whole(t testing.TB, s *store.Store, agency string) (all []events.Event) {
 	t.Helper()
 	for at := uint64(0); ; {
 		list, next, err := s.EventsAfter(agency, at, 1<<30, 1<<40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, list...)
 		if next == at {
 			return all

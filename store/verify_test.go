@@ -45,12 +45,8 @@ var (
 func furnishedAnew(t testing.TB) (path string) {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(furnishInto(s), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(furnishInto(s), s.Close()))
 	return s.Path()
 }
 
@@ -118,13 +114,9 @@ func TestASoundStoreIsVerifiedAndCounted(t *testing.T) {
 func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = db.Update(func(tx *bolt.Tx) error { return change(tx.Bucket([]byte(bucket))) })
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Close()))
 }
 
 // TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, and moves one under another key.
@@ -169,12 +161,8 @@ func TestACursorThatIsNotInItsLogIsFound(t *testing.T) {
 	} {
 		path := furnished(t)
 		s, err := store.Open(store.Options{Dir: filepath.Dir(path), BaseURL: baseURL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(s.Acknowledge(c.cursor, nil), s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errors.Join(s.Acknowledge(c.cursor, nil), s.Close()))
 		if r, err := store.Verify(t.Context(), path); err != nil || !slices.Equal(r.Findings, []string{c.want}) {
 			t.Errorf("%v, %q, want %q", err, r.Findings, c.want)
 		}
@@ -183,26 +171,18 @@ func TestACursorThatIsNotInItsLogIsFound(t *testing.T) {
 
 func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 	whole, err := os.ReadFile(furnished(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	newer, older := furnished(t), furnished(t)
 	beOfSchema(t, newer, 99)
 	beOfSchema(t, older, 6)
 	other := filepath.Join(t.TempDir(), "other")
 	db, err := bolt.Open(other, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("somebody else's")); return err })
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Close()))
 	read := func(path string) []byte {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	zeroed := bytes.Clone(whole)

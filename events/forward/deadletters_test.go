@@ -19,9 +19,7 @@ import (
 func (w *world) deadLetters() *DeadLetters {
 	w.t.Helper()
 	d, err := OpenDeadLetters(stream.Conn{Conn: w.nc}, "listings", "LISTINGS")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return d
 }
 
@@ -54,16 +52,12 @@ func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.refuse(s, 1)
 		stream, err := w.js.Stream(t.Context(), "LISTINGS_DLQ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c := stream.CachedInfo().Config; c.MaxAge != 720*time.Hour || c.Subjects[0] != "listings.dlq.>" {
 			t.Errorf("%+v", c)
 		}
 		m, err := stream.GetMsg(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := w.history[0]
 		if m.Subject != "listings.dlq.slack.A=201.contact_request.created" || string(m.Data) != string(e.Data) {
 			t.Error(m.Subject)
@@ -141,15 +135,11 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 // it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Shutdown()
 	w := worldOn(t, s)
 	guest, err := natsd.Connect(natsd.Dial{URL: s.ClientURL()}, w.o.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer guest.Close()
 	w.must(EnsureDeadLetters(t.Context(), stream.Conn{Conn: w.nc}, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0), false))
 	o := newScript("a", 5)
@@ -172,9 +162,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 6 && len(w.letters()) == 1 })
 	w.must(stop())
 	d, err := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := d.Drop(ctx, 1); err == nil || len(w.letters()) != 1 {

@@ -32,9 +32,7 @@ func past(t *testing.T, agencies ...string) (all []events.Event) {
 		e, err := events.New(&events.ContactRequestCreated{
 			Common: events.Common{AgencyID: a, ObservedAt: time.Now()}, ContactRequestID: strings.Repeat("x", n+1),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, e.Stamp(uint64(n+1), time.Now(), "s"))
 	}
 	return all
@@ -121,9 +119,7 @@ func TestWhoIsErasedBetweenTwoAttemptsIsNotSent(t *testing.T) {
 func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 	a := newScript("a", 3)
 	for _, alert := range []bool{false, true} {
-		if err := SendTest(t.Context(), a, TestAgency, alert); err != nil {
-			t.Fatal(err)
-		}
+		must(t, SendTest(t.Context(), a, TestAgency, alert))
 	}
 	for n, d := range a.deliveries() {
 		if !d.Test || message.IsAlert(d.Events[0].Type) != (n == 1) {

@@ -172,9 +172,7 @@ type world struct {
 func newWorld(t *testing.T, routes ...Route) *world {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	w := worldOn(t, s)
 	w.o.Routes = routes
@@ -185,9 +183,7 @@ func newWorld(t *testing.T, routes ...Route) *world {
 func worldOn(t *testing.T, s *natsd.Server) *world {
 	t.Helper()
 	nc, err := s.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	w := worldWith(t, nc)
 	w.server = s
@@ -249,8 +245,13 @@ func worldWith(t *testing.T, nc *nats.Conn) *world {
 
 func (w *world) must(err error) {
 	w.t.Helper()
+	must(w.t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -264,18 +265,14 @@ func (w *world) makeStream() {
 		time.Sleep(time.Second)
 		_, err = w.js.CreateStream(w.t.Context(), config)
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err)
 }
 
 // stamp makes the next event of the log.
 func (w *world) stamp(p events.Payload) events.Event {
 	w.t.Helper()
 	e, err := events.New(p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err)
 	w.sequence++
 	return e.Stamp(w.sequence, time.Now().Add(w.clock), w.store)
 }
@@ -351,9 +348,7 @@ func (w *world) rebuild() {
 func (w *world) forwarder() *Forwarder {
 	w.t.Helper()
 	f, err := New(w.o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err)
 	return f
 }
 

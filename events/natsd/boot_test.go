@@ -21,9 +21,7 @@ func onFolder(t *testing.T) Options {
 	t.Helper()
 	o := Options{StoreDir: filepath.Join(t.TempDir(), "jetstream"), Stream: "LISTINGS"}
 	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, js := connect(t, s)
 	makeStream(t, js, 3)
 	s.Shutdown()
@@ -53,9 +51,7 @@ func startAndLook(t *testing.T, o Options) (s *Server, logged string) {
 	var out buffer
 	o.Logger = slog.New(slog.NewTextHandler(&out, nil))
 	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return s, out.String()
 }
@@ -64,9 +60,7 @@ func startAndLook(t *testing.T, o Options) (s *Server, logged string) {
 func (s *Server) aside(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(s.options.StoreDir), asidePrefix+"*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -135,16 +129,12 @@ func TestAProcessThatDiesDuringAStartCountsOnlyIfItPanicked(t *testing.T) {
 
 func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 	o := onFolder(t)
-	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600))
 	s, logged := startAndLook(t, o)
 	if n := len(s.aside(t)); n != 1 || s.failedStarts() != 0 {
 		t.Fatalf("%d folders moved aside\n%s", n, logged)
 	}
-	if err := s.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.check())
 }
 
 func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testing.T) {
@@ -157,12 +147,8 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testi
 	s.Shutdown()
 	meta := filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/obs/crm/meta.inf")
 	b, err := os.ReadFile(meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(meta, bytes.Replace(b, []byte("durable_name"), []byte("durable_nime"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(meta, bytes.Replace(b, []byte("durable_name"), []byte("durable_nime"), 1), 0o600))
 	s, logged := startAndLook(t, o)
 	if n := len(s.aside(t)); n != 1 {
 		t.Fatalf("%d folders moved aside\n%s", n, logged)
@@ -174,9 +160,7 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testi
 // A process that is killed while it makes a stream leaves a folder without one.
 func TestAStreamThatWasNeverFinishedIsRemovedAndKeepsNoServerIll(t *testing.T) {
 	o := onFolder(t)
-	if err := os.MkdirAll(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS_REPLAY/msgs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS_REPLAY/msgs"), 0o700))
 	s, logged := startAndLook(t, o)
 	if err := s.RunOnce(t.Context()); err != nil || s.Status().Restarts > 0 || len(s.aside(t)) > 0 {
 		t.Fatalf("%v, %+v\n%s", err, s.Status(), logged)
@@ -191,9 +175,7 @@ func TestNoStartCountsWhileTheDiskIsFull(t *testing.T) {
 	disk := smallDisk(t, "8m")
 	o := onFolder(t)
 	folder := filepath.Join(disk, "jetstream")
-	if err := os.CopyFS(folder, os.DirFS(o.StoreDir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(folder, os.DirFS(o.StoreDir)))
 	ballast := fill(t, disk)
 	if i, err := os.Stat(ballast); err != nil || os.Truncate(ballast, i.Size()-1<<18) != nil { // a count could be written
 		t.Fatal(err)

@@ -42,9 +42,7 @@ func start(t *testing.T, change ...func(*Options)) *Server {
 		c(&o)
 	}
 	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
 }
@@ -52,14 +50,10 @@ func start(t *testing.T, change ...func(*Options)) *Server {
 func connect(t *testing.T, s *Server) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
 	nc, err := s.Connect("relay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nc, js
 }
 
@@ -80,9 +74,7 @@ func guest(t *testing.T, s *Server) (*nats.Conn, chan error) {
 	t.Helper()
 	refused := make(chan error, 10)
 	nc, err := nats.Connect(s.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc, refused
 }
@@ -92,15 +84,9 @@ func TestAGuestReadsEventsAndPublishesElsewhere(t *testing.T) {
 	_, js := connect(t, s)
 	nc, _ := guest(t, s)
 	preview, err := nc.SubscribeSync("listings.>")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Publish("listings.other", []byte("hi")); err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, nc.Publish("listings.other", []byte("hi")))
+	must(t, nc.Flush())
 	makeStream(t, js, 3)
 	for range 4 {
 		if _, err := preview.NextMsg(time.Minute); err != nil {
@@ -108,34 +94,22 @@ func TestAGuestReadsEventsAndPublishesElsewhere(t *testing.T) {
 		}
 	}
 	g, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := g.CreateOrUpdateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{
 		Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "listings.v1.*.test",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 3 {
 		m, err := c.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.DoubleAck(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, m.DoubleAck(t.Context()))
 	}
 	stream, err := g.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m, err := stream.GetMsg(t.Context(), 2); err != nil || string(m.Data) != "hi" {
 		t.Fatalf("message 2: %v", err)
 	}
-	if err := g.DeleteConsumer(t.Context(), "LISTINGS", "crm"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.DeleteConsumer(t.Context(), "LISTINGS", "crm"))
 }
 
 func TestAGuestCannotChangeTheStream(t *testing.T) {
@@ -151,9 +125,7 @@ func TestAGuestCannotChangeTheStream(t *testing.T) {
 		"$JS.API.STREAM.PEER.REMOVE.LISTINGS", "$JS.API.STREAM.CANCEL_MOVE.LISTINGS", "$JS.API.SERVER.REMOVE",
 		"$JS.API.META.LEADER.STEPDOWN", "$JS.API.ACCOUNT.PURGE.DOORBELL", "_RELAY.forged.ack",
 	} {
-		if err := nc.Publish(subject, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nc.Publish(subject, nil))
 		select {
 		case err := <-refused:
 			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`) {
@@ -164,9 +136,7 @@ func TestAGuestCannotChangeTheStream(t *testing.T) {
 		}
 	}
 	stream, err := js.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := stream.CachedInfo().State.Msgs; n != 3 {
 		t.Fatalf("%d messages", n)
 	}
@@ -177,9 +147,7 @@ func TestAGuestCannotListenToTheRelaysInbox(t *testing.T) {
 	rc, js := connect(t, s)
 	nc, refused := guest(t, s)
 	all, err := nc.SubscribeSync(">")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := nc.SubscribeSync("_RELAY.>"); err != nil {
 		t.Fatal(err)
 	}
@@ -190,17 +158,13 @@ func TestAGuestCannotListenToTheRelaysInbox(t *testing.T) {
 		t.Fatalf("the relay's inbox is %s", rc.NewInbox())
 	}
 	makeStream(t, js, 2)
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.Flush())
 	for {
 		m, err := all.NextMsg(200 * time.Millisecond)
 		if errors.Is(err, nats.ErrTimeout) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.HasPrefix(m.Subject, "_RELAY.") {
 			t.Fatalf("a guest reads %s", m.Subject)
 		}
@@ -244,16 +208,12 @@ func TestOnlyWhoKnowsTheCredentialsComesIn(t *testing.T) {
 
 func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	begin := time.Now()
 	for name, c := range map[string]struct {
 		ctx  context.Context
@@ -306,9 +266,7 @@ func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
 func TestTheServerWritesBeforeItAcknowledges(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxStore = 123 << 20 })
 	o, err := s.serverOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !o.SyncAlways || !o.NoSigs || o.JetStreamMaxStore != 123<<20 || o.StoreDir != s.options.StoreDir {
 		t.Fatalf("SyncAlways %v, NoSigs %v, max store %d", o.SyncAlways, o.NoSigs, o.JetStreamMaxStore)
 	}
@@ -368,16 +326,12 @@ func TestAConnectionWaitsForItsServer(t *testing.T) {
 	url := s.ClientURL()
 	s.Shutdown()
 	nc, err := Connect(Dial{URL: url}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	if nc.IsConnected() || nc.Publish("x", nil) == nil {
 		t.Fatal("something is there, or a publish is kept for later")
 	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Restart(t.Context()))
 	for deadline := time.Now().Add(time.Minute); !nc.IsConnected(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("not connected after a minute")
@@ -400,5 +354,12 @@ func TestRedactShowsWhereAndNotWho(t *testing.T) {
 		if got := Redact(url); got != want {
 			t.Errorf("Redact(%q) = %q, want %q", url, got, want)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

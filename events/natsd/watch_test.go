@@ -36,9 +36,7 @@ func fill(t *testing.T, dir string) (ballast string) {
 	t.Helper()
 	ballast = filepath.Join(dir, "ballast")
 	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for size := 1 << 20; size > 0; size /= 2 {
 		for err = nil; err == nil; {
@@ -72,9 +70,7 @@ func publish(t *testing.T, js jetstream.JetStream) error {
 func messages(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream.CachedInfo().State.Msgs
 }
 
@@ -89,9 +85,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	_, js := connect(t, s)
 	makeStream(t, js, 3)
 	crm, _ := guest(t, s)
-	if err := s.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RunOnce(t.Context()))
 	ballast := fill(t, dir)
 	acknowledged := 3
 	for publish(t, js) == nil {
@@ -105,15 +99,11 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	if h := s.Status(); h.Restarts != 0 || !strings.Contains(h.Problem, "no space left") || h.Since.IsZero() {
 		t.Fatalf("%+v", h)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(ballast))
 	if err := publish(t, js); err == nil {
 		t.Fatal("the stock server recovers by itself: the restart is not needed any more")
 	}
-	if err := s.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RunOnce(t.Context()))
 	if h := s.Status(); h.Restarts != 1 || h.Problem != "" {
 		t.Fatalf("%+v", h)
 	}
@@ -146,9 +136,7 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 	if n := messages(t, js); n != 4 || s.Status().Restarts != 1 {
 		t.Fatalf("%d messages, %d restarts", n, s.Status().Restarts)
 	}
-	if err := s.running.ShutdownJetStream(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.running.ShutdownJetStream())
 	for range 2 {
 		if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts != 1 {
 			t.Fatalf("%v, %d restarts: the next one waits", err, s.Status().Restarts)

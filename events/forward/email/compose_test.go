@@ -91,9 +91,7 @@ func TestASubjectIsDecodedToWhatWasMeant(t *testing.T) {
 		strings.Repeat("ä long one ", 12): "", strings.Repeat("x", 150): "", "": "",
 	} {
 		read, err := mail.ReadMessage(bytes.NewReader(textOf(t, newReceiver(t, nil), Letter{Subject: text, Text: "x"}.compose(Options{Location: time.UTC}))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		header := read.Header.Get("Subject")
 		got, err := new(mime.WordDecoder).DecodeHeader(header)
 		if err != nil || got != cmp.Or(want, strings.TrimSpace(text)) || !ascii(header) {
@@ -111,9 +109,7 @@ func TestALetterArrivesWithItsFile(t *testing.T) {
 			FileName: "leads.csv", FileType: "text/csv", File: []byte("\ufeffa;b\r\n1;'=2\r\n"),
 		}
 		for range 2 {
-			if err := o.SendLetter(t.Context(), l); err != nil {
-				t.Fatal(err)
-			}
+			must(t, o.SendLetter(t.Context(), l))
 		}
 		h, parts := read(t, []byte(s.mails[0]))
 		page := parts["text/html"]

@@ -53,18 +53,12 @@ func judge(t *testing.T) (address string, readings func() reading) {
 	}
 	c := exec.Command(python, "testdata/receive.py")
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Stderr = os.Stderr
 	said := make(chan string, 8)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		for range said { // until it has ended
@@ -89,9 +83,7 @@ func judge(t *testing.T) (address string, readings func() reading) {
 		return text
 	}
 	return "127.0.0.1:" + next(), func() (r reading) {
-		if err := json.Unmarshal([]byte(next()), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(next()), &r))
 		return r
 	}
 }

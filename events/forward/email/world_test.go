@@ -27,9 +27,7 @@ var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
 func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	t.Helper()
 	zurich, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
 		To: "Lettings <office@agency.example>", OpenImmo: true, Location: zurich,
@@ -38,9 +36,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 		change(&o)
 	}
 	receiver, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return receiver
 }
 
@@ -63,9 +59,7 @@ func sample(t testing.TB, name string) forward.Delivery {
 func composed(t testing.TB, o *Receiver, d forward.Delivery) draft {
 	t.Helper()
 	m, err := o.compose(d, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -73,9 +67,7 @@ func composed(t testing.TB, o *Receiver, d forward.Delivery) draft {
 func textOf(t testing.TB, o *Receiver, m draft) []byte {
 	t.Helper()
 	g, err := o.mail(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
 	if _, err := g.WriteTo(&b); err != nil {
 		t.Fatal(err)
@@ -132,9 +124,7 @@ func read(t testing.TB, text []byte) (h mail.Header, parts map[string]string) {
 		}
 	}
 	m, err := mail.ReadMessage(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts = map[string]string{}
 	readParts(t, m.Header.Get("Content-Type"), m.Body, parts)
 	return m.Header, parts
@@ -147,18 +137,14 @@ func ascii(s string) bool {
 func readParts(t testing.TB, contentType string, body io.Reader, parts map[string]string) {
 	t.Helper()
 	_, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := multipart.NewReader(body, parameters["boundary"])
 	for {
 		p, err := r.NextPart()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
 		if strings.HasPrefix(kind, "multipart/") {
 			readParts(t, p.Header.Get("Content-Type"), p, parts)
@@ -169,9 +155,7 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 			content = base64.NewDecoder(base64.StdEncoding, p)
 		}
 		text, err := io.ReadAll(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts[kind] += string(text)
 	}
 }
@@ -330,4 +314,11 @@ func (s *script) receiver(t testing.TB, change func(*Options)) *Receiver {
 			change(o)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -36,9 +36,7 @@ func (c Chat) Body(t testing.TB, full bool, d forward.Delivery) []byte {
 func (c Chat) Receiver(t *testing.T, good Reply, replies []Reply, secrets ...string) {
 	s := HTTP(func(t *testing.T, url string) forward.Receiver {
 		m, err := c.New(forward.Hook{URL: url + c.Path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return m
 	}, good, replies)
 	s.Secrets = append(secrets, c.Path)
@@ -105,9 +103,7 @@ func (c Chat) Pinned(t *testing.T, update bool) {
 			t.Errorf("%s: %v", s.Name, err)
 		}
 		var b bytes.Buffer
-		if err := json.Indent(&b, body, "", " "); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Indent(&b, body, "", " "))
 		return append(b.Bytes(), '\n')
 	})
 }
@@ -123,9 +119,7 @@ func Pinned(t *testing.T, update bool, suffix string, made func(Sample) []byte) 
 		}
 		names = append(names, file)
 		if update {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, got, 0o644))
 			continue
 		}
 		want, err := os.ReadFile(file)
@@ -134,9 +128,7 @@ func Pinned(t *testing.T, update bool, suffix string, made func(Sample) []byte) 
 		}
 	}
 	files, err := filepath.Glob("testdata/*" + suffix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if !slices.Contains(names, file) {
 			t.Errorf("%s is of no sample", file)

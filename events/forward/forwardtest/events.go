@@ -37,30 +37,20 @@ func Example(t testing.TB, kind events.Type) events.Event {
 	t.Helper()
 	file := filepath.Join("..", "..", "..", "schemas", "examples", string(kind)+".v1")
 	payload, err := os.ReadFile(file + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	headers, err := os.ReadFile(file + ".headers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var short bytes.Buffer
-	if err := json.Compact(&short, payload); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Compact(&short, payload))
 	e, err := events.Decode(headerOf(t, headers), short.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
 func headerOf(t testing.TB, headers []byte) map[string][]string {
 	t.Helper()
 	var flat map[string]string
-	if err := json.Unmarshal(headers, &flat); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(headers, &flat))
 	all := map[string][]string{}
 	for name, value := range flat {
 		all[name] = []string{value}
@@ -72,14 +62,10 @@ func headerOf(t testing.TB, headers []byte) map[string][]string {
 func With[P events.Payload](t testing.TB, kind events.Type, change func(P)) events.Event {
 	t.Helper()
 	p, err := Example(t, kind).Payload()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(p.(P))
 	e, err := events.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e.Stamp(1, time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC), "store")
 }
 

@@ -151,9 +151,7 @@ func (s Suite) again(t *testing.T) {
 		t.Skip("a receiver cannot tell messages apart")
 	}
 	for _, e := range []events.Event{Lead(t, "A100", 1), Lead(t, "A100", 1), Lead(t, "A100", 2), Lead(t, "B200", 1)} {
-		if err := s.send(t, time.Minute, p.Receiver, one(e)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.send(t, time.Minute, p.Receiver, one(e)))
 	}
 	ids := map[string]bool{}
 	for _, m := range p.Took() {
@@ -218,5 +216,12 @@ func (s Suite) noAnswer(t *testing.T) {
 	p := s.Works(t)
 	if err := s.send(t, 0, p.Receiver, lead); !errors.As(err, &retry) || len(p.Took()) != 0 {
 		t.Errorf("cut off: %v, and %d messages arrived", err, len(p.Took()))
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

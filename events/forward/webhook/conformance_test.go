@@ -51,9 +51,7 @@ func conforms(t *testing.T, template *webhook.Template) {
 	s.Check = func(t *testing.T, m string) {
 		_, body, _ := strings.Cut(m, "\r\n\r\n")
 		judge, err := standardwebhooks.NewWebhook(secrets[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := judge.Verify([]byte(body), headerOf(m)); err != nil {
 			t.Errorf("not verified: %v", err)
 		}

@@ -169,13 +169,9 @@ func (s service) status(t *testing.T, q *http.Request, body string, limited bool
 		return s.takes
 	}
 	schema, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.NewReplacer("\n", "", "\t", "").Replace(s.body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("body", schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("body", schema))
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
 	if err != nil || !strings.HasPrefix(q.Header.Get("Content-Type"), "application/json") || c.MustCompile("body").Validate(document) != nil {
 		return http.StatusBadRequest
@@ -190,9 +186,7 @@ func (s service) status(t *testing.T, q *http.Request, body string, limited bool
 func recipe(t *testing.T, name, credential, secret string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("recipes", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if credential != "" && !strings.Contains(string(text), credential) {
 		t.Errorf("the recipe has no place for %s", credential)
 	}

@@ -49,9 +49,7 @@ func leadOf(t interface{ Fatal(...any) }, c events.Contact, title string) events
 func posted(t *testing.T, text string, e events.Event) (http.Header, string) {
 	t.Helper()
 	r := receive(t, taken)
-	if err := open(t, webhook.Options{URL: r.URL, Template: parsed(t, text)}).Send(t.Context(), one(e)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, open(t, webhook.Options{URL: r.URL, Template: parsed(t, text)}).Send(t.Context(), one(e)))
 	return r.header, string(r.body)
 }
 
@@ -148,9 +146,7 @@ func TestMethodTypeAndHeadersAreThoseOfTheTemplate(t *testing.T) {
 	for name, want := range map[string]string{
 		"Nora": "Nora", "Zoë": "=?utf-8?b?Wm/Dqw==?=", "A\r\nBcc: x": "A Bcc: x", "=?utf-8?B?Cg==?=": "= ?utf-8?B?Cg== ?=", "\x00\x7fa\u0085": "a",
 	} {
-		if err := w.Send(t.Context(), one(leadOf(t, events.Contact{FirstName: name}, ""))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Send(t.Context(), one(leadOf(t, events.Contact{FirstName: name}, ""))))
 		if method != http.MethodPut || r.header.Get("Content-Type") != "text/plain; charset=utf-8" || r.header.Get("Authorization") != "Bearer sentinel" ||
 			r.header["X-None"] != nil || r.header["X-Empty"] != nil || r.header["Bcc"] != nil || r.header.Get("Webhook-Signature") == "" {
 			t.Errorf("%s %v", method, r.header)

@@ -36,9 +36,7 @@ func lead(t *testing.T) events.Event {
 		Contact: events.Contact{Email: person, Message: "<!channel> & \u2028 \"Grüezi\"\r\n"},
 		Record:  json.RawMessage(`{"n":9007199254740993,"z":1.50,"a":"<&>"}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e.Stamp(1842, time.Date(2026, 11, 20, 9, 41, 43, 503e6, time.UTC), "store")
 }
 
@@ -71,9 +69,7 @@ func taken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNo
 func open(t *testing.T, o webhook.Options) *webhook.Receiver {
 	t.Helper()
 	w, err := webhook.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -88,14 +84,10 @@ var secrets = []string{
 func TestAnIndependentImplementationVerifiesTheSignatureOfEitherSecret(t *testing.T) {
 	r := receive(t, taken)
 	w := open(t, webhook.Options{URL: r.URL, Secrets: secrets[0] + " " + secrets[1]})
-	if err := w.Send(t.Context(), one(lead(t))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Send(t.Context(), one(lead(t))))
 	for _, secret := range secrets {
 		judge, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := judge.Verify(r.body, r.header); err != nil {
 			t.Errorf("not verified: %v", err)
 		}
@@ -118,9 +110,7 @@ func TestAnIndependentImplementationVerifiesTheSignatureOfEitherSecret(t *testin
 func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
 	r := receive(t, taken)
 	e, w := lead(t), open(t, webhook.Options{URL: r.URL, Version: "1.2"})
-	if err := w.Send(t.Context(), one(e)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Send(t.Context(), one(e)))
 	if string(r.body) != string(e.Data) {
 		t.Errorf("the body is %s, want %s", r.body, e.Data)
 	}
@@ -294,5 +284,12 @@ func TestTheTraits(t *testing.T) {
 	err := w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})
 	if w.Traits().Digest > 1 || outcome(err) != "certainly never" {
 		t.Errorf("a digest: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

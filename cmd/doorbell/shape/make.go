@@ -85,8 +85,8 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, agency := r.URL.Query(), r.PathValue("agency")
-	page, size := atoi(q.Get("page")), atoi(q.Get("pageSize"))
-	first, later := pick(h.insertions, size, false), pick(h.insertions, size, true)
+	page := atoi(q.Get("page"))
+	first, later := pick(h.insertions, false), pick(h.insertions, true)
 	if q.Has("page") && (later == nil || later.Status != http.StatusOK || later.Same) {
 		page = max(0, page-1)
 	}
@@ -116,23 +116,19 @@ func (h *handler) window(w http.ResponseWriter, r *http.Request) {
 	m.write(w)
 }
 
-// pick returns the response to a request of a size, for a page or without one; otherwise a good
-// one, otherwise any, nil if there is none.
-func pick(all []*Response, size int, paged bool) (best *Response) {
-	most := -1
+// pick returns the first good response for a page, or to a request without one; otherwise the first
+// of any kind, nil if there is none.
+func pick(all []*Response, paged bool) (first *Response) {
 	for _, r := range all {
-		score := 0
-		if r.Size == size {
-			score += 2
+		isFit := r.Page > 0 == paged
+		if isFit && r.Status == http.StatusOK {
+			return r
 		}
-		if r.Status == http.StatusOK {
-			score++
-		}
-		if r.Page > 0 == paged && score > most {
-			best, most = r, score
+		if isFit && first == nil {
+			first = r
 		}
 	}
-	return best
+	return first
 }
 
 // maker returns one for the first page, with as many records as the original showed. There are two
@@ -349,8 +345,6 @@ func (m *maker) header(name, form string) string {
 		return `</made-up/next>; rel="next"`
 	case parts[3] == "next", strings.Contains(parts[3], "text"):
 		return ""
-	case name == "Retry-After" && strings.HasPrefix(parts[3], "time "):
-		return time.Now().UTC().Add(30 * time.Second).Format(strings.TrimPrefix(parts[3], "time "))
 	case strings.HasPrefix(parts[3], "time "):
 		return m.now.Format(strings.TrimPrefix(parts[3], "time "))
 	}

@@ -25,9 +25,9 @@ type Asked struct {
 // Describe returns the form of a response whose body has been read.
 func Describe(a Asked, status int, h http.Header, body []byte) Response {
 	r := Response{Operation: a.Operation, Status: status, Request: a.form(), Headers: map[string]string{}}
-	r.Size = atoi(cmp.Or(a.Query.Get("pageSize"), a.Query.Get("numberOfItemsPerPage")))
 	r.Page = atoi(a.Query.Get("page"))
-	m := &masker{asked: a, size: r.Size, records: -1, numbers: map[string]int{}}
+	size := atoi(cmp.Or(a.Query.Get("pageSize"), a.Query.Get("numberOfItemsPerPage")))
+	m := &masker{asked: a, size: size, records: -1, numbers: map[string]int{}}
 	root, err := parse(body)
 	if err != nil {
 		if r.Kind = string(listings.KindOfBody(body, h.Get("Content-Type"))); r.Kind == kindJSON {
@@ -359,6 +359,7 @@ var (
 	email     = regexp.MustCompile(`^[^@\s<>:]+@[^@\s<>]+\.[^@\s<>.]+$`)
 	numeric   = regexp.MustCompile(`^[0-9 .,:;/()+'_-]{1,40}$`)
 	reference = regexp.MustCompile(`^[^\r\n<]{0,199}$`)
+	segment   = regexp.MustCompile(`[^#]+`)
 	digit     = regexp.MustCompile(`[0-9]`)
 )
 
@@ -380,13 +381,8 @@ func textForm(s string) string {
 			return f.name
 		}
 	}
-	for _, separator := range []string{"#", "%23"} { // a reference has the form x#x##
-		if parts := strings.Split(s, separator); len(parts) > 1 && len(parts) < 6 && reference.MatchString(s) {
-			for n, part := range parts {
-				parts[n] = map[bool]string{true: "x"}[part != ""]
-			}
-			return strings.Join(parts, separator)
-		}
+	if n := strings.Count(s, "#"); n > 0 && n < 5 && reference.MatchString(s) { // it has the form x#x##
+		return segment.ReplaceAllString(s, "x")
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
 		return "control text"
@@ -396,8 +392,7 @@ func textForm(s string) string {
 
 // describedHeaders are the headers that say something about access, paging or caching.
 var describedHeaders = []string{
-	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total", "Total-Count",
-	"X-Pagination-Total-Count", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total",
 }
 
 // knownWords are the media types and charsets that are written as they are.

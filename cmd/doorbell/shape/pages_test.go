@@ -34,11 +34,14 @@ func paged(base int, more string) http.HandlerFunc {
 	}
 }
 
-// TestAListOfSeveralPagesIsServedAsSeveral describes the first two pages of longer lists, as a check does, and walks through what
-// is made up of them.
+// TestAListOfSeveralPagesIsServedAsSeveral describes the first two pages of longer lists, as a check
+// does, and walks through what is made up of them.
 func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 	for _, base := range []int{0, 1} {
-		for _, more := range []string{`"total":30`, `"total":30,"last":LAST`, `"page":{"totalElements":30},"hasNext":MORE`, `"total":30,"next":NEXT`, `"hasNext":MORE`, `"last":LAST`, `"links":{"next":NEXT}`} {
+		for _, more := range []string{
+			`"total":30`, `"total":30,"last":LAST`, `"page":{"totalElements":30},"hasNext":MORE`,
+			`"total":30,"next":NEXT`, `"hasNext":MORE`, `"last":LAST`, `"links":{"next":NEXT}`,
+		} {
 			t.Run(fmt.Sprint(base, more), func(t *testing.T) {
 				original := httptest.NewServer(paged(base, more))
 				defer original.Close()
@@ -46,7 +49,8 @@ func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 				for _, query := range []url.Values{{"pageSize": {"10"}}, {"pageSize": {"10"}, "page": {"1"}}} {
 					recorded := httptest.NewRecorder()
 					paged(base, more)(recorded, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
-					responses = append(responses, Describe(Asked{Operation: Insertions, Agency: "A100", Query: query}, 200, recorded.Header(), recorded.Body.Bytes()))
+					asked := Asked{Operation: Insertions, Agency: "A100", Query: query}
+					responses = append(responses, Describe(asked, 200, recorded.Header(), recorded.Body.Bytes()))
 				}
 				responses[1].Same = base == 1
 				f, _ := written(t, responses...)
@@ -78,57 +82,45 @@ func walk(t *testing.T, base string) *listings.Verdict {
 	return &v
 }
 
-// TestTheOrderOfContactRequestsIsTheOneAskedFor wants newest first as the original has them, the same ones oldest first, and
-// others for another insertion.
+// TestTheOrderOfContactRequestsIsTheOneAskedFor wants newest first as the original has them, the
+// same ones oldest first, and others for another insertion.
 func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
-	f, _ := written(t, Describe(Asked{Operation: ContactRequests, Reference: "a#b##"}, 200, http.Header{"Content-Type": {"application/json"}}, []byte(
-		`{"leads":[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07Z"},{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c12","createdAt":"2026-11-19T10:41:07Z"},
-		{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c13","createdAt":"2026-11-18T10:41:07Z"}],"total":3}`)))
-	h := f.Handler(Options{Key: testKey})
-	server := httptest.NewServer(h)
+	const body = `{"leads":[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07Z"},
+		{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c12","createdAt":"2026-11-19T10:41:07Z"},
+		{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c13","createdAt":"2026-11-18T10:41:07Z"}],"total":3}`
+	f, _ := written(t, Describe(Asked{Operation: ContactRequests, Reference: "a#b##"}, 200,
+		http.Header{"Content-Type": {"application/json"}}, []byte(body)))
+	server := httptest.NewServer(f.Handler(Options{Key: testKey}))
 	defer server.Close()
 	c, err := listings.New(listings.Options{BaseURL: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(key, reference, order string) (ids []string, err error) {
-		page, err := c.ContactRequests(t.Context(), listings.NewKey(key), "A100", reference, listings.ContactRequestsQuery{SortBy: "createdAt", SortOrder: order})
+	read := func(reference, order string) (ids []string) {
+		q := listings.ContactRequestsQuery{SortBy: "createdAt", SortOrder: order}
+		page, err := c.ContactRequests(t.Context(), listings.NewKey(testKey), "A100", reference, q)
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
-		sorted := slices.IsSortedFunc(page.ContactRequests, func(a, b listings.ContactRequest) int {
-			if order == "desc" {
-				return b.CreatedAt.Compare(a.CreatedAt)
-			}
-			return a.CreatedAt.Compare(b.CreatedAt)
-		})
-		if !sorted {
-			t.Errorf("%s: not in the order asked for", order)
-		}
+		var times []int64
 		for _, r := range page.ContactRequests {
-			ids = append(ids, r.ID("id"))
+			ids, times = append(ids, r.ID("id")), append(times, r.CreatedAt.Unix())
 		}
-		return ids, nil
-	}
-	newest, err := read(testKey, "x#1##", "desc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range newest {
-		if !uuid.MatchString(id) {
-			t.Errorf("%s is no UUID", id)
+		if order == "desc" {
+			slices.Reverse(times)
 		}
+		if !slices.IsSorted(times) || len(ids) != 3 || !uuid.MatchString(ids[0]) {
+			t.Errorf("%s: %q at %d", order, ids, times)
+		}
+		return ids
 	}
-	again, _ := read(testKey, "x#1##", "desc")
-	oldest, _ := read(testKey, "x#1##", "asc")
-	other, _ := read(testKey, "x#2##", "desc")
-	if slices.Reverse(oldest); len(newest) != 3 || !slices.Equal(newest, again) || !slices.Equal(newest, oldest) {
-		t.Errorf("%q, again %q, oldest first %q", newest, again, oldest)
+	newest, oldest := read("x#1##", "desc"), read("x#1##", "asc")
+	if slices.Reverse(oldest); !slices.Equal(newest, oldest) || slices.Contains(newest, read("x#2##", "desc")[0]) {
+		t.Errorf("newest first %q, oldest first %q, or those of another insertion", newest, oldest)
 	}
-	if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(newest, id) }) {
-		t.Errorf("another insertion has %q", other)
-	}
-	if _, err := read("00000000-5a4d-4b0b-8a11-d00fbe110009", "x#1##", "desc"); verdict(err) != "Forbidden none" {
+	wrong := listings.NewKey("00000000-5a4d-4b0b-8a11-d00fbe110009")
+	_, err = c.ContactRequests(t.Context(), wrong, "A100", "x#1##", listings.ContactRequestsQuery{})
+	if verdict(err) != "Forbidden none" {
 		t.Errorf("another key: %v", err)
 	}
 }

@@ -46,7 +46,6 @@ const kindJSON = "json"
 type Response struct {
 	Operation string            `json:"operation"`
 	Request   string            `json:"request"`        // without agency and reference
-	Size      int               `json:"size,omitempty"` // records asked for; 0: left to the API
 	Page      int               `json:"page,omitempty"` // asked for; 0: none
 	Same      bool              `json:"same,omitempty"` // the page shows the records that the request without a page showed
 	More      bool              `json:"more,omitempty"` // it says that there are more records than it shows

@@ -119,9 +119,6 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain = cmp.Or(o.Drain, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), configured: make(chan []poller.AgencyKeys)}
-	if o.Receivers != nil {
-		a.forwarding.routes, a.forwarding.read = o.Receivers.Routes(), a.started
-	}
 	for _, open := range []func(context.Context) error{
 		a.tryAddresses, a.openStore, a.startServer, a.openRelay, a.openPoller, a.openSocket, a.openHTTP,
 	} {

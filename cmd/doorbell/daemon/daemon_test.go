@@ -308,3 +308,10 @@ func TestATakeoverForgetsNoEarlierGap(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -24,73 +23,58 @@ type Receivers interface {
 	Close()
 }
 
-// forwarding is the running forwarder of the daemon, or the reason why there is none.
+// forwarding is the forwarder that runs, or the reason why there is none.
 type forwarding struct {
 	mu      sync.Mutex
 	now     *forward.Forwarder
 	problem string // why it does not run
-	routes  []forward.Route
-	read    time.Time // when routes were read
-	refused string    // why the routes that were read last are not in force
+	refused string // why the routes that were read last are not in force
 }
 
-// open makes a forwarder with the present routes. It keeps the lock meanwhile, so that the
-// forwarder does not miss a change.
-func (f *forwarding) open(o forward.Options) (now *forward.Forwarder, err error) {
+// is changes the state, which others read meanwhile.
+func (f *forwarding) is(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o.Routes, o.Since = f.routes, f.read
-	if now, err = forward.New(o); err == nil {
-		f.now = now
-	}
-	return now, err
+	change()
 }
 
 // working returns the running forwarder; nil: there is none.
-func (f *forwarding) working() *forward.Forwarder {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
+func (f *forwarding) working() (now *forward.Forwarder) {
+	f.is(func() { now = f.now })
+	return now
 }
 
-// change puts other routes into force, now or when the forwarder runs again.
-func (f *forwarding) change(log *slog.Logger, routes []forward.Route, refused string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if refused == "" {
-		f.routes, f.read = routes, time.Now()
-		log.Info("the table of routes was read again", "outlets", len(routes))
-		if f.now != nil {
-			if err := f.now.Change(routes, f.read); err != nil {
-				refused = err.Error()
-			}
-		}
-	}
-	if f.refused = refused; refused != "" {
-		log.Error("the changed table of routes is refused; the one before stays in force", "err", refused)
-	}
+// table is the routes as they were read once.
+type table struct {
+	routes  []forward.Route
+	read    time.Time
+	refused string // why they are not used
 }
 
 // forward delivers events to the configured receivers. No failure in it ends the daemon or holds up
-// its other parts.
+// its other parts. It alone knows which routes are in force, so no change is missed while a
+// forwarder begins.
 func (a *Daemon) forward(ctx context.Context) error {
-	r, f := a.o.Receivers, &a.forwarding
+	r := a.o.Receivers
 	defer r.Close()
+	changes := make(chan table)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() {
 		r.Watch(ctx, func(routes []forward.Route, problem string) {
-			f.change(a.o.Log.With("part", "forward"), routes, problem)
+			select {
+			case changes <- table{routes, time.Now(), problem}:
+			case <-ctx.Done():
+			}
 		})
 	})
+	in := table{routes: r.Routes(), read: a.started}
 	for {
-		err := a.forwardOnce(ctx)
+		err := a.forwardOnce(ctx, &in, changes)
 		if ctx.Err() != nil {
 			return nil
 		}
-		f.mu.Lock()
-		f.now, f.problem = nil, err.Error()
-		f.mu.Unlock()
+		a.forwarding.is(func() { a.forwarding.now, a.forwarding.problem = nil, err.Error() })
 		a.o.Log.Error("forwarders failed; retrying", "err", err.Error()) // the log suppresses repetitions
 		select {
 		case <-ctx.Done():
@@ -100,8 +84,8 @@ func (a *Daemon) forward(ctx context.Context) error {
 	}
 }
 
-// forwardOnce runs a forwarder on a connection of its own.
-func (a *Daemon) forwardOnce(ctx context.Context) error {
+// forwardOnce runs a forwarder on a connection of its own, with the routes that are in force.
+func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan table) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
@@ -110,11 +94,33 @@ func (a *Daemon) forwardOnce(ctx context.Context) error {
 	o := a.o.ForwardOptions(conn)
 	o.Name, o.Forwarders, o.Untaken = "run", a.o.ForwarderNames, true
 	o.Agencies, o.Behind = a.ids, a.publishesLate
-	now, err := a.forwarding.open(o)
+	o.Routes, o.Since = in.routes, in.read
+	now, err := forward.New(o)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(now.Run(ctx), errors.New("it ended"))
+	a.forwarding.is(func() { a.forwarding.now = now })
+	ended := make(chan error, 1)
+	go func() { ended <- now.Run(ctx) }()
+	for {
+		select {
+		case err := <-ended:
+			return cmp.Or(err, errors.New("it ended"))
+		case next := <-changes:
+			refused := next.refused
+			if refused == "" {
+				*in = next
+				o.Log.Info("the table of routes was read again", "outlets", len(next.routes))
+				if err := now.Change(next.routes, next.read); err != nil {
+					refused = err.Error()
+				}
+			}
+			if refused != "" {
+				o.Log.Error("the changed table of routes is refused; the one before stays in force", "err", refused)
+			}
+			a.forwarding.is(func() { a.forwarding.refused = refused })
+		}
+	}
 }
 
 // publishesLate reports whether events older than a minute still wait to be published.
@@ -179,11 +185,9 @@ func (a *Daemon) forwarderStatus(s *ops.Status) {
 	if a.o.Receivers == nil {
 		return
 	}
-	f := &a.forwarding
-	f.mu.Lock()
-	now, problem := f.now, f.problem
-	s.RoutesProblem = f.refused
-	f.mu.Unlock()
+	f, problem := &a.forwarding, ""
+	var now *forward.Forwarder
+	f.is(func() { now, problem, s.RoutesProblem = f.now, f.problem, f.refused })
 	if now == nil {
 		s.Forwarders = []forward.WorkerStatus{{Forwarder: "forwarders", Problem: problem}}
 		return
